@@ -21,10 +21,11 @@ from livesvm.service.api.problem_documents import INTERNAL, KINDS, TYPE_PREFIX, 
 from livesvm.service.feeds.sources.spec import MqttSpec, RedisStreamSpec
 from livesvm.service.feeds.spec import FeedSpec
 from livesvm.service.fleets.spec import FleetSpec
+from livesvm.service.hosting.handle import Description
 from livesvm.service.models.spec import KernelSpec, ModelSpec, WindowSpec
 from livesvm.service.models.tasks import TASKS
 from livesvm.service.monitoring.feeds import FeedSample, FleetSample, SourceSample, StepSample
-from livesvm.service.monitoring.metrics import SHOWN, Metrics, ModelSample
+from livesvm.service.monitoring.metrics import SHOWN, Metrics
 
 ROOT = Path(__file__).parents[2]
 _LINK = re.compile(r"\[([^]]*)\]\((?!https?:)[^)]*\)")
@@ -93,7 +94,7 @@ def errors() -> str:
 def all_of(shown: list[Any]) -> Any:
     """Return what the metrics ask of all models, or of all feeds, where these samples are all that they show."""
     return SimpleNamespace(
-        states=lambda: Counter(sample.state for sample in shown if isinstance(sample, ModelSample)),
+        states=lambda: Counter(sample.state for sample in shown if isinstance(sample, Description)),
         samples=lambda limit: [one for one in shown if getattr(one, "state", "live") == "live"][:limit],
         samples_awake=lambda: shown[::2],
         samples_at_rest=lambda: iter(shown[1::2]),
@@ -103,7 +104,7 @@ def all_of(shown: list[Any]) -> Any:
 def all_metrics() -> Metrics:
     """Return the metrics of a service in which everything is there that has a metric."""
     metrics = Metrics()
-    metrics.watch(all_of([ModelSample("river", updated_at=0.0)]), 1)
+    metrics.watch(all_of([Description("live", id="river", updated_at=0.0)]), 1)
     steps, source = (StepSample(1, 1.0, 2.0, 0.9),), SourceSample(True, 0, 0, 0.0)
     metrics.watch_feeds(all_of([FeedSample("load", 1, 0, 0.0, 3600.0, 0.9, steps, source)]), 1)
     metrics.watch_fleets(lambda: [FleetSample("meters", {"live": 1}, 1, 0.8, 0.7, 0.9, 0.9, source)])

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from livesvm.service.api.predictions import Answered
 from livesvm.service.errors import NotAcceptable
 from livesvm.service.models.arrays import Matrix, Vector
-from livesvm.service.models.examples import SIDES, Page
+from livesvm.service.models.examples import SIDES, WindowPage
 from livesvm.service.models.published import Published
 from livesvm.solvers.sparse import SparseRows
 
@@ -90,7 +90,7 @@ def of_answer(reported: Mapping[str, Any]) -> bytes:
     return _stream(pa.table(columns), {name: value for name, value in reported.items() if name not in columns})
 
 
-def of_page(page: Page) -> bytes:
+def of_page(page: WindowPage) -> bytes:
     """Return examples of a window: columns as CSV has them; of sparse rows ``indices`` and ``values`` as lists."""
     pa = library()
     are_numbers = all(type(key) is int for key in page.keys)

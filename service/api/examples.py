@@ -19,7 +19,7 @@ from livesvm.service.errors import NotAcceptable
 from livesvm.service.feeds.cells import inert
 from livesvm.service.hosting.handle import Description
 from livesvm.service.models.arrays import Rows, Tags, npz_members
-from livesvm.service.models.examples import SIDES, Page
+from livesvm.service.models.examples import SIDES, WindowPage
 from livesvm.solvers.sparse import SparseRows
 
 Format = Literal["json", "npz", "csv", "arrow"]
@@ -63,13 +63,18 @@ def memory(model: Description, count: int | None, format: Format) -> int:
     return int(_BYTES[format] * n * (model.row_bytes / _SMALLEST + _BESIDE))
 
 
-def encoded(page: Page, format: Format) -> bytes:
+def encoded(page: WindowPage, format: Format) -> bytes:
     """Return the bytes of an answer."""
-    encode: dict[Format, Callable[[Page], bytes]] = {"json": _json, "npz": _npz, "csv": _csv, "arrow": arrow.of_page}
+    encode: dict[Format, Callable[[WindowPage], bytes]] = {
+        "json": _json,
+        "npz": _npz,
+        "csv": _csv,
+        "arrow": arrow.of_page,
+    }
     return encode[format](page)
 
 
-def _json(page: Page) -> bytes:
+def _json(page: WindowPage) -> bytes:
     rows = zip(
         page.keys,
         _listed(page.X),
@@ -113,7 +118,7 @@ def _listed(X: Rows) -> list[Any]:
     ]
 
 
-def _npz(page: Page) -> bytes:
+def _npz(page: WindowPage) -> bytes:
     """Return members as an update takes them, and what it does not; keys are text unless all are numbers."""
     keys = page.keys if all(type(key) is int for key in page.keys) else [str(key) for key in page.keys]
     out = io.BytesIO()
@@ -139,7 +144,7 @@ def _tag_columns(tags: Tags) -> np.ndarray[Any, Any]:
     return np.array([[*one, *[""] * (most - len(one))] for one in tags])
 
 
-def _csv(page: Page) -> bytes:
+def _csv(page: WindowPage) -> bytes:
     if isinstance(page.X, SparseRows):
         raise NotAcceptable(f"sparse features are sent as {MEDIA['json']} or {MEDIA['npz']}, not as {MEDIA['csv']}")
     several, is_word = page.coefficient.ndim == 2, page.y.dtype.kind == "U"

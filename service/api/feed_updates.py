@@ -6,7 +6,7 @@ from typing import Annotated, Self
 
 from pydantic import ConfigDict, Field, model_validator
 
-from livesvm.service.feeds.forecaster import Change
+from livesvm.service.feeds.forecaster import StepUpdate
 from livesvm.service.feeds.spec import MOST_STEPS
 from livesvm.service.models.fields import SHORT, Cost, Request
 from livesvm.solvers.errors import InvalidInput
@@ -47,6 +47,6 @@ class FeedUpdateRequest(Request):
             raise InvalidInput("names a step twice", field="steps")
         return self
 
-    def changes(self) -> list[Change]:
+    def changes(self) -> list[StepUpdate]:
         """Return the changes for the feed."""
-        return [Change(one.step, one.keep, one.C) for one in self.steps]
+        return [StepUpdate(one.step, one.keep, one.C) for one in self.steps]

@@ -7,10 +7,9 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import ConfigDict, Field, StringConstraints, model_validator
 
 from livesvm.service.feeds.spec import FeedSpec
-from livesvm.service.feeds.wanted import Wanted
+from livesvm.service.feeds.wanted import WantedReadings
 from livesvm.service.fleets.names import FLEET_ID
 from livesvm.service.fleets.spec import FleetSpec
-from livesvm.service.hosting.explain import ExplainQuestion
 from livesvm.service.hosting.what_if import WhatIfQuestion
 from livesvm.service.lifecycle.search import Sought
 from livesvm.service.models import commands
@@ -45,8 +44,6 @@ HalfLife = Annotated[float, Field(gt=0, le=1e12, allow_inf_nan=False)]
 Time = Annotated[str, StringConstraints(max_length=64)] | Annotated[float, Field(allow_inf_nan=False)]
 SeriesName = str | int | float
 MOST_TIMES = 10_000
-MOST_REPORTED = 1000
-"""Examples that an explanation may tell of a row."""
 MOST_OLDEST = 10**9
 """Examples that a removal may ask for."""
 
@@ -328,22 +325,6 @@ class WhatIfRequest(UpdateRequest):
         return WhatIfQuestion(keys=tuple(self.erase.keys or ()), tags=tuple(self.erase.tags or ()), X=self.X)
 
 
-class ExplainRequest(Request):
-    """Rows to explain; with their targets, also the value of each example for them."""
-
-    model_config = ConfigDict(json_schema_extra={"examples": [{"X": [[0.2, 0.5]], "most": 5}]})
-
-    X: Matrix
-    y: Targets | None = Field(default=None, description="`svc`, `svr`: asks what examples are worth for these rows.")
-    most: int = Field(default=10, ge=1, le=MOST_REPORTED, description="Examples in the answer, for each row or in all.")
-
-    def question(self) -> ExplainQuestion:
-        """Return what is asked of the model's copy."""
-        if self.y is not None and len(self.y) != len(self.X):
-            raise InvalidInput(f"has {len(self.y)} entries for {len(self.X)} rows of X", field="y")
-        return ExplainQuestion(self.X, self.y, self.most)
-
-
 class FeedEraseRequest(Request):
     """Readings to erase: those of some times, and those from one time to another; times as the feed has them."""
 
@@ -363,9 +344,9 @@ class FeedEraseRequest(Request):
         """Return everything that is named."""
         return [str(time) for time in self.times]
 
-    def wanted(self) -> Wanted:
+    def wanted(self) -> WantedReadings:
         """Return the readings that are meant."""
-        return Wanted(tuple(str(time) for time in self.times), _text(self.begin), _text(self.end))
+        return WantedReadings(tuple(str(time) for time in self.times), _text(self.begin), _text(self.end))
 
 
 def _text(time: str | float | None) -> str | None:

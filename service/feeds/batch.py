@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from livesvm.service.feeds.commands import Observations
-from livesvm.service.feeds.forecaster import Given
+from livesvm.service.feeds.forecaster import Preset
 from livesvm.service.feeds.spec import FeedSpec
 
 Document = dict[str, Any]
@@ -43,7 +43,7 @@ class Batch:
     request: str | None
     at: float
     spec: FeedSpec | None = None
-    given: Given | None = None
+    given: Preset | None = None
 
     def call(self, id: str) -> Observations:
         """Return the call that brings the readings of one feed."""
@@ -61,7 +61,7 @@ class BatchDone:
     answers: dict[str, bytes] = field(default_factory=dict)
     refused: dict[str, Refusal] = field(default_factory=dict)
     replayed: int = 0  #: feeds that had taken it before
-    given: Given | None = None  #: what was chosen, or given
+    given: Preset | None = None  #: what was chosen, or given
 
     def add(self, other: BatchDone) -> None:
         """Add what came of another part."""

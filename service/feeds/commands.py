@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -11,10 +10,10 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from livesvm.service.feeds.cells import rows_of
-from livesvm.service.feeds.forecaster import Change, Event, FeedOutcome, Forecaster, Given
+from livesvm.service.feeds.forecaster import FeedEvent, FeedOutcome, Forecaster, Preset, StepUpdate
 from livesvm.service.feeds.model_selection import Trial
 from livesvm.service.feeds.row_tables import table_of
-from livesvm.service.feeds.sources.base import DeadLetter, Entry, Position
+from livesvm.service.feeds.sources.base import DeadLetter, Position, SourceEntry
 from livesvm.service.feeds.step_model import Recipe
 from livesvm.service.feeds.timeline import Plan
 from livesvm.service.store import codec
@@ -46,7 +45,7 @@ class Progress(NamedTuple):
         came = tuple(map(tuple, recent[0])) if recent else ()
         return cls(None if taken is None else tuple(taken), letters, refused, paused, came)
 
-    def new(self, entries: Sequence[Entry]) -> list[Entry]:
+    def new(self, entries: Sequence[SourceEntry]) -> list[SourceEntry]:
         """Return the entries that have not had their effect."""
         taken, recent = self.taken, frozenset(self.recent)
         return [
@@ -65,7 +64,7 @@ class Progress(NamedTuple):
         return Progress(taken, tuple(dead), self.refused + len(dead), self.paused, recent)
 
 
-class Call(ABC):
+class FeedCall(ABC):
     """One entry of a feed's log; ``request`` is the Idempotency-Key that it came with, ``at`` its Unix time.
 
     ``action`` is the word for it in the audit.
@@ -97,20 +96,17 @@ class Call(ABC):
 
 
 @dataclass(frozen=True)
-class Observations(Call):
+class Observations(FeedCall):
     """Rows of one call, by column where all have the same; numbers as arrays (n,), NaN where there is none.
 
-    In logs from before ``moves`` was known, rows without the target moved the clock; before ``chooses`` was, a feed
-    chose in the midst of a call, and what was not logged; before ``dated`` was, digits of a date counted seconds.
+    A record of 0.2.0, ``is_first``, is read by its rules, see ``Timeline.read``; a feed chose in the midst of a call.
     """
 
     table: Document
     request: str | None
     at: float
-    moves: bool = False
-    given: Given | None = None  #: what is not chosen where this call fills the window, or was chosen before it
-    chooses: bool = False
-    dated: bool = True
+    given: Preset | None = None  #: what is not chosen where this call fills the window, or was chosen before it
+    is_first: bool = False
 
     @classmethod
     def of(cls, rows: Sequence[Mapping[str, Any]], request: str | None, at: float) -> Observations:
@@ -130,29 +126,25 @@ class Observations(Call):
 
     def apply(self, feed: Forecaster, plan: Plan | None) -> FeedOutcome:
         """Take the rows; those of a log, whatever the time is."""
-        plan = plan or feed.check(self.rows(), logged=True, moves=self.moves, dated=self.dated)
-        return feed.take(plan, self.given, chooses=self.chooses)
+        plan = plan or feed.check(self.rows(), logged=True, is_first=self.is_first)
+        return feed.take(plan, self.given, chooses=self.is_first)
 
-    def with_given(self, given: Given) -> Observations:
+    def with_given(self, given: Preset) -> Observations:
         """Return the same with what is not to be chosen."""
         return replace(self, given=given)
 
     def digest(self) -> bytes:
         """SHA-256 of the rows."""
-        return hashlib.sha256(codec.pack(self.table)).digest()
+        return codec.digest(self.table)
 
     def encode(self) -> bytes:
         """Return bytes for the log."""
         document = {"observed": self.table, "request": self.request, "at": self.at}
-        return codec.encode(document | self.kept())
-
-    def kept(self) -> Document:
-        """Return how its rows are read, for the log."""
-        return {"moves": self.moves, "dated": self.dated, "given": _given_as_lists(self.given)}
+        return codec.encode(document | {"given": _given_as_lists(self.given)})
 
 
 @dataclass(frozen=True)
-class Tuning(Call):
+class FeedTuning(FeedCall):
     """Recipes that a job has found, one a step."""
 
     job: str
@@ -171,7 +163,7 @@ class Tuning(Call):
 
     def digest(self) -> bytes:
         """SHA-256 of what is asked."""
-        return hashlib.sha256(codec.pack({"tuned": self.job})).digest()
+        return codec.digest({"tuned": self.job})
 
     def encode(self) -> bytes:
         """Return bytes for the log."""
@@ -180,10 +172,10 @@ class Tuning(Call):
 
 
 @dataclass(frozen=True)
-class Update(Call):
+class FeedUpdate(FeedCall):
     """Fewer examples, or another C, for the models of some steps."""
 
-    changes: list[Change]
+    changes: list[StepUpdate]
     request: str | None
     at: float
     action = "update"
@@ -206,7 +198,7 @@ class Update(Call):
 
     def digest(self) -> bytes:
         """SHA-256 of what is asked."""
-        return hashlib.sha256(codec.pack({"updated": list(map(list, self.changes))})).digest()
+        return codec.digest({"updated": list(map(list, self.changes))})
 
     def encode(self) -> bytes:
         """Return bytes for the log."""
@@ -214,7 +206,7 @@ class Update(Call):
 
 
 @dataclass(frozen=True)
-class Delivery(Call):
+class Delivery(FeedCall):
     """Readings that a source has handed out, without those among them that were refused.
 
     ``came``: all entries, or the last one where the source has one order; ``in_flight`` is 0 then.
@@ -229,7 +221,7 @@ class Delivery(Call):
 
     @classmethod
     def of(
-        cls, entries: Sequence[Entry], feed: Forecaster, at: float, why: str | None = None, in_flight: int = 0
+        cls, entries: Sequence[SourceEntry], feed: Forecaster, at: float, why: str | None = None, in_flight: int = 0
     ) -> Delivery:
         """Return the call that brings entries, at least one; what a feed cannot take is refused, all if ``why``."""
         good: list[Document] = []
@@ -256,7 +248,7 @@ class Delivery(Call):
         """Take the readings."""
         return self.reading.apply(feed, plan)
 
-    def with_given(self, given: Given) -> Delivery:
+    def with_given(self, given: Preset) -> Delivery:
         """Return the same with what is not to be chosen."""
         return replace(self, reading=self.reading.with_given(given))
 
@@ -268,7 +260,8 @@ class Delivery(Call):
         """Return bytes for the log."""
         table = None if self.reading.table == NONE else self.reading.table
         dead = [[list(letter.position), letter.field, letter.reason] for letter in self.dead]
-        document = {"delivered": table, "dead": dead, "at": self.at} | self.reading.kept()
+        document = {"delivered": table, "dead": dead, "at": self.at}
+        document["given"] = _given_as_lists(self.reading.given)
         if self.in_flight:
             came = {"came": [list(position) for position in self.came], "in_flight": self.in_flight}
         else:
@@ -286,13 +279,16 @@ class Delivery(Call):
 
 
 def _observations(table: Document, request: str | None, at: float, document: Document) -> Observations:
-    """Return rows of a log with how these are read, by what the document of a call says."""
-    moves, dated = document.get("moves", True), document.get("dated", False)
-    return Observations(table, request, at, moves, *_given_in(document), dated)
+    """Return rows of a log, with what the document of their call says is not to be chosen; 0.2.0 said nothing."""
+    if (given := document.get("given")) is None:
+        return Observations(table, request, at, None, is_first="given" not in document)
+    season, recipes, trials = given
+    tried = [Trial(step, Recipe(*recipe), error) for step, recipe, error in trials]
+    return Observations(table, request, at, Preset(season, [Recipe(*recipe) for recipe in recipes], tried))
 
 
 def _first_refused(
-    feed: Forecaster, at: float, before: Sequence[Document], entries: Sequence[Entry], why: str | None
+    feed: Forecaster, at: float, before: Sequence[Document], entries: Sequence[SourceEntry], why: str | None
 ) -> tuple[int, DeadLetter] | None:
     """Return the first of these entries that a feed cannot take behind others: its number, and the reason."""
     for number, entry in enumerate(entries):
@@ -322,7 +318,7 @@ def _fault(feed: Forecaster, rows: Sequence[Document], at: float) -> InvalidInpu
 
 
 @dataclass(frozen=True)
-class Pause(Call):
+class Pause(FeedCall):
     """Whether a feed takes what its source has."""
 
     paused: bool
@@ -332,7 +328,7 @@ class Pause(Call):
     def apply(self, feed: Forecaster, plan: Plan | None) -> FeedOutcome:
         """Apply nothing: forecasts stay."""
         kind, line = "paused" if self.paused else "resumed", feed.timeline
-        return FeedOutcome(0, 0, 0, [], list(feed.latest), [Event(kind, line.slot, line.time, {})])
+        return FeedOutcome(0, 0, 0, [], list(feed.latest), [FeedEvent(kind, line.slot, line.time, {})])
 
     def after(self, progress: Progress) -> Progress:
         """Return the position before the command: it does not move."""
@@ -343,16 +339,16 @@ class Pause(Call):
         return codec.encode({"paused": self.paused, "at": self.at})
 
 
-def decode_call(data: bytes) -> Call:
+def decode_call(data: bytes) -> FeedCall:
     """Return the call in a record of the log; raises StoreDamaged or StoreTooNew."""
     document = codec.decode(data)
     request, at = document.get("request"), document["at"]
     if "observed" in document:
         return _observations(document["observed"], request, at, document)
     if "tuned" in document:
-        return Tuning(document["tuned"], [Recipe(*found) for found in document["recipes"]], request, at)
+        return FeedTuning(document["tuned"], [Recipe(*found) for found in document["recipes"]], request, at)
     if "updated" in document:
-        return Update([Change(*change) for change in document["updated"]], request, at)
+        return FeedUpdate([StepUpdate(*change) for change in document["updated"]], request, at)
     if "delivered" in document:
         return Delivery.decode(document)
     if "paused" in document:
@@ -360,18 +356,8 @@ def decode_call(data: bytes) -> Call:
     raise StoreDamaged("the record holds no call of a feed")
 
 
-def _given_as_lists(given: Given | None) -> list[Any] | None:
+def _given_as_lists(given: Preset | None) -> list[Any] | None:
     if given is None:
         return None
     trials = [[one.step, list(one.recipe), one.error] for one in given.trials]
     return [given.season, [list(recipe) for recipe in given.recipes], trials]
-
-
-def _given_in(document: Document) -> tuple[Given | None, bool]:
-    """Return what a record says is not to be chosen, and whether it is from before that was logged."""
-    given = document.get("given")
-    if given is None:
-        return None, "given" not in document
-    season, recipes, *trials = given  # fleets logged no trials before
-    tried = [Trial(step, Recipe(*recipe), error) for step, recipe, error in trials[0]] if trials else []
-    return Given(season, [Recipe(*recipe) for recipe in recipes], tried), False

@@ -14,10 +14,17 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from livesvm.service.feeds.features import History, Layout, Past, seasonal_back, seasonal_values, shared_row
+from livesvm.service.feeds.features import (
+    History,
+    RowLayout,
+    seasonal_back,
+    seasonal_ends,
+    shared_row,
+)
 from livesvm.service.feeds.rows import Rows
 from livesvm.service.feeds.timeline import Reading
 
+Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 
@@ -92,21 +99,21 @@ def from_rows(rows: Rows, steps: tuple[int, ...], history: History, newest: int,
         if begin < beyond or forgotten.takes(slot, slot + ahead):
             rows.drop(ordinal)
         else:
-            _make_again(rows, steps, ordinal, Past(values[: slot - first + 1]), forgotten)
+            _make_again(rows, steps, ordinal, values[: slot - first + 1], forgotten)
     for slot in forgotten.gone:
         rows.come_true(slot, steps, np.nan)
     return count
 
 
-def _make_again(rows: Rows, steps: tuple[int, ...], ordinal: int, past: Past, forgotten: Forgotten) -> None:
+def _make_again(rows: Rows, steps: tuple[int, ...], ordinal: int, past: Floats, forgotten: Forgotten) -> None:
     layout, at = rows.layout, ordinal % rows.size
     slot = int(rows.slot[at])
     others = forgotten.values.get(slot, (0.0, *rows.shared[at, layout.shared - layout.others :]))
     rows.shared[at] = shared_row(layout, past, Reading(slot, 0.0, tuple(others)))
-    rows.own[at, :, : layout.own_levels] = seasonal_values(layout, past, steps)
+    rows.own[at, :, : layout.own_levels] = past[seasonal_ends(layout, steps)]
 
 
-def are_of(layout: Layout, step: int, made: Ints, forgotten: Forgotten) -> NDArray[np.bool_]:
+def are_of(layout: RowLayout, step: int, made: Ints, forgotten: Forgotten) -> NDArray[np.bool_]:
     """Return which forecasts, made at these slots for so many steps ahead, belong to a reading that is to be erased.
 
     That is the reading that they forecast, the one they were made at, the one before it, or the seasonal one.

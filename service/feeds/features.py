@@ -35,7 +35,7 @@ TOLERANCE = 0.01  #: by how much of a day, or of a week, so many readings may di
 
 
 @dataclass(frozen=True)
-class Layout:
+class RowLayout:
     """Which features rows have, in this order; one for all feeds that have the same."""
 
     lags: tuple[int, ...]
@@ -91,13 +91,13 @@ class Layout:
         return max(*backs, *(season + offset for season, offset in self.near), *(width for _, width in self.rolling), 1)
 
 
-def layout_of(spec: FeedSpec, season: int, every: Every) -> Layout:
+def layout_of(spec: FeedSpec, season: int, every: Every) -> RowLayout:
     """Return the features of a feed with a known season and distance."""
     rolling = sorted(spec.rolling_widths(), key=lambda pair: pair[0] == "std")
     has_calendar = spec.calendar and spec.time is not None
     cycles = calendar_cycles(every) if has_calendar else ()
     seasons = (season, *_weeks(season, spec.window, every)) if season else ()
-    layout = Layout(spec.lag_list, tuple(rolling), len(spec.features), len(spec.known), seasons, cycles)
+    layout = RowLayout(spec.lag_list, tuple(rolling), len(spec.features), len(spec.known), seasons, cycles)
     if spec.generation == 1:
         return _the_same(layout)
     more = replace(layout, changes=bool(spec.known), holidays=spec.holidays)
@@ -105,12 +105,12 @@ def layout_of(spec: FeedSpec, season: int, every: Every) -> Layout:
 
 
 @lru_cache(maxsize=256)
-def _the_same(layout: Layout) -> Layout:
+def _the_same(layout: RowLayout) -> RowLayout:
     """Return the first layout that was equal to this one."""
     return layout
 
 
-def _with_more(layout: Layout, window: int) -> Layout:
+def _with_more(layout: RowLayout, window: int) -> RowLayout:
     """Return a layout with what feeds of the second generation see: earlier seasons, their surroundings, weekends."""
     cycles = layout.cycles
     if DAY in cycles:
@@ -223,25 +223,13 @@ class History:
         self.count = int(arrays["count"])
 
 
-class Past:
-    """A history as it was at an earlier reading; ``values`` are all up to that one, oldest first."""
+def shared_row(layout: RowLayout, newest: Floats, reading: Reading) -> Floats:
+    """Return the features that all steps share, (shared,): lags, their mean, rolling statistics, other columns.
 
-    def __init__(self, values: Floats) -> None:
-        self._values = values
-
-    def newest(self, n: int) -> Floats:
-        """Return the newest ``n`` values, oldest first."""
-        return self._values[len(self._values) - n :]
-
-    def back(self, n: int) -> float:
-        """Return the value ``n`` readings before the newest."""
-        return float(self._values[-1 - n])
-
-
-def shared_row(layout: Layout, history: History | Past, reading: Reading) -> Floats:
-    """Return the features that all steps share, (shared,): lags, their mean, rolling statistics, other columns."""
+    They are made of the ``newest`` values, ``layout.reach`` at least, oldest first.
+    """
     out = np.empty(layout.shared)
-    newest, ends, n = history.newest(layout.reach), level_ends(layout), len(layout.lags)
+    ends, n = level_ends(layout), len(layout.lags)
     at = ends.size
     out[:at] = newest[ends]
     out[n] = _mean(out[:n])
@@ -258,7 +246,7 @@ def shared_row(layout: Layout, history: History | Past, reading: Reading) -> Flo
 
 
 @lru_cache(maxsize=64)
-def level_ends(layout: Layout) -> NDArray[np.int64]:
+def level_ends(layout: RowLayout) -> NDArray[np.int64]:
     """Return where lags and phases stand in the newest values, from the end; between them is space for the mean."""
     return np.array([*(-lag for lag in layout.lags), -1, *(-1 - back for back in layout.phases)], np.int64)
 
@@ -341,28 +329,29 @@ class Ahead:
         return np.array(out, np.float64).reshape(len(steps), -1)
 
 
-def seasonal_values(layout: Layout, history: History | Past, steps: tuple[int, ...]) -> Floats:
-    """Return the last known values of the phase of each step, and those around them, (steps, own levels)."""
-    return history.newest(layout.reach)[seasonal_ends(layout, steps)]
-
-
 @lru_cache(maxsize=64)
-def seasonal_ends(layout: Layout, steps: tuple[int, ...]) -> NDArray[np.int64]:
-    """Return where these stand in the newest values, from the end, (steps, own levels)."""
+def seasonal_ends(layout: RowLayout, steps: tuple[int, ...]) -> NDArray[np.int64]:
+    """Return where seasonal values stand in the newest values, from the end, (steps, own levels).
+
+    These are the last known ones of the phase of each step, and those around them.
+    """
     around = [(season, 0) for season in layout.seasons] + list(layout.near)
     found = [[-1 - max(0, seasonal_back(season, step) + offset) for season, offset in around] for step in steps]
     return np.array(found, np.int64).reshape(len(steps), layout.own_levels)
 
 
 def own_rows(
-    layout: Layout, spec: FeedSpec, every: Every, zone: tzinfo | None, parts: tuple[History, Reading, Ahead]
+    layout: RowLayout, spec: FeedSpec, every: Every, zone: tzinfo | None, parts: tuple[Floats, Reading, Ahead]
 ) -> Floats:
-    """Return the features that steps have for themselves, (steps, own): seasonal values, calendar, known columns."""
-    history, reading, ahead = parts
+    """Return the features that steps have for themselves, (steps, own): seasonal values, calendar, known columns.
+
+    ``parts`` begin with the newest values, as of :func:`shared_row`.
+    """
+    newest, reading, ahead = parts
     steps = spec.horizons
     out = np.empty((len(steps), layout.own))
     at = layout.own_levels
-    out[:, :at] = seasonal_values(layout, history, steps)
+    out[:, :at] = newest[seasonal_ends(layout, steps)]
     if layout.calendar:
         out[:, at : at + layout.calendar] = _calendar_at(layout, every, steps, zone, reading.time)
     if layout.known:
@@ -371,7 +360,7 @@ def own_rows(
 
 
 @lru_cache(maxsize=256)
-def _calendar_at(layout: Layout, every: Every, steps: tuple[int, ...], zone: tzinfo | None, time: float) -> Floats:
+def _calendar_at(layout: RowLayout, every: Every, steps: tuple[int, ...], zone: tzinfo | None, time: float) -> Floats:
     """Return what the calendar says of steps ahead of a time, (steps, calendar); feeds of one clock share it."""
     when = np.array([time, *(every.after(time, step) for step in steps)])
     found = calendar_rows(layout, when, zone)
@@ -379,12 +368,12 @@ def _calendar_at(layout: Layout, every: Every, steps: tuple[int, ...], zone: tzi
     return found
 
 
-def known_columns(layout: Layout, known: Floats, now: Floats) -> Floats:
+def known_columns(layout: RowLayout, known: Floats, now: Floats) -> Floats:
     """Return known columns (n, k) as features, with by how much they change from ``now`` (k,) or (n, k)."""
     return np.concatenate([known, known - now], axis=1) if layout.changes else known
 
 
-def calendar_rows(layout: Layout, when: Floats, zone: tzinfo | None) -> Floats:
+def calendar_rows(layout: RowLayout, when: Floats, zone: tzinfo | None) -> Floats:
     """Return what the calendar says of times, of which the first is that of the newest reading: (times - 1, calendar).
 
     Sines and cosines come cycle by cycle; then whether the newest reading lies in a weekend, and the one to come, and

@@ -25,7 +25,7 @@ from livesvm.service.feeds.forecasts import Forecast, Pending, PendingForecasts
 from livesvm.service.feeds.knowledge import Knowledge
 from livesvm.service.feeds.represent import reference, represented
 from livesvm.service.feeds.rows import Rows
-from livesvm.service.feeds.scores import Scored, StepScores
+from livesvm.service.feeds.scores import ScoredForecast, StepScores
 from livesvm.service.feeds.season import find_season
 from livesvm.service.feeds.spec import FeedSpec
 from livesvm.service.feeds.step_features import StepFeatures
@@ -39,7 +39,7 @@ Ints = NDArray[np.int64]
 LOOKS = 20  #: how often in a window it is asked whether scales still fit
 
 
-class Event(NamedTuple):
+class FeedEvent(NamedTuple):
     """Something to be announced: "live", "rescaled", "drift", "chosen", "known"; of its source "paused", "resumed"."""
 
     kind: str
@@ -54,13 +54,13 @@ class FeedOutcome(NamedTuple):
     accepted: int
     ignored: int
     corrected: int
-    scored: list[tuple[int, Scored]]  #: with their steps
+    scored: list[tuple[int, ScoredForecast]]  #: with their steps
     forecasts: list[Forecast]  #: from the newest reading; none while the window fills
-    events: list[Event]
+    events: list[FeedEvent]
     announced: int = 0  #: rows with known columns of times to come
 
 
-class Given(NamedTuple):
+class Preset(NamedTuple):
     """What a feed need not find and choose: the season, and a recipe a step; and what was tried for these."""
 
     season: int
@@ -68,7 +68,7 @@ class Given(NamedTuple):
     trials: Sequence[model_selection.Trial] = ()
 
 
-class Change(NamedTuple):
+class StepUpdate(NamedTuple):
     """What changes of one step's models: that they hold the newest ``keep`` examples alone, and their C."""
 
     step: int
@@ -109,13 +109,13 @@ class Forecaster:
         self.due: list[list[int]] = [[] for _ in self.steps]  # ordinals with targets that are known, and not learnt
         self.readings = 0
         self.looked_at = 0  # readings when scales were last looked at
-        self._events: list[Event] = []
-        self._scored: list[tuple[int, Scored]] = []
+        self._events: list[FeedEvent] = []
+        self._scored: list[tuple[int, ScoredForecast]] = []
         self.newest_taken: Reading | None = None
-        self._given: Given | None = None
+        self._given: Preset | None = None
         self._chooses = False
         self.choice_due = False  #: errors have grown, and what is ``auto`` is to be chosen before the next readings
-        self._due_scores: list[list[Scored]] = [[] for _ in self.steps]
+        self._due_scores: list[list[ScoredForecast]] = [[] for _ in self.steps]
 
     @property
     def state(self) -> str:
@@ -141,7 +141,7 @@ class Forecaster:
         """
         return self.timeline.read(rows, **how)
 
-    def take(self, plan: Plan, given: Given | None = None, *, chooses: bool = False) -> FeedOutcome:
+    def take(self, plan: Plan, given: Preset | None = None, *, chooses: bool = False) -> FeedOutcome:
         """Take what the next call brings, and forecast from the newest; raises SolverError, see above.
 
         ``given`` is used in place of what is found and chosen where the window is full for the first time; of a feed
@@ -191,7 +191,7 @@ class Forecaster:
 
     def _start(self) -> None:
         """Find the season, make the rows of everything so far, choose, and learn: the window is full."""
-        given = self._given or (None if self.spec.recipes is None else Given(self.season or 0, self._recipes()))
+        given = self._given or (None if self.spec.recipes is None else Preset(self.season or 0, self._recipes()))
         first = self._begin(None if given is None else given.season)
         assert self.rows is not None
         if given is None:
@@ -273,9 +273,11 @@ class Forecaster:
         """Return the raw row of the newest reading: what steps share, (s,), and what they have besides, (steps, o)."""
         assert self.rows is not None
         assert self.timeline.every is not None
-        layout, parts = self.rows.layout, (self.history, reading, ahead or self.ahead)
+        layout = self.rows.layout
+        newest = self.history.newest(layout.reach)
+        parts = newest, reading, ahead or self.ahead
         own = own_rows(layout, self.spec, self.timeline.every, self.timeline.zone, parts)
-        return shared_row(layout, self.history, reading), own
+        return shared_row(layout, newest, reading), own
 
     def _advance(self, batch: list[Reading]) -> None:
         """Take a batch: forecast from all but its last reading, learn it, forecast from the last; score in order."""
@@ -403,16 +405,16 @@ class Forecaster:
         else:
             self.choice_due = True
 
-    def best_now(self) -> Given:
+    def best_now(self) -> Preset:
         """Return what is to be chosen of what is ``auto``, over the window as it is; raises SolverError."""
         assert self.rows is not None
         assert self.season is not None
-        return Given(self.season, *model_selection.choose_together(self.spec, [self.rows]))
+        return Preset(self.season, *model_selection.choose_together(self.spec, [self.rows]))
 
     @property
-    def made_with(self) -> Given:
+    def made_with(self) -> Preset:
         """The season and the recipes that its models have."""
-        return Given(self.season or 0, [model.recipe for model in self.models])
+        return Preset(self.season or 0, [model.recipe for model in self.models])
 
     def _adopt(self, choice: model_selection.Choice, kind: str) -> None:
         self.choice, self.choice_due = choice, False
@@ -443,7 +445,7 @@ class Forecaster:
             self._adopt(model_selection.Choice(list(recipes), self.choice.trials), "chosen")
         return FeedOutcome(0, 0, 0, [], list(self.latest), self._events)
 
-    def update(self, changes: Sequence[Change]) -> FeedOutcome:
+    def update(self, changes: Sequence[StepUpdate]) -> FeedOutcome:
         """Have models hold fewer examples, or another C, along paths; forecasts made stay as they are."""
         assert self.rows is not None
         self._events, self._scored = [], []
@@ -524,16 +526,13 @@ class Forecaster:
             raise InvalidInput("holds known columns of times to come only", field="rows")
         if_so = Ahead(len(self.spec.known))
         if_so.newest, if_so.values = self.ahead.newest, {**self.ahead.values, **dict(plan.ahead)}
-        return [pending.forecast for pending in self._said(*self._from_now(self._newest_reading(), if_so))]
-
-    def _newest_reading(self) -> Reading:
-        return self.timeline.newest
+        return [pending.forecast for pending in self._said(*self._from_now(self.timeline.newest, if_so))]
 
     def _forecast_again(self) -> None:
         """Forecast again from the newest reading, of which more is known ahead than there was."""
         if self.rows is None:
             return
-        reading = self._newest_reading()
+        reading = self.timeline.newest
         lead = self.ahead.lead(reading.slot, self.steps)
         self.knowledge.longest = max(self.knowledge.longest, lead)
         if lead > self.knowledge.lead:
@@ -596,7 +595,7 @@ class Forecaster:
             if self.spec.has_contests:
                 self.contests[i].learn(actual, (model, last, seasonal))
             band, made = Band(forecast.low, forecast.high), (reading.slot, reading.time, forecast.made_at, value)
-            scored = Scored(*made, _or_nan(band.low), _or_nan(band.high), actual, last, seasonal, change, model)
+            scored = ScoredForecast(*made, _or_nan(band.low), _or_nan(band.high), actual, last, seasonal, change, model)
             self._due_scores[i].append(scored)
             self._scored.append((forecast.step, scored))
             held = self.bands[i]
@@ -613,7 +612,7 @@ class Forecaster:
     def _announce(self, kind: str, detail: dict[str, Any], reading: Reading | None = None) -> None:
         reading = reading or self.newest_taken
         slot, time = (self.timeline.slot, self.timeline.time) if reading is None else (reading.slot, reading.time)
-        self._events.append(Event(kind, slot, 0.0 if time is None else time, detail))
+        self._events.append(FeedEvent(kind, slot, 0.0 if time is None else time, detail))
 
     def _correct(self, correction: Correction) -> None:
         """Give a reading another value: in what features will be made of, and as a target of what was learnt from it.
@@ -636,7 +635,7 @@ def _or_nan(end: float | None) -> float:
     return np.nan if end is None else end
 
 
-def choose_for(feeds: Sequence[Forecaster]) -> Given:
+def choose_for(feeds: Sequence[Forecaster]) -> Preset:
     """Choose what feeds of one specification share, from their first windows, which :meth:`filled_by` has made.
 
     The season is the one that most of them have; of several, the shortest.
@@ -648,4 +647,4 @@ def choose_for(feeds: Sequence[Forecaster]) -> Given:
         feed._begin(season)
         assert feed.rows is not None
         windows.append(feed.rows)
-    return Given(season, model_selection.choose_together(feeds[0].spec, windows)[0])
+    return Preset(season, model_selection.choose_together(feeds[0].spec, windows)[0])

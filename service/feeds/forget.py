@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from livesvm.service.feeds import model_selection
 from livesvm.service.feeds.drift import tests_of
 from livesvm.service.feeds.erased_times import Forgotten, are_of, first_readings, from_history, from_rows
-from livesvm.service.feeds.features import Ahead, History, Layout
+from livesvm.service.feeds.features import Ahead, History, RowLayout
 from livesvm.service.feeds.forecaster import Forecaster
 from livesvm.service.feeds.forecasts import Pending, PendingForecasts
 from livesvm.service.feeds.rows import Rows
@@ -95,7 +95,7 @@ def _learn_again(feed: Forecaster, rows: Rows, records: list[NDArray[np.bool_]])
     _forecast_again(feed, rows, feed.timeline.slot)
 
 
-def _forget_record(feed: Forecaster, layout: Layout, i: int, forgotten: Forgotten) -> NDArray[np.bool_]:
+def _forget_record(feed: Forecaster, layout: RowLayout, i: int, forgotten: Forgotten) -> NDArray[np.bool_]:
     """Forget what was forecast of some readings, or made at them; which of the newest that was."""
     step = feed.steps[i]
     made = feed.scores[i].recent[:, 0].astype(np.int64) - step
@@ -106,7 +106,7 @@ def _forget_record(feed: Forecaster, layout: Layout, i: int, forgotten: Forgotte
     return goes
 
 
-def _forget_pending(feed: Forecaster, layout: Layout, newest: int, forgotten: Forgotten) -> None:
+def _forget_pending(feed: Forecaster, layout: RowLayout, newest: int, forgotten: Forgotten) -> None:
     """Forget forecasts of readings to come, those made at the newest too, which are made again."""
 
     def stays(one: Pending) -> bool:
@@ -131,9 +131,7 @@ def _forecast_again(feed: Forecaster, rows: Rows, newest: int) -> None:
     """Forecast from the newest row, or from what is held where that is gone; not at all without a reading."""
     if not feed.timeline.past:
         return
-    ordinal = rows.by_slot.get(newest)
-    time, past = next(reversed(feed.timeline.past.items()))
-    reading = Reading(newest, time, past.values, past.held)
+    ordinal, reading = rows.by_slot.get(newest), feed.timeline.newest
     if ordinal is not None:
         feed.publish(reading, ordinal, feed.predict([ordinal])[0])
     else:

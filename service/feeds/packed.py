@@ -13,7 +13,7 @@ from weakref import WeakValueDictionary, ref
 import numpy as np
 from numpy.typing import NDArray
 
-from livesvm.service.feeds.features import Layout, level_ends, seasonal_ends
+from livesvm.service.feeds.features import RowLayout, level_ends, seasonal_ends
 from livesvm.solvers.kernels.lines import Lines
 
 Floats = NDArray[np.float64]
@@ -48,7 +48,7 @@ class Places(NamedTuple):
     Columns are those of rows with what steps share, then what each has for itself, one after the other.
     """
 
-    layout: Layout
+    layout: RowLayout
     steps: tuple[int, ...]
     levels: Ints  #: columns of the levels, of which the first is the newest reading
     ends: Ints  #: where each level stands in the line of readings, from its end
@@ -77,7 +77,7 @@ class Packed(NamedTuple):
 
 
 @lru_cache(maxsize=64)
-def places_of(layout: Layout, steps: tuple[int, ...]) -> Places:
+def places_of(layout: RowLayout, steps: tuple[int, ...]) -> Places:
     """Return where features stand."""
     own = layout.shared + np.arange(len(steps) * layout.own).reshape(len(steps), layout.own)
     end, shared = layout.own_levels, np.delete(np.arange(level_ends(layout).size), len(layout.lags))
@@ -97,7 +97,7 @@ def places_of(layout: Layout, steps: tuple[int, ...]) -> Places:
     return Places(layout, steps, levels, ends, others, longest, tables)
 
 
-def pack(layout: Layout, steps: tuple[int, ...], shared: Floats, own: Floats) -> Packed | None:
+def pack(layout: RowLayout, steps: tuple[int, ...], shared: Floats, own: Floats) -> Packed | None:
     """Pack rows ``shared`` (n, s) and ``own`` (n, steps, o), oldest first; None where they say something else."""
     n, places, end = len(shared), places_of(layout, steps), layout.own_levels
     rows = np.concatenate([shared, own.reshape(n, -1)], axis=1)

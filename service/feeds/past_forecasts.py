@@ -11,7 +11,7 @@ import numpy as np
 
 from livesvm.service.feeds import presenter
 from livesvm.service.feeds.forecaster import Forecaster
-from livesvm.service.feeds.scores import Scored
+from livesvm.service.feeds.scores import ScoredForecast
 from livesvm.service.feeds.timeline import Row
 from livesvm.solvers.errors import InvalidInput
 
@@ -66,7 +66,7 @@ def look_back(feed: Forecaster, asked: PastForecastsQuery) -> Document:
     for number in steps:
         recent = feed.scores[number].recent
         for row in recent[np.isin(recent[:, 0], slots)]:
-            scored = Scored(int(row[0]), *row[1:].tolist())
+            scored = ScoredForecast(int(row[0]), *row[1:].tolist())
             made[scored.slot].append(presenter.forecast_made(feed.timeline, feed.steps[number], scored))
     rows = [
         {

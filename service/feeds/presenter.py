@@ -12,7 +12,7 @@ from livesvm.service.feeds import times
 from livesvm.service.feeds.forecaster import Forecaster
 from livesvm.service.feeds.forecasts import Forecast
 from livesvm.service.feeds.interval import moment
-from livesvm.service.feeds.scores import Scored
+from livesvm.service.feeds.scores import ScoredForecast
 from livesvm.service.feeds.spec import FeedSpec
 from livesvm.service.feeds.timeline import Timeline
 from livesvm.solvers.errors import InvalidInput
@@ -91,7 +91,7 @@ def _forecast(timeline: Timeline, one: Forecast) -> Document:
     return reported
 
 
-def forecast_made(timeline: Timeline, step: int, scored: Scored) -> Document:
+def forecast_made(timeline: Timeline, step: int, scored: ScoredForecast) -> Document:
     """Return a forecast with its reading."""
     reported: Document = {"step": step, "made_at": time_of(timeline, scored.made_at), "value": scored.value}
     if timeline.spec.task == "direction":

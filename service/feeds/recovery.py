@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass
-class Recovery:
+class FeedRecovery:
     """Bringing back one feed; its solves take turns with others, and end when ``solve`` does."""
 
     source: Source

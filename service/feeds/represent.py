@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from livesvm.service.feeds.features import Layout
+from livesvm.service.feeds.features import RowLayout
 from livesvm.service.feeds.spec import Represent
 
 Floats = NDArray[np.float64]
@@ -20,7 +20,7 @@ LEAST_CORE = 0.02
 TINY = 1e-9  #: a deviation below this share of the size of numbers is rounding
 
 
-class Scale(NamedTuple):
+class StepScale(NamedTuple):
     """What is subtracted, and divided by."""
 
     centre: Floats  #: of features, (d,)
@@ -31,12 +31,12 @@ class Scale(NamedTuple):
     core: float = 1.0  #: of targets: below 1 where two thirds of them are the same
 
 
-def base_of(layout: Layout, represent: Represent) -> int:
+def base_of(layout: RowLayout, represent: Represent) -> int:
     """Return which feature everything that is a level of the target is relative to."""
     return len(layout.lags) if represent == "level" else 0
 
 
-def scaled(scale: Scale, X: Floats) -> Floats:
+def scaled(scale: StepScale, X: Floats) -> Floats:
     """Return features (n, d) as models see them; beyond ``MOST`` they count as no further."""
     out = np.ascontiguousarray(X - scale.centre)
     out /= scale.width
@@ -44,7 +44,7 @@ def scaled(scale: Scale, X: Floats) -> Floats:
     return np.maximum(out, -MOST, out=out)
 
 
-def represented(layout: Layout, represent: Represent, shared: Floats, own: Floats) -> Floats:
+def represented(layout: RowLayout, represent: Represent, shared: Floats, own: Floats) -> Floats:
     """Return features (n, d) of raw rows, ``shared`` (n, s) and one step's ``own`` (n, o).
 
     Everything that is a level of the target is relative to the newest reading, or for "level" to the mean of the lags;
@@ -59,13 +59,13 @@ def represented(layout: Layout, represent: Represent, shared: Floats, own: Float
     return out
 
 
-def reference(layout: Layout, represent: Represent, shared: Floats, own: Floats) -> Floats:
+def reference(layout: RowLayout, represent: Represent, shared: Floats, own: Floats) -> Floats:
     """Return what targets of raw rows are relative to, (n,)."""
     at = reference_at(layout, represent)
     return shared[:, at] if at < layout.shared else own[:, at - layout.shared]
 
 
-def reference_at(layout: Layout, represent: Represent) -> int:
+def reference_at(layout: RowLayout, represent: Represent) -> int:
     """Return which feature targets are relative to: newest reading, mean of the lags, or seasonal value."""
     if represent == "seasonal-change" and layout.seasons:
         return layout.shared
@@ -91,20 +91,20 @@ def widths(X: Floats) -> Floats:
     return np.where(width > TINY * size, width, np.where(size > 0.0, size, 1.0))
 
 
-def fitted(X: Floats, y: Floats, level: int = 0) -> Scale:
+def fitted(X: Floats, y: Floats, level: int = 0) -> StepScale:
     """Return the scale of features ``X`` (n, d), of which one is the ``level``, and targets ``y`` (n,).
 
     Of no examples it changes nothing, and fits no later ones.
     """
     if not len(y):
-        return Scale(np.zeros(X.shape[1]), np.ones(X.shape[1]), 0.0, 1.0, (0.0, 0.0), 1.0)
+        return StepScale(np.zeros(X.shape[1]), np.ones(X.shape[1]), 0.0, 1.0, (0.0, 0.0), 1.0)
     unit, middle = float(widths(y[:, None])[0]), float(np.median(y))
     low, high = np.quantile(y, SIXTHS)
     core = 1.0 if high - low > TINY * np.abs(y).max() else LEAST_CORE
-    return Scale(np.median(X, axis=0), widths(X), middle, unit, (spread(y), spread(X[:, level])), core)
+    return StepScale(np.median(X, axis=0), widths(X), middle, unit, (spread(y), spread(X[:, level])), core)
 
 
-def has_moved(scale: Scale, y: Floats, levels: Floats) -> bool:
+def has_moved(scale: StepScale, y: Floats, levels: Floats) -> bool:
     """Say whether targets ``y`` (n,), or newest readings ``levels`` (n,), spread otherwise than when it was fitted."""
     for before, now in zip(scale.spreads, (spread(y), spread(levels)), strict=True):
         least, most = sorted((before, now))

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from livesvm.service.feeds.features import Layout, known_columns
+from livesvm.service.feeds.features import RowLayout, known_columns
 from livesvm.service.feeds.packed import Packed, column_of, lines_of, pack, packed_after, unpack
 from livesvm.solvers.kernels.lines import Lines
 
@@ -29,7 +29,7 @@ class Rows:
     spare : readings that may come before models let the oldest go
     """
 
-    def __init__(self, layout: Layout, steps: int, window: int, spare: int) -> None:
+    def __init__(self, layout: RowLayout, steps: int, window: int, spare: int) -> None:
         size = window + spare + 1
         self.layout, self.window, self.size = layout, window, size
         self._shared = np.zeros((size, layout.shared))

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 
 
-class Scored(NamedTuple):
+class ScoredForecast(NamedTuple):
     """A forecast next to its reading; of directions ``value`` is the decision value, positive for up."""
 
     slot: int  #: of the reading
@@ -32,7 +32,7 @@ class Scored(NamedTuple):
     model: float  #: what the step's model said; ``value`` may be a naive forecast
 
 
-FIELDS = Scored._fields
+FIELDS = ScoredForecast._fields
 _SLOT, _TIME, _MADE, _VALUE, _LOW, _HIGH, _ACTUAL, _LAST, _SEASONAL, _CHANGE, _MODEL = range(len(FIELDS))
 BLOCK = 32  # forecasts in a piece of a record
 _BLOCK_BYTES = BLOCK * len(FIELDS) * 8
@@ -80,7 +80,7 @@ class StepScores:
         found.__dict__.update(self.__dict__)
         return found
 
-    def learn(self, scored: Sequence[Scored]) -> None:
+    def learn(self, scored: Sequence[ScoredForecast]) -> None:
         """Take forecasts with their readings, in order."""
         self._append(scored)
         self._n += len(scored)
@@ -89,7 +89,7 @@ class StepScores:
         else:
             self.sums = self.sums + measured(np.array(scored), self.coverage)
 
-    def _append(self, rows: Sequence[Scored] | Floats) -> None:
+    def _append(self, rows: Sequence[ScoredForecast] | Floats) -> None:
         for row in rows:
             place = self._end % BLOCK
             if place == 0:
@@ -173,7 +173,7 @@ def measured(rows: Floats, coverage: float | None) -> Floats:
     return out
 
 
-def _of_one(scored: Scored, coverage: float | None) -> list[float]:
+def _of_one(scored: ScoredForecast, coverage: float | None) -> list[float]:
     """Return the same of one row, in less time."""
     _, _, _, value, low, high, actual, last, seasonal, change, _ = scored
     off, up, banded = actual - value, actual > last, (0.0, 0.0, 0.0, 0.0)

@@ -18,7 +18,7 @@ from typing import Any, Protocol
 from livesvm.service import crash
 from livesvm.service.errors import NotSolved, ServiceError
 from livesvm.service.feeds.commands import Progress
-from livesvm.service.feeds.sources.base import Backlog, DeadLetter, Entry, Position, Source, SourceError
+from livesvm.service.feeds.sources.base import Backlog, DeadLetter, Position, Source, SourceEntry, SourceError
 from livesvm.service.monitoring.feeds import SourceSample
 from livesvm.service.store.base import StoreError
 from livesvm.solvers.errors import SolverError
@@ -44,7 +44,7 @@ class Fed(Protocol):
     def progress(self) -> Progress:
         """How far it has come in its source."""
 
-    def deliver(self, entries: Sequence[Entry], why: str | None = None) -> Future[Any]:
+    def deliver(self, entries: Sequence[SourceEntry], why: str | None = None) -> Future[Any]:
         """Take entries that are new to it; the future ends when that is durable. If ``why``, refuse them."""
 
 
@@ -164,7 +164,7 @@ class SourceReader:
         dead = dict.fromkeys((*earlier, *self._feed.progress.dead))
         source.settle(positions, [letter for letter in dead if letter.position in set(positions)])
 
-    def _deliver(self, entries: list[Entry]) -> None:
+    def _deliver(self, entries: list[SourceEntry]) -> None:
         """Have the feed take them; if it fails with them together, the first alone, and without that if need be."""
         try:
             self._feed.deliver(entries).result()

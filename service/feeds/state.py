@@ -10,7 +10,7 @@ from typing import Any
 from pydantic_core import to_json
 
 from livesvm.service.feeds import presenter, snapshot
-from livesvm.service.feeds.commands import Call, Progress
+from livesvm.service.feeds.commands import FeedCall, Progress
 from livesvm.service.feeds.forecaster import FeedOutcome, Forecaster
 from livesvm.service.feeds.forget import forget
 from livesvm.service.feeds.sources.base import DeadLetter
@@ -63,7 +63,7 @@ class FeedState:
         """Pass over an aborted record."""
         self.sequence += 1
 
-    def apply(self, call: Call, plan: Plan | None = None) -> Document:
+    def apply(self, call: FeedCall, plan: Plan | None = None) -> Document:
         """Bring a call; what it did, as it is reported. Raises SolverError or NotSolved, with the feed broken."""
         outcome = call.apply(self.forecaster, plan)
         self.sequence += 1

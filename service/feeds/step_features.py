@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from livesvm.service.feeds.represent import MOST, Scale, base_of, represented, scaled
+from livesvm.service.feeds.represent import MOST, StepScale, base_of, represented, scaled
 from livesvm.service.feeds.rows import Rows
 from livesvm.service.feeds.spec import Represent
 from livesvm.solvers.kernels.lines import Scaling, write_scaled
@@ -29,7 +29,7 @@ class StepFeatures(NamedTuple):
         shared, own = self.rows.features(ordinals)
         return represented(self.rows.layout, self.represent, shared, own[:, self.step])
 
-    def write(self, ordinals: Ints, scale: Scale, out: Floats) -> None:
+    def write(self, ordinals: Ints, scale: StepScale, out: Floats) -> None:
         """Write scaled features of examples, in ascending order, to the first columns of ``out`` (d, m or more)."""
         found = self.rows.lines(self.step)
         if found is None:

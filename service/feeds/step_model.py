@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from livesvm.service.feeds.represent import Scale, fitted, has_moved, scaled
+from livesvm.service.feeds.represent import StepScale, fitted, has_moved, scaled
 from livesvm.service.feeds.spec import FeedSpec, Represent
 from livesvm.solvers.estimators.classification import LiveSVC
 from livesvm.solvers.estimators.regression import LiveSVR
@@ -34,7 +34,7 @@ class FeaturesOf(Protocol):
     def of(self, ordinals: Sequence[int], /) -> Floats:
         """Return them, (n, d), not scaled."""
 
-    def write(self, ordinals: Ints, scale: Scale, out: Floats, /) -> None:
+    def write(self, ordinals: Ints, scale: StepScale, out: Floats, /) -> None:
         """Write them scaled to the first columns of ``out`` (d, n or more)."""
 
 
@@ -117,7 +117,7 @@ class StepModel:
         self.spec, self.recipe = spec, recipe
         self._models = new_models(spec, recipe)
         self._cool: Cool | None = None
-        self.scale: Scale | None = None
+        self.scale: StepScale | None = None
         self.refits = 0
 
     @property
@@ -339,9 +339,9 @@ class StepModel:
         """Return the models that ``to_arrays`` was taken from; raises NotOptimal where they cannot be restored."""
         step = cls(spec, Recipe(arrays["represent"], float(arrays["gamma"]), float(arrays["C"])))
         step.refits = int(arrays["refits"])
-        s = {name: np.asarray(arrays.get(f"scale.{name}", 1.0)) for name in Scale._fields}  # feeds had no core before
+        s = {name: np.asarray(arrays[f"scale.{name}"]) for name in StepScale._fields}
         spreads = (float(s["spreads"][0]), float(s["spreads"][1]))
-        step.scale = Scale(s["centre"], s["width"], float(s["middle"]), float(s["unit"]), spreads, float(s["core"]))
+        step.scale = StepScale(s["centre"], s["width"], float(s["middle"]), float(s["unit"]), spreads, float(s["core"]))
         kept: list[dict[str, Any]] = [{} for _ in step.models]
         for name, value in arrays.items():
             if name.startswith("model"):

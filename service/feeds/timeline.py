@@ -96,7 +96,7 @@ class Tail(NamedTuple):
     cells: Row
 
 
-class Past(NamedTuple):
+class PastSlot(NamedTuple):
     """A slot as later rows are compared with it."""
 
     slot: int
@@ -128,7 +128,7 @@ class Timeline:
         self.time: float | None = None
         self.slot = -1
         self.last: tuple[float, ...] | None = None
-        self._past: dict[float, Past] = {}  # of a cool timeline those behind what is packed
+        self._past: dict[float, PastSlot] = {}  # of a cool timeline those behind what is packed
         self._packed: Mapping[str, Any] | None = None  # the same as arrays, which nothing changes
         self.waiting: list[tuple[float, Given]] = []  # until the distance is found
         self.digits: times.Digits | None = None  # what whole numbers are in its column of times
@@ -139,7 +139,7 @@ class Timeline:
         self._tail: list[Tail] = []  # of a call that is being read
 
     @property
-    def past(self) -> dict[float, Past]:
+    def past(self) -> dict[float, PastSlot]:
         """The last window by time, oldest first; that of a cool timeline comes back from its arrays now."""
         if self._packed is not None:
             self._past, self._packed = _unpacked(self._packed) | self._past, None
@@ -157,19 +157,13 @@ class Timeline:
         return Reading(slot, time, tuple(values), held)
 
     def read(
-        self,
-        rows: Sequence[Row],
-        *,
-        now: float | None = None,
-        logged: bool = False,
-        moves: bool = False,
-        dated: bool = True,
+        self, rows: Sequence[Row], *, now: float | None = None, logged: bool = False, is_first: bool = False
     ) -> Plan:
         """Check a call's rows and say what they bring; this timeline stays as it is.
 
-        Rows that are ``logged`` may leap, as they were taken once. With ``moves`` those without the target move the
-        clock, and rows of one call know nothing of each other's known columns, as it was when they were logged. If not
-        ``dated``, whole numbers are seconds since 1970, and in the hour that comes twice their order alone counts.
+        Rows that are ``logged`` may leap, as they were taken once. As 0.2.0, the first release, read them: those
+        without the target move the clock, rows of one call know nothing of each other's known columns, whole numbers
+        are seconds since 1970, and in the hour that comes twice their order alone counts.
 
         Parameters
         ----------
@@ -181,27 +175,27 @@ class Timeline:
         """
         after = self._copy()
         after.may_leap = logged
-        plan = Plan([], [], [], 0, 0, after, [], not moves)
+        plan = Plan([], [], [], 0, 0, after, [], not is_first)
         came: list[int | None] = [None] * len(self.waiting)  # of those that wait, the rows of this call
         accepted = ignored = 0
-        found = after._times_of(rows, dated)
+        found = after._times_of(rows, is_first)
         after._now, after._early = now, after._allowed(found)
         for row, (cells, at) in enumerate(zip(rows, found, strict=True)):
             one = Tail(row, at, cells)
             is_announced = bool(self.spec.known) and self.spec.target not in cells
-            if is_announced and (moves or after.every is not None):
+            if is_announced and (is_first or after.every is not None):
                 after._announce(plan, cells, one.time, row)
                 continue
-            if not moves and (is_announced or after._is_ahead(one)):
+            if not is_first and (is_announced or after._is_ahead(one)):
                 after._tail.append(one)
                 continue
-            for known in [*([] if moves else after._overtaken(one.time)), one]:
+            for known in [*([] if is_first else after._overtaken(one.time)), one]:
                 took = after._row(plan, known.cells, known.time, known.row)
                 accepted, ignored = accepted + took, ignored + (not took)
                 came += [known.row] * (len(after.waiting) - len(came))
         if after.every is None:
             after._begin(plan, came)
-        if moves:
+        if is_first:
             plan.along.clear()
         ignored += after._end(plan)
         return Plan(plan.readings, plan.corrections, plan.ahead, accepted, ignored, after, plan.along, plan.at_once)
@@ -239,7 +233,7 @@ class Timeline:
         for row, time, cells in tail:
             if self.spec.target in cells:
                 self._check_names(cells, row)
-                given = tuple(_number(cells[name], name, row) for name in self.spec.columns)
+                given = self.given_in(cells, row)
                 known = given[len(given) - len(self.spec.known) :]
                 if not known or None in known or self.every is None or self.time is None or time is None:
                     ignored += 1
@@ -263,7 +257,7 @@ class Timeline:
     def _row(self, plan: Plan, cells: Row, time: float | None, row: int) -> bool:
         """Take one reading; say whether it changed anything."""
         self._check_names(cells, row)
-        given = tuple([_number(cells[name], name, row) for name in self.spec.columns])
+        given = self.given_in(cells, row)
         if self.spec.missing == "refuse" and None in given:
             name = self.spec.columns[given.index(None)]
             raise InvalidInput("is missing; missing='hold' or 'skip' takes such rows", field=name, row=row)
@@ -300,7 +294,7 @@ class Timeline:
             if before is None:
                 before = (first or (0.0,) * len(nothing)) if beyond or time in times else one.values
             before = tuple(old if new is None else new for new, old in zip(given, before, strict=True))
-            self.past[time] = Past(one.slot, given, before, given[0] is None)
+            self.past[time] = PastSlot(one.slot, given, before, given[0] is None)
             if before != one.values or given != one.given:
                 changed[one.slot] = before
         self.last = before
@@ -396,8 +390,8 @@ class Timeline:
         """Return the timeline that ``to_arrays`` was taken from."""
         out = cls(spec, longest)
         if len(arrays["every"]):
-            seconds, months, *day = arrays["every"]  # which feeds did not know before
-            out.every = Every(float(seconds), int(months), out.zone, *map(int, day))
+            seconds, months, day = arrays["every"]
+            out.every = Every(float(seconds), int(months), out.zone, int(day))
         out.zoned, out.time, out.slot = arrays["zoned"], arrays["time"], int(arrays["slot"])
         out.names = None if arrays["names"] is None else frozenset(arrays["names"])
         out._packed = {name: arrays[f"past.{name}"] for name in PAST}
@@ -409,17 +403,17 @@ class Timeline:
 
     # -- one row -------------------------------------------------------------------------------------------------------
 
-    def _times_of(self, rows: Sequence[Row], dated: bool) -> list[float | None]:
+    def _times_of(self, rows: Sequence[Row], is_first: bool) -> list[float | None]:
         """Return the times of a call's rows; raises InvalidInput."""
         name = self.spec.time
         if name is None:
             return [None] * len(rows)
         cells = [row.get(name) for row in rows]
-        stamps, digits = times.column(cells, name, self.digits if dated else "epochs")
-        if dated:
+        stamps, digits = times.column(cells, name, "epochs" if is_first else self.digits)
+        if not is_first:
             self.digits = digits
         if self.zone is not None:
-            return list(self._placed(rows, stamps, dated))
+            return list(self._placed(rows, stamps, is_first))
         for row, stamp in enumerate(stamps):
             if self.zoned not in (None, stamp.zoned):
                 reason = "times with and without a zone are mixed; the setting timezone says where those without are"
@@ -427,7 +421,7 @@ class Timeline:
             self.zoned = stamp.zoned
         return [stamp.seconds for stamp in stamps]
 
-    def _placed(self, rows: Sequence[Row], stamps: Sequence[times.Stamp], dated: bool) -> list[float]:
+    def _placed(self, rows: Sequence[Row], stamps: Sequence[times.Stamp], is_first: bool) -> list[float]:
         """Return the times of rows at the feed's place, of which an hour may come twice; raises InvalidInput."""
         assert self.zone is not None
         name = self.spec.time or ""
@@ -441,7 +435,7 @@ class Timeline:
         for row, pair in enumerate(pairs):
             if len(pair) == 1:
                 time = pair[0]
-            elif not dated:
+            elif is_first:
                 time = pair[1] if newest is not None and pair[0] <= newest < pair[1] else pair[0]
             else:
                 time = twice.time_of(row, newest)
@@ -641,16 +635,16 @@ def _is_missing(value: Any) -> bool:
     return value is None or (isinstance(value, float) and math.isnan(value))
 
 
-def _unpacked(arrays: Mapping[str, Any]) -> dict[float, Past]:
+def _unpacked(arrays: Mapping[str, Any]) -> dict[float, PastSlot]:
     """Return the last window by time, of its arrays."""
     columns = (arrays[name].tolist() for name in PAST)
     found = zip(*columns, strict=True)
     return {time: _past(slot, _given(given), tuple(values), held) for time, slot, held, given, values in found}
 
 
-def _past(slot: int, given: Given, values: tuple[float, ...], held: bool) -> Past:
+def _past(slot: int, given: Given, values: tuple[float, ...], held: bool) -> PastSlot:
     """Return a slot that holds its values once, where all of them were given."""
-    return Past(slot, values if given == values else given, values, held)
+    return PastSlot(slot, values if given == values else given, values, held)
 
 
 def _listed(arrays: Mapping[str, Any], name: str) -> list[tuple[float, Given]]:

@@ -12,7 +12,7 @@ from livesvm.solvers.errors import InvalidInput
 
 
 @dataclass(frozen=True)
-class Wanted:
+class WantedReadings:
     """Readings of some times, and those from one time to another, both among them; times as the feed has them."""
 
     times: tuple[str, ...] = ()

@@ -12,7 +12,7 @@ from typing import Any
 
 from livesvm.service.errors import FleetExists, NoSource, TooManyFleets, UnknownFleet
 from livesvm.service.feeds.commands import Progress
-from livesvm.service.feeds.forecaster import Given
+from livesvm.service.feeds.forecaster import Preset
 from livesvm.service.feeds.sources.base import Position
 from livesvm.service.feeds.step_model import Recipe
 from livesvm.service.fleets.spec import FleetSpec
@@ -33,7 +33,7 @@ class Fleet:
     id: str
     spec: FleetSpec
     created_at: float
-    given: Given | None = None
+    given: Preset | None = None
     deleting: bool = False
     progress: Progress = field(default_factory=Progress)  #: in its source
     arrived: Mapping[Position, float] = field(default_factory=dict)  #: when the newest entries came, where that counts
@@ -61,7 +61,7 @@ class Fleet:
         try:
             found = json.loads(data)
             given = found["given"]
-            shared = None if given is None else Given(given[0], [Recipe(*one) for one in given[1]])
+            shared = None if given is None else Preset(given[0], [Recipe(*one) for one in given[1]])
             spec = FleetSpec.model_validate(found["spec"])
             progress = Progress.decode(found["progress"])
             arrived = {tuple(position): time for position, time in found.get("arrived", ())}
@@ -129,7 +129,7 @@ class Fleets:
         except StoreUnavailable:
             return sorted(self._read)
 
-    def choose(self, fleet: Fleet, given: Given | None) -> None:
+    def choose(self, fleet: Fleet, given: Preset | None) -> None:
         """Keep what was chosen for one, unless something was before."""
         if given is not None and fleet.given is None and self.get(fleet.id).given is None:
             self._change(fleet.id, given=given)

@@ -1,11 +1,10 @@
 """Entries of the log: how each is encoded, applied and answered.
 
-A new kind of entry is a class here (or elsewhere, with its line in ``KINDS``) that does what :class:`Entry` says.
+A new kind of entry is a class here (or elsewhere, with its line in ``KINDS``) that does what :class:`LogEntry` says.
 """
 
 from __future__ import annotations
 
-import hashlib
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
@@ -22,7 +21,7 @@ from livesvm.service.store import codec
 from livesvm.service.store.base import Durability
 
 
-class Entry(Protocol):
+class LogEntry(Protocol):
     """One entry; ``request`` is the Idempotency-Key that it came with, ``rules`` are what it was judged by."""
 
     @property
@@ -170,14 +169,14 @@ class Retraining(_Whole):
         return {"action": "retrain", "job": self.job, "changed": self.changed}
 
 
-KINDS: dict[str, Callable[[dict[str, Any]], Entry]] = {
+KINDS: dict[str, Callable[[dict[str, Any]], LogEntry]] = {
     "restored": Restoration.from_document,
     "retrained": Retraining.from_document,
 }
 """How entries are read, by the field that none but their kind has; what has none of these is a command."""
 
 
-def decode_entry(data: bytes) -> Entry:
+def decode_entry(data: bytes) -> LogEntry:
     """Return the entry in a record; raises StoreDamaged or StoreTooNew."""
     document: dict[str, Any] = codec.decode(data)
     for field, read in KINDS.items():
@@ -199,13 +198,3 @@ def named_in(document: dict[str, Any]) -> Iterable[tuple[Key, Sequence[str]]]:
     tags, training = document.get("tags", {}), TrainedOn.in_arrays(document.get("arrays"))
     own = ((key, tags.get(key, ())) for key in (*document["keys"], *document.get("left", ())))
     return own if training is None else chain(own, training.named())
-
-
-def digest_of_restore(version: int) -> bytes:
-    """SHA-256 of what a request to go back asks."""
-    return hashlib.sha256(codec.pack({"restore": version})).digest()
-
-
-def digest_of_swap(job: str) -> bytes:
-    """SHA-256 of what a request to take a retraining over asks."""
-    return hashlib.sha256(codec.pack({"retrained": job})).digest()

@@ -48,7 +48,7 @@ class Seen:
 
 
 @dataclass(frozen=True)
-class Part:
+class ErasurePart:
     """A model or a feed that an erasure is asked of, by what it is stored under.
 
     Parameters
@@ -93,7 +93,7 @@ class Intent:
     """
 
     target: str
-    parts: tuple[Part, ...]
+    parts: tuple[ErasurePart, ...]
     salt: str = field(default_factory=lambda: secrets.token_hex(SALT))
     keys: tuple[str, ...] = ()
     tags: tuple[str, ...] = ()
@@ -135,14 +135,14 @@ class Intent:
     def decode(cls, data: bytes) -> Intent:
         """Return the erasure in a document."""
         document: dict[str, Any] = json.loads(data)
-        parts = tuple(Part(**_tuples(part)) for part in document.pop("parts"))
+        parts = tuple(ErasurePart(**_tuples(part)) for part in document.pop("parts"))
         return cls(parts=parts, **_tuples(document))
 
     def hash(self, name: Key) -> str:
         """Return what stands for a key, a tag or the name of a request."""
         return hashed(bytes.fromhex(self.salt), name)
 
-    def part(self, stored: str) -> Part:
+    def part(self, stored: str) -> ErasurePart:
         """Return the part of a model or feed."""
         return next(part for part in self.parts if part.stored == stored)
 
@@ -206,7 +206,7 @@ def names_in(known: Remembered) -> Iterator[Key] | None:
 
 
 @dataclass
-class Left:
+class Remainder:
     """What erasures have left of a model's history: which version was the last, and requests that are known no more.
 
     ``requests`` are records by the salted hash of a request's name, so that none is done twice.
@@ -246,7 +246,7 @@ def begun(store: Store, stored: str | None = None) -> list[Intent]:
     return sorted(mine, key=lambda intent: intent.at)
 
 
-def left(store: Store, model: str) -> Left:
+def left(store: Store, model: str) -> Remainder:
     """Return what earlier erasures have left of a model; raises StoreError."""
     data = store.document(DocumentName(LEFT, model))
-    return Left() if data is None else Left(**json.loads(data))
+    return Remainder() if data is None else Remainder(**json.loads(data))

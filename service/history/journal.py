@@ -10,7 +10,7 @@ from functools import partial
 from typing import NoReturn, Protocol, TypeVar
 
 from livesvm.service.errors import IdempotencyConflict, ModelUnavailable, RequestErased
-from livesvm.service.history.erasure import Left
+from livesvm.service.history.erasure import Remainder
 from livesvm.service.monitoring.health import Health
 from livesvm.service.monitoring.metrics import Metrics
 from livesvm.service.store.base import (
@@ -88,7 +88,7 @@ class Journal:
     fenced: bool = False
     behind: bool = False
     known: int = 0
-    left: Left = field(default_factory=Left)
+    left: Remainder = field(default_factory=Remainder)
     _debts: list[Callable[[], None]] = field(default_factory=list)
     _is_unsure: bool = False
     _attempt: int = 0
@@ -217,10 +217,6 @@ class Journal:
     def put_document(self, at: DocumentName, data: bytes) -> None:
         """Keep a document that belongs to the model."""
         self._call("document", lambda store: store.put_document(at, data))
-
-    def delete_document(self, at: DocumentName) -> None:
-        """Remove a document that belongs to the model."""
-        self._call("document", lambda store: store.delete_document(at))
 
     def save_solution(self, solution: Solution) -> None:
         """Keep a solution in place of the one before."""

@@ -16,9 +16,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from livesvm.service.errors import NotSolved, OutOfTime
-from livesvm.service.history.entries import Entry, decode_entry
+from livesvm.service.history.entries import LogEntry, decode_entry
 from livesvm.service.history.journal import Source
-from livesvm.service.history.versions import reapply, reapply_cold
+from livesvm.service.history.versions import reapply
 from livesvm.service.models.arrays import Key
 from livesvm.service.models.commands import RULES, Batch, Command
 from livesvm.service.models.outcome import Outcome
@@ -147,7 +147,7 @@ class Replay:
     def _owes(self, request: str | None) -> bool:
         return owes(self.source, self.lease.model, request)
 
-    def _apply(self, entry: Entry) -> None:
+    def _apply(self, entry: LogEntry) -> None:
         """Apply one entry, and keep its answer if that is owed."""
         sequence = self.state.sequence + 1
         is_unanswered = sequence == self.newest and not self._may_be_acknowledged(entry)
@@ -181,7 +181,7 @@ class Replay:
         self.source.store.abort(self.lease, sequence)
         self.state.skip()
 
-    def _reapply(self, entry: Entry) -> Outcome:
+    def _reapply(self, entry: LogEntry) -> Outcome:
         """Apply an entry that went well before; raises SolverError with the state as it was.
 
         On its path or, where that fails in an unforeseen way, without; where both do, the update is the cause only if
@@ -190,7 +190,7 @@ class Replay:
         if not self.alone:
             return reapply(self.state, entry)
         before, sequence = self.state.encode(), self.state.sequence + 1
-        for attempt in (reapply, reapply_cold):
+        for attempt in (reapply, _without_path):
             try:
                 return attempt(self.state, entry)
             except FORESEEN:
@@ -202,7 +202,7 @@ class Replay:
         warm_up("updates")  # raises if it is the solvers that fail, whatever the update
         raise Inapplicable(failure)
 
-    def _may_be_acknowledged(self, entry: Entry) -> bool:
+    def _may_be_acknowledged(self, entry: LogEntry) -> bool:
         """Return whether the newest entry may have been applied before: it has an answer, or other rules judged it."""
         if entry.rules != RULES:
             return True
@@ -214,6 +214,10 @@ class Replay:
             "as it may have been acknowledged, it is not taken back: start the version of LiveSVM that wrote it, "
             f"{back} and stop it, or delete the model"
         )
+
+
+def _without_path(state: ModelState, entry: LogEntry) -> Outcome:
+    return entry.apply_cold(state)
 
 
 def owes(source: Source, model: str, request: str | None) -> bool:

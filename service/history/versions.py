@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from livesvm.service.history.entries import Entry, decode_entry
+from livesvm.service.history.entries import LogEntry, decode_entry
 from livesvm.service.models.outcome import Outcome
 from livesvm.service.models.spec import ModelSpec
 from livesvm.service.models.state import ModelState
@@ -12,17 +12,12 @@ from livesvm.service.store.base import LogRecord, Store, StoreDamaged
 from livesvm.solvers.errors import InvalidInput, SolverError
 
 
-def reapply(state: ModelState, entry: Entry) -> Outcome:
+def reapply(state: ModelState, entry: LogEntry) -> Outcome:
     """Apply an entry that went well before; raises SolverError."""
     try:
         return entry.apply(state)
     except SolverError:  # it went well from other rounding errors; there is one optimum, so ask again
         return entry.apply_cold(state)
-
-
-def reapply_cold(state: ModelState, entry: Entry) -> Outcome:
-    """Reach what an entry led to without the path to it; raises SolverError."""
-    return entry.apply_cold(state)
 
 
 def oldest_kept(store: Store, model: str) -> int:

@@ -22,7 +22,7 @@ from livesvm.service.errors import (
     UnknownFeed,
 )
 from livesvm.service.feeds.batch import Batch, BatchDone, Refusal
-from livesvm.service.feeds.forecaster import Forecaster, Given, choose_for
+from livesvm.service.feeds.forecaster import Forecaster, Preset, choose_for
 from livesvm.service.history.journal import append_together, remember_together, remembering
 from livesvm.service.hosting.collection import Collection
 from livesvm.service.hosting.context import Context
@@ -152,7 +152,7 @@ class Taking:
     def _choose(self, planned: dict[str, Planned], sample: Sequence[str]) -> list[str]:
         """Choose from some feeds; return them without those that fail by themselves, which are refused."""
 
-        def choose(ids: Sequence[str]) -> Given:
+        def choose(ids: Sequence[str]) -> Preset:
             with self._context.turns.turn(self._held[ids[0]].begun()):
                 return choose_for([self._feed(id_).filled_by(planned[id_].plan) for id_ in ids])
 

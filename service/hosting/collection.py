@@ -180,25 +180,19 @@ class Collection(Generic[R]):
         with self._lock:
             held = set[str]().union(*self._held_by.values())
             ids = [id_ for id_ in self._listed("", "") if id_ not in held]
-        served: Iterator[Any] = (one for id_ in ids if (one := self.known(id_)) is not None)
-        found = (one.sample() for one in served if one.is_served)
-        return list(islice((sample for sample in found if sample is not None), limit))
+        return list(islice(_samples(map(self.known, ids)), limit))
 
     def samples_awake(self) -> list[Any]:
         """Return the samples of those that are awake and served, without the series of fleets."""
         awake: list[Any] = self.awake()
-        found = (one.sample() for one in awake if one.is_served and fleet_of(one.id) is None)
-        return [sample for sample in found if sample is not None]
+        return list(_samples(one for one in awake if fleet_of(one.id) is None))
 
     def samples_at_rest(self) -> Iterator[Any]:
         """Yield the samples of the others, each as it is when it is asked for."""
         with self._lock:
             held = set[str]().union(*self._held_by.values())
             ids = [id_ for id_ in self._listed("", "") if id_ not in held and id_ not in self._kept]
-        for id_ in ids:
-            one: Any = None if id_ in self._kept else self.known(id_)
-            if one is not None and one.is_served and (sample := one.sample()) is not None:
-                yield sample
+        yield from _samples(self.known(id_) for id_ in ids if id_ not in self._kept)
 
     def create(self, id: str | None, spec: Any) -> R:
         """Store a new one; raises InvalidInput, OutOfMemory, StoreError, or what its kind refuses it with."""
@@ -399,6 +393,13 @@ class Collection(Generic[R]):
             yield
         finally:
             self._making.discard(id)
+
+
+def _samples(replicas: Iterable[Any]) -> Iterator[Any]:
+    """Yield the samples of replicas that are there and served."""
+    for one in replicas:
+        if one is not None and one.is_served and (sample := one.sample()) is not None:
+            yield sample
 
 
 class Hosting(Protocol):

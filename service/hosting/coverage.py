@@ -34,7 +34,7 @@ DRIFTING = "less by how much the distribution of the weighted examples differs f
 
 
 @dataclass(frozen=True)
-class Wanted:
+class WantedCoverage:
     """How targets are to be covered.
 
     Parameters
@@ -66,7 +66,7 @@ class Covering:
         n, k = self.ages.size, 1 if self.found.classes is None else self.found.classes.size
         return self.found.models.products(X.shape[1]) + n * (KERNEL + (SORTED if k == 1 else COMPARED * k * k))
 
-    def answer(self, spec: ModelSpec, X: Rows, wanted: Wanted) -> dict[str, Any]:
+    def answer(self, spec: ModelSpec, X: Rows, wanted: WantedCoverage) -> dict[str, Any]:
         """Return decisions of rows (m, d), and an interval or a set of classes of each, as JSON values."""
         decision, prediction = self.seen.decide(spec, X)
         weights = np.ones(self.ages.size) if wanted.half_life is None else 0.5 ** (self.ages / wanted.half_life)
@@ -112,7 +112,7 @@ def cover(copy: ModelCopy) -> Covering:
     return Covering(Published.of(state), conformal(state.estimator), copy.times.max() - copy.times)
 
 
-def check(spec: ModelSpec, wanted: Wanted) -> None:
+def check(spec: ModelSpec, wanted: WantedCoverage) -> None:
     """Raise InvalidInput for a model of which this cannot be computed."""
     task = task_of(spec)
     if not (task.is_exact and (task.has_labels or task.has_values)):
@@ -121,7 +121,7 @@ def check(spec: ModelSpec, wanted: Wanted) -> None:
         raise InvalidInput("is of intervals; this model has sets of classes", field="interval")
 
 
-def _promise(wanted: Wanted) -> dict[str, Any]:
+def _promise(wanted: WantedCoverage) -> dict[str, Any]:
     """Return which share of targets is covered at least, and what that takes."""
     alpha = 1.0 - wanted.coverage
     at_least = 1.0 - alpha if wanted.method == "minmax" else max(0.0, 1.0 - 2.0 * alpha)

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import ConfigDict, Field
 
 from livesvm.service.hosting.coverage import memory_of_decisions
-from livesvm.service.models.arrays import Key, Rows, Vector
-from livesvm.service.models.labels import Targets
+from livesvm.service.models.arrays import Key, Vector
+from livesvm.service.models.fields import Matrix, Request, Targets
 from livesvm.service.models.learners import task_of
 from livesvm.service.models.published import Published
 from livesvm.service.models.state import ModelCopy
@@ -24,34 +24,30 @@ from livesvm.solvers.runtime.interrupt import check
 
 Document = dict[str, Any]
 
+MOST_REPORTED = 1000
+"""Examples that an explanation may tell of a row."""
 BYTES_OF_EXAMPLE = 800
 """What an example takes in an answer: its key, target and two numbers, as objects and as text."""
 
 
-@dataclass(frozen=True)
-class ExplainQuestion:
-    """What is to be explained.
+class ExplainRequest(Request):
+    """Rows to explain; with their targets, also the value of each example for them."""
 
-    Parameters
-    ----------
-    X : rows (m, d)
-    y : (m,) their targets; None: each decision is explained, else what each example is worth for their loss
-    most : examples that are reported, of a row or of all
-    """
+    model_config = ConfigDict(json_schema_extra={"examples": [{"X": [[0.2, 0.5]], "most": 5}]})
 
-    X: Rows
-    y: Targets | None
-    most: int
+    X: Matrix
+    y: Targets | None = Field(default=None, description="`svc`, `svr`: asks what examples are worth for these rows.")
+    most: int = Field(default=10, ge=1, le=MOST_REPORTED, description="Examples in the answer, for each row or in all.")
 
 
-def memory_of_answer(copy: ModelCopy, asked: ExplainQuestion) -> int:
+def memory_of_answer(copy: ModelCopy, asked: ExplainRequest) -> int:
     """Return the bytes that an answer takes until it is sent, with what it is made from."""
     n = len(copy.arrays["keys"])
     reported = (1 if asked.y is not None else len(asked.X)) * min(asked.most, n)
     return memory_of_decisions(copy, len(asked.X)) + BYTES_OF_EXAMPLE * reported
 
 
-def explain(copy: ModelCopy, asked: ExplainQuestion, settings: Settings) -> Document:
+def explain(copy: ModelCopy, asked: ExplainRequest, settings: Settings) -> Document:
     """Return the examples of the window that matter most for some rows.
 
     Returns
@@ -64,6 +60,8 @@ def explain(copy: ModelCopy, asked: ExplainQuestion, settings: Settings) -> Docu
     NotSolved, SolverError : a model without an example could not be found
     """
     task = task_of(copy.spec)
+    if asked.y is not None and len(asked.y) != len(asked.X):
+        raise InvalidInput(f"has {len(asked.y)} entries for {len(asked.X)} rows of X", field="y")
     if not task.is_exact:
         raise InvalidInput(f"models of task {copy.spec.task} cannot be told without an example", field="body")
     if asked.y is not None and not (task.has_labels or task.has_values):
@@ -79,7 +77,7 @@ def explain(copy: ModelCopy, asked: ExplainQuestion, settings: Settings) -> Docu
     return {"version": copy.version, "rows": rows, "values": None, "loss": None, **_effort(found)}
 
 
-def _values(estimator: LiveEstimator, asked: ExplainQuestion, targets: dict[Key, Any]) -> Document:
+def _values(estimator: LiveEstimator, asked: ExplainRequest, targets: dict[Key, Any]) -> Document:
     assert asked.y is not None
     found = data_values(estimator, asked.X, asked.y)
     first = np.argsort(found.values, kind="stable")[: asked.most]
@@ -95,7 +93,7 @@ def _effort(found: Any) -> Document:
 
 
 def _rows(
-    copy: ModelCopy, seen: Published, found: Influences, asked: ExplainQuestion, targets: dict[Key, Any]
+    copy: ModelCopy, seen: Published, found: Influences, asked: ExplainRequest, targets: dict[Key, Any]
 ) -> list[Document]:
     _, prediction = seen.decide(copy.spec, asked.X)
     several, labels = found.decisions.ndim == 2, [] if seen.classes is None else seen.classes.tolist()

@@ -16,21 +16,21 @@ from typing import Any, NamedTuple
 
 from livesvm.service.errors import NoSource, OutOfTime, ServiceError, TurnMissed, UnknownFeed
 from livesvm.service.feeds.batch import COUNTS
-from livesvm.service.feeds.commands import Call, Delivery, Observations, Pause, Progress, Tuning, Update
-from livesvm.service.feeds.forecaster import Change, Given
+from livesvm.service.feeds.commands import Delivery, FeedCall, FeedTuning, FeedUpdate, Observations, Pause, Progress
+from livesvm.service.feeds.forecaster import Preset, StepUpdate
 from livesvm.service.feeds.past_forecasts import PastForecastsQuery, look_back, what_if
 from livesvm.service.feeds.proofs import proofs_of, worst_of
-from livesvm.service.feeds.recovery import Recovery
+from livesvm.service.feeds.recovery import FeedRecovery
 from livesvm.service.feeds.size import feed_bytes
 from livesvm.service.feeds.source_reader import Flow, SourceReader
-from livesvm.service.feeds.sources.base import Entry
+from livesvm.service.feeds.sources.base import SourceEntry
 from livesvm.service.feeds.sources.opening import open_source
 from livesvm.service.feeds.sources.spec import SourceSpec
 from livesvm.service.feeds.spec import FeedSpec, stored_spec
 from livesvm.service.feeds.state import FeedState, View, answer
 from livesvm.service.feeds.step_model import Recipe
 from livesvm.service.feeds.timeline import Plan
-from livesvm.service.feeds.wanted import Wanted
+from livesvm.service.feeds.wanted import WantedReadings
 from livesvm.service.history.erasure import Intent, Seen
 from livesvm.service.history.recovery import Recovered
 from livesvm.service.history.replay import Patience
@@ -66,7 +66,7 @@ class Planned(NamedTuple):
     plan: Plan
     digest: bytes
 
-    def with_given(self, given: Given) -> Planned:
+    def with_given(self, given: Preset) -> Planned:
         """Return the same without what is left to be chosen."""
         return self._replace(call=self.call.with_given(given))
 
@@ -109,14 +109,9 @@ class HostedFeed(Replica[FeedState]):
         return seen
 
     @property
-    def served(self) -> HostedFeed | None:
-        """The feed itself, while it is awake."""
-        return None if self.shown is None else self
-
-    @property
     def glimpse(self) -> Glimpse | None:
         """What is known of it without waking it."""
-        return glimpse_of(self.spec, self._summary)
+        return glimpse_of(self._summary)
 
     def news(self) -> Future[None] | None:
         """Return a future that ends once the feed is awake; None where it is, or cannot be."""
@@ -156,7 +151,7 @@ class HostedFeed(Replica[FeedState]):
         """Take one call's rows; ``request`` is its Idempotency-Key."""
         return self._ask(Observations.of(rows, request, time.time()))
 
-    def deliver(self, entries: Sequence[Entry], why: str | None = None) -> Future[Reply]:
+    def deliver(self, entries: Sequence[SourceEntry], why: str | None = None) -> Future[Reply]:
         """Take what its source has handed out, but for what it has taken; if ``why``, refuse it all."""
         return self.change(None, bytes, partial(self._deliver, entries, why))
 
@@ -168,14 +163,14 @@ class HostedFeed(Replica[FeedState]):
 
     def take(self, job: str, recipes: Sequence[Recipe], request: str | None) -> Future[Reply]:
         """Learn the window again with what a job has found."""
-        return self._ask(Tuning(job, list(recipes), request, time.time()))
+        return self._ask(FeedTuning(job, list(recipes), request, time.time()))
 
-    def update(self, changes: Sequence[Change], request: str | None, solve: Solve | None = None) -> Future[Reply]:
+    def update(self, changes: Sequence[StepUpdate], request: str | None, solve: Solve | None = None) -> Future[Reply]:
         """Have the models of some steps hold fewer examples, or another C."""
-        return self._ask(Update(list(changes), request, time.time()), solve)
+        return self._ask(FeedUpdate(list(changes), request, time.time()), solve)
 
     @queued(reads=True, always=True)
-    def seen(self, wanted: Wanted | None) -> Seen:
+    def seen(self, wanted: WantedReadings | None) -> Seen:
         """Return the wanted readings by their times as text; raises InvalidInput where one is missing."""
         self.check_stored()
         state = self.current
@@ -264,7 +259,7 @@ class HostedFeed(Replica[FeedState]):
 
     def _recover(self, lease: Lease, patience: Patience) -> Recovered[FeedState]:
         context = self.context
-        return Recovery(context.source, lease, self.spec, context.turns, patience.whole).run()
+        return FeedRecovery(context.source, lease, self.spec, context.turns, patience.whole).run()
 
     def _publish(self, state: FeedState) -> None:
         self.shown = View.of(state)
@@ -295,10 +290,10 @@ class HostedFeed(Replica[FeedState]):
         if seconds is not None:
             metrics.feed_seconds.observe(seconds)
 
-    def _ask(self, call: Call, solve: Solve | None = None) -> Future[Reply]:
+    def _ask(self, call: FeedCall, solve: Solve | None = None) -> Future[Reply]:
         return self.change(call.request, call.digest, partial(self._execute, call), solve)
 
-    def _deliver(self, entries: Sequence[Entry], why: str | None, digest: bytes, solve: Solve) -> Reply:
+    def _deliver(self, entries: Sequence[SourceEntry], why: str | None, digest: bytes, solve: Solve) -> Reply:
         state = self.current
         new = state.progress.new(entries)
         if not new:
@@ -306,7 +301,7 @@ class HostedFeed(Replica[FeedState]):
         in_flight = 0 if self.spec.source is None else self.spec.source.in_flight
         return self._execute(Delivery.of(new, state.forecaster, time.time(), why, in_flight), digest, solve)
 
-    def _execute(self, call: Call, digest: bytes, solve: Solve) -> Reply:
+    def _execute(self, call: FeedCall, digest: bytes, solve: Solve) -> Reply:
         """Log, then apply, then publish, then answer."""
         state, began = self.current, time.thread_time()
         plan = call.check(state.forecaster)
@@ -354,7 +349,7 @@ class HostedFeed(Replica[FeedState]):
         chosen = call.with_given(self._choice()) if self.current.forecaster.choice_due else call
         return Planned(chosen, plan, digest)
 
-    def _choice(self, solve: Solve | None = None) -> Given:
+    def _choice(self, solve: Solve | None = None) -> Preset:
         """Choose again, as errors have grown, before the call that is logged with it; then ``solve`` goes on.
 
         Where that cannot be found in the time of a solve, all stays as it is.
@@ -405,10 +400,8 @@ class HostedFeed(Replica[FeedState]):
         return reported
 
 
-def glimpse_of(spec: FeedSpec, found: Summary | None) -> Glimpse | None:
+def glimpse_of(found: Summary | None) -> Glimpse | None:
     """Return what its summary says of a feed at rest; None if nothing."""
     if found is None or found.reported is None:
         return None
-    return Glimpse(
-        spec.target, **found.reported | {"steps": tuple(StepSample(*step) for step in found.reported["steps"])}
-    )
+    return Glimpse(**found.reported | {"steps": tuple(StepSample(*step) for step in found.reported["steps"])})

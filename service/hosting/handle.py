@@ -4,32 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
 
 from livesvm.service.feeds.commands import Progress
-from livesvm.service.feeds.forecaster import Change
+from livesvm.service.feeds.forecaster import StepUpdate
 from livesvm.service.feeds.past_forecasts import PastForecastsQuery
 from livesvm.service.feeds.source_reader import Flow
 from livesvm.service.feeds.spec import FeedSpec
 from livesvm.service.feeds.state import FeedState, View
 from livesvm.service.feeds.step_model import Recipe
-from livesvm.service.feeds.wanted import Wanted as WantedReadings
+from livesvm.service.feeds.wanted import WantedReadings
 from livesvm.service.history.erasure import Intent, Seen
 from livesvm.service.history.recovery import Recovered
 from livesvm.service.models.arrays import Key, Rows
 from livesvm.service.models.commands import Update
-from livesvm.service.models.examples import Page, Wanted
-from livesvm.service.models.outcome import Sizes
-from livesvm.service.models.published import Published
+from livesvm.service.models.examples import WantedExamples, WindowPage
+from livesvm.service.models.published import ModelRecord, Published
 from livesvm.service.models.retrained import Retrained
 from livesvm.service.models.spec import ModelSpec
 from livesvm.service.models.state import ModelCopy
 from livesvm.service.models.types import ServingState
 from livesvm.service.monitoring.feeds import FeedSample, StepSample
-from livesvm.service.monitoring.metrics import ModelSample
 from livesvm.service.resources.shared_threads import Steps
 from livesvm.service.resources.solve_scheduler import Solve
 
@@ -81,34 +79,15 @@ class Return:
 
 
 @dataclass(frozen=True)
-class Description:
-    """A model as it is now; ``error`` is why it is not served.
+class Description(ModelRecord):
+    """A model as it is now: its newest version, and how it is served; ``error`` is why it is not.
 
-    ``memory`` is what it needs of the budget once an update has been made, in bytes.
-    ``row_bytes`` are those of one example's features, on average; ``awake`` is whether its state is in memory.
-
-    ``predicted`` counts the rows that it has predicted since it came back; ``classes`` has the examples of each label;
-    ``drift`` is what a test for drift says, where there is one, as ``Watch.shown`` has it;
-    ``parameters`` are the present ones, but for C and the kernel; ``gamma`` is the coefficient in use.
+    ``memory`` is what it needs of the budget once an update has been made, in bytes; ``awake`` is whether its state is
+    in memory; ``predicted`` counts the rows that it has predicted since it came back.
     """
 
     state: ServingState
-    version: int = 0
-    sizes: Sizes = field(default_factory=Sizes)
-    n_features: int | None = None
-    row_bytes: float = 0.0
-    is_sparse: bool = False
-    n_support: int = 0
-    C: float | None = None
-    kernel: dict[str, Any] | None = None
-    robust: dict[str, Any] | None = None
-    classes: dict[Any, int] | None = None
-    gamma: float | None = None
-    parameters: dict[str, Any] = field(default_factory=dict)
-    warnings: list[dict[str, str]] = field(default_factory=list)
-    updated_at: float | None = None
-    drift: dict[str, Any] | None = None
-    can_predict: bool = False
+    id: str = ""
     awake: bool = True
     queue_depth: int = 0
     memory: int = 0
@@ -119,26 +98,8 @@ class Description:
 
     def published(self, spec: ModelSpec) -> Published:
         """Return the version as readers see it, without what it decides by."""
-        rest = self.n_features, self.n_support, self.C, self.updated_at, self.kernel or {}, self.robust, self.row_bytes
-        classes = np.array(list(self.classes)) if self.classes else None
-        more = self.classes, classes, spec.decision_function_shape, self.gamma, self.parameters, self.warnings
-        return Published(self.version, None, self.sizes, *rest, self.is_sparse, *more, drift=self.drift)
-
-    def sample(self, id: str) -> ModelSample:
-        """Return what the metrics show."""
-        sizes = vars(self.sizes)
-        drift = self.drift or {}
-        return ModelSample(
-            id,
-            self.state,
-            self.version,
-            **sizes,
-            queue_depth=self.queue_depth,
-            updated_at=self.updated_at,
-            error_before=drift.get("error"),
-            drift_evidence=drift.get("evidence"),
-            drift_alarm=None if self.drift is None else float(drift["alarm"] is not None),
-        )
+        classes = np.array(list(self.counts)) if self.counts else None
+        return Published(**self.record(), classes=classes, shape=spec.decision_function_shape)
 
 
 @dataclass(frozen=True)
@@ -158,7 +119,6 @@ class FeedCopy:
 class Glimpse:
     """What is reported of a feed while it is at rest; ``state`` is as in its view."""
 
-    target: str
     state: str
     version: int
     position: int
@@ -168,20 +128,6 @@ class Glimpse:
     updated_at: float | None
     steps: tuple[StepSample, ...] = ()
     forecasts: list[dict[str, Any]] | None = None  #: None where they are too many, or not known before
-
-
-class RecentUpdates(Protocol):
-    """What a model has done lately."""
-
-    @property
-    def predicted(self) -> int:
-        """Rows that were predicted."""
-
-    def updates(self) -> list[dict[str, Any]]:
-        """Return the newest updates, newest first; may have to be asked for, which a thread does."""
-
-    def note_predicted(self, rows: int) -> None:
-        """Count rows that were predicted."""
 
 
 class Reader(Protocol):
@@ -211,8 +157,11 @@ class Reader(Protocol):
         """Return the version that decides rows X (m, d); the step may wake the model, or wait until it is asked for."""
 
     @property
-    def recent(self) -> RecentUpdates:
-        """What its newest updates did, and how many rows it has predicted."""
+    def recent(self) -> Any:
+        """What its newest updates did, which may have to be asked for, and how many rows it has predicted.
+
+        See :class:`~livesvm.service.hosting.recent.Recent`.
+        """
 
 
 class Hosted(Protocol):
@@ -287,7 +236,7 @@ class ModelHandle(Hosted, Reader, Protocol):
     def copy(self) -> Future[ModelCopy]:
         """Copy the version that is newest when its turn comes, for a job."""
 
-    def examples(self, wanted: Wanted) -> Future[Page]:
+    def examples(self, wanted: WantedExamples) -> Future[WindowPage]:
         """Return some of the examples of the version that is newest when its turn comes."""
 
     def checkpoint(self) -> Future[dict[str, Any]]:
@@ -311,10 +260,6 @@ class FeedHandle(Hosted, Protocol):
 
         Raises Restoring while it is at rest.
         """
-
-    @property
-    def served(self) -> FeedHandle | None:
-        """The feed itself, if it is awake, and served."""
 
     @property
     def shown(self) -> View | None:
@@ -349,7 +294,7 @@ class FeedHandle(Hosted, Protocol):
     def take(self, job: str, recipes: Sequence[Recipe], request: str | None) -> Future[Reply]:
         """Learn the window again with what a job has found."""
 
-    def update(self, changes: Sequence[Change], request: str | None, solve: Solve | None = None) -> Future[Reply]:
+    def update(self, changes: Sequence[StepUpdate], request: str | None, solve: Solve | None = None) -> Future[Reply]:
         """Have the models of some steps hold fewer examples, or another C."""
 
     def seen(self, wanted: WantedReadings | None) -> Future[Seen]:

@@ -25,14 +25,14 @@ from livesvm.service.errors import (
     TurnMissed,
 )
 from livesvm.service.history.checkpoints import Checkpoints
-from livesvm.service.history.erasure import LEFT, Intent, Left
+from livesvm.service.history.erasure import LEFT, Intent, Remainder
 from livesvm.service.history.journal import Journal, State
 from livesvm.service.history.recovery import Recovered
 from livesvm.service.history.replay import Patience
 from livesvm.service.history.writeback import Snapshot
 from livesvm.service.hosting.context import Context
 from livesvm.service.hosting.handle import Reply
-from livesvm.service.hosting.memory import Held
+from livesvm.service.hosting.memory import HeldMemory
 from livesvm.service.hosting.summary import Summary
 from livesvm.service.logs.calls import stage
 from livesvm.service.resources.solve_scheduler import Solve
@@ -94,7 +94,7 @@ class Logged(ABC, Generic[S]):
         self._found = found
         self._spec: Any = None
         self._state: S | None = None
-        self._held: Held | None = None
+        self._held: HeldMemory | None = None
         self._is_broken = self.deleted = False
         self._leaving: ServiceError | None = None
         self._under_way = Solve()
@@ -164,7 +164,7 @@ class Logged(ABC, Generic[S]):
         return self._state
 
     @property
-    def held(self) -> Held:
+    def held(self) -> HeldMemory:
         """What it holds of the budget, in the mailbox."""
         assert self._held is not None
         return self._held
@@ -288,7 +288,7 @@ class Logged(ABC, Generic[S]):
         """
         journal, before = self.journal, self.journal.left
         requests = intent.going(self.stored, journal.requests())
-        now = Left(state.version, intent.at, before.salt, dict(before.requests))
+        now = Remainder(state.version, intent.at, before.salt, dict(before.requests))
         now.bury(requests, state.sequence - self.context.settings.idempotency_keep)
         journal.put_document(DocumentName(LEFT, self.stored), now.encode())
         journal.left, data = now, state.encode()

@@ -41,7 +41,7 @@ def bytes_after(state: ModelState, command: Command, cache_mb: int) -> int:
     return model_bytes(n, row_bytes, free, cache_mb, n_classes) + state.window.left_bytes
 
 
-class Held:
+class HeldMemory:
     """What one replica holds of the budget while it is awake; changed in its mailbox alone, but for the release.
 
     A window that has become smaller holds what it had before: its arrays stay as large.

@@ -15,7 +15,7 @@ from functools import partial
 from typing import Any
 
 from livesvm.service.errors import EmptyModel, UnknownModel
-from livesvm.service.history.entries import Entry, Restoration, Retraining, digest_of_restore, digest_of_swap
+from livesvm.service.history.entries import LogEntry, Restoration, Retraining
 from livesvm.service.history.erasure import Intent, Seen
 from livesvm.service.history.recovery import Means, Recovered, recover
 from livesvm.service.history.replay import Patience
@@ -29,36 +29,21 @@ from livesvm.service.hosting.summary import Summary
 from livesvm.service.logs.audit import changed
 from livesvm.service.models.arrays import Key, Rows
 from livesvm.service.models.commands import Update
-from livesvm.service.models.examples import Page, Wanted, page_of
+from livesvm.service.models.examples import WantedExamples, WindowPage, page_of
 from livesvm.service.models.learners import task_of
-from livesvm.service.models.outcome import Outcome, Sizes
-from livesvm.service.models.published import Prediction, Published
+from livesvm.service.models.outcome import Outcome
+from livesvm.service.models.published import ModelRecord, Published
 from livesvm.service.models.retrained import Retrained
-from livesvm.service.models.size import model_bytes
 from livesvm.service.models.spec import ModelSpec
 from livesvm.service.models.state import ModelCopy, ModelState
-from livesvm.service.models.window import Limits
-from livesvm.service.monitoring.metrics import ModelSample
+from livesvm.service.models.window import WindowLimits
 from livesvm.service.resources.shared_threads import Steps
 from livesvm.service.resources.solve_scheduler import Solve
 from livesvm.service.settings import Settings
+from livesvm.service.store import codec
 from livesvm.service.store.base import Durability, Lease
 from livesvm.service.webhooks.messages import Happened
 from livesvm.solvers.errors import InvalidInput
-
-_SHOWN: tuple[str, ...] = (
-    "version",
-    "n_features",
-    "row_bytes",
-    "is_sparse",
-    "n_support",
-    "C",
-    "kernel",
-    "robust",
-    "gamma",
-)
-_SHOWN = (*_SHOWN, "parameters", "warnings", "updated_at", "drift")
-"""Of what is published, what is reported under the same name."""
 
 
 class HostedModel(Replica[ModelState]):
@@ -100,15 +85,6 @@ class HostedModel(Replica[ModelState]):
             self._recent = Recent()
         return self._recent
 
-    def predict(self, X: Rows) -> Prediction:
-        """Decide rows X (m, d) by the newest version; raises EmptyModel or InvalidInput."""
-        seen = self.reader(X)
-        seen.check(self.spec, X, self.context.settings.max_predict_rows)
-        decision, prediction = seen.decide(self.spec, X)
-        self.context.source.metrics.predictions.labels(self.spec.task).inc(len(decision))
-        self.recent.note_predicted(len(decision))
-        return Prediction(seen.version, decision, prediction, self.stale)
-
     def reader(self, X: Rows) -> Published:
         """Return the newest version, whatever the rows; call it from a thread, as it may wake the model."""
         self.used_at = time.monotonic()
@@ -121,13 +97,11 @@ class HostedModel(Replica[ModelState]):
         return self.reader(X)
         yield
 
-    def stamp(self) -> object:
-        """Return everything that a description has."""
+    def sample(self) -> Description:
+        """Return the description, which has all that metrics show, and changes when anything of it does."""
         return self.describe()
 
-    def sample(self) -> ModelSample:
-        """Return the sample for the metrics."""
-        return self.describe().sample(self.id)
+    stamp = sample
 
     def describe(self) -> Description:
         """Describe the model in its present state."""
@@ -136,16 +110,14 @@ class HostedModel(Replica[ModelState]):
             return self._described_at_rest()
         return Description(
             self.state,
-            sizes=seen.sizes,
-            classes=seen.counts,
-            can_predict=seen.predictor is not None,
+            **seen.record(),
+            id=self.id,
             queue_depth=self.queue_depth,
-            memory=_bytes(seen.sizes, seen.row_bytes, seen.counts, self._cache_mb),
+            memory=seen.needs(self._cache_mb),
             cache_mb=self.context.settings.cache_mb,
             predicted=self.recent.predicted,
             returned=self.returned,
             error=self.reason,
-            **{name: getattr(seen, name) for name in _SHOWN},
         )
 
     def _described_at_rest(self) -> Description:
@@ -160,12 +132,12 @@ class HostedModel(Replica[ModelState]):
 
     def restore(self, version: int, request: str | None, solve: Solve | None = None) -> Future[Reply]:
         """Go back to a kept version, as a new one; ``request`` is its Idempotency-Key."""
-        digest = partial(digest_of_restore, version)
+        digest = partial(codec.digest, {"restore": version})
         return self.change(request, digest, partial(self._restore, version, request), solve)
 
     def swap(self, found: Retrained, request: str | None, solve: Solve | None = None) -> Future[Reply]:
         """Put what a retraining has found in place of the model; ``request`` is its Idempotency-Key."""
-        digest = partial(digest_of_swap, found.job)
+        digest = partial(codec.digest, {"retrained": found.job})
         return self.change(request, digest, partial(self._swap, found, request), solve)
 
     def versions(self) -> dict[str, Any]:
@@ -248,7 +220,7 @@ class HostedModel(Replica[ModelState]):
         return self.current.copy()
 
     @queued(reads=True)
-    def examples(self, wanted: Wanted) -> Page:
+    def examples(self, wanted: WantedExamples) -> WindowPage:
         """Return some examples of the newest version when the turn comes."""
         return page_of(self.current, wanted)
 
@@ -269,11 +241,8 @@ class HostedModel(Replica[ModelState]):
         self._published = self._recent = None
 
     def _tell(self) -> dict[str, Any]:
-        seen = self._published
-        assert seen is not None
-        reported = {name: getattr(seen, name) for name in _SHOWN}
-        reported |= {"sizes": list(vars(seen.sizes).values()), "can_predict": seen.predictor is not None}
-        return reported | {"classes": None if seen.counts is None else list(map(list, seen.counts.items()))}
+        assert self._published is not None
+        return self._published.document()
 
     def _happened(self) -> Iterable[Happened]:
         return of_model(self.id, self.current)
@@ -312,7 +281,7 @@ class HostedModel(Replica[ModelState]):
                 now, changed = found.brought_up_to(self.current)
             return self._execute(Retraining(found.job, now, request, time.time(), changed), digest, solve)
 
-    def _execute(self, entry: Entry, digest: bytes, solve: Solve) -> Reply:
+    def _execute(self, entry: LogEntry, digest: bytes, solve: Solve) -> Reply:
         """Log, then apply, then publish, then answer."""
         state, metrics, task = self.current, self.context.source.metrics, self.spec.task
 
@@ -350,28 +319,20 @@ def _became(state: ModelState, *, goes: bool) -> str:
     return f"made again from nothing on the window without them, to a relative gap of {gap or 0.0:.1g}"
 
 
-def _bytes(sizes: Sizes, row_bytes: float, classes: dict[Any, int] | None, cache_mb: int) -> int:
-    """Return the bytes of a model once an update has rebuilt what cooling gives up."""
-    return model_bytes(sizes.n_examples, row_bytes, sizes.n_free, cache_mb, len(classes or ()))
-
-
 def _cached(spec: ModelSpec, settings: Settings) -> int:
     """Return the megabytes of kernel rows that a model of this specification keeps."""
     return settings.cache_mb if task_of(spec).is_exact else 0
 
 
-def limits_of(spec: ModelSpec, settings: Settings) -> Limits:
+def limits_of(spec: ModelSpec, settings: Settings) -> WindowLimits:
     """Return what the window of a model may hold."""
     window = spec.window
-    return Limits(settings.max_examples, settings.max_features, window.max_examples, window.max_age_seconds)
+    return WindowLimits(settings.max_examples, settings.max_features, window.max_examples, window.max_age_seconds)
 
 
 def described_at_rest(spec: ModelSpec, found: Summary | None, settings: Settings) -> Description:
     """Return the description of a model at rest from its summary, without waking it."""
-    now = Description("live", n_features=spec.n_features, C=spec.C)
-    if found is not None and found.reported is not None:
-        counts, sizes = found.reported["classes"], Sizes(*found.reported["sizes"])
-        more = {"sizes": sizes, "classes": None if counts is None else dict(counts)}
-        now = Description("live", **found.reported | more)
-    memory = _bytes(now.sizes, now.row_bytes, now.classes, _cached(spec, settings))
-    return replace(now, memory=memory, cache_mb=settings.cache_mb, awake=False)
+    reported = None if found is None else found.reported
+    known = {"n_features": spec.n_features, "C": spec.C} if reported is None else ModelRecord.in_document(reported)
+    now = Description("live", **known, id=spec.id or "", cache_mb=settings.cache_mb, awake=False)
+    return replace(now, memory=now.needs(_cached(spec, settings)))

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import suppress
 from functools import partial, wraps
-from typing import Any, Concatenate, NoReturn, ParamSpec, Protocol, TypeVar
+from typing import Any, Concatenate, NoReturn, ParamSpec, TypeVar
 
 from livesvm.service import crash
 from livesvm.service.errors import (
@@ -38,7 +38,7 @@ from livesvm.service.hosting.context import Context
 from livesvm.service.hosting.handle import Reply, Return
 from livesvm.service.hosting.logged import Logged, S
 from livesvm.service.hosting.mailbox import Mailbox
-from livesvm.service.hosting.memory import Held
+from livesvm.service.hosting.memory import HeldMemory
 from livesvm.service.logs.audit import changed
 from livesvm.service.models.size import FIXED_BYTES
 from livesvm.service.models.types import ServingState
@@ -87,31 +87,18 @@ def queued(
     return as_queued
 
 
-class Owner(Protocol):
-    """The owner of all replicas of a kind, by id, and of the memory that they share."""
-
-    def woke(self, replica: Any) -> None:
-        """Note that a replica is awake or unavailable, and keep it."""
-
-    def rested(self, replica: Any, now: Indexed) -> None:
-        """Note that a replica is at rest, so that only its entry of the store's index is kept."""
-
-    def make_room(self, size: int) -> None:
-        """Put others to rest until so many bytes are free, or none can rest any more."""
-
-
 class Replica(Logged[S]):
     """One model or feed that is hosted here, whether it is at rest, awake or unavailable.
 
     Parameters
     ----------
     id, stored, found, context : as of :class:`~livesvm.service.hosting.logged.Logged`
-    owner : notified when it wakes and rests
+    owner : the collection that it belongs to, which is notified when it wakes and rests, and makes room for it
     """
 
     _fault: tuple[ServingState, str] | None
 
-    def __init__(self, id: str, stored: str, found: Indexed, context: Context, owner: Owner) -> None:
+    def __init__(self, id: str, stored: str, found: Indexed, context: Context, owner: Any) -> None:
         super().__init__(id, stored, found, context)
         self._owner = owner
         self.found_again(found)
@@ -482,7 +469,7 @@ class Replica(Logged[S]):
         self.journal = journal
         self.checkpoints = Checkpoints(journal, Due.by(settings, self.worth), found)
         self.returned = Return.of(found)
-        self._held = self._held or Held(self.context.budget, str(self), self._owner.make_room)
+        self._held = self._held or HeldMemory(self.context.budget, str(self), self._owner.make_room)
         self._held.insist(FIXED_BYTES + found.state.held_bytes)
         self._publish(found.state)  # before it counts as awake, so that no reader sees it without
         self._state, self._is_broken, self.hot = found.state, False, found.state.hot_bytes

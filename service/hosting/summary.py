@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from livesvm.service.store import codec
 
-FORMAT = 1
+FORMAT = 2
 _RESTS, _WAKES = b"r", b"w"
 
 

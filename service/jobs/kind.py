@@ -117,11 +117,11 @@ class Workplace:
 
 def check_known(labels: Targets | None, now: Description, field: str) -> None:
     """Raise InvalidInput for labels that are none of a model's, if it has classes."""
-    if labels is None or now.classes is None:
+    if labels is None or now.counts is None:
         return
     for row, label in enumerate(labels.tolist()):
-        if label not in now.classes:
-            raise InvalidInput(f"{label!r} is not one of the labels {list(now.classes)}", field=field, row=row)
+        if label not in now.counts:
+            raise InvalidInput(f"{label!r} is not one of the labels {list(now.counts)}", field=field, row=row)
 
 
 def _as_asked(request: Request, spec: ModelSpec, now: Description) -> Order:

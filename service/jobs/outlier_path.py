@@ -15,7 +15,7 @@ from livesvm.service.jobs.kind import Document, JobKind, Order, check_known
 from livesvm.service.jobs.plots import Curve, Extension
 from livesvm.service.jobs.regularization_path import check_shape, error_of
 from livesvm.service.models.arrays import Key
-from livesvm.service.models.commands import Edits, Robust, Update
+from livesvm.service.models.commands import Edits, Update
 from livesvm.service.models.fields import Request
 from livesvm.service.models.learners import new_estimator, task_of
 from livesvm.service.models.spec import ModelSpec
@@ -26,6 +26,7 @@ from livesvm.solvers.analyses.outlier.result import OutlierPath
 from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.models.base import LiveEstimator
 from livesvm.solvers.models.model_view import View
+from livesvm.solvers.robust.settings import Robustness
 from livesvm.solvers.runtime.progress import Progress
 
 
@@ -190,7 +191,7 @@ def make_robust(result: Document, choice: Document) -> Update:
         raise InvalidInput(f"must be a number from {low:g} to {high:g}, not {value!r}", field="choice.value")
     theta, s = (value, result["fixed"]) if result["parameter"] == "theta" else (result["fixed"], value)
     sides = {key: side for (key, _), side in _sides_at(result, float(value)).items()}
-    return Update(edits=Edits(robust=Robust(float(theta), float(s), sides)))
+    return Update(edits=Edits(robust=Robustness(float(theta), float(s), sides)))
 
 
 def _sides_at(result: Document, value: float) -> dict[tuple[Key, int], int]:

@@ -108,7 +108,7 @@ def _needed(asked: Document, now: Description) -> int:
             return int(data["bytes"]) + now.cache_mb * MEGABYTE
         several = len(data["labels"] or ()) or MOST_LABELS
         return (COPIES + max(0, several - 2)) * int(data["bytes"]) + now.cache_mb * MEGABYTE
-    several = 0 if asked["solver"] not in ("blocks", "fw", "mfw") else max(0, len(now.classes or ()) - 2)
+    several = 0 if asked["solver"] not in ("blocks", "fw", "mfw") else max(0, len(now.counts or ()) - 2)
     rows = several * int(now.row_bytes * now.sizes.n_examples)
     return 2 * now.memory + rows + (now.cache_mb * MEGABYTE if asked["solver"] in ("blocks", "fw", "mfw") else 0)
 

@@ -65,7 +65,7 @@ def _ordered(request: TuneRequest, spec: ModelSpec, now: Description) -> Order:
         raise InvalidInput("is chosen for the loss epsilon_insensitive, by folds", field="epsilon")
     if request.judge != "leave-one-out" and request.folds > max(n // 2, 1):
         raise InvalidInput(f"asks for {2 * request.folds} examples at least, the window holds {n}", field="folds")
-    if now.classes is not None and sum(count > 0 for count in now.classes.values()) < 2:
+    if now.counts is not None and sum(count > 0 for count in now.counts.values()) < 2:
         raise InvalidInput("all examples have one class; there is nothing to choose by", field="window")
     return Order(request.model_dump(exclude_none=True))
 

@@ -71,21 +71,14 @@ class Deletions:
                 self._store.put_document(at, json.dumps(found).encode())
         return found
 
-    def end(self, stored: str) -> None:
-        """Remove what is left of one that was deleted; raises StoreError."""
-        self._tidy([stored], stored)
-
-    def end_fleet(self, fleet: str, feeds: Sequence[str]) -> None:
-        """Remove what is left of all feeds of a fleet; raises StoreError."""
-        self._tidy(feeds, FLEET + fleet)
-
     def end_all(self) -> None:
         """End deletions of models and feeds that a crash has cut off; that of a fleet begins again by itself."""
         if deleting := {at.name for at in self._store.documents(DELETING) if not at.name.startswith(FLEET)}:
             for stored in deleting - {found.id for found in self._store.models()}:
-                self.end(stored)
+                self.end([stored], stored)
 
-    def _tidy(self, stored: Sequence[str], name: str) -> None:
+    def end(self, stored: Sequence[str], name: str) -> None:
+        """Remove what is left of those that were deleted under a name, one or the feeds of a fleet; StoreError."""
         for one in stored:
             self._remove(one)
         with self._health.store_call("delete"):

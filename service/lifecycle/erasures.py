@@ -30,8 +30,8 @@ from livesvm.service.errors import (
     UnknownJob,
     UnknownModel,
 )
-from livesvm.service.feeds.wanted import Wanted
-from livesvm.service.history.erasure import EVERYWHERE, Intent, Part, Seen, begun, directories_in
+from livesvm.service.feeds.wanted import WantedReadings
+from livesvm.service.history.erasure import EVERYWHERE, ErasurePart, Intent, Seen, begun, directories_in
 from livesvm.service.history.journal import Source
 from livesvm.service.history.names import FEEDS, FLEET, is_feed, stored_feed
 from livesvm.service.history.rescue import remove_all
@@ -79,7 +79,7 @@ class ErasureRequest:
 
 
 @dataclass(frozen=True)
-class Answered:
+class AnsweredErasure:
     """A receipt; ``replayed`` if the request had been answered before."""
 
     receipt: Document
@@ -119,7 +119,7 @@ class Erasures:
         """Whether one was begun and could not be ended yet."""
         return bool(self._owed)
 
-    def erase(self, model: str, sought: Sought, asked: ErasureRequest) -> Answered:
+    def erase(self, model: str, sought: Sought, asked: ErasureRequest) -> AnsweredErasure:
         """Forget examples of a model for good, and rows of datasets with these keys; the receipt.
 
         Raises UnknownModel, ModelUnavailable, NothingToErase, SolverError or NotSolved where nothing was changed;
@@ -129,19 +129,21 @@ class Erasures:
         self._models.get(model)
         return self._once(model, asked, lambda: self._of_keys(model, sought))
 
-    def erase_everywhere(self, sought: Sought, asked: ErasureRequest) -> Answered:
+    def erase_everywhere(self, sought: Sought, asked: ErasureRequest) -> AnsweredErasure:
         """Erase in all models, feeds and datasets that have any of it, with one receipt.
 
         Those that cannot be asked now, or find no optimum without, are named in it.
         """
         return self._once(EVERYWHERE, asked, lambda: self._of_keys(EVERYWHERE, sought))
 
-    def erase_readings(self, feed: str, wanted: Wanted, asked: ErasureRequest) -> Answered:
+    def erase_readings(self, feed: str, wanted: WantedReadings, asked: ErasureRequest) -> AnsweredErasure:
         """Forget readings of a feed for good; the receipt. Raises UnknownFeed, InvalidInput, and as :meth:`erase`."""
         live = self._feeds.get(feed)
         return self._once(stored_feed(feed), asked, lambda: _of_times(stored_feed(feed), live.seen(wanted).result()))
 
-    def erase_series(self, fleet: str, feeds: Sequence[str], wanted: Wanted, asked: ErasureRequest) -> Answered:
+    def erase_series(
+        self, fleet: str, feeds: Sequence[str], wanted: WantedReadings, asked: ErasureRequest
+    ) -> AnsweredErasure:
         """Erase in the series of a fleet, with one receipt; series without such a reading stay unchanged.
 
         Raises InvalidInput where none has one, and as :meth:`erase`.
@@ -150,9 +152,9 @@ class Erasures:
             self._feeds.get(feed)
         return self._once(FLEET + fleet, asked, lambda: self._of_series(FLEET + fleet, feeds, wanted))
 
-    def _of_series(self, target: str, feeds: Sequence[str], wanted: Wanted) -> Intent:
+    def _of_series(self, target: str, feeds: Sequence[str], wanted: WantedReadings) -> Intent:
         """Return what to erase of readings of many feeds."""
-        intent, parts, fault = Intent(target, (), by_time=True), list[Part](), InvalidInput("there is no series")
+        intent, parts, fault = Intent(target, (), by_time=True), list[ErasurePart](), InvalidInput("there is no series")
         missing: set[str] | None = None
         for feed in feeds:
             try:
@@ -161,19 +163,19 @@ class Erasures:
                 fault = error
                 continue
             keys = tuple(map(intent.hash, seen.times))
-            parts.append(Part(stored_feed(feed), seen.version, seen.sequence, seen.found, keys=keys))
+            parts.append(ErasurePart(stored_feed(feed), seen.version, seen.sequence, seen.found, keys=keys))
             missing = set(seen.missing) if missing is None else missing & set(seen.missing)
         if not parts:
             raise fault
         return replace(intent, parts=tuple(parts), not_found=tuple(map(intent.hash, sorted(missing or ()))))
 
-    def _once(self, target: str, asked: ErasureRequest, begin: Callable[[], Intent]) -> Answered:
+    def _once(self, target: str, asked: ErasureRequest, begin: Callable[[], Intent]) -> AnsweredErasure:
         """Return the earlier answer to this request, or the receipt of the erasure that it begins."""
         with self._metrics.erasure(), self._lock:
             asked = replace(asked, body=f"{target} {asked.body}")
             earlier = None if asked.request is None else self._earlier(asked.request, asked.body)
             if earlier is not None:
-                return Answered(earlier, replayed=True)
+                return AnsweredErasure(earlier, replayed=True)
             intent = asked.asks(begin())
             try:
                 with self._health.store_call("document"):
@@ -187,7 +189,7 @@ class Erasures:
                 raise NothingToErase("what named these was deleted while they were erased")
             if self._owed:
                 self._finish_all()
-            return Answered(receipt)
+            return AnsweredErasure(receipt)
 
     def _earlier(self, request: str, body: str) -> Document | None:
         """Return the receipt of an earlier request, completing it if it was cut off; raises IdempotencyConflict."""
@@ -306,7 +308,7 @@ class Erasures:
         home, id_ = self._home(stored)
         try:
             with self._lock:
-                self._deletions.end(stored)
+                self._deletions.end([stored], stored)
         except StoreError as error:
             log.warning("what %s has left could not be wiped: %s", stored, error)
         finally:
@@ -323,7 +325,7 @@ class Erasures:
                 raise ModelUnavailable("the service is being stopped")
             delete_feeds(self._feeds, some)
         with self._lock:
-            self._deletions.end_fleet(fleet, stored)
+            self._deletions.end(stored, FLEET + fleet)
 
     def _home(self, stored: str) -> tuple[Models | Feeds, str]:
         """Return the replica's holder, and the name that it has there."""
@@ -486,7 +488,7 @@ class Erasures:
         """Return whether a model has no training; raises UnknownModel or ModelUnavailable."""
         return any(one["name"] == "untrained" for one in self._models.get(stored).describe().warnings)
 
-    def _forgotten(self, part: Part, intent: Intent) -> Erased:
+    def _forgotten(self, part: ErasurePart, intent: Intent) -> Erased:
         """Have the writer of a model or feed do its part; a history that names none of them stays as it is."""
         if not part.is_named:
             return Erased(part.version, 0, None)
@@ -499,7 +501,7 @@ class Erasures:
 
 def _of_times(stored: str, seen: Seen) -> Intent:
     """Return what to erase of a feed's readings."""
-    part = Part(stored, seen.version, seen.sequence, seen.found)
+    part = ErasurePart(stored, seen.version, seen.sequence, seen.found)
     intent = Intent(stored, (part,), by_time=True)
     keys, missing = (tuple(map(intent.hash, times)) for times in (seen.times, seen.missing))
     return replace(intent, keys=keys, not_found=missing)

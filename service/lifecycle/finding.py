@@ -7,14 +7,14 @@ from dataclasses import asdict, replace
 
 from livesvm.service.datasets.catalogue import Datasets
 from livesvm.service.errors import ModelUnavailable, NothingToErase, UnknownFeed, UnknownModel
-from livesvm.service.history.erasure import EVERYWHERE, Intent, Part, Seen
+from livesvm.service.history.erasure import EVERYWHERE, ErasurePart, Intent, Seen
 from livesvm.service.history.journal import Source
 from livesvm.service.history.names import FEEDS, is_feed
 from livesvm.service.hosting.collection import Hosting
 from livesvm.service.jobs.queue import Jobs
 from livesvm.service.lifecycle.name_index import NameIndex
 from livesvm.service.lifecycle.places import in_words
-from livesvm.service.lifecycle.search import Held, Sought, requests_of
+from livesvm.service.lifecycle.search import Naming, Sought, requests_of
 from livesvm.service.models.arrays import Key
 from livesvm.service.store.base import Fenced, StoreBehind
 
@@ -48,7 +48,7 @@ class Finder:
             holds = {one: found for one, found in seen.items() if found}
         asked = self._concerned(holds) if target == EVERYWHERE else [target]
         elsewhere = tuple(in_words(one) for one in sorted(holds.keys() - asked))
-        holds = {one: holds.get(one, Held()) for one in asked}
+        holds = {one: holds.get(one, Naming()) for one in asked}
         in_jobs = {one: self._jobs.naming(one, {*keys, *holds[one].tagged}, sought.tags) for one in asked}
         known = in_rows.union(*(holds[one].names for one in asked), *in_jobs.values())
         is_open = any(one.rows is None for one in rows)  # to be searched by the front ends that have them
@@ -89,13 +89,13 @@ class Finder:
         except StoreBehind:
             raise StoreBehind(f"the store has lost {in_words(target)}; write it back first") from None
 
-    def _with_part(self, intent: Intent, stored: str, sought: Sought, holds: Held, in_jobs: bool) -> Intent:
+    def _with_part(self, intent: Intent, stored: str, sought: Sought, holds: Naming, in_jobs: bool) -> Intent:
         """Return the erasure with a model or feed, and the requests there that tell of what is sought."""
         own = [key for key in holds.tagged if key not in sought.keys]
         keys = [*sought.keys, *own]
         seen = self._seen(stored, keys, sought.tags)
         marks = tuple(map(intent.hash, own))
-        part = Part(stored, seen.version, seen.sequence, seen.found, bool(holds), bool(holds) or in_jobs, marks)
+        part = ErasurePart(stored, seen.version, seen.sequence, seen.found, bool(holds), bool(holds) or in_jobs, marks)
         part = replace(part, rows=seen.rows)
         with self._health.store_call("load"):
             going = requests_of(self._store.requests(stored), keys, sought.texts)
@@ -114,12 +114,12 @@ class Finder:
         return self._hosting.models.get(stored).seen(keys, tags).result()
 
 
-def _trainings(seen: Mapping[str, Held]) -> tuple[str, ...]:
+def _trainings(seen: Mapping[str, Naming]) -> tuple[str, ...]:
     """Return the trainings that could not be searched, in words."""
     return tuple(f"{in_words(one)} ({what})" for one in sorted(seen) for what in sorted(seen[one].unsearched))
 
 
-def _hints(seen: Mapping[str, Held], unsearched: Sequence[str]) -> list[str]:
+def _hints(seen: Mapping[str, Naming], unsearched: Sequence[str]) -> list[str]:
     """Return what else has to be known where nothing was found."""
     other = [f"{key!r} in {in_words(one)}" for one in sorted(seen) for key in sorted(seen[one].respelled, key=str)]
     hints = [f"otherwise spelled are {', '.join(other)}: a number and a text are two keys"] if other else []

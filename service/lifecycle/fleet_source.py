@@ -13,7 +13,7 @@ from functools import partial
 
 from livesvm.service.errors import ModelUnavailable
 from livesvm.service.feeds.source_reader import Flow, SourceReader
-from livesvm.service.feeds.sources.base import DeadLetter, Entry
+from livesvm.service.feeds.sources.base import DeadLetter, SourceEntry
 from livesvm.service.feeds.sources.opening import open_source
 from livesvm.service.fleets import readings
 from livesvm.service.fleets.catalogue import Fleet, Fleets
@@ -41,7 +41,7 @@ class FleetFed:
         first = self._feeds.page("", 1, fleet.prefix)
         return not fleet.deleting and not (first and first[0].state == "held")
 
-    def deliver(self, entries: Sequence[Entry], why: str | None = None) -> Future[None]:
+    def deliver(self, entries: Sequence[SourceEntry], why: str | None = None) -> Future[None]:
         """Have the series take entries; those that they refuse go to the dead letters. If ``why``, all do.
 
         Raises ModelUnavailable where a series cannot take anything now: then all are handed out again.
@@ -70,7 +70,7 @@ class FleetFed:
         self._fleets.progressed(self._id, self.progress)
         return done
 
-    def _stamped(self, entries: Sequence[Entry]) -> list[Entry]:
+    def _stamped(self, entries: Sequence[SourceEntry]) -> list[SourceEntry]:
         """Return entries with the times at which they came first, which are kept before any has its effect."""
         fleet = self._fleets.get(self._id)
         time = str(fleet.spec.time)
@@ -81,7 +81,7 @@ class FleetFed:
         self._fleets.arrived(self._id, {one.position: one.row[time] for one in stamped if one.row[time] is not None})
         return stamped
 
-    def _taken(self, numbered: list[tuple[int, Entry]]) -> Refused:
+    def _taken(self, numbered: list[tuple[int, SourceEntry]]) -> Refused:
         """Return what is refused of some entries: of a series that refuses some, each is tried by itself."""
         fleet = self._fleets.get(self._id)
         rows = [entry.row for _, entry in numbered]
@@ -102,7 +102,7 @@ class FleetFed:
         return found
 
 
-def _named(entry: Entry, column: str) -> str | None:
+def _named(entry: SourceEntry, column: str) -> str | None:
     """Return the series that an entry names, as refusals have it; None where that is no name."""
     try:
         return name_of(entry.row.get(column))

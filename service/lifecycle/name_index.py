@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from livesvm.service.history.erasure import BEGUN, begun
 from livesvm.service.history.rescue import rescued
 from livesvm.service.lifecycle.receipts import RECEIPT
-from livesvm.service.lifecycle.search import Held, Sought, held, mark, words
+from livesvm.service.lifecycle.search import Naming, Sought, held, mark, words
 from livesvm.service.store import codec
 from livesvm.service.store.base import DocumentName, Head, Store, StoreDamaged
 
@@ -51,7 +51,7 @@ class LogPosition(NamedTuple):
         return self[:3] == (head.lease.epoch, head.lease.writer, head.sequence)
 
 
-class Entry(NamedTuple):
+class IndexEntry(NamedTuple):
     """What a history names, and where it stood then."""
 
     position: LogPosition
@@ -67,7 +67,7 @@ class _Wanted:
         self._words = [set(map(mark, words(text))) for text in texts]
         self._all = np.array(sorted(self._names.union(*self._words)), np.uint32)
 
-    def suspects(self, entries: dict[str, Entry]) -> set[str]:
+    def suspects(self, entries: dict[str, IndexEntry]) -> set[str]:
         """Return those that may name any of it."""
         if not (entries and all(self._words)):  # a name without a word may be anywhere in that of a request
             return set(entries)
@@ -87,7 +87,7 @@ class NameIndex:
     def __init__(self, store: Store, data_dir: Path) -> None:
         self._store, self._data_dir = store, data_dir
 
-    def holding(self, sought: Sought) -> dict[str, Held]:
+    def holding(self, sought: Sought) -> dict[str, Naming]:
         """Return what names any of it, by what that is stored under; of histories that may, all is read.
 
         Among them are those that name none, and have a key otherwise spelled, or a training that cannot be searched.
@@ -97,7 +97,7 @@ class NameIndex:
         buckets: list[list[str]] = [[] for _ in range(BUCKETS)]
         for id_ in ids:
             buckets[_bucket(id_)].append(id_)
-        wanted, found = _Wanted(sought), dict[str, Held]()
+        wanted, found = _Wanted(sought), dict[str, Naming]()
         for number, those in enumerate(buckets):
             found |= self._of_bucket(number, those, sought, wanted, unfit)
         if self._erasures() != before:  # another service may have erased what was just read
@@ -116,9 +116,14 @@ class NameIndex:
 
     def _of_bucket(
         self, number: int, ids: Sequence[str], sought: Sought, wanted: _Wanted, unfit: set[str]
-    ) -> dict[str, Held]:
+    ) -> dict[str, Naming]:
         before, heads = self._load(number), self._store.heads(ids)
-        suspects, found, now, n_new = wanted.suspects(before) | unfit, dict[str, Held](), dict[str, Entry](), 0
+        suspects, found, now, n_new = (
+            wanted.suspects(before) | unfit,
+            dict[str, Naming](),
+            dict[str, IndexEntry](),
+            0,
+        )
         for id_ in ids:
             head, entry = heads.get(id_), None if id_ in suspects else before.get(id_)
             if head is not None and entry is not None and entry.position.is_at(head):
@@ -134,7 +139,9 @@ class NameIndex:
             self._write(number, now)
         return found
 
-    def _mended(self, id_: str, entry: Entry | None, head: Head | None, sought: Sought) -> tuple[Held, Entry] | None:
+    def _mended(
+        self, id_: str, entry: IndexEntry | None, head: Head | None, sought: Sought
+    ) -> tuple[Naming, IndexEntry] | None:
         """Read the log behind the snapshot that an entry knows; None if that is gone, or more has to be read."""
         if entry is None or head is None:
             return None
@@ -144,17 +151,17 @@ class NameIndex:
         what = held(self._store, self._data_dir, id_, sought, behind=entry.position.snapshot)
         if what or what.marks is None:
             return None
-        return what, Entry(_position(head, *known), np.union1d(entry.marks, _array(what.marks)))
+        return what, IndexEntry(_position(head, *known), np.union1d(entry.marks, _array(what.marks)))
 
-    def _read(self, id_: str, head: Head | None, sought: Sought) -> tuple[Held, Entry | None]:
+    def _read(self, id_: str, head: Head | None, sought: Sought) -> tuple[Naming, IndexEntry | None]:
         """Read all that is stored of one."""
         newest = [(one.sequence, one.saved_at) for one in self._store.snapshots(id_)[:1] if not one.is_damaged]
         what = held(self._store, self._data_dir, id_, sought)
         if head is None or what.marks is None:
             return what, None
-        return what, Entry(_position(head, *(newest or [(0, 0.0)])[0]), _array(what.marks))
+        return what, IndexEntry(_position(head, *(newest or [(0, 0.0)])[0]), _array(what.marks))
 
-    def _load(self, number: int) -> dict[str, Entry]:
+    def _load(self, number: int) -> dict[str, IndexEntry]:
         try:
             if (data := self._store.document(_at(number))) is None:
                 return {}
@@ -165,9 +172,9 @@ class NameIndex:
             return {}
         marks = np.split(np.frombuffer(document["marks"], "<u4"), np.cumsum(document["sizes"])[:-1])
         positions = (LogPosition(*one) for one in document["stands"])
-        return dict(zip(document["ids"], map(Entry, positions, marks), strict=True))
+        return dict(zip(document["ids"], map(IndexEntry, positions, marks), strict=True))
 
-    def _write(self, number: int, entries: dict[str, Entry]) -> None:
+    def _write(self, number: int, entries: dict[str, IndexEntry]) -> None:
         if not entries:
             self._store.delete_document(_at(number))
             return

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from livesvm.service.datasets.catalogue import Found
-from livesvm.service.history.erasure import EVERYWHERE, Intent, Part
+from livesvm.service.history.erasure import EVERYWHERE, ErasurePart, Intent
 from livesvm.service.history.names import FEEDS, FLEET, is_feed
 from livesvm.service.hosting.handle import Erased
 from livesvm.service.lifecycle.remote_erasure import ErasureOutcome
@@ -35,7 +35,7 @@ def on_ray(outcome: ErasureOutcome) -> Places:
     }
 
 
-def of_part(part: Part, intent: Intent, erased: Erased) -> Places:
+def of_part(part: ErasurePart, intent: Intent, erased: Erased) -> Places:
     """Return those of one model or feed."""
     requests = f"{erased.requests} forgotten, the others name none of them"
     if not part.is_named:

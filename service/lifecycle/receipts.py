@@ -12,7 +12,7 @@ from typing import Any
 
 from livesvm.service.datasets.catalogue import Found
 from livesvm.service.errors import IdempotencyConflict
-from livesvm.service.history.erasure import EVERYWHERE, Intent, Part
+from livesvm.service.history.erasure import EVERYWHERE, ErasurePart, Intent
 from livesvm.service.history.journal import Source
 from livesvm.service.history.names import FEEDS, FLEET, is_feed, stored_feed
 from livesvm.service.hosting.handle import Erased
@@ -28,7 +28,7 @@ RECEIPT = "receipt"
 _ID = re.compile(r"^e-[0-9a-f]{12}$")
 
 Document = dict[str, Any]
-Done = tuple[Part, Erased]
+Done = tuple[ErasurePart, Erased]
 log = logging.getLogger(__name__)
 
 
@@ -141,7 +141,7 @@ def conflict(request: str) -> IdempotencyConflict:
     return IdempotencyConflict(f"the key {request!r} came with another erasure before")
 
 
-def _told(part: Part, intent: Intent, erased: Erased) -> Document:
+def _told(part: ErasurePart, intent: Intent, erased: Erased) -> Document:
     """Return what a receipt says of one model or feed."""
     return {
         "model": part.stored.removeprefix(FEEDS),

@@ -45,7 +45,7 @@ class Sought:
 
 
 @dataclass
-class Held:
+class Naming:
     """What is named of that: ``names`` that were asked for, keys or tags; and ``tagged`` keys with such a tag.
 
     ``trainings`` are on datasets: rows of those sought, by the names of these datasets. ``unsearched`` are datasets
@@ -65,13 +65,13 @@ class Held:
         return bool(self.names or self.tagged or self.trainings)
 
 
-def held(store: Store, data_dir: Path, stored: str, sought: Sought, *, behind: int = 0) -> Held:
+def held(store: Store, data_dir: Path, stored: str, sought: Sought, *, behind: int = 0) -> Naming:
     """Return what is stored of a model or a feed and names any of it; raises StoreUnavailable.
 
     Feeds have times and no keys: of one the names of requests are looked at. Of the log only records ``behind`` one are
     read, and then no snapshot, solution or file.
     """
-    found = _Search(sought)
+    found = _Looking(sought)
     is_of_keys = not is_feed(stored)
     for record in store.log(stored, behind):
         found.read(found.entry if is_of_keys else found.call, partial(bytes, record.data))
@@ -104,11 +104,11 @@ def words(text: str) -> list[str]:
     return _WORDS.findall(text)
 
 
-class _Search:
+class _Looking:
     """What is found of that in one thing after the other; what is damaged may name all of it."""
 
     def __init__(self, sought: Sought) -> None:
-        self.held = Held()
+        self.held = Naming()
         self._keys, self._tags, self._directories = set(sought.keys), set(sought.tags), sought.directories
         self._respelled = set(filter(None, map(respelled, sought.keys))) - self._keys
         self._as_words = {

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +16,7 @@ from livesvm.service.store import codec
 from livesvm.service.store.base import Durability
 from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.models.repeats import OnRepeat
+from livesvm.solvers.robust.settings import Robustness
 
 RULES = 2
 """By which it is judged whether an update can be applied; raised whenever what used to be accepted may be refused."""
@@ -74,20 +74,8 @@ class Removal:
     older_than: float | None = None
 
 
-@dataclass(frozen=True)
-class Robust:
-    """Robust losses from now on, and examples that start beyond a wall: -1 where f is too low, 1 where it is too high.
-
-    A ``theta`` of 1 makes the losses convex again.
-    """
-
-    theta: float
-    s: float
-    sides: dict[Key, int] = field(default_factory=dict)
-
-
-CONVEX = Robust(1.0, 0.0)
-"""Asks for convex losses again, whatever the model's walls are now."""
+CONVEX = Robustness(1.0, 0.0)
+"""Asks for convex losses again, whatever the model's cutoffs are now."""
 
 
 @dataclass(frozen=True)
@@ -102,7 +90,7 @@ class Edits:
     reweight: dict[Key, float] = field(default_factory=dict)
     decay: float = 1.0
     C: float | None = None
-    robust: Robust | None = None
+    robust: Robustness | None = None
     change: dict[str, Any] | None = None
     rescale: bool = False
 
@@ -122,12 +110,13 @@ class Edits:
         reweight = {key: weight for key, weight in self.reweight.items() if key in staying}
         robust = self.robust
         if robust is not None:
-            robust = replace(robust, sides={key: side for key, side in robust.sides.items() if key in staying})
+            robust = replace(robust, outliers={key: side for key, side in robust.outliers.items() if key in staying})
         return replace(self, relabel=relabel, reweight=reweight, robust=robust)
 
     def document(self) -> dict[str, Any]:
         """Return these edits as numbers, lists and dicts."""
-        parts = dict(vars(self)) | {"robust": self.robust and vars(self.robust)}
+        robust = self.robust and {"theta": self.robust.theta, "s": self.robust.s, "sides": dict(self.robust.outliers)}
+        parts = dict(vars(self)) | {"robust": robust}
         for name in ("robust", "change", "rescale"):
             if not parts[name]:
                 del parts[name]  # as before there was any: a digest from then is the same now
@@ -137,7 +126,7 @@ class Edits:
     def from_document(cls, parts: dict[str, Any]) -> Edits:
         """Return the edits that a document tells of."""
         robust = parts.get("robust")
-        return cls(**parts | {"robust": robust and Robust(**robust)})
+        return cls(**parts | {"robust": robust and Robustness(robust["theta"], robust["s"], robust["sides"])})
 
 
 NO_EDITS = Edits()
@@ -190,17 +179,7 @@ class Update:
             "edits": self.edits and self.edits.document(),
             **({} if self.on_repeat == "refuse" else {"on_repeat": self.on_repeat}),
         }
-        return hashlib.sha256(codec.pack(parts)).digest()
-
-
-class Follower(Protocol):
-    """What commands are applied to: a model's state."""
-
-    def apply(self, command: Command, /) -> Outcome:
-        """Follow the path of a command."""
-
-    def apply_cold(self, command: Command, /) -> Outcome:
-        """Reach the same optimum without that path."""
+        return codec.digest(parts)
 
 
 @dataclass(frozen=True)
@@ -238,13 +217,15 @@ class Command:
         """Itself if it only adds and removes: one path leads past several of these together."""
         return self if self.edits is None else None
 
-    def apply(self, state: Follower) -> Outcome:
-        """Follow the path; raises SolverError with the state as it was."""
-        return state.apply(self)
+    def apply(self, state: Any) -> Outcome:
+        """Have a model's state follow the path; raises SolverError with the state as it was."""
+        outcome: Outcome = state.apply(self)
+        return outcome
 
-    def apply_cold(self, state: Follower) -> Outcome:
-        """Reach the same optimum without the path; raises SolverError with the state as it was."""
-        return state.apply_cold(self)
+    def apply_cold(self, state: Any) -> Outcome:
+        """Have it reach the same optimum without the path; raises SolverError with the state as it was."""
+        outcome: Outcome = state.apply_cold(self)
+        return outcome
 
     def answer(self, version: int, outcome: Outcome, durability: Durability) -> bytes:
         """Return the answer to its caller."""
@@ -280,7 +261,7 @@ class Command:
     def named(self) -> Iterator[tuple[Key, Sequence[str]]]:
         """Yield every key that it names, with tags where it gives any."""
         edits = self.edits or NO_EDITS
-        sides = edits.robust.sides if edits.robust is not None else ()
+        sides = edits.robust.outliers if edits.robust is not None else ()
         yield from ((key, ()) for key in (*self.added, *self.remove, *self.dropped, *self.ignored))
         yield from ((key, ()) for key in (*edits.relabel, *edits.reweight, *sides))
         yield from () if self.add is None else self.add.tagged.items()

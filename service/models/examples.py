@@ -20,7 +20,7 @@ SIDES: tuple[Side, ...] = get_args(Side)
 
 
 @dataclass(frozen=True)
-class Wanted:
+class WantedExamples:
     """Which examples: those of ``keys``, each as text or as the whole number that it reads as; or a page of all.
 
     Parameters
@@ -35,7 +35,7 @@ class Wanted:
 
 
 @dataclass(frozen=True)
-class Page:
+class WindowPage:
     """Some of a window's examples, oldest first; features (m, d), dense or sparse, everything else (m,).
 
     ``times`` are Unix seconds: when each happened, or arrived if nothing was said of that.
@@ -61,23 +61,16 @@ class Page:
     tags: Tags = field(default_factory=list)
 
 
-def page_of(state: ModelState, wanted: Wanted) -> Page:
+def page_of(state: ModelState, wanted: WantedExamples) -> WindowPage:
     """Return the examples that are wanted; raises UnknownKey."""
     arrivals = state.window.arrivals
     n = len(arrivals)
     if not n:
         _places([], wanted.keys or ())
-        nothing = np.empty(0)
-        width = state.window.n_features or 0
-        none = (nothing, nothing, nothing, np.empty(0, np.int8), nothing, np.empty(0, np.bool_))
-        return Page(
-            state.version,
-            0,
-            None,
-            [],
-            SparseRows.empty(0, width) if state.window.is_sparse else np.empty((0, width)),
-            *none,
-        )
+        width, none = state.window.n_features or 0, np.empty(0)
+        X = SparseRows.empty(0, width) if state.window.is_sparse else np.empty((0, width))
+        sides, is_outlier = np.empty(0, np.int8), np.empty(0, np.bool_)
+        return WindowPage(state.version, 0, None, [], X, none, none, none, sides, none, is_outlier)
     keys = list(arrivals)
     end = n if wanted.limit is None else min(n, wanted.offset + wanted.limit)
     places = np.arange(min(n, wanted.offset), end) if wanted.keys is None else _places(keys, wanted.keys)
@@ -89,7 +82,7 @@ def page_of(state: ModelState, wanted: Wanted) -> Page:
     has_one = (coefficient != 0.0) if coefficient.ndim == 1 else (coefficient != 0.0).any(axis=1)
     robust = estimator.robustness()
     outliers = {} if robust is None else robust.outliers
-    return Page(
+    return WindowPage(
         state.version,
         n,
         end if wanted.keys is None and end < n else None,

@@ -7,12 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from livesvm.service.models.commands import Batch, Command, Edits, Robust
+from livesvm.service.models.commands import Batch, Command, Edits
 from livesvm.service.models.outcome import Outcome, Sizes
 from livesvm.solvers.models.base import LiveEstimator
 from livesvm.solvers.models.report import UpdateReport
-from livesvm.solvers.robust.settings import Robustness
 from livesvm.solvers.sparse import SparseRows, like, stacked
+
+_VERBS = ("relabel", "reweight", "decay", "C", "robust")
+"""What an estimator's update takes of edits."""
 
 
 def window_after(model: LiveEstimator | None, command: Command, edits: Edits) -> Batch:
@@ -48,7 +50,7 @@ def follow(estimator: LiveEstimator, add: Batch | None, remove: list[Any], edits
         remove=remove or None,
         keys=None if add is None else add.keys,
         sample_weight=None if add is None else add.weights,
-        **({} if edits is None else _verbs(edits)),
+        **{name: getattr(edits, name) for name in _VERBS if edits is not None},
     )
     sizes = sizes_of(report)
     more = {name: True for name in ("retrained", "abandoned") if getattr(report, name)}
@@ -66,18 +68,8 @@ def learnt(estimator: LiveEstimator, window: Batch, size: int) -> Outcome:
     return replace(outcome, events=events, seconds=seconds)
 
 
-def _verbs(edits: Edits) -> dict[str, Any]:
-    """Return what an estimator's update takes of edits."""
-    verbs = {name: getattr(edits, name) for name in ("relabel", "reweight", "decay", "C")}
-    return verbs | {"robust": _robustness(edits.robust)}
-
-
 def sizes_of(report: UpdateReport) -> Sizes:
     """Return what is kept of a report; a gap that is not known yet is none."""
     gap = float(report.relative_gap)
     known = gap if np.isfinite(gap) else None
     return Sizes(report.n, report.n_free, report.n_bound, float(report.max_violation), known)
-
-
-def _robustness(robust: Robust | None) -> Robustness | None:
-    return None if robust is None else Robustness(robust.theta, robust.s, robust.sides)

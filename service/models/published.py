@@ -1,8 +1,8 @@
-"""What a model shows its readers: one immutable version, and what that decides."""
+"""What a model shows: one immutable version in numbers, and what that decides."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 import numpy as np
@@ -13,24 +13,12 @@ from livesvm.service.models.arrays import Matrix, Rows, Vector
 from livesvm.service.models.labels import are_signs
 from livesvm.service.models.learners import task_of
 from livesvm.service.models.outcome import Sizes
+from livesvm.service.models.size import model_bytes
 from livesvm.service.models.spec import ModelSpec
 from livesvm.service.models.state import ModelState
 from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.models.calibration import Calibration, columns
 from livesvm.solvers.pu.held_out import HeldOut, Threshold
-
-
-@dataclass(frozen=True)
-class Prediction:
-    """Decision values (m,), of more than two classes (m, k), and predictions (m,) of one version.
-
-    ``stale`` if newer data may be unknown.
-    """
-
-    version: int
-    decision: Vector
-    prediction: NDArray[Any]
-    stale: bool
 
 
 @dataclass(frozen=True)
@@ -41,44 +29,83 @@ class Cut:
     precision: float | None = None
 
 
-@dataclass(frozen=True)
-class Published:
-    """One version of a model, for readers; nothing in it ever changes."""
+@dataclass(frozen=True, kw_only=True)
+class ModelRecord:
+    """What one version of a model shows, wherever it is asked for; nothing in it ever changes.
 
-    version: int
-    predictor: Any
-    sizes: Sizes
-    n_features: int | None
-    n_support: int
-    C: float | None
-    updated_at: float | None
-    kernel: dict[str, Any] = field(default_factory=dict)
-    robust: dict[str, Any] | None = None
+    ``row_bytes`` are those of one example's features, on average. ``counts`` has the examples of each label, in the
+    order of decisions. ``parameters`` are the present ones, but for C and the kernel; ``gamma`` is the coefficient in
+    use. ``drift`` is what a test for drift says, where there is one, as ``Watch.shown`` has it.
+    """
+
+    version: int = 0
+    sizes: Sizes = field(default_factory=Sizes)
+    n_features: int | None = None
     row_bytes: float = 0.0
     is_sparse: bool = False
+    n_support: int = 0
+    C: float | None = None
+    kernel: dict[str, Any] | None = None
+    robust: dict[str, Any] | None = None
     counts: dict[Any, int] | None = None
-    classes: NDArray[Any] | None = None
-    shape: str = "ovr"
     gamma: float | None = None
     parameters: dict[str, Any] = field(default_factory=dict)
     warnings: list[dict[str, str]] = field(default_factory=list)
-    calibration: Calibration | HeldOut | None = None
+    updated_at: float | None = None
     drift: dict[str, Any] | None = None
+    can_predict: bool = False
+
+    def record(self) -> dict[str, Any]:
+        """Return all that is shown, by name."""
+        return {name: getattr(self, name) for name in _RECORD}
+
+    def document(self) -> dict[str, Any]:
+        """Return the same as numbers, lists and dicts that stores keep."""
+        counts = None if self.counts is None else list(map(list, self.counts.items()))
+        return self.record() | {"sizes": list(vars(self.sizes).values()), "counts": counts}
+
+    @staticmethod
+    def in_document(document: dict[str, Any]) -> dict[str, Any]:
+        """Return the record that a document was made of."""
+        counts = None if document["counts"] is None else dict(document["counts"])
+        return document | {"sizes": Sizes(*document["sizes"]), "counts": counts}
+
+    def needs(self, cache_mb: int) -> int:
+        """Return the bytes of the model once an update has rebuilt what cooling gives up."""
+        n, n_free = self.sizes.n_examples, self.sizes.n_free
+        return model_bytes(n, self.row_bytes, n_free, cache_mb, len(self.counts or ()))
+
+
+_RECORD = [one.name for one in fields(ModelRecord)]
+_OF_STATE = [name for name in _RECORD if name not in ("n_features", "is_sparse", "n_support", "drift")]
+"""What a state has under the same name."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Published(ModelRecord):
+    """One version of a model, for readers, with what it decides by."""
+
+    predictor: Any = None
+    classes: NDArray[Any] | None = None
+    shape: str = "ovr"
+    calibration: Calibration | HeldOut | None = None
 
     @classmethod
     def of(cls, state: ModelState) -> Published:
         """Return the version that ``state`` is at."""
         predictor = state.estimator.predictor() if state.can_predict else None
-        n_support = 0 if predictor is None else int(predictor.n_support)
-        n_features = state.window.n_features
-        counts, classes = state.classes, getattr(state.estimator, "classes_", None)
-        classes = None if counts is None else classes
         state.look()
-        shape = state.spec.decision_function_shape
-        rest = state.C, state.updated_at, state.kernel, state.robust, state.row_bytes, bool(state.window.is_sparse)
-        more = counts, classes, shape, state.gamma, state.parameters, state.warnings
-        drift = None if state.watch is None else state.watch.shown()
-        return cls(state.version, predictor, state.sizes, n_features, n_support, *rest, *more, drift=drift)
+        found = {name: getattr(state, name) for name in _OF_STATE}
+        return cls(
+            **found,
+            n_features=state.window.n_features,
+            is_sparse=bool(state.window.is_sparse),
+            n_support=0 if predictor is None else int(predictor.n_support),
+            drift=None if state.watch is None else state.watch.shown(),
+            predictor=predictor,
+            classes=None if found["counts"] is None else getattr(state.estimator, "classes_", None),
+            shape=state.spec.decision_function_shape,
+        )
 
     @property
     def n_values(self) -> int:

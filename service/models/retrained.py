@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from livesvm.service.errors import EmptyModel
-from livesvm.service.models.arrays import Key
 from livesvm.service.models.classifier import ServedClassifier, check_kind
-from livesvm.service.models.following import sizes_of
+from livesvm.service.models.commands import Batch, Command, Edits
+from livesvm.service.models.following import follow, sizes_of
 from livesvm.service.models.learners import new_estimator, restored_estimator
 from livesvm.service.models.outcome import Sizes
 from livesvm.service.models.state import ModelState
@@ -88,16 +88,16 @@ def _brought(
     """
     if not state.is_fitted:
         raise EmptyModel(f"model {state.spec.id} knows no example any more; retrain it when it does")
-    slid, asked = _slid(estimator, state.estimator), found["asked"]
+    (slid, count), asked = _slid(estimator, state.estimator), found["asked"]
     if not _has_only_slid(state, estimator, found, asked):
         own = state.copy().estimator()
         if not asked:
-            return own, state.sizes, slid.count
+            return own, state.sizes, count
         assert isinstance(own, ChangingEstimator)
-        return own, sizes_of(own.change(**{name: getattr(estimator, name) for name in asked})), slid.count
-    if not slid.count:
+        return own, sizes_of(own.change(**{name: getattr(estimator, name) for name in asked})), count
+    if not count:
         return estimator, None, 0
-    return estimator, sizes_of(estimator.update(**slid.verbs(state.estimator))), slid.count
+    return estimator, follow(estimator, slid.add, slid.remove, slid.edits).sizes, count
 
 
 def _has_only_slid(state: ModelState, estimator: LiveEstimator, found: dict[str, Any], asked: list[str]) -> bool:
@@ -137,53 +137,29 @@ def _with_solution(state: ModelState, found: LiveL2SVC, *, keeps_C: bool) -> tup
     return model, sum(key not in before for key in model.keys_)
 
 
-@dataclass
-class _Slid:
-    """Changes of a window since: examples that left, that came, and that got another target or weight."""
-
-    leave: list[Key] = field(default_factory=list)
-    come: list[int] = field(default_factory=list)  #: places in the window
-    relabel: dict[Key, Any] = field(default_factory=dict)
-    reweight: dict[Key, float] = field(default_factory=dict)
-
-    @property
-    def count(self) -> int:
-        """How many examples that are."""
-        return len({*self.leave, *self.relabel, *self.reweight}) + len(self.come)
-
-    def verbs(self, now: LiveEstimator) -> dict[str, Any]:
-        """Return what ``update`` takes; ``now`` is the model with the window."""
-        found: dict[str, Any] = {"remove": self.leave or None, "relabel": self.relabel, "reweight": self.reweight}
-        if self.come:
-            keys = now.keys_
-            found |= {
-                "add": (now.window_features[np.array(self.come)], now.window_y[self.come]),
-                "sample_weight": now.window_sample_weight[self.come],
-                "keys": [keys[place] for place in self.come],
-            }
-        return found
-
-
-def _slid(before: LiveEstimator, now: LiveEstimator) -> _Slid:
-    """Return what leads from the window of ``before`` to that of ``now``, in the same order.
+def _slid(before: LiveEstimator, now: LiveEstimator) -> tuple[Command, int]:
+    """Return what leads from the window of ``before`` to that of ``now``, in the same order, and how many it changes.
 
     Examples come behind those that are there. So the first of ``now`` may stay, as long as they have their features
     and their order; an example behind one that came has come itself, even if its key was there before.
     """
-    slid, place_of, last = _Slid(), {key: place for place, key in enumerate(before.keys_)}, -1
+    edits, come = Edits(), list[int]()
+    place_of, last = {key: place for place, key in enumerate(before.keys_)}, -1
     columns = [(m.window_features, m.window_y, m.window_sample_weight) for m in (before, now)]
     (old_X, old_y, old_weights), (X, y, weights) = columns
     stay = set()
     for place, key in enumerate(now.keys_):
         was = place_of.get(key, -1)
-        if slid.come or was <= last or not same(old_X[was], X[place]):
-            slid.come.append(place)
+        if come or was <= last or not same(old_X[was], X[place]):
+            come.append(place)
             continue
         last = was
         stay.add(key)
         if old_y[was] != y[place]:
-            slid.relabel[key] = y[place]
+            edits.relabel[key] = y[place]
         if old_weights[was] != weights[place]:
-            slid.reweight[key] = float(weights[place])
-    slid.leave = [key for key in place_of if key not in stay]
-    return slid
+            edits.reweight[key] = float(weights[place])
+    leave, keys = [key for key in place_of if key not in stay], now.keys_
+    add = Batch(X[np.array(come)], y[come], [keys[place] for place in come], weights[come]) if come else None
+    count = len({*leave, *edits.relabel, *edits.reweight}) + len(come)
+    return Command(add, leave, 0.0, 0, None, edits), count

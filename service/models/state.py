@@ -14,7 +14,7 @@ import numpy as np
 from livesvm.service.errors import NotSolved
 from livesvm.service.models.arrays import Key, Vector
 from livesvm.service.models.classifier import Served, ServedClassifier
-from livesvm.service.models.commands import CONVEX, DRIFT_ALARMS, NO_EDITS, Batch, Command, Edits, Robust, Update
+from livesvm.service.models.commands import CONVEX, DRIFT_ALARMS, NO_EDITS, Batch, Command, Edits, Update
 from livesvm.service.models.following import follow, learnt, sizes_of, window_after
 from livesvm.service.models.learners import (
     CHANGEABLE,
@@ -30,8 +30,8 @@ from livesvm.service.models.outcome import Outcome, Sizes
 from livesvm.service.models.proofs import proof_of
 from livesvm.service.models.spec import ModelSpec
 from livesvm.service.models.trained_on import TrainedOn
-from livesvm.service.models.watch import Scored, Watch
-from livesvm.service.models.window import Limits, Window
+from livesvm.service.models.watch import ScoredExamples, Watch
+from livesvm.service.models.window import Window, WindowLimits
 from livesvm.service.store import codec
 from livesvm.service.store.base import StoreDamaged
 from livesvm.solvers.errors import InvalidInput, MemoryLimit, SolverError
@@ -43,6 +43,7 @@ from livesvm.solvers.models.calibration import Calibration
 from livesvm.solvers.models.feature_scale import FeatureScale
 from livesvm.solvers.models.warnings import ModelWarning
 from livesvm.solvers.pu.held_out import HeldOut
+from livesvm.solvers.robust.settings import Robustness
 from livesvm.solvers.sparse import SparseRows
 
 GAP = 0.1
@@ -137,13 +138,15 @@ class ModelState:
         self.look(afresh=edits.of_parameters)
         return self._with_warnings(self._watched([command], scored, outcome))
 
-    def _scored(self, commands: Sequence[Command]) -> list[Scored | None]:
+    def _scored(self, commands: Sequence[Command]) -> list[ScoredExamples | None]:
         """Return what the model makes of examples that commands bring, where it is watched."""
         if self.watch is None or not self.is_fitted:
             return []
         return [self.watch.score(self.estimator, command) for command in commands]
 
-    def _watched(self, commands: Sequence[Command], scored: Sequence[Scored | None], outcome: Outcome) -> Outcome:
+    def _watched(
+        self, commands: Sequence[Command], scored: Sequence[ScoredExamples | None], outcome: Outcome
+    ) -> Outcome:
         """Take what was scored, now that it is learnt; the outcome says where this gives an alarm."""
         for one in commands:
             if one.edits is not None and DRIFT_ALARMS in (one.edits.change or {}):
@@ -200,7 +203,7 @@ class ModelState:
         found = self.warnings
         return replace(outcome, more=outcome.more | {"warnings": found}) if found else outcome
 
-    def plan(self, update: Update, limits: Limits, most_classes: int, now: float, request: str | None) -> Command:
+    def plan(self, update: Update, limits: WindowLimits, most_classes: int, now: float, request: str | None) -> Command:
         """Return what an update means for this model, which it leaves as it is.
 
         Parameters
@@ -325,13 +328,13 @@ class ModelState:
         """What has an estimator of this task scale nothing."""
         return {"scale": "none"} if "scale" in parameters(self.spec, self.cache_mb) else {}
 
-    def _robust(self, edits: Edits) -> Robust | None:
+    def _robust(self, edits: Edits) -> Robustness | None:
         """Return the robust losses of the model now, with the sides of all examples that keep their labels."""
         robust = self.estimator.robustness() if self.is_fitted else None
         if robust is None:
             return None
         kept = {key: side for key, side in robust.outliers.items() if key not in edits.relabel}
-        return Robust(robust.theta, robust.s, kept)
+        return replace(robust, outliers=kept)
 
     @property
     def robust(self) -> dict[str, Any] | None:
@@ -347,7 +350,7 @@ class ModelState:
         if edits is None or edits.robust != CONVEX:
             return update
         now = self.estimator.robustness() if self.is_fitted else None
-        robust = None if now is None else Robust(1.0, now.s)
+        robust = None if now is None else Robustness(1.0, now.s)
         settled = replace(update, edits=replace(edits, robust=robust))
         if settled == Update(edits=NO_EDITS):
             raise InvalidInput("the model is not robust: its losses are convex already", field="robust")
@@ -542,7 +545,7 @@ class ModelState:
         return labels
 
     @property
-    def classes(self) -> dict[Any, int] | None:
+    def counts(self) -> dict[Any, int] | None:
         """How many examples each class has, by label; None where there are no classes."""
         return self.estimator.counts if isinstance(self.estimator, Served) else None
 

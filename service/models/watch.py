@@ -28,7 +28,7 @@ Document = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Scored:
+class ScoredExamples:
     """Examples of an update as the model saw them before: scores, losses, labels and Unix times, each (m,)."""
 
     scores: Vector
@@ -60,7 +60,7 @@ class Watch:
         """Know no example any more, and no alarm that stands."""
         self.test, self.newest, self.alarm = DriftTest(self.false_alarms), deque(maxlen=KEPT), None
 
-    def score(self, estimator: LiveEstimator, command: Command) -> Scored | None:
+    def score(self, estimator: LiveEstimator, command: Command) -> ScoredExamples | None:
         """Return what a model makes of examples that it will learn; None: it cannot predict, or none come.
 
         Examples of a class that it does not know are passed over.
@@ -79,9 +79,9 @@ class Watch:
         scores, losses = before_learning(estimator, add.X[which], y[which])
         labels = [None] * which.size if classes is None else np.asarray(y)[which].tolist()
         times = np.full(which.size, command.arrived) if add.times is None else add.times[which]
-        return Scored(scores, losses, labels, times)
+        return ScoredExamples(scores, losses, labels, times)
 
-    def learn(self, scored: Scored, version: int, n_examples: int) -> Document | None:
+    def learn(self, scored: ScoredExamples, version: int, n_examples: int) -> Document | None:
         """Take what was scored, once it is learnt; return the alarm that this gives, if any.
 
         Parameters

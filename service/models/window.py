@@ -23,7 +23,7 @@ FLOAT = getsizeof(0.0)
 
 
 @dataclass(frozen=True)
-class Limits:
+class WindowLimits:
     """What one window may hold; ``max_examples`` and ``max_age_seconds`` make space, the quotas refuse."""
 
     quota_examples: int
@@ -57,7 +57,7 @@ class Window:
         """Return the same, apart."""
         return replace(self, arrivals=dict(self.arrivals), tags=dict(self.tags), left=dict(self.left))
 
-    def plan(self, update: Update, limits: Limits, now: float, request: str | None) -> Command:
+    def plan(self, update: Update, limits: WindowLimits, now: float, request: str | None) -> Command:
         """Decide which examples come, go and change; changes nothing.
 
         What it removes goes first: an example that it names there comes back with it. A key that is known otherwise is
@@ -136,14 +136,14 @@ class Window:
         """Bytes of the tables here and of the times in them."""
         return getsizeof(self.arrivals) + FLOAT * len(self.arrivals) + getsizeof(self.tags) + self.left_bytes
 
-    def check_width(self, width: int, limits: Limits) -> None:
+    def check_width(self, width: int, limits: WindowLimits) -> None:
         """Raise InvalidInput if examples of this width do not fit."""
         if self.n_features is not None and width != self.n_features:
             raise InvalidInput(f"has {width} columns, this model has {self.n_features} features", field="X", row=0)
         if width > limits.quota_features:
             raise InvalidInput(f"has {width} columns, the limit is {limits.quota_features}", field="X", row=0)
 
-    def _named(self, batch: Batch, limits: Limits) -> tuple[Batch, int]:
+    def _named(self, batch: Batch, limits: WindowLimits) -> tuple[Batch, int]:
         """Return the batch with a key for every row, and the counter after it."""
         self.check_width(batch.X.shape[1], limits)
         batch = replace(batch, X=self._as_held(batch.X))
@@ -213,7 +213,7 @@ class Window:
                     raise InvalidInput(f"key {key!r} is also removed", field=f"{verb}.keys", row=row)
 
     def _make_room(
-        self, times: Vector, remove: list[Key], limits: Limits, now: float
+        self, times: Vector, remove: list[Key], limits: WindowLimits, now: float
     ) -> tuple[list[Key], NDArray[np.bool_]]:
         """Return the removals with those that the window's own limits ask for, and which of the new examples can stay.
 

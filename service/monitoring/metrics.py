@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from importlib.metadata import version
 from itertools import product
 from operator import add
@@ -25,7 +24,6 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from livesvm.service.models.tasks import TASKS
-from livesvm.service.models.types import ServingState
 from livesvm.service.monitoring.feeds import (
     TOTALS_OF_FEEDS,
     FeedSample,
@@ -67,48 +65,38 @@ CUTS = (
 """Why the service ends a connection."""
 
 
-@dataclass(frozen=True)
-class ModelSample:
-    """What one model shows of itself; ``state`` is as in ``api.answers.models.ModelDescription``."""
-
-    id: str
-    state: ServingState = "live"
-    version: int = 0
-    n_examples: int = 0
-    n_free: int = 0
-    n_bound: int = 0
-    max_violation: float = 0.0
-    relative_gap: float | None = None
-    queue_depth: int = 0
-    updated_at: float | None = None
-    error_before: float | None = None
-    drift_evidence: float | None = None
-    drift_alarm: float | None = None
+def _alarm(model: Any) -> float | None:
+    return None if model.drift is None else float(model.drift["alarm"] is not None)
 
 
-_PER_MODEL: tuple[Shown[ModelSample], ...] = (
+_PER_MODEL: tuple[Shown[Any], ...] = (
     ("version", "Version of the published snapshot", lambda m: m.version),
-    ("examples", "Examples in the window", lambda m: m.n_examples),
-    ("free_examples", "Examples on the margin", lambda m: m.n_free),
-    ("bound_examples", "Examples at the bound", lambda m: m.n_bound),
-    ("max_violation", "Largest optimality violation after the newest update", lambda m: m.max_violation),
-    ("relative_gap", "Duality gap over the objective after the newest update", lambda m: m.relative_gap),
+    ("examples", "Examples in the window", lambda m: m.sizes.n_examples),
+    ("free_examples", "Examples on the margin", lambda m: m.sizes.n_free),
+    ("bound_examples", "Examples at the bound", lambda m: m.sizes.n_bound),
+    ("max_violation", "Largest optimality violation after the newest update", lambda m: m.sizes.max_violation),
+    ("relative_gap", "Duality gap over the objective after the newest update", lambda m: m.sizes.relative_gap),
     ("queue_depth", "Commands waiting for the writer", lambda m: m.queue_depth),
-    ("error_before_learning", "Mean error of the newest examples before they were learnt", lambda m: m.error_before),
-    ("drift_evidence", "Evidence of the test for drift; 1 gives an alarm", lambda m: m.drift_evidence),
-    ("drift_alarm", "1 while an alarm of drift stands", lambda m: m.drift_alarm),
+    (
+        "error_before_learning",
+        "Mean error of the newest examples before they were learnt",
+        lambda m: (m.drift or {}).get("error"),
+    ),
+    ("drift_evidence", "Evidence of the test for drift; 1 gives an alarm", lambda m: (m.drift or {}).get("evidence")),
+    ("drift_alarm", "1 while an alarm of drift stands", _alarm),
     ("last_update_timestamp_seconds", "Unix time of the newest version", lambda m: m.updated_at),
 )
-_OVER_MODELS: tuple[Total[ModelSample], ...] = (
-    ("worst_violation", "Largest optimality violation of any model", lambda m: m.max_violation, max),
-    ("largest_gap", "Largest duality gap over the objective of any model", lambda m: m.relative_gap, max),
+"""Of descriptions of models, as ``hosting.handle`` has them."""
+_OVER_MODELS: tuple[Total[Any], ...] = (
+    ("worst_violation", "Largest optimality violation of any model", lambda m: m.sizes.max_violation, max),
+    ("largest_gap", "Largest duality gap over the objective of any model", lambda m: m.sizes.relative_gap, max),
     ("longest_queue", "Commands that wait for a writer, the most of one model", lambda m: m.queue_depth, max),
-    ("most_free_examples", "Examples on the margin, the most of one model", lambda m: m.n_free, max),
-    ("drifting", "Models with an alarm of drift that stands", lambda m: m.drift_alarm, add),
+    ("most_free_examples", "Examples on the margin, the most of one model", lambda m: m.sizes.n_free, max),
+    ("drifting", "Models with an alarm of drift that stands", _alarm, add),
 )
 
 
-def _series_of_models(shown: Sequence[ModelSample]) -> Iterator[Metric]:
+def _series_of_models(shown: Sequence[Any]) -> Iterator[Metric]:
     return gauges("model", ["model"], _PER_MODEL, [([sample.id], sample) for sample in shown])
 
 
@@ -225,7 +213,7 @@ class Metrics:
         self.store_up = gauge("store_up", "1 when the store answered last time")
         gauge("info", "The version of the service", "version").labels(version("livesvm")).set(1)
 
-    def watch(self, models: Replicas[ModelSample], limit: int) -> None:
+    def watch(self, models: Replicas[Any], limit: int) -> None:
         """Show models: how many are in which state, numbers over all, and series of the first ``limit``."""
         self.registry.register(ReplicaSeries("model", models, limit, _series_of_models, _OVER_MODELS))
 

@@ -202,7 +202,7 @@ class RemoteReplica:
     delete = commands.DELETE
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class _Decided(Published):
     """A version of which only what it decided of some rows is here."""
 
@@ -295,7 +295,7 @@ class RemoteModel(RemoteReplica):
             yield (decided := self.ask(commands.DECIDE(X, limit)))
             version, decision, prediction, classes = decided.result()
             found, sizes = (decision, prediction), self.published.sizes
-            return _Decided(version, None, sizes, X.shape[1], 0, None, None, classes=classes, found=found)
+            return _Decided(version=version, sizes=sizes, n_features=X.shape[1], classes=classes, found=found)
         seen, self._copied_at = self.published, time.monotonic()
         is_told = self.reported is not None or self._is_known
         if seen.predictor is not None or (is_told and not self._now.can_predict):
@@ -392,11 +392,6 @@ class RemoteFeed(RemoteReplica):
         return self._seen
 
     @property
-    def served(self) -> RemoteFeed | None:
-        """The feed itself, if it is awake, and served."""
-        return self if self._seen is not None and self.is_served else None
-
-    @property
     def shown(self) -> Forecasts | None:
         """The feed as readers see it; None while it is at rest, or not served."""
         return self._seen if self.is_served else None
@@ -420,7 +415,7 @@ class RemoteFeed(RemoteReplica):
     @property
     def glimpse(self) -> Glimpse | None:
         """What is known of it without waking it."""
-        return glimpse_of(self.spec, self._summary)
+        return glimpse_of(self._summary)
 
     @property
     def progress(self) -> Progress:

@@ -47,6 +47,11 @@ def pack(document: dict[str, Any]) -> bytes:
     return payload
 
 
+def digest(document: dict[str, Any]) -> bytes:
+    """SHA-256 of such a payload, by which requests are compared."""
+    return hashlib.sha256(pack(document)).digest()
+
+
 def unpack(payload: bytes) -> dict[str, Any]:
     """Return the document of a payload; raises ValueError if it is none."""
     document: dict[str, Any] = msgpack.unpackb(payload, ext_hook=_unpack, strict_map_key=False)
@@ -57,9 +62,9 @@ def decode(data: bytes) -> dict[str, Any]:
     """Return the document in ``data``; raises StoreDamaged or StoreTooNew."""
     if len(data) < _HEADER.size:
         raise StoreDamaged(f"record of {len(data)} bytes is too short")
-    magic, schema, digest = _HEADER.unpack_from(data)
+    magic, schema, found = _HEADER.unpack_from(data)
     payload = data[_HEADER.size :]
-    if magic != _MAGIC or digest != _digest(schema, payload):
+    if magic != _MAGIC or found != _digest(schema, payload):
         raise StoreDamaged("record does not match its checksum")
     if schema not in READABLE:
         raise StoreTooNew(f"record has schema {schema}; this version reads {sorted(READABLE)}")

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from livesvm.service.access.brokers import parse_broker
-from livesvm.service.feeds.sources.base import DeadLetter, Entry, Layout, SourceError
+from livesvm.service.feeds.sources.base import DeadLetter, Layout, SourceEntry, SourceError
 from livesvm.service.feeds.sources.mqtt import MqttSource
 from livesvm.service.feeds.sources.spec import MqttSpec
 from tests.contract.mosquitto import Listener, Mosquitto, client_of, needs_mosquitto, publish
@@ -60,7 +60,7 @@ def scene(broker: Mosquitto, request: pytest.FixtureRequest) -> Iterator[Scene]:
         yield Scene(broker, stack, request.param)
 
 
-def fetched(source: MqttSource, count: int) -> list[Entry]:
+def fetched(source: MqttSource, count: int) -> list[SourceEntry]:
     """Return the entries that are not settled, once there are so many."""
     end = time.monotonic() + WAIT
     while len(found := source.fetch(None, 1000, 0.05)) < count:
@@ -68,7 +68,7 @@ def fetched(source: MqttSource, count: int) -> list[Entry]:
     return found
 
 
-def settle(source: MqttSource, entries: list[Entry], *dead: DeadLetter) -> None:
+def settle(source: MqttSource, entries: list[SourceEntry], *dead: DeadLetter) -> None:
     """Settle entries, and wait until the broker knows."""
     source.settle([entry.position for entry in entries], dead)
     source._ask(lambda: source._open().subscribe(source._spec.topic, **source._wanted())[1], "subscribe")
@@ -84,7 +84,7 @@ def wait_until_lost(source: MqttSource) -> None:
         source.backlog(None)
 
 
-def times(entries: list[Entry]) -> list[float]:
+def times(entries: list[SourceEntry]) -> list[float]:
     return [entry.row["time"] for entry in entries]
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from livesvm.service.history.erasure import Intent, Part
+from livesvm.service.history.erasure import ErasurePart, Intent
 from livesvm.service.hosting.model import HostedModel
 from livesvm.service.models.commands import Edits, Removal, Update
 from livesvm.service.store.base import Store, StoreUnavailable
@@ -46,7 +46,7 @@ class Failing:
 
 
 def erased(model: HostedModel) -> Any:
-    intent = Intent(model.id, (Part(model.id, sequence=2, found=2),))
+    intent = Intent(model.id, (ErasurePart(model.id, sequence=2, found=2),))
     object.__setattr__(intent, "keys", (intent.hash(3), intent.hash(9)))
     return model.erase(intent)
 

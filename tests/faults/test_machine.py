@@ -20,7 +20,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from livesvm.service import crash
 from livesvm.service.errors import IdempotencyConflict, RequestErased
-from livesvm.service.history.erasure import Intent, Part
+from livesvm.service.history.erasure import ErasurePart, Intent
 from livesvm.service.hosting.model import HostedModel
 from livesvm.service.lifecycle.search import requests_of
 from livesvm.service.models.commands import Batch, Removal, Update
@@ -32,7 +32,7 @@ from livesvm.service.store.sqlite import SqliteStore
 from livesvm.solvers import IncrementalSVC
 from livesvm.solvers.errors import InvalidInput, SolverError
 from tests.contract.redis_server import RedisServer
-from tests.support.live_models import alive
+from tests.support.live_models import alive, predicted
 
 pytestmark = pytest.mark.alone(reason="of replicas in the process of the test")
 
@@ -173,7 +173,7 @@ class Machine(RuleBasedStateMachine):
     def erase(self, data: Any, point: str | None) -> None:
         """Erase within the window or not; the next process ends what a crash cuts off, no request is done twice."""
         gone = data.draw(st.sets(st.integers(0, self.next_key - 1), min_size=1, max_size=4))
-        intent = Intent("m", (Part("m"),))
+        intent = Intent("m", (ErasurePart("m"),))
         going = requests_of(self.store.requests("m"), gone, ())
         intent = replace(intent, keys=tuple(map(intent.hash, gone)), requests=tuple(map(intent.hash, going)))
         if point is not None:
@@ -236,7 +236,7 @@ class Machine(RuleBasedStateMachine):
             X, y = (np.array(column) for column in zip(*window.values(), strict=True))
             fresh = IncrementalSVC(C=5.0, gamma=0.4, classes=(-1, 1)).fit(X, y)
             np.testing.assert_allclose(
-                self.live.predict(PROBE).decision, fresh.decision_function(PROBE), rtol=0, atol=1e-6
+                predicted(self.live, PROBE).decision, fresh.decision_function(PROBE), rtol=0, atol=1e-6
             )
 
     def teardown(self) -> None:

@@ -9,15 +9,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from livesvm.service.models.commands import Batch, Edits, Removal, Robust, Update
+from livesvm.service.models.commands import Batch, Edits, Removal, Update
 from livesvm.service.models.published import Published
 from livesvm.service.models.spec import ModelSpec
 from livesvm.service.models.state import ModelState
-from livesvm.service.models.window import Limits
+from livesvm.service.models.window import WindowLimits
+from livesvm.solvers.robust.settings import Robustness
 from livesvm.solvers.sparse import SparseRows
 
 CACHE_MB = 16
-LIMITS = Limits(10**4, 10**3)
+LIMITS = WindowLimits(10**4, 10**3)
 D = 3
 PROBE = np.random.default_rng(1).normal(size=(20, D))
 KERNEL = {"name": "rbf", "gamma": 0.3}
@@ -68,7 +69,7 @@ class History:
         if step == 0:
             return Update(self.batch(40))
         if step == 3 and self.kind == "robust":
-            return Update(edits=Edits(robust=Robust(0.5, -0.5)))
+            return Update(edits=Edits(robust=Robustness(0.5, -0.5)))
         keys = list(state.window.arrivals)
         leaving = self.rng.choice(keys, int(self.rng.integers(0, 6)), replace=False).tolist()
         some = [key for key in keys if key not in leaving][:2]

@@ -31,10 +31,10 @@ def test_a_model_at_the_limit_of_its_cache_comes_back(
         live = grown(store)
         if snapshot:
             live.checkpoint().result()
-        assert live.sample().n_free == N
+        assert live.sample().sizes.n_free == N
         with caplog.at_level(logging.WARNING):
             again = alive(store, store.acquire("m"), SPEC, cache_mb=1)
-        assert (again.sample().version, again.sample().n_free) == (2, N)
+        assert (again.sample().version, again.sample().sizes.n_free) == (2, N)
         assert [record.aborted for record in store.log("m", 0)] == [False, False]
         assert ("twice as much" in caplog.text) is snapshot
 

@@ -13,12 +13,12 @@ from livesvm.service.client import Client
 from livesvm.service.models.commands import Batch, Edits, Update
 from livesvm.service.models.spec import ModelSpec
 from livesvm.service.models.state import ModelState
-from livesvm.service.models.window import Limits
+from livesvm.service.models.window import WindowLimits
 from livesvm.solvers import IncrementalOneClassSVM, IncrementalSVC, IncrementalSVR
 from livesvm.solvers.errors import NotOptimal
 from tests.service.conftest import Make
 from tests.service.process import ServiceProcess
-from tests.support.live_models import FailingStore, alive
+from tests.support.live_models import FailingStore, alive, predicted
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(40, 3)) * [1.0, 100.0, 0.01] + [0.0, 500.0, 3.0]
@@ -169,7 +169,7 @@ def test_a_change_that_fails_leaves_the_model_as_it_was(tmp_path: Path, monkeypa
     store = FailingStore(tmp_path / "store")
     live = alive(store, store.create("m", b""), ModelSpec(id="m", scale="standard"))
     live.update(Update(Batch(X, LABELS.astype(np.float64))), None).result()
-    before, described = live.predict(PROBE), live.describe()
+    before, described = predicted(live, PROBE), live.describe()
 
     def failing(*_: Any) -> None:
         raise NotOptimal("not now")
@@ -179,7 +179,7 @@ def test_a_change_that_fails_leaves_the_model_as_it_was(tmp_path: Path, monkeypa
         for edits in (Edits(change={"C": 9.0}), Edits(change={"gamma": 3.0, "scale": "none"}), Edits(rescale=True)):
             with pytest.raises(NotOptimal):
                 live.update(Update(edits=edits), None).result()
-    np.testing.assert_array_equal(live.predict(PROBE).decision, before.decision)
+    np.testing.assert_array_equal(predicted(live, PROBE).decision, before.decision)
     assert (live.describe().kernel, live.describe().C) == (described.kernel, described.C)
     live.stop()
     store.close()
@@ -209,7 +209,7 @@ def test_what_is_reached_without_the_path_is_the_same(scale: Any, changed: dict[
     assert live.document()["changed"] == cold.document()["changed"]
 
 
-LIMITS = Limits(1000, 10)
+LIMITS = WindowLimits(1000, 10)
 
 
 def test_the_client_changes_and_rescales(make: Make, service: ServiceProcess) -> None:

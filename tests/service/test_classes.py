@@ -21,7 +21,7 @@ from livesvm.solvers import IncrementalSVC
 from livesvm.solvers.errors import NotOptimal
 from tests.service.conftest import Make
 from tests.service.process import ServiceProcess
-from tests.support.live_models import FailingStore, alive
+from tests.support.live_models import FailingStore, alive, predicted
 
 WORDS = np.array(["ape", "bee", "cat", "dog"])
 CENTRES = np.array([[0.0, 0.0], [2.0, 0.0], [0.0, 2.0], [2.0, 2.0]])
@@ -53,7 +53,7 @@ def test_an_update_that_fails_with_a_new_class_leaves_the_others_as_they_were(
             live.update(Update(Batch(X[:1], np.array([new]))), None).result()
     live.update(Update(Batch(X[20:], y[20:])), None).result()
     expected = library(X, y).decision_function(PROBE)
-    np.testing.assert_allclose(live.predict(PROBE).decision, expected, atol=1e-8)
+    np.testing.assert_allclose(predicted(live, PROBE).decision, expected, atol=1e-8)
     live.stop()
     store.close()
 
@@ -390,14 +390,14 @@ def test_a_model_written_with_signs_is_read() -> None:
     document = state.document()
     document["arrays"]["classes"] = np.array([-1, 1])
     back = ModelState.of(spec, 8, document)
-    assert back.classes == {-1: 5, 1: 5}
+    assert back.counts == {-1: 5, 1: 5}
     np.testing.assert_array_equal(back.estimator.predictor().decision_function(X), decided(state, X))
 
 
 def planned(state: ModelState, update: Update) -> commands.Command:
-    from livesvm.service.models.window import Limits
+    from livesvm.service.models.window import WindowLimits
 
-    return state.window.plan(update, Limits(1000, 10), 0.0, None)
+    return state.window.plan(update, WindowLimits(1000, 10), 0.0, None)
 
 
 def decided(state: ModelState, X: Any) -> Any:
@@ -411,9 +411,9 @@ def test_replay_gives_the_same_bits_and_an_update_that_fails_changes_nothing(tmp
     live.update(Update(Batch(X[:20], y[:20])), None).result()
     live.update(Update(edits=Edits(relabel={3: "bee"}, C=2.0)), None).result()
     live.update(Update(Batch(X[20:], y[20:]), Removal(oldest=4)), "named").result()
-    before = live.predict(PROBE)
+    before = predicted(live, PROBE)
     again = alive(store, store.acquire("m"), live.spec)
-    found = again.predict(PROBE)
+    found = predicted(again, PROBE)
     assert found.version == before.version
     np.testing.assert_array_equal(found.decision, before.decision)
     np.testing.assert_array_equal(found.prediction, before.prediction)

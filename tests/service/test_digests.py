@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from livesvm.service.history.entries import digest_of_restore
-from livesvm.service.models.commands import Batch, Edits, Removal, Robust, Update
+from livesvm.service.models.commands import Batch, Edits, Removal, Update
+from livesvm.service.store import codec
+from livesvm.solvers.robust.settings import Robustness
 from livesvm.solvers.sparse import dense
 
-ROBUST = Robust(0.5, -1.0, {"a": 1})
+ROBUST = Robustness(0.5, -1.0, {"a": 1})
 FULL = Update(
     Batch(np.array([[1.0, 2.0]]), np.ones(1), ["k"], np.ones(1)),
     Removal(keys=["a"]),
@@ -64,13 +65,13 @@ DIFFERENT = {
     "another s": with_edits(robust=replace(ROBUST, s=-2.0)),
     "repeats ignored": replace(FULL, on_repeat="ignore"),
     "repeats replaced": replace(FULL, on_repeat="replace"),
-    "another side": with_edits(robust=replace(ROBUST, sides={"a": -1})),
+    "another side": with_edits(robust=replace(ROBUST, outliers={"a": -1})),
 }
 
 
 def test_every_part_of_an_update_is_part_of_its_digest() -> None:
     digests = {name: update.digest() for name, update in DIFFERENT.items()}
-    digests |= {f"version {version}": digest_of_restore(version) for version in (0, 1, 2)}
+    digests |= {f"version {version}": codec.digest({"restore": version}) for version in (0, 1, 2)}
     same = [pair for pair in combinations(digests, 2) if digests[pair[0]] == digests[pair[1]]]
     assert same == []
 

@@ -15,10 +15,11 @@ import httpx
 import numpy as np
 import pytest
 
-from livesvm.service.models.commands import Batch, Command, Edits, Robust
+from livesvm.service.models.commands import Batch, Command, Edits
 from livesvm.service.models.spec import ModelSpec
 from livesvm.service.models.state import PART, ModelState
 from livesvm.solvers import IncrementalOneClassSVM, IncrementalSVC, IncrementalSVR
+from livesvm.solvers.robust.settings import Robustness
 from tests.service.process import ServiceProcess
 from tests.support.erasing import KEYS, Kept, keeping, traces
 from tests.support.jobs_over_rest import awaited
@@ -294,7 +295,7 @@ def test_examples_that_stay_are_learnt_again_with_what_was_changed_since(weights
     state.apply(Command(None, [], 2.0, n, None, Edits(C=0.7, decay=0.5)))
     state.apply(Command(None, [], 2.0, n, None, Edits(change={"scale": "minmax"})))
     if weights is None:
-        state.apply(Command(None, [], 3.0, n, None, Edits(robust=Robust(0.5, -0.5))))
+        state.apply(Command(None, [], 3.0, n, None, Edits(robust=Robustness(0.5, -0.5))))
     gone = np.unique([X[:, 0].argmin(), X[:, 1].argmax()]).tolist()
     version = state.version
     outcome = state.forget(gone)

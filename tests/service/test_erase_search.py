@@ -13,12 +13,13 @@ from livesvm.service.history.entries import Restoration, Retraining
 from livesvm.service.history.rescue import rescue
 from livesvm.service.history.solutions import solution_of
 from livesvm.service.lifecycle.search import Sought, held
-from livesvm.service.models.commands import Batch, Command, Edits, Robust
+from livesvm.service.models.commands import Batch, Command, Edits
 from livesvm.service.models.spec import ModelSpec
 from livesvm.service.models.state import ModelState
 from livesvm.service.store import codec
 from livesvm.service.store.base import Idempotency, Lease, Store, StoreDamaged
 from livesvm.service.store.sqlite import SqliteStore
+from livesvm.solvers.robust.settings import Robustness
 
 SPEC = ModelSpec(id="m", C=1.0)
 
@@ -63,7 +64,7 @@ def edited(edits: Edits) -> Command:
         Command(None, [], 1.0, 0, None, dropped=["k"]),
         edited(Edits(relabel={"k": 1.0})),
         edited(Edits(reweight={"k": 2.0})),
-        edited(Edits(robust=Robust(0.5, -0.5, {"k": 1}))),
+        edited(Edits(robust=Robustness(0.5, -0.5, {"k": 1}))),
         Command(None, [], 1.0, 0, "of k, again"),
     ],
 )

@@ -36,6 +36,7 @@ from livesvm.service.store.base import DocumentName, StoreDamaged, StoreUnavaila
 from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.estimators.large_window import LiveL2SVC
 from tests.support.erasing import bytes_of_directory, intent_of, traces
+from tests.support.live_models import predicted
 from tests.support.waiting import PATIENCE
 
 N = 40
@@ -157,7 +158,9 @@ def test_a_model_is_retrained_on_what_is_left_of_its_window(
     assert receipt["places"]["training"].startswith("made again from nothing on the window without them")
     assert receipt["certificate"]["relative_gap"] <= SOLVERS[solver]
     scale = 1.0 / (2 * np.delete(X, gone, 0).var())
-    np.testing.assert_allclose(live.predict(PROBE).decision, rival(gone, scale), atol=0.1 if solver == "fw" else 1e-2)
+    np.testing.assert_allclose(
+        predicted(live, PROBE).decision, rival(gone, scale), atol=0.1 if solver == "fw" else 1e-2
+    )
     check_gone(tmp_path, gone)
     with pytest.raises(NothingToErase):
         service.erasures.erase("m", asked, ASKED)
@@ -181,7 +184,7 @@ def test_a_model_is_retrained_on_what_is_left_of_a_dataset(
     assert receipt["datasets"] == [{"name": "d", "rows": 1}]
     assert part["certificate"] is None
     retrained(live)
-    np.testing.assert_allclose(live.predict(PROBE).decision, rival([GONE]), atol=0.1 if solver == "fw" else 1e-2)
+    np.testing.assert_allclose(predicted(live, PROBE).decision, rival([GONE]), atol=0.1 if solver == "fw" else 1e-2)
     assert live.describe().warnings == []
     check_gone(tmp_path, [GONE])
 
@@ -215,7 +218,7 @@ def test_rows_are_found_in_a_training_whose_dataset_is_gone(
         assert "no job retrains it: there is no dataset 'd'" in said
         assert [one["name"] for one in live.describe().warnings] == ["untrained"]
         with pytest.raises(EmptyModel):
-            live.predict(PROBE)
+            predicted(live, PROBE)
         assert service.health.degraded() == ["model m has no training since an erasure: retrain it"]
         learn(live, PEOPLE, rows=slice(10, N))
         trained(service, live)
@@ -283,7 +286,7 @@ def test_what_cannot_be_searched_is_said(service: Service) -> None:
     receipt = service.erasures.erase_everywhere(Sought((PEOPLE[GONE],)), ASKED).receipt
     assert receipt["places"]["trainings"].endswith("model m (dataset unnamed)")
     assert verified(json.dumps(receipt).encode()) == receipt
-    assert live.predict(PROBE).decision.size == len(PROBE)
+    assert predicted(live, PROBE).decision.size == len(PROBE)
 
 
 def test_a_damaged_note_of_a_retraining_keeps_no_erasure_from_its_end(
@@ -342,12 +345,12 @@ def test_a_training_stays_that_rests_on_none_of_them(service: Service) -> None:
     for one in (live, other):
         trained(service, one, dataset="d")
     learn(live, PEOPLE, rows=slice(10))
-    before = live.predict(PROBE).decision
+    before = predicted(live, PROBE).decision
     receipt = service.erasures.erase_everywhere(Sought((PEOPLE[GONE],)), ASKED).receipt
     assert [(part["model"], part["places"]["training"]) for part in receipt["parts"]] == [
         ("m", "rests on none of them, and stays")
     ]
-    np.testing.assert_array_equal(live.predict(PROBE).decision, before)
+    np.testing.assert_array_equal(predicted(live, PROBE).decision, before)
     receipt = service.erasures.erase("m", Sought((PEOPLE[20],)), ASKED).receipt
     assert receipt["elsewhere"] == ["model other"]
 
@@ -365,7 +368,7 @@ def test_a_model_that_cannot_be_trained_on_what_is_left_says_so(service: Service
     assert receipt["certificate"] is None
     (warning,) = live.describe().warnings
     assert warning["name"] == "untrained"
-    assert live.current.classes == {-1: N - len(gone)}
+    assert live.current.counts == {-1: N - len(gone)}
 
 
 def test_what_a_model_would_be_is_what_it_is_then(service: Service) -> None:
@@ -376,7 +379,7 @@ def test_what_a_model_would_be_is_what_it_is_then(service: Service) -> None:
     then = what_if(live.copy().result(), question, service.settings)
     assert (then["removed"], then["n_examples"]) == ([PEOPLE[GONE]], N - 1)
     service.erasures.erase("m", Sought((), question.tags), ASKED)
-    now = live.predict(PROBE).decision
+    now = predicted(live, PROBE).decision
     np.testing.assert_allclose(then["rows"]["after"]["decision"], now, atol=1e-9)
     with pytest.raises(InvalidInput, match="which no update changes"):
         what_if(live.copy().result(), WhatIfQuestion(Update(remove=Removal(oldest=1))), service.settings)
@@ -438,7 +441,7 @@ def test_a_job_that_another_erasure_ends_is_asked_for_again(
     assert not second["parts"]
     wait_until.set()
     retrained(live)
-    np.testing.assert_allclose(live.predict(PROBE).decision, rival([GONE, 30]), atol=1e-2)
+    np.testing.assert_allclose(predicted(live, PROBE).decision, rival([GONE, 30]), atol=1e-2)
     check_gone(tmp_path, [GONE, 30])
 
 
@@ -482,5 +485,5 @@ def test_an_erasure_that_was_cut_off_ends_with_the_model_retrained(
     (receipt,) = service.erasures.receipts.all()
     assert receipt["datasets"] == [{"name": "d", "rows": 1}]
     retrained(live)
-    np.testing.assert_allclose(live.predict(PROBE).decision, rival([GONE]), atol=1e-2)
+    np.testing.assert_allclose(predicted(live, PROBE).decision, rival([GONE]), atol=1e-2)
     check_gone(tmp_path, [GONE])

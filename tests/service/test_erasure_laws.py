@@ -17,7 +17,7 @@ import pytest
 
 from livesvm.service.datasets.catalogue import Found
 from livesvm.service.errors import ModelUnavailable, NothingToErase, NotSolved, UnknownFeed, UnknownModel
-from livesvm.service.history.erasure import BEGUN, EVERYWHERE, LEFT, Intent, Part, begun
+from livesvm.service.history.erasure import BEGUN, EVERYWHERE, LEFT, ErasurePart, Intent, begun
 from livesvm.service.history.journal import Source
 from livesvm.service.history.names import FEEDS, FLEET, is_feed, stored_feed
 from livesvm.service.history.rescue import DIRECTORY, rescue
@@ -47,7 +47,7 @@ class World:
         self.ways = {name: draw.choice(OUTCOMES) for name in NAMES}
         chosen = [name for name in NAMES if draw.random() < 0.6]
         parts = [
-            Part(name, 4, 9, draw.randrange(3), is_named=draw.random() < 0.8, in_jobs=draw.random() < 0.8)
+            ErasurePart(name, 4, 9, draw.randrange(3), is_named=draw.random() < 0.8, in_jobs=draw.random() < 0.8)
             for name in chosen
         ]
         rows = [Found(f"set-{k}", f"d-{k}", ["mark"], draw.choice([1, 2, None])) for k in range(draw.randrange(3))]
@@ -99,7 +99,7 @@ class World:
         """Return the erasure's outcome by the rules: an error, or its receipt; and the calls made on the way."""
         parts, jobs = self.intent.parts, [part.stored for part in self.intent.parts if part.in_jobs] or [""]
         known = frozenset(str(row["directory"]) for row in self.intent.rows if row["rows"] is not None)
-        ended, done, refused = [(one, known) for one in jobs], list[Part](), dict(self.intent.refused)
+        ended, done, refused = [(one, known) for one in jobs], list[ErasurePart](), dict(self.intent.refused)
         unsolved: list[type[Exception]] = []
         for part in parts:
             way = self.ways[part.stored] if part.is_named else "ok"
@@ -248,7 +248,9 @@ def test_a_deletion_leaves_nothing_around_what_it_is_of_and_all_around_others(
         monkeypatch.setattr(erasures, name, home)
     wipe = store.wipe
     monkeypatch.setattr(store, "wipe", note_wipe)
-    own, everywhere, other = (Intent(target, (Part(stored), Part("n"))) for target in (stored, EVERYWHERE, "n"))
+    own, everywhere, other = (
+        Intent(target, (ErasurePart(stored), ErasurePart("n"))) for target in (stored, EVERYWHERE, "n")
+    )
     for one in (own, everywhere, other):
         store.put_document(one.at_store, one.encode())
     for name in (stored, "n"):
@@ -323,7 +325,7 @@ def test_a_request_gets_the_receipt_of_its_own_erasure(
     store: SqliteStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world = World(random.Random(0))
-    world.ways, part = dict.fromkeys(NAMES, "ok"), Part("m", 4, 9, 1)
+    world.ways, part = dict.fromkeys(NAMES, "ok"), ErasurePart("m", 4, 9, 1)
     erasures = made(world, store, tmp_path, monkeypatch)
     for request in ("first", "second"):
         monkeypatch.setattr(world, "intent", Intent(EVERYWHERE, (part,)))

@@ -15,7 +15,7 @@ from typing import Any, cast
 import pytest
 
 from livesvm.service.errors import IdempotencyConflict, NotSolved
-from livesvm.service.history.erasure import EVERYWHERE, Intent, Part, begun
+from livesvm.service.history.erasure import EVERYWHERE, ErasurePart, Intent, begun
 from livesvm.service.history.journal import Source
 from livesvm.service.history.names import stored_feed
 from livesvm.service.history.rescue import DIRECTORY, rescue
@@ -43,7 +43,7 @@ class Model:
 
     def intent(self, asked_by: str | None = None) -> Intent:
         """Return what is to be erased: two keys, both found."""
-        intent = Intent("m", (Part("m", 1, 1, 2),), asked_by=asked_by)
+        intent = Intent("m", (ErasurePart("m", 1, 1, 2),), asked_by=asked_by)
         return replace(intent, keys=(intent.hash("a"), intent.hash("b")))
 
     def erase(self, asked: Any, *more: Any) -> Any:

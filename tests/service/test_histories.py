@@ -22,7 +22,7 @@ from livesvm.service.models.spec import ModelSpec
 from livesvm.service.models.state import ModelState
 from livesvm.service.store.base import StoreDamaged, StoreUnavailable
 from livesvm.solvers.errors import InvalidInput, SolverError
-from tests.support.live_models import FailingStore, alive, batch
+from tests.support.live_models import FailingStore, alive, batch, predicted
 from tests.support.solutions import ONE_CLASS, REGRESSION, SPEC, any_update, taken_back
 
 TASKS = pytest.mark.parametrize("spec", [SPEC, REGRESSION, ONE_CLASS], ids=lambda spec: spec.task)
@@ -126,7 +126,7 @@ def test_what_is_reached_without_a_path_is_what_the_path_reaches(
         update = drawn(rng, live)
         if step % 5 == 4:
             update = Update(update.add, update.remove, Edits(decay=0.5, C=None if spec.C is None else 0.3 + step / 10))
-        if not updated(live, update) or not live.sample().n_examples:
+        if not updated(live, update) or not live.sample().sizes.n_examples:
             continue
         command = [record for record in store.log("m", 0) if not record.aborted][-1]
         cold = ModelState.decode(spec, 64, before)
@@ -193,5 +193,5 @@ def test_settings_bound_every_model(store: FailingStore) -> None:
     with pytest.raises(InvalidInput, match="12 examples, the limit is 9"):  # forgotten, and so asked again
         live.update(batch(1, 3), "first").result()
     with pytest.raises(InvalidInput, match="4 rows, the limit is 3"):
-        live.predict(np.ones((4, 2)))
+        predicted(live, np.ones((4, 2)))
     live.stop()

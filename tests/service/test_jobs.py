@@ -45,7 +45,7 @@ from livesvm.service.store.base import StoreUnavailable
 from livesvm.service.store.sqlite import SqliteStore
 from livesvm.solvers.errors import Cancelled, InvalidInput, NotOptimal
 from livesvm.solvers.runtime.progress import Progress
-from tests.support.live_models import alive, batch
+from tests.support.live_models import alive, batch, predicted
 from tests.support.waiting import PATIENCE, until
 
 GROWTH = 16 * MEGABYTE
@@ -480,7 +480,7 @@ def test_the_course_of_a_training_is_bounded_and_begins_again_with_the_next_one(
 
 def test_the_memory_of_a_retraining_is_that_of_its_copies() -> None:
     classes = dict.fromkeys("abcd", 25)
-    now = Description("live", sizes=Sizes(100), row_bytes=80.0, memory=10**6, cache_mb=16, classes=classes)
+    now = Description("live", sizes=Sizes(100), row_bytes=80.0, memory=10**6, cache_mb=16, counts=classes)
     data: Document = {"bytes": 1000, "labels": ["a", "b", "c"]}
     needed = KINDS["retrain"].needed
     assert needed is not None
@@ -499,18 +499,18 @@ def test_a_job_works_with_what_updates_have_changed(live: HostedModel) -> None:
     assert copied.estimator().C == live.published.C == 0.05
     probe = np.random.default_rng(3).normal(size=(9, 2))
     mine = copied.estimator().predictor().decision_function(probe)
-    np.testing.assert_allclose(mine, live.predict(probe).decision, rtol=0, atol=1e-9)
+    np.testing.assert_allclose(mine, predicted(live, probe).decision, rtol=0, atol=1e-9)
 
 
 def test_a_job_that_computes_leaves_the_live_model_alone(live: HostedModel, tmp_path: Path) -> None:
     with closing(SqliteStore(tmp_path / "other")) as store:
         jobs = Jobs(JobFiles(tmp_path / "jobs"), JobLimits(2, 4, 9), Metrics(), KINDS)
-        before = live.predict(np.eye(2)).decision
+        before = predicted(live, np.eye(2)).decision
         record = jobs.submit("assessment", live, {"method": "leave-one-out"})
         ended = finished(jobs, record.id)
         assert (ended.state, ended.version) == ("done", 1)
         assert live.published.version == 1
-        np.testing.assert_array_equal(live.predict(np.eye(2)).decision, before)
+        np.testing.assert_array_equal(predicted(live, np.eye(2)).decision, before)
         jobs.stop()
         assert store.models() == []
 

@@ -11,10 +11,12 @@ from pathlib import Path
 import pytest
 
 from docs.generate.tables import all_of
+from livesvm.service.hosting.handle import Description
+from livesvm.service.models.outcome import Sizes
 from livesvm.service.models.types import ServingState
 from livesvm.service.monitoring.feeds import FeedSample, SourceSample, StepSample
 from livesvm.service.monitoring.health import SILENCE_SECONDS, Health
-from livesvm.service.monitoring.metrics import Metrics, ModelSample
+from livesvm.service.monitoring.metrics import Metrics
 from livesvm.service.store.base import OutOfSequence, StoreUnavailable
 from livesvm.service.store.sqlite import SqliteStore
 
@@ -31,7 +33,8 @@ def store(tmp_path: Path) -> Iterator[SqliteStore]:
 
 
 def test_only_so_many_models_get_series(metrics: Metrics) -> None:
-    samples = [ModelSample(f"m{n}", version=n, updated_at=1.5) for n in range(9)] + [ModelSample("bad", "failed")]
+    samples = [Description("live", id=f"m{n}", version=n, updated_at=1.5) for n in range(9)]
+    samples += [Description("failed", id="bad")]
     metrics.watch(all_of(samples), limit=3)
     text = metrics.render().decode()
     assert 'livesvm_models{state="live"} 9.0' in text
@@ -50,12 +53,14 @@ def values(metrics: Metrics, word: str) -> dict[str, float]:
 
 
 def test_numbers_over_all_models_have_no_limit(metrics: Metrics, monkeypatch: pytest.MonkeyPatch) -> None:
-    samples = [ModelSample(f"m{n}", max_violation=1e-12, n_free=3, drift_alarm=0.0) for n in range(60)]
+    sizes = Sizes(n_free=3, max_violation=1e-12)
+    samples = [Description("live", id=f"m{n}", sizes=sizes, drift={"alarm": None}) for n in range(60)]
     metrics.watch(all_of(samples), limit=50)
     assert values(metrics, "models")["worst_violation"] == 1e-12
     assert values(metrics, "models")["drifting"] == 0
-    samples[52] = ModelSample("m52", max_violation=1e-3, relative_gap=1e-5, drift_alarm=1.0)  # awake
-    samples[53] = ModelSample("m53", n_free=70, queue_depth=9, drift_alarm=1.0)  # and at rest
+    worst, alarm = Sizes(max_violation=1e-3, relative_gap=1e-5), {"alarm": {"n_since": 3}}
+    samples[52] = Description("live", id="m52", sizes=worst, drift=alarm)  # awake
+    samples[53] = Description("live", id="m53", sizes=Sizes(n_free=70), queue_depth=9, drift=alarm)  # and at rest
     wanted = {"worst_violation": 1e-3, "largest_gap": 1e-5, "longest_queue": 9, "most_free_examples": 70, "drifting": 2}
     assert values(metrics, "models") == wanted
     monkeypatch.setattr("livesvm.service.monitoring.feeds.REST_SECONDS", 0.0)  # one at rest each time

@@ -14,7 +14,7 @@ import pytest
 from paho.mqtt.client import Client
 
 from livesvm.service.access.brokers import parse_broker
-from livesvm.service.feeds.sources.base import DeadLetter, Entry, Position, SourceError
+from livesvm.service.feeds.sources.base import DeadLetter, Position, SourceEntry, SourceError
 from livesvm.service.feeds.sources.mqtt import MqttSource
 from livesvm.service.feeds.sources.spec import MqttSpec
 from livesvm.service.feeds.spec import FeedSpec, spec_of
@@ -69,7 +69,7 @@ def test_what_comes_again_has_no_second_effect(
     settle, fetch = MqttSource.settle, MqttSource.fetch
     coming = [103, 93, 93]
 
-    def whole(self: MqttSource, taken: Position | None, most: int, seconds: float) -> list[Entry]:
+    def whole(self: MqttSource, taken: Position | None, most: int, seconds: float) -> list[SourceEntry]:
         if coming:
             until(lambda: len(self._held) == coming[-1])
         return fetch(self, taken, most, seconds)

@@ -16,7 +16,7 @@ from livesvm.service.client import Client
 from livesvm.service.models.commands import Batch, Update
 from livesvm.service.models.spec import ModelSpec
 from livesvm.service.models.state import ModelState
-from livesvm.service.models.window import Limits
+from livesvm.service.models.window import WindowLimits
 from tests.service.conftest import Make
 from tests.service.process import ServiceProcess
 from tests.support.erasing import Kept, data, keeping, places
@@ -154,7 +154,7 @@ def test_keys_of_erased_examples_are_not_remembered(kept: Kept) -> None:
 def test_numbers_are_remembered_where_some_are_made_here(restarts: bool) -> None:
     """Numbers of clients are known after the service has given out a higher one, also past a snapshot."""
     state = ModelState.empty(ModelSpec.model_validate(SPEC | {"id": "m"}), 8)
-    limits = Limits(1000, 10, max_examples=SIZE)
+    limits = WindowLimits(1000, 10, max_examples=SIZE)
     for first in (0, None, 100):
         keys: list[Any] | None = None if first is None else list(range(first, first + 4))
         update = Update(Batch(np.ones((4, 3)), np.resize([-1.0, 1.0], 4), keys))

@@ -125,7 +125,7 @@ def test_a_feed_that_wakes_goes_on_as_one_that_never_rested(registry: Registry) 
         for feed in feeds:
             feed.observe(readings[begin : begin + 10], None).result()
         rested(feeds[0])
-        assert feeds[0].served is None
+        assert feeds[0].shown is None
         assert feeds[0].glimpse is not None
         assert feeds[0].glimpse.position == begin + 10
     feeds[0].wake().result()

@@ -14,14 +14,15 @@ import pytest
 from livesvm.service.errors import EmptyModel
 from livesvm.service.history.entries import Restoration
 from livesvm.service.jobs.retraining_worker import retrain
-from livesvm.service.models.commands import Batch, Edits, Removal, Robust, Update
+from livesvm.service.models.commands import Batch, Edits, Removal, Update
 from livesvm.service.models.retrained import Retrained
 from livesvm.service.models.spec import ModelSpec
 from livesvm.service.models.state import ModelCopy, ModelState
-from livesvm.service.models.window import Limits
+from livesvm.service.models.window import WindowLimits
 from livesvm.service.store import codec
 from livesvm.service.store.sqlite import SqliteStore
 from livesvm.solvers.errors import InvalidInput
+from livesvm.solvers.robust.settings import Robustness
 from livesvm.solvers.sparse import dense
 from tests.support.erasing import intent_of
 from tests.support.live_models import alive
@@ -99,8 +100,8 @@ MORE: dict[str, dict[str, Callable[[str], list[Update]]]] = {
     | {
         "class weight": changed(class_weight={"1": 3.0}),
         "intercept": changed(fit_intercept=False),
-        "robust": lambda case: [edits(robust=Robust(0.0, -0.5))],
-        "robust no more": lambda case: [edits(robust=Robust(0.0, -0.5)), edits(robust=Robust(1.0, -0.5))],
+        "robust": lambda case: [edits(robust=Robustness(0.0, -0.5))],
+        "robust no more": lambda case: [edits(robust=Robustness(0.0, -0.5)), edits(robust=Robustness(1.0, -0.5))],
         "C and a kernel": lambda case: [edits(C=7.0), edits(change=POLY)],
     },
     "balanced": COST
@@ -123,7 +124,7 @@ def spec_of(case: str) -> ModelSpec:
 
 
 def do(state: ModelState, update: Update, now: float = 1.0, **limits: Any) -> None:
-    state.apply(state.window.plan(update, Limits(1000, 10, **limits), now, None))
+    state.apply(state.window.plan(update, WindowLimits(1000, 10, **limits), now, None))
 
 
 def job(copy: ModelCopy, at: Path, **asked: Any) -> Retrained:
@@ -176,7 +177,7 @@ def of_window(state: ModelState) -> list[Any]:
 def of_parameters(state: ModelState) -> list[Any]:
     """Return what else a model tells of itself."""
     kernel = {name: value for name, value in state.kernel.items() if name != "gamma"}
-    return [state.C, kernel, state.gamma, state.parameters, state.robust, state.classes, state.sizes.n_examples]
+    return [state.C, kernel, state.gamma, state.parameters, state.robust, state.counts, state.sizes.n_examples]
 
 
 def decisions(state: ModelState) -> Any:

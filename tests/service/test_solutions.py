@@ -14,13 +14,14 @@ import numpy as np
 import pytest
 
 from livesvm.service.history.solutions import solution_of
-from livesvm.service.models.commands import Batch, Edits, Robust, Update
+from livesvm.service.models.commands import Batch, Edits, Update
 from livesvm.service.models.spec import ModelSpec
 from livesvm.service.store import codec
 from livesvm.service.store.base import Solution, StoreDamaged
 from livesvm.service.store.sqlite import SqliteStore
 from livesvm.solvers.errors import SolverError
 from livesvm.solvers.models.base import LiveEstimator
+from livesvm.solvers.robust.settings import Robustness
 from tests.support.live_models import FailingStore, Recovering, alive, batch, decisions
 from tests.support.solutions import ONE_CLASS, REGRESSION, SPEC, any_update, taken_back
 
@@ -114,7 +115,7 @@ def named(update: Update, keys: list[Any]) -> Update:
 
 def test_a_robust_model_comes_back_robust(store: FailingStore) -> None:
     live = with_solution(store, SPEC)
-    live.update(Update(edits=Edits(robust=Robust(0.2, -0.5, {}))), None).result()
+    live.update(Update(edits=Edits(robust=Robustness(0.2, -0.5, {}))), None).result()
     back = again(store, live, 0)
     assert back.current.estimator.robustness() == live.current.estimator.robustness()
 

@@ -22,7 +22,7 @@ from livesvm.service.models.commands import Batch, Edits, Removal, Update
 from livesvm.service.models.state import ModelState
 from livesvm.service.models.spec import ModelSpec
 from livesvm.service.models.tasks import TASKS
-from livesvm.service.models.window import Limits
+from livesvm.service.models.window import WindowLimits
 from livesvm.solvers import leave_one_out, warm_up
 from livesvm.solvers.runtime.at_work import at_work
 
@@ -36,7 +36,7 @@ for task in TASKS:
     targets = {"oneclass": None, "pu": np.maximum(y, 0.0)}
     added = Batch(X, targets.get(task, y))
     for update in (Update(added), Update(remove=Removal(oldest=2), edits=Edits(reweight={5: 0.5}, decay=0.9))):
-        state.apply(state.window.plan(update, Limits(100, 10), 0.0, None))
+        state.apply(state.window.plan(update, WindowLimits(100, 10), 0.0, None))
     state = ModelState.decode(spec, 8, state.encode())
     if TASKS[task].is_exact:
         state.estimator.predictor().decision_function(X)

@@ -20,7 +20,7 @@ from livesvm.service.hosting.standby import Standby
 from livesvm.service.models.commands import Command
 from livesvm.service.models.published import Published
 from livesvm.service.models.spec import ModelSpec
-from livesvm.service.models.window import Limits
+from livesvm.service.models.window import WindowLimits
 from livesvm.service.monitoring.health import Health
 from livesvm.service.monitoring.metrics import Metrics
 from livesvm.service.resources.solve_scheduler import SolveScheduler
@@ -253,7 +253,7 @@ def test_a_record_that_was_taken_back_is_none_to_predict_by(opened: Open, later:
     assert read(second, "a").version == 1
     live = first.registry.models.get("a")
     lease, window = live.journal.lease, live.current.window
-    command = window.plan(batch(1), Limits(100, 10), 1.0, "two")
+    command = window.plan(batch(1), WindowLimits(100, 10), 1.0, "two")
     record = Command.encode(command)
     seen = []
     for step in (

@@ -14,7 +14,7 @@ from livesvm.service.client import Client
 from livesvm.service.models.commands import Batch, Command, Edits, Update
 from livesvm.service.models.spec import ModelSpec
 from livesvm.service.models.state import ModelState
-from livesvm.service.models.window import Limits
+from livesvm.service.models.window import WindowLimits
 from livesvm.solvers import IncrementalSVC
 from tests.service.conftest import Make
 from tests.service.process import ServiceProcess, blobs
@@ -113,7 +113,7 @@ def test_training_from_nothing_reaches_the_same_optimum() -> None:
 def test_edits_of_what_leaves_by_itself_have_no_effect() -> None:
     spec = ModelSpec()
     state = ModelState.empty(spec, 64)
-    limits = Limits(100, 10, max_examples=3)
+    limits = WindowLimits(100, 10, max_examples=3)
     y = np.array([1.0, -1.0, 1.0])
     state.apply(state.window.plan(Update(Batch(PROBE[:3], y)), limits, 0.0, None))
     update = Update(Batch(PROBE[3:4], y[:1]), edits=Edits(relabel={0: -1.0, 1: 1.0}))

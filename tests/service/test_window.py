@@ -12,17 +12,17 @@ from hypothesis import strategies as st
 
 from livesvm.service.models.arrays import MAX_KEY
 from livesvm.service.models.commands import Batch, Command, Edits, Removal, Update
-from livesvm.service.models.window import Limits, Window
+from livesvm.service.models.window import Window, WindowLimits
 from livesvm.solvers.errors import DuplicateKey, InvalidInput, UnknownKey
 
-OPEN = Limits(quota_examples=1000, quota_features=10)
+OPEN = WindowLimits(quota_examples=1000, quota_features=10)
 
 
 def batch(n: int, keys: list[Any] | None = None, width: int = 2) -> Batch:
     return Batch(np.ones((n, width)), np.ones(n), keys)
 
 
-def learn(window: Window, update: Update, limits: Limits = OPEN, now: float = 0.0) -> Any:
+def learn(window: Window, update: Update, limits: WindowLimits = OPEN, now: float = 0.0) -> Any:
     command = window.plan(update, limits, now, None)
     window.apply(command, 1000)
     return command
@@ -37,7 +37,7 @@ def test_any_sequence_keeps_the_newest(
     steps: list[tuple[int, int, float]], size: int | None, age: float | None
 ) -> None:
     """Additions, removals of the oldest and the window's limits do what they do to a list of (key, time)."""
-    window, limits = Window(), Limits(1000, 10, size, age)
+    window, limits = Window(), WindowLimits(1000, 10, size, age)
     expected: list[tuple[Any, float]] = []
     now = 0.0
     for n, oldest, pause in steps:
@@ -65,7 +65,7 @@ def test_windows_forget_by_the_times_of_examples(
     steps: list[tuple[list[int], bool, int]], size: int | None, age: int | None
 ) -> None:
     """Whatever comes late, the window is what a list of (time, key) in order would be, cut as its limits say."""
-    window, limits = Window(), Limits(1000, 10, size, age)
+    window, limits = Window(), WindowLimits(1000, 10, size, age)
     expected: list[tuple[float, Any]] = []
     now, next_key = 0.0, 0
     for times, reported, pause in steps:
@@ -101,12 +101,14 @@ def test_made_up_keys_are_new_and_rise(taken: list[int], n: int) -> None:
     assert not set(made) & set(taken)
 
 
-LIMITS = pytest.mark.parametrize("limits", [Limits(9, 9, max_examples=3), Limits(9, 9, max_age_seconds=5.0)], ids=str)
+LIMITS = pytest.mark.parametrize(
+    "limits", [WindowLimits(9, 9, max_examples=3), WindowLimits(9, 9, max_age_seconds=5.0)], ids=str
+)
 
 
 @LIMITS
 @pytest.mark.parametrize("key", ["gone", "a", "b", "c"])
-def test_a_repeat_is_one_wherever_its_key_stands(key: str, limits: Limits) -> None:
+def test_a_repeat_is_one_wherever_its_key_stands(key: str, limits: WindowLimits) -> None:
     """Also about to leave by the window's limits, or by the same update as one of the oldest, or left before."""
     window = Window({"a": 1.0, "b": 2.0, "c": 3.0}, 2, 5, left={"gone": None}, tags={"a": ("t",), "gone": ("t",)})
     add, edits = batch(2, [key, "new"]), Edits(relabel={"c": -1.0} if key != "c" else {})
@@ -156,7 +158,7 @@ def test_of_a_key_twice_in_a_batch_one_row_comes() -> None:
 @given(st.data(), st.one_of(st.none(), st.integers(3, 8)), st.one_of(st.none(), st.integers(1, 5)))
 def test_batches_that_come_again_change_nothing(data: st.DataObject, size: int | None, age: int | None) -> None:
     """Each is delivered in order, and any earlier one again at any time, also after its examples have left."""
-    once, again, limits = Window(), Window(), Limits(1000, 10, size, age)
+    once, again, limits = Window(), Window(), WindowLimits(1000, 10, size, age)
     batches: list[Batch] = []
     n_keys = 0
     for step in range(data.draw(st.integers(1, 8))):
@@ -178,7 +180,7 @@ def test_batches_that_come_again_change_nothing(data: st.DataObject, size: int |
 
 
 def test_as_many_keys_are_remembered_as_asked_and_none_that_were_given_here() -> None:
-    window, limits = Window(), Limits(1000, 10, max_examples=2)
+    window, limits = Window(), WindowLimits(1000, 10, max_examples=2)
     for i in range(12):
         add = replace(batch(1, [f"k{i}"] if i % 2 else None), tags=[[f"t{i}"]])
         window.apply(window.plan(Update(add), limits, float(i), None), 3)
@@ -197,7 +199,7 @@ def test_as_many_keys_are_remembered_as_asked_and_none_that_were_given_here() ->
 def test_what_is_as_old_as_allowed_stays_and_what_is_older_leaves() -> None:
     window = Window({"a": 1.0, "b": 2.0, "c": 3.0}, 2, 5)
     assert window.plan(Update(None, Removal(older_than=2.0)), OPEN, 9.0, None).remove == ["a"]
-    assert window.plan(Update(batch(1)), Limits(9, 9, max_age_seconds=5.0), 7.0, None).remove == ["a"]
+    assert window.plan(Update(batch(1)), WindowLimits(9, 9, max_age_seconds=5.0), 7.0, None).remove == ["a"]
 
 
 def test_made_up_keys_end_where_json_numbers_do() -> None:
@@ -229,7 +231,7 @@ def test_a_refused_plan_changes_nothing(update: Update, error: type[Exception]) 
 
 def test_a_quota_below_the_window_still_lets_examples_leave() -> None:
     window = Window(dict.fromkeys(range(5), 0.0), 2, 5)
-    assert learn(window, Update(None, Removal(oldest=1)), Limits(3, 10)).remove == [0]
+    assert learn(window, Update(None, Removal(oldest=1)), WindowLimits(3, 10)).remove == [0]
 
 
 def test_the_first_width_is_bounded() -> None:

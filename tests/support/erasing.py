@@ -14,7 +14,7 @@ import httpx
 import numpy as np
 import redis
 
-from livesvm.service.history.erasure import Intent, Part
+from livesvm.service.history.erasure import ErasurePart, Intent
 from livesvm.solvers import IncrementalSVC
 from tests.contract.redis_server import RedisServer
 from tests.service.process import ServiceProcess, blobs
@@ -31,7 +31,7 @@ def data(n: int = 40, seed: int = 3) -> tuple[list[list[float]], list[int]]:
 
 def intent_of(model: str, keys: Sequence[Any]) -> Intent:
     """Return an erasure of keys that a model is asked for."""
-    intent = Intent(model, (Part(model),))
+    intent = Intent(model, (ErasurePart(model),))
     return replace(intent, keys=tuple(map(intent.hash, keys)))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -134,8 +134,23 @@ def batch(seed: int, n: int = 8) -> Update:
     return Update(Batch(rng.normal(size=(n, 2)) + y[:, None], y))
 
 
+class Predicted(NamedTuple):
+    """What a version makes of rows."""
+
+    version: int
+    decision: Any
+    prediction: Any
+
+
+def predicted(model: HostedModel, X: Any) -> Predicted:
+    """Return what the newest version makes of rows, as a route would ask it."""
+    seen = model.reader(X)
+    seen.check(model.spec, X, model.context.settings.max_predict_rows)
+    return Predicted(seen.version, *seen.decide(model.spec, X))
+
+
 def decisions(model: HostedModel) -> Any:
-    return model.predict(PROBE).decision
+    return predicted(model, PROBE).decision
 
 
 def check_restored(store: SqliteStore, model: HostedModel) -> None:

@@ -19,7 +19,7 @@ from livesvm.service.cli.app import app
 from livesvm.service.cli.files import write_predictions
 from livesvm.service.feeds.cells import FORMULA
 from livesvm.service.fleets.presenter import COLUMNS
-from livesvm.service.models.examples import Page
+from livesvm.service.models.examples import WindowPage
 
 texts = st.text(st.sampled_from("=+-@\t\r\n'\",;1.5eEa| "), min_size=1, max_size=8)
 
@@ -45,7 +45,7 @@ def test_no_text_in_a_csv_answer_is_a_formula(rows: list[tuple[str, str, float]]
     keys, labels, numbers = (list(column) for column in zip(*rows, strict=True))
     x, n = np.array(numbers), len(rows)
     flags, sides = np.zeros(n, np.bool_), np.zeros(n, np.int8)
-    page = Page(1, n, None, [*keys], x[:, None], np.array(labels), x, np.zeros(n), sides, x, flags)
+    page = WindowPage(1, n, None, [*keys], x[:, None], np.array(labels), x, np.zeros(n), sides, x, flags)
     examples = cells(encoded(page, "csv"))
     named = [dict.fromkeys(COLUMNS) | {"series": key, "value": number} for key, _, number in rows]
     forecasts = cells(csv_of(named))

@@ -12,7 +12,7 @@ from livesvm.service.models.commands import Batch, Command, Edits, Removal, Upda
 from livesvm.service.models.spec import ModelSpec
 from livesvm.service.models.state import ModelState
 from livesvm.service.models.watch import Watch
-from livesvm.service.models.window import Limits
+from livesvm.service.models.window import WindowLimits
 from livesvm.service.store import codec
 from livesvm.solvers import (
     DriftTest,
@@ -35,7 +35,7 @@ WEIGHTS = RNG.uniform(0.5, 2.0, N)
 VALUES = X[:, 0] + 0.3 * RNG.normal(size=N)
 SIGNS = np.where(VALUES > 0, 1, -1)
 WORDS = np.array(["ape", "bee", "cat"])[np.digitize(VALUES, [-0.5, 0.5])]
-LIMITS = Limits(10**6, 10**6, None, None)
+LIMITS = WindowLimits(10**6, 10**6, None, None)
 
 
 def peer_error(peer: Any, y: Any, start: int) -> float:

@@ -10,16 +10,16 @@ import numpy as np
 import pytest
 
 from livesvm.service.api.requests import UpdateRequest
-from livesvm.service.history.erasure import Intent, Part
+from livesvm.service.history.erasure import ErasurePart, Intent
 from livesvm.service.lifecycle.search import requests_of
 from livesvm.service.models.spec import ModelSpec
 from livesvm.service.models.state import ModelState
-from livesvm.service.models.window import Limits
+from livesvm.service.models.window import WindowLimits
 from livesvm.service.store.base import Remembered
 from livesvm.solvers.sparse import SparseRows
 from tests.service.test_erase_kinds import GAMMA, GONE, LEFT, Kind, N, kinds
 
-LIMITS = Limits(10**6, 10**4)
+LIMITS = WindowLimits(10**6, 10**4)
 OWN = {"version", "sequence", "sizes", "updated_at", "changed"}
 """What counts updates, and may differ."""
 
@@ -79,7 +79,7 @@ def test_requests_that_tell_of_a_key_go_and_the_others_stay() -> None:
     }
     going = set(requests_of(requests, ["customer-17", 7], ["customer-17", "store-4"]))
     assert going == {"of customer-17", "cut off", "added", "tagged store-4", "number"}
-    intent = Intent("m", (Part("m", sequence=6),))
+    intent = Intent("m", (ErasurePart("m", sequence=6),))
     intent = replace(intent, keys=(intent.hash("customer-17"),), requests=tuple(map(intent.hash, going)))
     later = {
         "customer-17": remembered(5, version=6),

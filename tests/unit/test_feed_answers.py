@@ -18,11 +18,11 @@ from livesvm.service.feeds import past_forecasts, presenter
 from livesvm.service.feeds.cells import cell
 from livesvm.service.feeds.forecaster import Forecaster
 from livesvm.service.feeds.past_forecasts import PastForecastsQuery, look_back
-from livesvm.service.feeds.scores import Scored
+from livesvm.service.feeds.scores import ScoredForecast
 from livesvm.service.feeds.spec import spec_of
 from livesvm.service.feeds.timeline import Timeline
 from livesvm.service.feeds.times import at_place, parse, zone_of
-from livesvm.service.feeds.wanted import Wanted
+from livesvm.service.feeds.wanted import WantedReadings
 from livesvm.service.jobs import feed_work
 from livesvm.solvers.errors import Cancelled, InvalidInput
 from tests.support.feeds import FEED, rows_of, series
@@ -32,7 +32,7 @@ STEPS = (1, 3)
 
 
 @pytest.fixture(scope="module")
-def looked_at() -> tuple[Forecaster, dict[tuple[int, float], Scored]]:
+def looked_at() -> tuple[Forecaster, dict[tuple[int, float], ScoredForecast]]:
     """A feed with a missing reading, and everything that was scored, by step and time."""
     feed, scored = Forecaster(spec_of(FEED | {"steps": list(STEPS), "C": 1.0, "gamma": 0.05})), {}
     y = series(130)
@@ -49,7 +49,7 @@ def looked_at() -> tuple[Forecaster, dict[tuple[int, float], Scored]]:
     st.sampled_from([None, *STEPS]), st.sampled_from([5, 20, 50_000]),
 )  # fmt: skip
 def test_the_past_is_reported_newest_readings_first_to_go_and_evenly_thinned(
-    looked_at: tuple[Forecaster, dict[tuple[int, float], Scored]],
+    looked_at: tuple[Forecaster, dict[tuple[int, float], ScoredForecast]],
     limit: int, points: int, begin: int | None, end: int | None, step: int | None, most: int,
 ) -> None:  # fmt: skip
     feed, scored = looked_at
@@ -94,7 +94,7 @@ def test_readings_are_wanted_by_their_times_or_a_range(has_left: bool, begin: in
         if has_left and (begin is not None or end is not None) and (begin or 0) < oldest:
             before.append("before the oldest")
         expected = [*before, *(name for name, t in readings.items() if t in in_range | times)]
-        wanted = Wanted(asked, *(None if t is None else str(t) for t in (begin, end)))
+        wanted = WantedReadings(asked, *(None if t is None else str(t) for t in (begin, end)))
         if not expected:
             with pytest.raises(InvalidInput):
                 wanted.among(line, readings)
@@ -168,7 +168,7 @@ def test_a_direction_is_right_where_up_and_only_there_it_was_up(
 ) -> None:
     line = Timeline(spec_of({"target": "y", "task": "direction"}), 40)
     made = presenter.forecast_made(
-        line, 1, Scored(1, 1.0, 0.0, value, math.nan, math.nan, actual, last, 0.0, 0.0, value)
+        line, 1, ScoredForecast(1, 1.0, 0.0, value, math.nan, math.nan, actual, last, 0.0, 0.0, value)
     )
     assert made["right"] is right
 
@@ -276,7 +276,10 @@ def test_a_backtest_is_what_a_feed_would_have_said(monkeypatch: pytest.MonkeyPat
     feed, rows, told_of = Forecaster(spec), rows_of(series(90)), list[tuple[int, int]]()
     feed.observe(rows)
     copy: Any = SimpleNamespace(spec=spec, state=lambda: SimpleNamespace(spec=spec, forecaster=feed))
-    other, scored = Forecaster(spec_of(spec.model_dump() | {"window": 45, "season": 6, "lags": 5})), list[Scored]()
+    other, scored = (
+        Forecaster(spec_of(spec.model_dump() | {"window": 45, "season": 6, "lags": 5})),
+        list[ScoredForecast](),
+    )
     for begin in range(0, 90, 24):
         scored += [one for step, one in other.observe(rows[begin : begin + 24]).scored if step == 1]
 

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from sklearn.svm import SVC, SVR
 
 from livesvm.service.feeds import drift as feed_drift
-from livesvm.service.feeds.commands import Observations, Update, decode_call
-from livesvm.service.feeds.forecaster import Change
+from livesvm.service.feeds.commands import FeedUpdate, Observations, decode_call
+from livesvm.service.feeds.forecaster import StepUpdate
 from livesvm.service.feeds.spec import spec_of
 from livesvm.service.feeds.state import FeedState
 from livesvm.service.hosting.drift import DriftQuestion, look_for_drift_of_feed
@@ -144,8 +144,8 @@ def test_the_window_s_test_takes_each_hth_error_at_a_share_of_the_rate() -> None
 def test_one_update_makes_the_models_that_were_judged_and_is_replayed() -> None:
     state = learnt(turning(96, 72))
     before = FeedState.decode(state.spec, state.encode())
-    changes = [Change(1, 20, None), Change(3, 30, 4.0)]
-    call = decode_call(Update(changes, None, 1.0).encode())
+    changes = [StepUpdate(1, 20, None), StepUpdate(3, 30, 4.0)]
+    call = decode_call(FeedUpdate(changes, None, 1.0).encode())
     call.check(state.forecaster)
     done = state.apply(call)
     assert [(one["kind"], one["step"], one["C"]) for one in done["events"]] == [
@@ -169,13 +169,13 @@ def test_one_update_makes_the_models_that_were_judged_and_is_replayed() -> None:
     assert [len(examples(state, i)[2]) for i in range(2)] == [20 + 24, WINDOW - 3]  # the window has grown, and slides
 
 
-@pytest.mark.parametrize(("change", "why"), [(Change(2, None, 1.0), "none of"), (Change(1, 90), "hold 47")])
-def test_an_update_that_cannot_be_is_refused_before_it_is_logged(change: Change, why: str) -> None:
+@pytest.mark.parametrize(("change", "why"), [(StepUpdate(2, None, 1.0), "none of"), (StepUpdate(1, 90), "hold 47")])
+def test_an_update_that_cannot_be_is_refused_before_it_is_logged(change: StepUpdate, why: str) -> None:
     state = learnt(turning(60, 60))
     with pytest.raises(InvalidInput, match=why):
-        Update([change], None, 1.0).check(state.forecaster)
+        FeedUpdate([change], None, 1.0).check(state.forecaster)
     with pytest.raises(InvalidInput, match="no models"):
-        Update([change], None, 1.0).check(empty().forecaster)
+        FeedUpdate([change], None, 1.0).check(empty().forecaster)
     with pytest.raises(InvalidInput, match="none of"):
         asked(state, steps=(2,))
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from sklearn.svm import SVC, SVR
 
 from livesvm.service.feeds import drift, model_selection
-from livesvm.service.feeds.features import Past, seasonal_values, shared_row
+from livesvm.service.feeds.features import seasonal_ends, shared_row
 from livesvm.service.feeds.forecaster import LOOKS, FeedOutcome, Forecaster
 from livesvm.service.feeds.model_selection import Trial, examples, rolling_forecasts
 from livesvm.service.feeds.represent import represented
@@ -320,12 +320,12 @@ def test_what_is_to_come_is_forecast_from_held_values_and_not_scored() -> None:
     layout = held.rows.layout
     waiting = {slot: list(found) for slot, found in held.pending.items()}
     for slot in range(120, 124):
-        outcome = held.take(held.check([{"time": 3600.0 * slot, "y": None}], moves=True))  # as it was logged once
+        outcome = held.take(held.check([{"time": 3600.0 * slot, "y": None}], is_first=True))  # as it was logged once
         assert [(f.slot, f.made_at) for f in outcome.forecasts] == [(slot + step, 3600.0 * slot) for step in (1, 3, 9)]
         assert all(f.low is not None and f.high is not None and f.low < f.value < f.high for f in outcome.forecasts)
-        past = Past(np.append(y, np.full(slot - 119, y[-1])))  # as if the last value had come again
+        past = np.append(y, np.full(slot - 119, y[-1]))  # as if the last value had come again
         shared = shared_row(layout, past, Reading(slot, 3600.0 * slot, (float(y[-1]),)))
-        own = seasonal_values(layout, past, held.steps)
+        own = past[seasonal_ends(layout, held.steps)]
         for i, made in enumerate(outcome.forecasts):
             change = held.models[i].predict(represented(layout, "change", shared[None], own[i : i + 1]))
             assert made.value == pytest.approx(y[-1] + change[0, 0], abs=1e-12)

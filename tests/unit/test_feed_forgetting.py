@@ -13,7 +13,7 @@ from livesvm.service.feeds import model_selection, snapshot
 from livesvm.service.feeds.forecaster import Forecaster
 from livesvm.service.feeds.forget import forget
 from livesvm.service.feeds.interval import seconds_of
-from livesvm.service.feeds.scores import Scored
+from livesvm.service.feeds.scores import ScoredForecast
 from livesvm.service.feeds.spec import spec_of
 from livesvm.service.feeds.step_model import StepModel
 from livesvm.service.store import codec
@@ -129,7 +129,7 @@ def test_a_feed_is_as_if_they_had_been_missing(slots: list[int], more: dict[str,
         assert mine.value == pytest.approx(theirs.value, abs=1e-7)
 
 
-Known = list[dict[tuple[float, float], Scored]]
+Known = list[dict[tuple[float, float], ScoredForecast]]
 
 
 def check_records(feed: Forecaster, untold: Forecaster, never: Known) -> None:
@@ -154,8 +154,8 @@ def check_records(feed: Forecaster, untold: Forecaster, never: Known) -> None:
     for name in ("shared", "own", "target"):
         np.testing.assert_allclose(getattr(feed.rows, name)[here], getattr(untold.rows, name)[there], rtol=1e-12)
     for mine, other, scored in zip(feed.scores, untold.scores, never, strict=True):
-        scored |= {(one.slot, one.made_at): one for one in map(Scored._make, other.recent.tolist())}
-        for one in map(Scored._make, mine.recent.tolist()):  # of forecasts, what stands next to them
+        scored |= {(one.slot, one.made_at): one for one in map(ScoredForecast._make, other.recent.tolist())}
+        for one in map(ScoredForecast._make, mine.recent.tolist()):  # of forecasts, what stands next to them
             known = scored[one.slot, one.made_at]
             assert np.allclose(one[6:10], known[6:10], rtol=1e-12, atol=0), (one, known)
     waiting = {(slot, one.step, one.forecast.made_at): one for slot, these in untold.pending.items() for one in these}

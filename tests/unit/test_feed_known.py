@@ -18,7 +18,7 @@ from livesvm.service.feeds.holidays import _days
 from livesvm.service.feeds.interval import Every
 from livesvm.service.feeds.past_forecasts import what_if
 from livesvm.service.feeds.snapshot import from_arrays, to_arrays
-from livesvm.service.feeds.sources.base import Entry
+from livesvm.service.feeds.sources.base import SourceEntry
 from livesvm.service.feeds.spec import spec_of
 from livesvm.service.feeds.state import FeedState
 from livesvm.service.feeds.timeline import Row
@@ -171,7 +171,9 @@ def test_what_is_known_is_stored_and_reported() -> None:
 def test_a_log_gives_one_state_whatever_the_time_is(clock: float, monkeypatch: pytest.MonkeyPatch) -> None:
     now = 1.8e9
     state, again = (FeedState.empty(spec_of({"target": "y", "every": "1h"})) for _ in range(2))
-    entries = [Entry((i,), {"time": now + 3600.0 * hour, "y": 1.0}, None) for i, hour in enumerate((1, 2, 3, 90, 2))]
+    entries = [
+        SourceEntry((i,), {"time": now + 3600.0 * hour, "y": 1.0}, None) for i, hour in enumerate((1, 2, 3, 90, 2))
+    ]
     delivered = Delivery.of(entries, state.forecaster, now)
     assert [letter.position for letter in delivered.dead] == [(2,), (3,)]  # neither waits for its time
     calls = (Observations.of([{"time": now, "y": 2.0}], None, now), delivered)

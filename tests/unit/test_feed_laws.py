@@ -18,7 +18,7 @@ from livesvm.service.feeds.bands import BEYOND, RATE, Band, ConformalBand, Side
 from livesvm.service.feeds.erased_times import Forgotten, are_of
 from livesvm.service.feeds.features import (
     Ahead,
-    Layout,
+    RowLayout,
     calendar_cycles,
     day_in,
     layout_of,
@@ -28,9 +28,9 @@ from livesvm.service.feeds.features import (
 )
 from livesvm.service.feeds.forecaster import Forecaster
 from livesvm.service.feeds.interval import DAY, Every, duration, moment
-from livesvm.service.feeds.represent import FAR, LEAST_CORE, MOST, MOVED, Scale, fitted, has_moved, scaled, spread
+from livesvm.service.feeds.represent import FAR, LEAST_CORE, MOST, MOVED, StepScale, fitted, has_moved, scaled, spread
 from livesvm.service.feeds.rows import Rows
-from livesvm.service.feeds.scores import Scored, StepScores
+from livesvm.service.feeds.scores import ScoredForecast, StepScores
 from livesvm.service.feeds.season import _is_peak
 from livesvm.service.feeds.spec import FeedSpec, spec_of
 from livesvm.service.feeds.step_model import EPSILON, Recipe, StepModel, new_models
@@ -118,7 +118,7 @@ def test_scores_that_are_forgotten_never_were(made: list[tuple[float, ...]], mas
     scores, most, every = StepScores(coverage, 10), 10, []
     for i, (value, actual, last, seasonal, change, banded) in enumerate(made):
         low, high = (value - 1, value + 2) if banded else (math.nan, math.nan)
-        every.append(Scored(i, float(i), i - 1.0, value, low, high, actual, last, seasonal, change, 0.0))
+        every.append(ScoredForecast(i, float(i), i - 1.0, value, low, high, actual, last, seasonal, change, 0.0))
         scores.learn(every[-1:])
     recent = every[-most:]
     goes = np.array([bool(mask >> i & 1) for i in range(len(recent))])
@@ -147,7 +147,7 @@ def test_scores_that_are_forgotten_never_were(made: list[tuple[float, ...]], mas
         pytest.approx(np.mean([one.low <= one.actual <= one.high for one in inside])) if inside else None
     )
     after = [one for one, is_gone in zip(recent, goes, strict=True) if not is_gone]
-    np.testing.assert_array_equal(scores.recent, np.array(after, float).reshape(-1, len(Scored._fields)))
+    np.testing.assert_array_equal(scores.recent, np.array(after, float).reshape(-1, len(ScoredForecast._fields)))
     for _ in range(12):  # and the ring goes on from there
         scores.learn(every[:1])
         after = [*after, every[0]][-most:]
@@ -296,7 +296,7 @@ def test_what_is_forgotten_is_named_by_its_slots_or_by_all_before_one(
     assert forgotten.concerns(first, last) is any(slot in lost for slot in range(first, last + 1) if slot > -2)
     assert forgotten.takes(first, last) is any(slot in gone for slot in range(first, last + 1))
     for lags, season, step in (((1,), 0, 2), ((1, 4), 3, 2), ((1, 2), 5, 5)):
-        layout = Layout(lags, (), 0, 0, (season,) if season else (), ())
+        layout = RowLayout(lags, (), 0, 0, (season,) if season else (), ())
         made = np.arange(6, 20)
         before = lags[1] - 1 if len(lags) > 1 else 0
         seasonal = max(s for s in range(-9, 1) if season == 0 or (step - s) % season == 0)
@@ -336,7 +336,7 @@ class Given:
     def of(self, ordinals: Sequence[int], /) -> Any:
         return self.X[list(ordinals)]
 
-    def write(self, ordinals: Any, scale: Scale, out: Any, /) -> None:
+    def write(self, ordinals: Any, scale: StepScale, out: Any, /) -> None:
         out[:, : len(ordinals)] = scaled(scale, self.X[ordinals]).T
 
 
@@ -375,10 +375,6 @@ def test_a_steps_models_are_those_of_its_recipe_in_units_of_what_they_learn(sett
     np.testing.assert_allclose(step.predict(X), expected, atol=1e-6)
     back = StepModel.from_arrays(spec, step.to_arrays(), Given(X))
     assert (back.refits, back.recipe) == (step.refits, recipe) == (1, recipe)
-    before = {name: value for name, value in step.to_arrays().items() if name != "scale.core"}  # of earlier versions
-    old = StepModel.from_arrays(spec, before, Given(X)).scale
-    assert old is not None
-    assert old.core == 1.0
     other = -y[3]
     for one in (step, back):
         one.update(X[50:], y[50:], list(range(50, 60)), [0, 1])

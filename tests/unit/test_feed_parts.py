@@ -17,14 +17,14 @@ from livesvm.service.feeds.features import (
     calendar_cycles,
     layout_of,
     own_rows,
-    seasonal_values,
+    seasonal_ends,
     shared_row,
     waves,
 )
 from livesvm.service.feeds.interval import Every
 from livesvm.service.feeds.represent import LEAST_CORE, fitted, has_moved, reference, represented
 from livesvm.service.feeds.row_tables import table_of
-from livesvm.service.feeds.scores import Scored, StepScores
+from livesvm.service.feeds.scores import ScoredForecast, StepScores
 from livesvm.service.feeds.season import find_season
 from livesvm.service.feeds.spec import spec_of
 from livesvm.service.feeds.step_model import Recipe, new_models
@@ -79,12 +79,12 @@ def test_rows_hold_lags_rolling_statistics_and_seasonal_values() -> None:
         history.append(value)
     reading = Reading(129, 129 * 3600.0, (x[-1], 0.5, 2.0))
     ahead.reach(129, (2.0,))
-    shared = shared_row(layout, history, reading)
+    shared = shared_row(layout, history.newest(layout.reach), reading)
     base = np.mean([x[-1], x[-2], x[-4]])
     expected = [x[-1], x[-2], x[-4], base, x[-5:].max(), x[-3:].mean(), x[-5:].min(), x[-6:].std(), 0.5]
     assert sorted(shared) == pytest.approx(sorted(expected))
     assert shared[-2:] == pytest.approx(expected[-2:])
-    own = own_rows(layout, spec, HOURLY, None, (history, reading, ahead))
+    own = own_rows(layout, spec, HOURLY, None, (history.newest(layout.reach), reading, ahead))
     assert own[:, 0] == pytest.approx([x[-4], x[-4]])  # 1 and 5 ahead have one phase
     assert own[:, 1:-1] == pytest.approx(waves(np.array([130, 134]) * 3600.0, layout.cycles))
     assert own[:, -1].tolist() == [2.0, 7.0]  # the holiday announced for 131 lasts
@@ -110,12 +110,12 @@ def test_rows_of_the_second_generation_hold_earlier_seasons_their_surroundings_a
     for value in x:
         history.append(value)
     reading = Reading(400, (400 + 19) * 3600.0, (float(x[-1]),))  # a Sunday, at 11 o'clock
-    shared = shared_row(layout, history, reading)
+    shared = shared_row(layout, history.newest(layout.reach), reading)
     day = x[-24:]
     spreads = [day.std(), day.min() - day.mean(), day.max() - day.mean()]
     expected = [x[-1], x[-2], x[-2:].mean(), x[-25], x[-49], x[-169], *spreads]
     assert shared.tolist() == pytest.approx(expected)
-    own = own_rows(layout, spec, HOURLY, None, (history, reading, Ahead(0)))
+    own = own_rows(layout, spec, HOURLY, None, (history.newest(layout.reach), reading, Ahead(0)))
     ends = [400 + 1 - 24, 400 + 30 - 48], [400 + 1 - 168, 400 + 30 - 168]
     around = [
         (season, offset) for season, offset in ((0, 0), (1, 0), (0, -2), (0, -1), (0, 1), (0, 2), (1, -1), (1, 1))
@@ -127,7 +127,11 @@ def test_rows_of_the_second_generation_hold_earlier_seasons_their_surroundings_a
     assert own[:, len(around) : -2] == pytest.approx(waves(clock, (*calendar_cycles(HOURLY), 43200.0, 28800.0)))
     assert own[:, -2:].tolist() == [[1.0, 1.0], [1.0, 0.0]]
     tuesday = own_rows(
-        layout, spec, HOURLY, None, (history, reading._replace(time=reading.time + 48 * 3600.0), Ahead(0))
+        layout,
+        spec,
+        HOURLY,
+        None,
+        (history.newest(layout.reach), reading._replace(time=reading.time + 48 * 3600.0), Ahead(0)),
     )
     assert tuesday[:, -2:].tolist() == [[0.0, 0.0], [0.0, 0.0]]
     assert layout.reach == 169
@@ -145,7 +149,7 @@ def test_the_seasonal_value_is_the_newest_known_of_the_phase(season: int) -> Non
     history = History(201)
     for slot in range(150):
         history.append(float(slot))
-    found = seasonal_values(layout, history, tuple(steps))[:, 0]
+    found = history.newest(layout.reach)[seasonal_ends(layout, tuple(steps))][:, 0]
     known = [max(slot for slot in range(150) if (149 + step - slot) % season == 0) for step in steps]
     assert found.tolist() == known
     assert found[season - 1] == found[2 * season - 1] == 149
@@ -261,7 +265,7 @@ def test_scores_are_those_of_their_definitions() -> None:
     random = np.random.default_rng(0)
     made = random.normal(size=(70, 5))
     scores = StepScores(0.9, 30)
-    rows = [Scored(i, i, i - 1, v, v - 1, v + 1, a, last, s, d, v) for i, (v, a, last, s, d) in enumerate(made)]
+    rows = [ScoredForecast(i, i, i - 1, v, v - 1, v + 1, a, last, s, d, v) for i, (v, a, last, s, d) in enumerate(made)]
     for start in range(0, 70, 10):
         scores.learn(rows[start : start + 10])
     for found, (v, a, last, s, d) in ((scores.overall, made.T), (scores.lately, made[-30:].T)):
@@ -298,7 +302,7 @@ def test_a_record_as_it_was_stays_so_whatever_is_learnt() -> None:
     random = np.random.default_rng(0)
     scores, kept = StepScores(0.9, 50), []
     for i, (v, a, last, s, d) in enumerate(random.normal(size=(200, 5))):
-        scores.learn([Scored(i, i, i - 1, v, v - 1, v + 1, a, last, s, d, v)])
+        scores.learn([ScoredForecast(i, i, i - 1, v, v - 1, v + 1, a, last, s, d, v)])
         kept.append((scores.as_now(), scores.recent.tolist(), scores.overall("value")))
     assert len(kept[-1][1]) == 50
     for then, recent, overall in kept:
@@ -317,7 +321,7 @@ def test_a_record_as_it_was_stays_so_whatever_is_learnt() -> None:
 )
 def test_the_least_error_is_ahead(value: float, last: float, seasonal: float, ahead: str) -> None:
     scores = StepScores(None, 5)
-    scores.learn([Scored(0, 0.0, 0.0, value, np.nan, np.nan, 0.0, last, seasonal, 0.0, value)])
+    scores.learn([ScoredForecast(0, 0.0, 0.0, value, np.nan, np.nan, 0.0, last, seasonal, 0.0, value)])
     assert scores.overall("value")["ahead"] == ahead
 
 

@@ -331,7 +331,7 @@ def test_digits_that_may_be_either_are_refused() -> None:
     assert read(line, {"time": "2024-01-01T09:00", "y": 1.0}).accepted == 1
     seconds = read(timeline(), at(2033118000 // 3600)).timeline  # of the year 2034
     assert read(seconds, {"time": 2033121600, "y": 1.0}).timeline.time == 2033121600.0
-    logged = timeline().read([{"time": 2024010800, "y": 1.0}], logged=True, dated=False)  # as it was
+    logged = timeline().read([{"time": 2024010800, "y": 1.0}], logged=True, is_first=True)  # as it was
     assert [r.time for r in logged.readings] == [2024010800.0]
 
 
@@ -467,7 +467,7 @@ def test_the_clock_moves_with_readings_alone() -> None:
     assert [(r.slot, r.values, r.held) for r in twice.readings] == [(2, (5.0,), False)]
     assert refusal(line, at(2, None, wind=1.0)).field == "wind"  # which counts of rows that count for nothing, too
     assert refusal(timeline(missing="refuse"), at(0), at(1, None)).row == 1
-    logged = line.read([at(2, None), at(3, None)], moves=True)  # as it was
+    logged = line.read([at(2, None), at(3, None)], is_first=True)  # as it was
     assert [(r.slot, r.held) for r in logged.readings] == [(2, True), (3, True)]
 
 

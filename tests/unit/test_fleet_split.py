@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from livesvm.service.feeds.commands import Observations
-from livesvm.service.feeds.sources.base import Entry
+from livesvm.service.feeds.sources.base import SourceEntry
 from livesvm.service.feeds.sources.spec import MqttSpec
 from livesvm.service.fleets.catalogue import Fleet, Fleets
 from livesvm.service.fleets.names import name_of, series_of
@@ -78,7 +78,7 @@ def test_what_a_source_brings_is_taken_or_a_dead_letter(tmp_path: Any, spellings
     fed = FleetFed(fleets, feeds, fleet)
     rows = readings([spellings[at % 3] for at in range(30)])
     rows[12]["y"] = "text"
-    entries, dead = [Entry((at, 0), row) for at, row in enumerate(rows)], set[int]()
+    entries, dead = [SourceEntry((at, 0), row) for at, row in enumerate(rows)], set[int]()
     for begin in range(0, 30, 10):
         fed.deliver(entries[begin : begin + 10]).result()
         dead |= {letter.position[0] for letter in fed.progress.dead}

@@ -12,7 +12,7 @@ from livesvm.service.access.brokers import Broker, parse_broker
 from livesvm.service.feeds.commands import Delivery, Progress
 from livesvm.service.feeds.forecaster import Forecaster
 from livesvm.service.feeds.sources import opening
-from livesvm.service.feeds.sources.base import DeadLetter, Entry, Layout
+from livesvm.service.feeds.sources.base import DeadLetter, Layout, SourceEntry
 from livesvm.service.feeds.sources.payload import LARGEST, Payload
 from livesvm.service.feeds.sources.spec import MqttSpec
 from livesvm.service.feeds.spec import spec_of
@@ -100,8 +100,8 @@ def test_a_url_that_names_no_broker_is_refused(url: str, reason: str) -> None:
 def test_a_feed_keeps_which_entries_it_took_where_there_is_no_one_order() -> None:
     feed = Forecaster(spec_of(FEED))
     rows = rows_of(series(4))
-    entries = [Entry((mid, 7), row) for mid, row in zip((5, 3, 9), rows, strict=False)]
-    bad = Entry((4, 7), {"time": rows[3]["time"], "y": "high"})
+    entries = [SourceEntry((mid, 7), row) for mid, row in zip((5, 3, 9), rows, strict=False)]
+    bad = SourceEntry((4, 7), {"time": rows[3]["time"], "y": "high"})
     call = Delivery.of([*entries, bad], feed, 2e9, in_flight=3)
     again = Delivery.decode(codec.decode(call.encode()))
     assert (again.came, again.dead, again.in_flight) == (call.came, call.dead, 3)

@@ -18,7 +18,7 @@ def model(version: int, *, rests: bool = False) -> Any:
     """Return a model as it shows itself."""
     found = Indexed("m", version, b"", version) if rests else None
     reported = {"spec": ModelSpec(id="m"), "state": "live", "reason": None, "stale": False, "indexed": found}
-    return SimpleNamespace(describe=lambda: Description("live", version), **reported)
+    return SimpleNamespace(describe=lambda: Description("live", version=version), **reported)
 
 
 def test_what_changed_since_a_moment_is_reported_and_nothing_else() -> None:

@@ -19,7 +19,6 @@ from livesvm.service.history.journal import Source
 from livesvm.service.hosting.context import Context
 from livesvm.service.hosting.handle import Description
 from livesvm.service.hosting.logged import first_summary
-from livesvm.service.hosting.model import _SHOWN as SHOWN
 from livesvm.service.hosting.summary import Summary
 from livesvm.service.models.spec import ModelSpec
 from livesvm.service.ray.cluster import Cluster as RealCluster
@@ -46,7 +45,7 @@ class Lost(Exception):
 
 
 def view(version: int, moment: int = 1, life: tuple[str, int] = ("one", 1)) -> View:
-    return View(SPEC, "live", None, False, Description("live", version), life, moment)
+    return View(SPEC, "live", None, False, Description("live", version=version), life, moment)
 
 
 class Cluster(RealCluster):
@@ -369,9 +368,8 @@ def test_one_of_which_the_index_does_not_tell_all_is_asked_for_until_its_actor_s
 
 def resting(version: int, moment: int) -> View:
     """Return what is reported of a model that went to rest."""
-    now = Description("live", version)
-    shown = {name: getattr(now, name) for name in SHOWN} | {"classes": None, "can_predict": True}
-    reported = Summary(SPEC.model_dump_json(), 0, shown | {"sizes": list(vars(now.sizes).values())})
+    now = Description("live", version=version, can_predict=True)
+    reported = Summary(SPEC.model_dump_json(), 0, now.document())
     return View(SPEC, "live", None, False, Indexed("m", version, reported.encode(), version), ("one", 1), moment)
 
 

@@ -20,7 +20,6 @@ from livesvm.service.feeds.state import View as ForecastsOfFeed
 from livesvm.service.hosting.context import Context
 from livesvm.service.hosting.handle import Description, Glimpse, Reply
 from livesvm.service.hosting.logged import first_summary
-from livesvm.service.hosting.model import _SHOWN as SHOWN
 from livesvm.service.hosting.summary import Summary
 from livesvm.service.models.commands import Batch, Command, Update
 from livesvm.service.models.published import Published
@@ -111,7 +110,7 @@ def version(number: int) -> Published:
 
 
 def view(number: int, life: tuple[str, int] = FIRST, state: ServingState = "live", *, stale: bool = False) -> View:
-    now = Description(state, number, n_features=1, C=2.0, can_predict=True)
+    now = Description(state, version=number, n_features=1, C=2.0, can_predict=True)
     return View(SPEC, state, None, stale, now, life, moment=number)
 
 
@@ -360,9 +359,9 @@ def test_a_feed_may_be_stale_as_a_model_may(clock: Clock) -> None:
     assert not feed.stale
     feed.there._lose()
     assert feed.stale
-    assert (feed.state, feed.served) == ("restoring", None)
+    assert (feed.state, feed.shown) == ("restoring", None)
     hear(feed, reported, clock)
-    assert (feed.stale, feed.state, feed.served) == (False, "live", feed)
+    assert (feed.stale, feed.state, feed.shown) == (False, "live", feed.view)
 
 
 def feed_of(actor: Actor) -> tuple[RemoteFeed, FeedSpec]:
@@ -378,7 +377,7 @@ def test_a_feed_at_rest_shows_what_the_index_tells_of_it_and_no_forecasts(clock:
     awake = View(spec, "live", None, False, now, FIRST, moment=1)
     hear(feed, awake, clock)
     feed.learn()
-    assert (feed.served, feed.reported) == (feed, awake)
+    assert (feed.shown, feed.reported) == (feed.view, awake)
     shown: dict[str, Any] = {
         "state": "live",
         "version": 3,
@@ -392,7 +391,7 @@ def test_a_feed_at_rest_shows_what_the_index_tells_of_it_and_no_forecasts(clock:
     feed.there.take_news(News("first", 2, {"feed.f": View(spec, "live", None, False, found, FIRST, moment=2)}))
     feed.found_again(found)
     feed.learn()
-    assert (feed.served, feed.glimpse, feed.reported) == (None, Glimpse("level", **shown), None)
+    assert (feed.shown, feed.glimpse, feed.reported) == (None, Glimpse(**shown), None)
     with pytest.raises(Restoring):
         _ = feed.view
     hear(feed, awake, clock)  # late: it was reported since that it rests
@@ -417,6 +416,5 @@ def test_a_model_at_rest_is_as_the_index_says_and_as_it_was_reported_last_once_i
 
 def told_of(version: int) -> dict[str, Any]:
     """Return what a summary tells of a model at a version."""
-    now = Description("live", version, n_features=1, C=2.0, can_predict=True)
-    shown = {name: getattr(now, name) for name in vars(now) if name in SHOWN}
-    return shown | {"sizes": list(vars(now.sizes).values()), "classes": None, "can_predict": True}
+    now = Description("live", version=version, n_features=1, C=2.0, can_predict=True)
+    return now.document()

@@ -34,7 +34,7 @@ from livesvm.service.api.routes.calls import Calls, answers
 from livesvm.service.fleets.names import feed_of, name_of
 from livesvm.service.fleets.readings import ids_of
 from livesvm.service.hosting.handle import Reply
-from livesvm.service.lifecycle.erasures import Answered, ErasureRequest
+from livesvm.service.lifecycle.erasures import AnsweredErasure, ErasureRequest
 from livesvm.service.lifecycle.parts import Service
 from livesvm.service.lifecycle.search import respelled
 from livesvm.service.logs.calls import current
@@ -87,7 +87,7 @@ async def erase_everywhere(request: Request, service: Parts, key: IdempotencyKey
 
 async def _erased(
     service: Service,
-    erase: Callable[[ErasureRequest], Answered],
+    erase: Callable[[ErasureRequest], AnsweredErasure],
     wanted: EraseRequest | FeedEraseRequest,
     request: str | None,
 ) -> Response:

@@ -12,7 +12,7 @@ from livesvm.service.api.examples import MEDIA, MOST, PAGE, Format, encoded, for
 from livesvm.service.api.routes.access import ModelId, Parts, awaited
 from livesvm.service.api.routes.calls import Calls, answers
 from livesvm.service.models.arrays import MAX_KEY_LENGTH
-from livesvm.service.models.examples import Wanted
+from livesvm.service.models.examples import WantedExamples
 from livesvm.service.resources.solve_scheduler import Solve
 
 calls = Calls("examples")
@@ -47,6 +47,6 @@ async def examples(
         limit = min(MOST, limit or PAGE)
     size = memory(live.describe(), limit if keys is None else len(keys), format)
     with service.control.place(), service.budget.holding("predictions", size):
-        page = await awaited(request, live.examples(Wanted(keys, offset, limit)), Solve(), changes=False)
+        page = await awaited(request, live.examples(WantedExamples(keys, offset, limit)), Solve(), changes=False)
         body = await service.control.run(encoded, page, format)
     return Response(body, 200, {"cache-control": "no-store"}, MEDIA[format])

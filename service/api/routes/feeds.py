@@ -7,7 +7,6 @@ from starlette.responses import Response
 
 from livesvm.service.api.answers.feeds import FeedDescription, FeedList, FeedSource
 from livesvm.service.api.answers.learn import Writeback
-from livesvm.service.api.answers.models import Recovery
 from livesvm.service.api.bodies.reading import parse_json
 from livesvm.service.api.requests import FeedRequest
 from livesvm.service.api.routes.access import (
@@ -102,39 +101,28 @@ async def write_back(id: FeedId, request: Request, service: Parts) -> Response:
 
 def description(feed: FeedHandle, service: Service, *, whole: bool = True) -> FeedDescription:
     """Return the API's description of a feed."""
-    live, seen, level = feed.served, feed.shown, service.health.durability
-    if live is None or seen is None:
-        return _described_at_rest(feed)
-    found = dict(seen.settings)
-    chosen = found["chosen"]
-    if not whole:
-        found.pop("tried")
-    return FeedDescription.model_validate(
-        {
-            "id": feed.id,
-            "state": seen.state if feed.state == "live" else feed.state,
-            **{name: getattr(seen, name) for name in ("version", "position", "rows", "time", "scores", "recent")},
+    awake, level = feed.shown, service.health.durability
+    seen = awake or feed.glimpse
+    if seen is None or (awake is None and feed.reason is not None):
+        return FeedDescription(id=feed.id, state=feed.state, awake=False, error=feed.reason)
+    found = {name: getattr(seen, name) for name in ("version", "position", "rows", "time")}
+    found |= {"id": feed.id, "state": seen.state if feed.state == "live" else feed.state}
+    found |= {"awake": awake is not None, "updated_at": moment(seen.updated_at)}
+    if awake is not None:
+        chosen = awake.settings["chosen"]
+        found |= {
+            "scores": awake.scores,
+            "recent": awake.recent,
             "every": chosen["every"],
             "season": chosen["season"],
-            "settings": found,
-            "events": list(seen.announced) if whole else [],
-            "source": source_told(feed.id, live.spec.source, live.flow, seen.progress),
+            "settings": {name: value for name, value in awake.settings.items() if whole or name != "tried"},
+            "events": list(awake.announced) if whole else [],
+            "source": source_told(feed.id, feed.spec.source, feed.flow, awake.progress),
             "durability": None if level is None else level.value,
-            "queue_depth": live.queue_depth,
-            "updated_at": moment(seen.updated_at),
-            "recovery": None if live.returned is None else Recovery(**vars(live.returned)),
+            "queue_depth": feed.queue_depth,
+            "recovery": None if feed.returned is None else vars(feed.returned),
         }
-    )
-
-
-def _described_at_rest(feed: FeedHandle) -> FeedDescription:
-    """Return the description of a feed at rest, without waking it, or of one that is not served."""
-    seen = feed.glimpse
-    if seen is None or feed.reason is not None:
-        return FeedDescription(id=feed.id, state=feed.state, awake=False, error=feed.reason)
-    reported = {name: getattr(seen, name) for name in ("version", "position", "rows", "time")}
-    now = {"state": seen.state, "awake": False, "updated_at": moment(seen.updated_at)}
-    return FeedDescription.model_validate({"id": feed.id, **reported, **now})
+    return FeedDescription.model_validate(found)
 
 
 def source_told(id: str, spec: SourceSpec | None, flow: Flow | None, progress: Progress) -> FeedSource | None:

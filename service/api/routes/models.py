@@ -111,8 +111,8 @@ def description(model: ModelHandle, service: Parts) -> ModelDescription:
     shown |= {"updated_at": moment(now.updated_at), "recovery": now.returned and vars(now.returned)}
     if not now.kernel:
         shown["kernel"] = spec.kernel.model_dump()
-    if now.classes is not None:
-        shown["classes"] = [{"label": label, "n_examples": n} for label, n in now.classes.items()]
+    counts = None if now.counts is None else [{"label": c, "n_examples": n} for c, n in now.counts.items()]
+    shown["classes"] = counts
     if not task_of(spec).has_labels:
         shown["decision_function_shape"] = None
     return ModelDescription.model_validate(shown)

@@ -24,7 +24,7 @@ from livesvm.service.api.requests import PredictRequest
 from livesvm.service.api.routes.access import ModelId, Parts, awaited
 from livesvm.service.api.routes.calls import Calls, answers
 from livesvm.service.api.routes.questions import covered
-from livesvm.service.hosting.coverage import Wanted
+from livesvm.service.hosting.coverage import WantedCoverage
 from livesvm.service.hosting.handle import ModelHandle, Reader
 from livesvm.service.models.arrays import Rows
 from livesvm.service.models.learners import task_of
@@ -77,7 +77,7 @@ async def predict(
             if probability or cut:
                 raise InvalidInput("give one of coverage, probability, alerts and precision", field="coverage")
             X = await service.workers.run(parse_predict, asked) if isinstance(asked, Body) else asked
-            return await covered(id, request, service, X, Wanted(coverage, half_life, interval), media)
+            return await covered(id, request, service, X, WantedCoverage(coverage, half_life, interval), media)
         seen = None
         if probability or cut:
             seen = Calibrated(await calibrated(service.models().get(id), request), cut)

@@ -14,13 +14,13 @@ from livesvm.service.api.answers.questions import DriftAnswer, ExplainAnswer, Wh
 from livesvm.service.api.arrow import ARROW, OF_ROWS, of_answer
 from livesvm.service.api.bodies.reading import parse_json, read_body
 from livesvm.service.api.predictions import BLOCK, of_rows
-from livesvm.service.api.requests import ExplainRequest, WhatIfRequest
+from livesvm.service.api.requests import WhatIfRequest
 from livesvm.service.api.routes.access import ModelId, Parts, Within, awaited
 from livesvm.service.api.routes.calls import Calls, answers
 from livesvm.service.datasets.arrays import blocks
-from livesvm.service.hosting.coverage import Covering, Wanted, check, cover, memory_without_each
+from livesvm.service.hosting.coverage import Covering, WantedCoverage, check, cover, memory_without_each
 from livesvm.service.hosting.drift import COPIES, DriftQuestion, look_for_drift
-from livesvm.service.hosting.explain import explain, memory_of_answer
+from livesvm.service.hosting.explain import ExplainRequest, explain, memory_of_answer
 from livesvm.service.hosting.handle import ModelHandle
 from livesvm.service.hosting.what_if import memory_of_answer as memory_of_change
 from livesvm.service.hosting.what_if import what_if
@@ -50,7 +50,7 @@ def _asked(
 Asked = Annotated[DriftQuestion, Depends(_asked)]
 
 
-class Copied(Protocol[C]):
+class Copyable(Protocol[C]):
     """A model or a feed that can be copied."""
 
     def copy(self) -> Future[C]:
@@ -94,7 +94,7 @@ async def tell_why(id: ModelId, request: Request, service: Parts, solve: Within)
     """
     body = await read_body(request)
     with service.questions.place():
-        asked = (await service.workers.run(parse_json, body, ExplainRequest)).question()
+        asked = await service.workers.run(parse_json, body, ExplainRequest)
         with service.budget.holding("updates", asked.X.nbytes):
 
             def explained(copy: ModelCopy) -> bytes:
@@ -127,7 +127,7 @@ async def tell_drift(id: ModelId, request: Request, service: Parts, solve: Withi
     return Response(reported, media_type="application/json")
 
 
-async def covered(id: str, request: Request, service: Service, X: Rows, wanted: Wanted, media: str) -> Response:
+async def covered(id: str, request: Request, service: Service, X: Rows, wanted: WantedCoverage, media: str) -> Response:
     """Return an interval or a set of classes for each row; the first call of a version calibrates it."""
     live = service.models().get(id)
     check(live.spec, wanted)
@@ -148,7 +148,7 @@ def _decided(
     live: ModelHandle,
     covering: Covering,
     X: Rows,
-    wanted: Wanted,
+    wanted: WantedCoverage,
     service: Service,
     written: Callable[[dict[str, Any]], bytes],
 ) -> Steps[bytes]:
@@ -189,7 +189,7 @@ async def _worked_out(
 
 
 async def worked_out(
-    live: Copied[C],
+    live: Copyable[C],
     request: Request,
     service: Service,
     solve: Solve,

@@ -40,7 +40,7 @@ async def watch(request: Request, service: Parts) -> Response:
     Each event holds `ready`, `reasons` and `degraded` as /health/ready tells them, `models` and `feeds` that are new
     or have changed, and the ids of those that are `gone`, `gone_feeds`. Asked for again, it begins with all again.
     """
-    return event_stream(request, Changes(service).look, LOOK_SECONDS)
+    return event_stream(request, ChangedRows(service).look, LOOK_SECONDS)
 
 
 @calls("GET /access", None, "See what your API key allows")
@@ -55,7 +55,7 @@ async def access(request: Request, service: Parts, given: Credentials) -> Respon
     return response_of(Access.model_validate(found))
 
 
-class Changes:
+class ChangedRows:
     """What one reader has been sent of a service, and what is new since."""
 
     def __init__(self, service: Service) -> None:
@@ -112,28 +112,16 @@ def _row(model: ModelHandle) -> dict[str, object]:
 
 
 def _feed_row(feed: FeedHandle) -> dict[str, object]:
-    """Return what an overview shows of a feed."""
-    live, seen = feed.served, feed.shown
-    if live is None or seen is None:
-        return _glimpsed(feed)
-    return {
-        "id": feed.id,
-        "state": seen.state if feed.state == "live" else feed.state,
-        "awake": True,
-        "error": None,
-        "target": live.spec.target,
-        "position": seen.position,
-        "time": seen.time,
-        "updated_at": moment(seen.updated_at),
-        "recent": [{name: score.get(name) for name in _SCORED} for score in seen.recent],
-    }
-
-
-def _glimpsed(feed: FeedHandle) -> dict[str, object]:
-    """Return the same of a feed at rest, or of one that is not served."""
-    row: dict[str, object] = {"id": feed.id, "state": feed.state, "awake": False, "error": feed.reason}
-    if (seen := feed.glimpse) is None or feed.reason is not None:
+    """Return what an overview shows of a feed; of one at rest what is known without waking it."""
+    awake, reason = feed.shown, feed.reason if feed.shown is None else None
+    row: dict[str, object] = {"id": feed.id, "state": feed.state, "awake": awake is not None, "error": reason}
+    seen = awake or feed.glimpse
+    if seen is None or reason is not None:
         return row
-    recent = [{"step": step.step, "mae": step.error, "last_value_mae": step.naive_error} for step in seen.steps]
-    row |= {"state": seen.state, "target": seen.target, "position": seen.position, "time": seen.time}
-    return row | {"updated_at": moment(seen.updated_at), "recent": recent}
+    if awake is not None:
+        recent = [{name: score.get(name) for name in _SCORED} for score in awake.recent]
+    else:
+        recent = [{"step": step.step, "mae": step.error, "last_value_mae": step.naive_error} for step in seen.steps]
+    row |= {"target": feed.spec.target, "position": seen.position, "time": seen.time}
+    row |= {"updated_at": moment(seen.updated_at), "recent": recent}
+    return row | {"state": seen.state if feed.state == "live" else feed.state}

@@ -34,7 +34,7 @@ class Layout(NamedTuple):
     series: str | None = None
 
 
-class Entry(NamedTuple):
+class SourceEntry(NamedTuple):
     """One reading as its source has it: by column, numbers, text, or None where there is nothing.
 
     Of one that is no reading at all, ``fault`` says why. ``again``: the source knows that it was handed out before.
@@ -71,7 +71,7 @@ class Source(Protocol):
         Return whether the source does not remember the feed, where it is what remembers how far that is.
         """
 
-    def fetch(self, taken: Position | None, most: int, seconds: float) -> list[Entry]:
+    def fetch(self, taken: Position | None, most: int, seconds: float) -> list[SourceEntry]:
         """Return the next entries, behind ``taken`` where there is one order; none if none comes in ``seconds``."""
 
     def settle(self, entries: Sequence[Position], dead: Sequence[DeadLetter]) -> None:

@@ -26,7 +26,7 @@ from paho.mqtt.properties import Properties
 from paho.mqtt.subscribeoptions import SubscribeOptions
 
 from livesvm.service.access.brokers import Broker
-from livesvm.service.feeds.sources.base import Backlog, DeadLetter, Entry, Layout, Position, SourceError
+from livesvm.service.feeds.sources.base import Backlog, DeadLetter, Layout, Position, SourceEntry, SourceError
 from livesvm.service.feeds.sources.payload import LARGEST, Payload
 from livesvm.service.feeds.sources.spec import MqttSpec
 
@@ -41,7 +41,7 @@ MOST_REASON = 4096
 log = logging.getLogger(__name__)
 
 
-class Held(NamedTuple):
+class Unsettled(NamedTuple):
     """A message that was not settled."""
 
     mid: int
@@ -69,7 +69,7 @@ class MqttSource:
         self._takes_retained = layout.time is not None and not spec.stamps
         self._dead = spec.dead_letters_of(feed)
         self._changed = threading.Condition()
-        self._held: dict[Position, Held] = {}  # by the order in which they came
+        self._held: dict[Position, Unsettled] = {}  # by the order in which they came
         self._answers: dict[object, str | None] = {}  # what was asked, and why it was refused
         self._lost: str | None = None
         self._is_new = True
@@ -84,7 +84,7 @@ class MqttSource:
         self._ask(lambda: client.subscribe(self._spec.topic, **self._wanted())[1], "subscribe")
         return self._is_new
 
-    def fetch(self, taken: Position | None, most: int, seconds: float) -> list[Entry]:
+    def fetch(self, taken: Position | None, most: int, seconds: float) -> list[SourceEntry]:
         """Hand out messages that are not settled, in the order in which they came."""
         with self._changed:
             self._changed.wait_for(lambda: self._held or self._lost is not None, seconds)
@@ -198,13 +198,13 @@ class MqttSource:
         if self._lost is not None:
             raise SourceError(f"broker {self._broker.address} is not connected any more: {self._lost}")
 
-    def _entry(self, position: Position, one: Held) -> Entry:
+    def _entry(self, position: Position, one: Unsettled) -> SourceEntry:
         try:
-            return Entry(position, self._payload.row(one.topic, one.payload, one.came_at), None, one.again)
+            return SourceEntry(position, self._payload.row(one.topic, one.payload, one.came_at), None, one.again)
         except ValueError as error:
-            return Entry(position, {}, str(error), one.again)
+            return SourceEntry(position, {}, str(error), one.again)
 
-    def _bury(self, letter: DeadLetter, one: Held) -> None:
+    def _bury(self, letter: DeadLetter, one: Unsettled) -> None:
         """Publish a dead letter, and wait until the broker has it."""
         entry = "-".join(map(str, letter.position))
         reported = {
@@ -266,6 +266,6 @@ class MqttSource:
                 self._unnumbered += 1
                 number = IDENTIFIERS + self._unnumbered
             again = bool(message.dup) and message.qos > 0
-            held = Held(message.mid, topic, payload, message.qos, again, time.time())
+            held = Unsettled(message.mid, topic, payload, message.qos, again, time.time())
             self._held[number, int.from_bytes(digest, "big")] = held
             self._changed.notify_all()

@@ -18,7 +18,7 @@ from typing import Any
 import redis
 
 from livesvm.service.feeds.cells import cell
-from livesvm.service.feeds.sources.base import Backlog, DeadLetter, Entry, Position, SourceError
+from livesvm.service.feeds.sources.base import Backlog, DeadLetter, Position, SourceEntry, SourceError
 from livesvm.service.feeds.sources.spec import RedisStreamSpec
 from livesvm.service.store.base import StoreError
 from livesvm.service.store.connect import check_server, connect
@@ -83,7 +83,7 @@ class RedisStream:
                 self._settle_until(taken, dead)
         return False
 
-    def fetch(self, taken: Position | None, most: int, seconds: float) -> list[Entry]:
+    def fetch(self, taken: Position | None, most: int, seconds: float) -> list[SourceEntry]:
         """Return what was delivered and is not acknowledged; where there is nothing, what is delivered now."""
         with self._errors():
             found = self._claimed(taken, most)
@@ -165,7 +165,7 @@ class RedisStream:
             self.settle([position for position in positions if position <= taken], [])
         return bool(positions)
 
-    def _claimed(self, taken: Position | None, most: int) -> list[Entry]:
+    def _claimed(self, taken: Position | None, most: int) -> list[SourceEntry]:
         """Return entries that were delivered and not acknowledged, behind the position, in order."""
         answer = self._client.xautoclaim(self._stream, self._group, self._consumer, 0, _behind(taken), count=most)
         there = [self._entry(id_, fields) for id_, fields in answer[1] if id_ is not None and fields is not None]
@@ -198,15 +198,15 @@ class RedisStream:
         pipe.xack(self._stream, self._group, id_)
         pipe.execute()
 
-    def _entry(self, id_: bytes, fields: Fields) -> Entry:
+    def _entry(self, id_: bytes, fields: Fields) -> SourceEntry:
         position = _position(id_)
         try:
             row = _row(fields.items(), self._texts)
         except ValueError as error:
-            return Entry(position, {}, str(error))
+            return SourceEntry(position, {}, str(error))
         if self._spec.times == "entry" and self._time is not None:
             row[self._time] = position[0] / 1000.0
-        return Entry(position, row)
+        return SourceEntry(position, row)
 
     @contextmanager
     def _errors(self) -> Iterator[None]:
