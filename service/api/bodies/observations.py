@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import csv
 import io
 import json
-from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -13,11 +11,12 @@ from typing import Any
 from fastapi import Request
 from pydantic_core import from_json
 
-from livesvm.service.api.bodies import json_bounds, npz
-from livesvm.service.api.bodies.reading import JSON, NPZ, Body, read_body
+from livesvm.service.api.bodies import json_bounds
+from livesvm.service.api.bodies.reading import JSON, NPZ, Body, read_body, unpacked, well_formed
 from livesvm.service.errors import MalformedBody, UnsupportedMedia
 from livesvm.service.feeds.cells import cell, rows_of
 from livesvm.service.feeds.spec import FeedSpec
+from livesvm.service.files import csv_text
 from livesvm.solvers.errors import InvalidInput
 
 CSV = "text/csv"
@@ -110,7 +109,7 @@ def _check_once(body: Body, fields: int, document: Row) -> None:
     for name, value in json.loads(body.data, object_pairs_hook=list):
         objects = enumerate(value or []) if name == "rows" else [(None, value or [])]
         for row, pairs in objects:
-            if (twice := _twice([column for column, _ in pairs])) is not None:
+            if (twice := csv_text.twice([column for column, _ in pairs])) is not None:
                 raise InvalidInput("stands twice", field=twice, row=row)
     raise InvalidInput("a name stands twice", field="body")
 
@@ -120,11 +119,6 @@ def _fields(value: Any) -> int:
     if isinstance(value, list):
         return sum(len(one) for one in value if isinstance(one, dict))
     return len(value) + sum(map(_fields, value.values())) if isinstance(value, dict) else 0
-
-
-def _twice(names: list[str]) -> str | None:
-    """Return the first name that stands twice, cut to what is reported."""
-    return next((name[:LONGEST_NAME] for name, count in Counter(names).items() if count > 1), None)
 
 
 def _json_rows(body: Body, spec: FeedSpec) -> list[Row]:
@@ -155,25 +149,14 @@ def csv_table(body: Body, most_rows: int) -> Iterator[tuple[list[str], list[list
     cells = body.data.count(b",") + sum(ends) + 1
     with body.memory(BYTES_A_LETTER * len(body.data) + BYTES_A_CELL * cells):
         try:
-            table = [line for line in csv.reader(io.StringIO(body.data.decode("utf-8-sig"), newline="")) if line]
-        except (UnicodeDecodeError, csv.Error, ValueError) as error:
-            raise MalformedBody(f"the body is no CSV with a row of names: {error}") from None
-        yield named_once(table)
-
-
-def named_once(table: list[list[str]]) -> tuple[list[str], list[list[str]]]:
-    """Return the names of a CSV's columns, and its rows; raises MalformedBody or InvalidInput."""
-    if not table:
-        raise MalformedBody("the body is empty; the first row of a CSV has the names of columns")
-    names, lines = [name.strip() for name in table[0]], table[1:]
-    if len(names) > MOST_COLUMNS:
-        raise InvalidInput(f"has {len(names)} names, the limit is {MOST_COLUMNS}", field="rows")
-    if (twice := _twice(names)) is not None:
-        raise InvalidInput("stands twice in the row of names", field=twice)
-    for number, line in enumerate(lines):
-        if len(line) != len(names):
-            raise InvalidInput(f"has {len(line)} cells under {len(names)} names", field="rows", row=number)
-    return names, lines
+            with well_formed():
+                names, lines = csv_text.named(io.StringIO(body.data.decode("utf-8-sig"), newline=""))
+                table = list(lines)
+        except UnicodeDecodeError as error:
+            raise MalformedBody(f"the body is no text in UTF-8: {error}") from None
+        if len(names) > MOST_COLUMNS:
+            raise InvalidInput(f"has {len(names)} names, the limit is {MOST_COLUMNS}", field="rows")
+        yield names, table
 
 
 def _npz_rows(body: Body, spec: FeedSpec) -> list[Row]:
@@ -183,9 +166,7 @@ def _npz_rows(body: Body, spec: FeedSpec) -> list[Row]:
 
 def npz_columns(body: Body, names: Iterable[str], most_rows: int) -> dict[str, list[Any]]:
     """Return the columns of an npz file, by name; raises as :func:`parse_rows`."""
-    allowed = frozenset(names)
-    with body.memory(npz.READING * min(body.limit, npz.declared_bytes(body.data, allowed))):
-        found = npz.npz_arrays(body.data, allowed, body.limit)
+    with unpacked(body, frozenset(names)) as found:
         for name, array in found.items():
             if array.ndim != 1 or len(array) != len(next(iter(found.values()))) or len(array) > most_rows:
                 raise InvalidInput(f"must be one column of at most {most_rows} rows, as long as others", field=name)
