@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -24,14 +25,14 @@ MEDIA = {JSON: JSON, NPZ: NPZ, "application/zip": NPZ, CSV: CSV}
 MOST_ROWS = 10_000
 """Rows of one call."""
 MOST_COLUMNS = 512
-MOST_SETTINGS = 64
-"""Lists that settings may hold."""
 LONGEST_NAME = 128
 BYTES_A_CELL = 200
 """Memory that a cell takes at most while a table is read, besides its text."""
 BYTES_A_LETTER = 8
 """Memory that a byte of a table's text takes: as a text of any letters, and once more while lines are read."""
 
+_ENDS = re.compile(rb'"\s*:')
+"""Ends of names, and of what looks like one in a string."""
 Row = dict[str, Any]
 
 
@@ -44,15 +45,14 @@ def parse_backtest(body: Body, spec: FeedSpec) -> tuple[list[Row] | None, Row]:
     """Return the rows of a backtest, or None for those that the feed holds, and its settings, of a body of JSON."""
     if body.media != JSON:
         return parse_rows(body, spec), {}
-    shape = json_bounds.check_rows(body.data, MOST_ROWS, MOST_COLUMNS, arrays=MOST_SETTINGS)
-    with body.memory(shape.parsed_bytes(len(body.data)) + BYTES_A_CELL * (shape.objects + shape.fields)):
+    with body.memory(json_bounds.parsed_bytes(body.data, BYTES_A_CELL)):
         document = _object(body, {"rows", "settings"})
         rows, settings = document.get("rows"), document.get("settings") or {}
         if not isinstance(settings, dict):
             raise InvalidInput("must be an object of settings", field="settings")
         if rows is not None:
             checked_rows(rows)
-        _check_once(body, shape.fields, document)
+        _check_once(body, document)
         return rows, settings
 
 
@@ -102,16 +102,18 @@ def checked_rows(rows: Any, name: str = "rows") -> list[Row]:
     return rows
 
 
-def _check_once(body: Body, fields: int, document: Row) -> None:
-    """Raise InvalidInput if a name stands twice in an object, by row and column; ``fields`` are in the text."""
-    if _fields(document) == fields:
+def _check_once(body: Body, document: Row) -> None:
+    """Raise InvalidInput if a name stands twice in an object, by row and column."""
+    fields = _fields(document)
+    if len(_ENDS.findall(body.data)) == fields or sum(1 for _ in json_bounds.names(body.data)) == fields:
         return
-    for name, value in json.loads(body.data, object_pairs_hook=list):
-        objects = enumerate(value or []) if name == "rows" else [(None, value or [])]
-        for row, pairs in objects:
-            if (twice := csv_text.twice([column for column, _ in pairs])) is not None:
-                raise InvalidInput("stands twice", field=twice, row=row)
-    raise InvalidInput("a name stands twice", field="body")
+    with body.memory(json_bounds.parsed_bytes(body.data, BYTES_A_CELL)):
+        for name, value in json.loads(body.data, object_pairs_hook=list):
+            objects = enumerate(value or []) if name == "rows" else [(None, value or [])]
+            for row, pairs in objects:
+                if (again := csv_text.twice([column for column, _ in pairs])) is not None:
+                    raise InvalidInput("stands twice", field=again, row=row)
+        raise InvalidInput("a name stands twice", field="body")
 
 
 def _fields(value: Any) -> int:
@@ -127,11 +129,10 @@ def _json_rows(body: Body, spec: FeedSpec) -> list[Row]:
 
 def json_rows(body: Body, most_rows: int) -> list[Row]:
     """Return the rows of ``{"rows": [{..}, ..]}``; raises MalformedBody or InvalidInput."""
-    shape = json_bounds.check_rows(body.data, most_rows, MOST_COLUMNS)
-    with body.memory(shape.parsed_bytes(len(body.data)) + BYTES_A_CELL * (shape.objects + shape.fields)):
+    with body.memory(json_bounds.parsed_bytes(body.data, BYTES_A_CELL)):
         document = _object(body, {"rows"})
         rows = checked_rows(document.get("rows"))
-        _check_once(body, shape.fields, document)
+        _check_once(body, document)
         return rows
 
 

@@ -93,11 +93,11 @@ def parse_json(body: Body, schema: type[M]) -> M:
         raise UnsupportedMedia(f"this call reads {JSON}")
     if schema.most_bytes is not None and len(body.data) > schema.most_bytes:
         raise BodyTooLarge(f"the body has {len(body.data)} bytes, the limit for this call is {schema.most_bytes}")
-    shape = json_bounds.check(body.data, body.most_rows)
+    names = json_bounds.few_names(body.data)
     try:
-        with body.memory(shape.parsed_bytes(len(body.data))):
+        with body.memory(json_bounds.parsed_bytes(body.data)):
             read = schema.model_validate_json(body.data)
-            json_bounds.refuse_repeated(body.data, shape)
+            json_bounds.refuse_repeated(body.data, names)
             return read
     except ValidationError as error:
         faults = error.errors(include_url=False, include_input=False)
@@ -133,14 +133,13 @@ def _names_of(schema: type[BaseModel]) -> list[str]:
 
 
 def with_json(body: Body, use: Callable[[bytes], T]) -> T:
-    """Return what is made of the body's bytes, which are JSON of the usual bounds.
+    """Return what is made of the body's bytes, which are JSON, with memory for them.
 
     Raises MalformedBody, UnsupportedMedia.
     """
     if body.media != JSON:
         raise UnsupportedMedia(f"this call reads {JSON}")
-    shape = json_bounds.check(body.data, body.most_rows)
-    with body.memory(shape.parsed_bytes(len(body.data))):
+    with body.memory(json_bounds.parsed_bytes(body.data)):
         return use(body.data)
 
 
