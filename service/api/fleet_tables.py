@@ -17,7 +17,6 @@ from livesvm.service.feeds.cells import inert
 from livesvm.service.files import parquet
 from livesvm.service.fleets.presenter import COLUMNS
 
-PARQUET = "application/vnd.apache.parquet"
 MEMORY_MB = 256
 """That writing a file may take."""
 

@@ -1,4 +1,4 @@
-"""Files of svmlight and LIBSVM, ``label column:value ... # comment`` a line, read by scikit-learn some lines at a time."""
+"""Files of svmlight and LIBSVM, ``label column:value ... # comment`` a line: scikit-learn reads some at a time."""
 
 from __future__ import annotations
 

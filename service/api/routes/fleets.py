@@ -20,10 +20,9 @@ from livesvm.service.api.answers.fleets import (
     SeriesMade,
 )
 from livesvm.service.api.arrow import ARROW
-from livesvm.service.api.bodies.fleet_rows import MEDIA, parse_table, read_fleet_rows
-from livesvm.service.api.bodies.observations import BYTES_A_CELL, CSV
 from livesvm.service.api.bodies.reading import JSON, parse_json, read_body, schema_content
-from livesvm.service.api.fleet_tables import PARQUET, csv_of, parquet_of
+from livesvm.service.api.bodies.rows import BYTES_A_CELL, CSV, MEDIA, PARQUET, parse_table, read_rows
+from livesvm.service.api.fleet_tables import csv_of, parquet_of
 from livesvm.service.api.requests import FleetRequest, SeriesRequest
 from livesvm.service.api.routes.access import FleetId, Parts, also, answers, in_control, moment, response_of, scope
 from livesvm.service.api.routes.feeds import source_told
@@ -316,7 +315,7 @@ async def _taken(
     service.feeds()
     with service.control.place():
         fleet = await service.control.run(service.fleets.live, id)
-    body = await read_fleet_rows(request)
+    body = await read_rows(request)
     with service.workers.place():
         table = await service.workers.run(parse_table, body, fleet.spec)
     with service.budget.holding("updates", BYTES_A_CELL * len(table) * (2 + len(fleet.spec.columns))):
