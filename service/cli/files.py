@@ -116,8 +116,7 @@ def _sparse(indptr: Any, indices: Any, values: Any, n_features: int | None) -> A
 
 def _csv(path: Path) -> Examples:
     with path.open(newline="", encoding="utf-8-sig") as file:
-        names, lines = csv_text.named(file)
-        rows = list(lines)
+        names, rows = csv_text.named(file)
     columns = dict(zip(names, zip(*rows, strict=True), strict=True)) if rows else {}
     features = [columns[name] for name in names if name not in COLUMNS and rows]
     keys = columns.get("key")

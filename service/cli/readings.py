@@ -24,8 +24,7 @@ def table(file: Path) -> tuple[Line, list[Line]]:
     from livesvm.service.files import csv_text
 
     with file.open(newline="", encoding="utf-8-sig") as opened:
-        names, lines = csv_text.named(opened)
-        return names, list(lines)
+        return csv_text.named(opened)
 
 
 def rows_in(file: Path, time: str | None) -> list[dict[str, Any]]:

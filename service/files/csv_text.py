@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,8 +22,8 @@ def separator_of(line: str) -> str:
 
 def rows(
     lines: Iterable[str], width: int | None = None, comma: str = ",", row: int = 0, field: str = "body"
-) -> Iterator[Line]:
-    """Yield the cells of each line that is not empty; raises InvalidInput for a row without ``width`` cells.
+) -> list[Line]:
+    """Return the cells of each line that is not empty; raises InvalidInput for a row without ``width`` cells.
 
     Parameters
     ----------
@@ -31,30 +31,37 @@ def rows(
     row : number of the first row, for messages
     field : what these name
     """
+    reader = csv.reader(lines, delimiter=comma, skipinitialspace=True)
     try:
-        for cells in csv.reader(lines, delimiter=comma, skipinitialspace=True):
-            if not cells:
-                continue
-            if width is not None and len(cells) != width:
-                raise InvalidInput(f"has {len(cells)} columns, the first line has {width}", field=field, row=row)
-            yield cells
-            row += 1
+        found = [cells for cells in reader if cells]
     except csv.Error as error:
-        raise Malformed(f"is no table: {error}", field=field, row=row) from error
+        raise Malformed(f"is no table: {error} (line {reader.line_num})", field=field) from error
+    if width is not None:
+        _check_widths(found, width, row, field)
+    return found
 
 
-def named(lines: Iterable[str]) -> tuple[Line, Iterator[Line]]:
+def _check_widths(found: list[Line], width: int, row: int, field: str) -> None:
+    lengths = [*map(len, found)]
+    if {*lengths} <= {width}:
+        return
+    at = next(at for at, length in enumerate(lengths) if length != width)
+    raise InvalidInput(f"has {lengths[at]} columns, the first line has {width}", field=field, row=row + at)
+
+
+def named(lines: Iterable[str]) -> tuple[Line, list[Line]]:
     """Return the names in the first row, which is not counted, and the rows.
 
-    Raises Malformed where there is none, InvalidInput where a name stands twice or, later, for a longer or shorter row.
+    Raises Malformed where there is none, InvalidInput where a name stands twice, or for a longer or shorter row.
     """
-    lines = iter(lines)
-    names = [name.strip() for name in next(rows(lines), ())]
+    first, *others = rows(lines) or [[]]
+    names = [name.strip() for name in first]
     if not names:
         raise Malformed("is empty; the first row has the names of columns", field="body")
     if (again := twice(names)) is not None:
         raise InvalidInput("stands twice in the row of names", field=again)
-    return names, rows(lines, len(names), field="rows")
+    _check_widths(others, len(names), 0, "rows")
+    return names, others
 
 
 def twice(names: Sequence[str]) -> str | None:

@@ -39,7 +39,8 @@ def blocks(file: IO[bytes]) -> Iterator[tuple[Any, NDArray[np.float64]]]:
                 _check(text, row)
                 raise InvalidInput(f"is no line of svmlight: {error}", field="body", row=row) from error
             raise
-        yield X, y
+        if len(y):  # not comments alone
+            yield X, y
         row += len(y)
     if row == 0:
         raise InvalidInput("the file holds no example", field="body")
