@@ -35,5 +35,5 @@ def npz(compression: int = zipfile.ZIP_DEFLATED, **members: Any) -> bytes:
 
 def npz_arrays(data: bytes, allowed: frozenset[str], limit: int) -> dict[str, Any]:
     """Return the arrays of a body that may have so many bytes when unpacked."""
-    with unpacked(Body(data, NPZ, limit, 1000, Budget()), allowed) as found:
+    with unpacked(Body(data, NPZ, limit, Budget()), allowed) as found:
         return found

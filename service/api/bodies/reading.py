@@ -53,14 +53,12 @@ class Body:
     Parameters
     ----------
     limit : bytes that arrays may have when unpacked
-    most_rows : rows or keys that any list in it may have
     budget : what the memory for parsing it is taken from
     """
 
     data: bytes
     media: str
     limit: int
-    most_rows: int
     budget: Budget
 
     def memory(self, size: int) -> AbstractContextManager[None]:
@@ -84,7 +82,7 @@ async def read_body(request: Request, read: Mapping[str, str] = MEDIA) -> Body:
         raise BodyTooLarge(f"the body has {declared} bytes, the limit is {reception.largest}")
     data = await reception.receive(request)
     stage("check")
-    return Body(data, read[media], reception.largest, reception.most_rows, request.app.state.service.budget)
+    return Body(data, read[media], reception.largest, request.app.state.service.budget)
 
 
 def parse_json(body: Body, schema: type[M]) -> M:

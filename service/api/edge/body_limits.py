@@ -28,7 +28,6 @@ class BodyLimits:
 
     def __init__(self, settings: Settings) -> None:
         self.largest = settings.max_body_bytes
-        self.most_rows = max(settings.max_examples, settings.max_predict_rows)
         self._patience, self._seconds = settings.header_seconds, settings.body_seconds
         self._limit = settings.max_bodies * self.largest
         self._client_limit = self._limit // 2
