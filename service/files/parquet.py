@@ -89,7 +89,8 @@ def connected(path: Path, memory_mb: int) -> Iterator[Any]:
         reason = "holds a part that is too large to be read; write it with fewer rows in a row group, and smaller pages"
         raise BodyTooLarge(f"the parquet file {reason}") from error
     except duckdb.Error as error:
-        raise Malformed(f"is not a parquet file: {str(error).partition(chr(10))[0][:128]}", field="body") from error
+        reason = str(error).partition("\n")[0].replace(str(path), path.name)
+        raise Malformed(f"is not a parquet file: {reason[:128]}", field="body") from error
 
 
 def quoted(path: Path) -> str:

@@ -198,8 +198,9 @@ def _parquet_columns(body: Body, spec: FeedSpec, most_rows: int) -> Columns:
         return {name: [_shown(one) for one in found] if kind == "time" else [*found] for (name, kind), found in cells}
 
 
-def _shown(time: date | None) -> str | None:
-    return None if time is None else time.isoformat()
+def _shown(time: date | str | None) -> str | None:
+    """Return a time in ISO 8601; DuckDB gives one of a year that Python does not have as text."""
+    return time.isoformat() if isinstance(time, date) else time
 
 
 def _check_width(names: Collection[str]) -> None:
