@@ -35,7 +35,7 @@ def read(path: Path, sink: Sink, asked: Document) -> None:
             texts = [j for j, (name, kind) in enumerate(table.kinds.items()) if _is_text(j, name, kind, columns)]
             row, rows = 0, max(1, NUMBERS // len(table.kinds))
             for block in table.blocks(min(rows, max(1, MOST_TEXT // (1 + table.text_sizes()[1])))):
-                cells: list[Any] = list(zip(*block, strict=True))
+                cells = [[line[j] for line in block] for j in range(len(table.kinds))]
                 for j, column in enumerate(cells):
                     if None in column:
                         raise InvalidInput("is empty", field="body", row=row + column.index(None), column=j)

@@ -154,7 +154,7 @@ def _csv_columns(body: Body, spec: FeedSpec, most_rows: int) -> Columns:
         except UnicodeDecodeError as error:
             raise MalformedBody(f"the body is no text in UTF-8: {error}") from None
         _check_width(names)
-        columns = zip(names, zip(*rows, strict=True), strict=True) if rows else ()
+        columns = ((name, [row[at] for row in rows]) for at, name in enumerate(names if rows else ()))
         series = spec.series if isinstance(spec, FleetSpec) else None
         return {
             name: [text.strip() or None for text in texts]
@@ -194,8 +194,11 @@ def _parquet_columns(body: Body, spec: FeedSpec, most_rows: int) -> Columns:
                 rows += block
         if len(rows) > most_rows:
             raise InvalidInput(f"holds more than {most_rows} rows", field="rows")
-        cells = zip(table.kinds.items(), zip(*rows, strict=True), strict=True) if rows else ()
-        return {name: [_shown(one) for one in found] if kind == "time" else [*found] for (name, kind), found in cells}
+        kinds = enumerate(table.kinds.items())
+        return {
+            name: [_shown(row[at]) for row in rows] if kind == "time" else [row[at] for row in rows]
+            for at, (name, kind) in kinds
+        }
 
 
 def _shown(time: date | str | None) -> str | None:
