@@ -133,11 +133,6 @@ def of_history(reported: Mapping[str, Any]) -> bytes:
 
 def of_rows(rows: Sequence[Mapping[str, Any]], names: Sequence[str], said: Mapping[str, Any] | None = None) -> bytes:
     """Return rows of forecasts, times as JSON has them: texts, or numbers where readings have an order alone."""
-    return _stream(table_of(rows, names), said or {})
-
-
-def table_of(rows: Sequence[Mapping[str, Any]], names: Sequence[str]) -> Any:
-    """Return rows of forecasts as a table of pyarrow."""
     pa = library()
 
     def kind_of(name: str) -> Any:
@@ -146,11 +141,14 @@ def table_of(rows: Sequence[Mapping[str, Any]], names: Sequence[str]) -> Any:
             return pa.int64()
         if name in ("held", "right"):
             return pa.bool_()
-        if name in _TEXTS and all(isinstance(row[name], str | None) for row in rows):
-            return pa.string()
-        return pa.float64()
+        return pa.string() if is_text(rows, name) else pa.float64()
 
-    return pa.table({name: pa.array([row[name] for row in rows], kind_of(name)) for name in names})
+    return _stream(pa.table({name: pa.array([row[name] for row in rows], kind_of(name)) for name in names}), said or {})
+
+
+def is_text(rows: Sequence[Mapping[str, Any]], name: str) -> bool:
+    """Return whether a column of forecasts holds text: times do where they are no numbers."""
+    return name in _TEXTS and all(isinstance(row[name], str | None) for row in rows)
 
 
 def _stream(table: Any, said: Mapping[str, Any]) -> bytes:

@@ -18,6 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from livesvm.service.feeds.cells import inert
+from livesvm.service.files import csv_text, svmlight
+from livesvm.solvers.errors import InvalidInput
 
 COLUMNS = ("y", "key", "weight", "time", "tags")
 SPARSE = ("indptr", "indices", "values", "n_features")
@@ -42,6 +44,10 @@ def read(path: Path) -> Examples:
         raise ValueError(f"{path} is none of {', '.join(_READERS)}")
     try:
         return reader(path)
+    except InvalidInput as error:
+        places = {"row": error.row, "column": error.column}
+        where = "".join(f"{name} {at + 1}: " for name, at in places.items() if at is not None)
+        raise ValueError(f"{path} cannot be read: {where}{error.reason}") from error
     except (ValueError, KeyError, TypeError) as error:
         raise ValueError(f"{path} cannot be read: {error}") from error
 
@@ -90,26 +96,12 @@ def _json(path: Path) -> Examples:
 
 
 def _svmlight(path: Path) -> Examples:
-    """Return labels and sparse features; a comment is none of either."""
-    y, indptr, indices, values = [], [0], list[int](), list[float]()
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
-        entries = line.partition("#")[0].split()
-        if not entries:
-            continue
-        try:
-            y.append(float(entries[0]))
-            for entry in entries[1:]:
-                column, _, value = entry.partition(":")
-                if column != "qid":
-                    indices.append(int(column) - 1)
-                    values.append(float(value))
-        except ValueError as error:
-            raise ValueError(f"line {number} is not 'label column:value ...': {error}") from None
-        here = indices[indptr[-1] :]
-        if len(set(here)) < len(here):
-            raise ValueError(f"line {number} has column {_twice(here) + 1} twice")
-        indptr.append(len(indices))
-    return Examples(_sparse(indptr, indices, values, None), np.array(y))
+    """Return labels and sparse features."""
+    with path.open("rb") as file:
+        blocks = list(svmlight.blocks(file))
+    ends = np.cumsum([0, *(count for X, _ in blocks for count in np.diff(X.indptr))])
+    indices, values = (np.concatenate([getattr(X, name) for X, _ in blocks]) for name in ("indices", "data"))
+    return Examples(_sparse(ends, indices - 1, values, None), np.concatenate([y for _, y in blocks]))
 
 
 def _sparse(indptr: Any, indices: Any, values: Any, n_features: int | None) -> Any:
@@ -124,14 +116,7 @@ def _sparse(indptr: Any, indices: Any, values: Any, n_features: int | None) -> A
 
 def _csv(path: Path) -> Examples:
     with path.open(newline="", encoding="utf-8-sig") as file:
-        found = [row for row in csv.reader(file) if row]
-    if not found:
-        raise ValueError("it is empty, without a row of names")
-    names, *rows = found
-    if len(set(names)) < len(names):
-        raise ValueError(f"it has the column {_twice(names)!r} twice")
-    if any(len(row) != len(names) for row in rows):
-        raise ValueError(f"its rows do not all have {len(names)} entries")
+        names, rows = csv_text.named(file)
     columns = dict(zip(names, zip(*rows, strict=True), strict=True)) if rows else {}
     features = [columns[name] for name in names if name not in COLUMNS and rows]
     keys = columns.get("key")
@@ -143,11 +128,6 @@ def _csv(path: Path) -> Examples:
         None if "time" not in columns else [_time(text) for text in columns["time"]],
         None if "tags" not in columns else [_tags(text) for text in columns["tags"]],
     )
-
-
-def _twice(found: list[Any]) -> Any:
-    """Return the first that is there a second time."""
-    return next(one for at, one in enumerate(found) if one in found[:at])
 
 
 def _of(members: dict[str, Any]) -> Examples:

@@ -11,17 +11,20 @@ from typing import Any
 from livesvm.service.feeds.cells import cell
 
 Line = list[str]
+MEMORY_MB = 512
+"""That unpacking a Parquet file may take."""
+BLOCK = 10_000
+"""Rows that are read at once."""
 
 
 def table(file: Path) -> tuple[Line, list[Line]]:
     """Return the names and the lines of a file; raises ValueError or OSError."""
     if file.suffix.lower() in (".parquet", ".pq"):
         return _parquet(file)
+    from livesvm.service.files import csv_text
+
     with file.open(newline="", encoding="utf-8-sig") as opened:
-        names, *lines = [line for line in csv.reader(opened) if line] or [[]]
-    if not names:
-        raise ValueError(f"{file} is empty: its first row has the names of columns")
-    return names, lines
+        return csv_text.named(opened)
 
 
 def rows_in(file: Path, time: str | None) -> list[dict[str, Any]]:
@@ -38,19 +41,15 @@ def csv_of(lines: list[Line]) -> bytes:
 
 
 def _parquet(file: Path) -> tuple[Line, list[Line]]:
+    from livesvm.service.errors import ServiceError
+    from livesvm.service.files import parquet
+
     try:
-        from pyarrow import ArrowException, parquet
-    except ImportError:
-        raise ValueError("Parquet needs livesvm[parquet]") from None
-    try:
-        found = parquet.read_table(file)
-    except ArrowException as error:
-        raise ValueError(f"{file} is no Parquet file: {error}") from error
-    columns = [column.to_pylist() for column in found.columns]
-    try:
-        return list(found.column_names), [[_text(value) for value in line] for line in zip(*columns, strict=True)]
-    except ValueError as error:
-        raise ValueError(f"{file} {error}") from None
+        with parquet.opened(file, MEMORY_MB) as found:
+            lines = [[_text(value) for value in line] for block in found.blocks(BLOCK) for line in block]
+            return list(found.kinds), lines
+    except (ServiceError, ValueError) as error:
+        raise ValueError(f"{file}: {error}") from error
 
 
 def _text(value: Any) -> str:

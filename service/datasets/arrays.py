@@ -10,22 +10,21 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterable, Mapping
-from contextlib import ExitStack
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from livesvm.service.models.arrays import check_matrix, check_vector
+from livesvm.service.models.fields import check_weights
 from livesvm.service.models.labels import check_targets
 from livesvm.service.models.row_marks import HALVES, Marks
 from livesvm.service.store.base import StoreDamaged, StoreUnavailable
 from livesvm.solvers.errors import InvalidInput
 
-MAX_MAGNITUDE = 1e150
-"""Entries are at most this large, so that squares of differences stay finite."""
-LEAST_WEIGHT, LARGEST_WEIGHT = 1e-100, 1e8
 BLOCK = 2**20
 """Numbers that are looked at, or bytes that are read, at once."""
 MOST_LABELS = 20
@@ -90,7 +89,8 @@ class Sink:
     def dense(self, X: Array) -> None:
         """Take rows (m, d); raises InvalidInput."""
         self._check_width(X.shape[1])
-        self._check_numbers(X, "X", self._size("X") // max(1, X.shape[1]))
+        with _after(self._size("X") // max(1, X.shape[1])):
+            check_matrix(X, "X")
         self._append("X", X)
 
     def sparse(self, values: Array, columns: Array, counts: Array) -> None:
@@ -103,10 +103,13 @@ class Sink:
                 where = row + int(np.searchsorted(np.cumsum(counts), at, side="right"))
                 reason = f"there may be {self.most_features} features (LIVESVM_MAX_FEATURES)"
                 raise InvalidInput(reason, field="X", row=where, column=int(columns[at]))
-        wrong = _first_unusable(values)
-        if wrong is not None:
-            where = row + int(np.searchsorted(np.cumsum(counts), wrong, side="right"))
-            raise InvalidInput(_unusable(float(values[wrong])), field="X", row=where, column=int(columns[wrong]))
+        try:
+            if values.size:
+                check_vector(values, "X")
+        except InvalidInput as error:
+            at = error.row or 0
+            where = row + int(np.searchsorted(np.cumsum(counts), at, side="right"))
+            raise InvalidInput(error.reason, field="X", row=where, column=int(columns[at])) from None
         if "starts" not in self._columns:
             self._append("starts", np.zeros(1, np.int64), np.int64)
         starts = self._last_start + np.cumsum(counts)
@@ -120,7 +123,8 @@ class Sink:
         if y.dtype.kind == "U":
             self._append("y", self._places(y))
             return
-        self._check_numbers(y, "y", self._size("y"))
+        with _after(self._size("y")):
+            check_vector(y, "y")
         if self._labels is not None:
             self._labels.update(np.unique(y).tolist())
             if len(self._labels) > MOST_LABELS:
@@ -129,11 +133,8 @@ class Sink:
 
     def _places(self, y: Array) -> Array:
         """Return what stands for words, (m,); raises InvalidInput."""
-        row = self._size("y")
-        try:
+        with _after(self._size("y")):
             check_targets(y)
-        except InvalidInput as error:
-            raise InvalidInput(error.reason, field="y", row=row + (error.row or 0)) from None
         distinct, at = np.unique(y, return_inverse=True)
         places = [self._words.setdefault(word, len(self._words)) for word in distinct.tolist()]
         if len(self._words) > MOST_WORDS:
@@ -142,13 +143,8 @@ class Sink:
 
     def weigh(self, weights: Array) -> None:
         """Take weights (m,); raises InvalidInput."""
-        row = self._size("weights")
-        self._check_numbers(weights, "weights", row)
-        wrong = (weights != 0) & ((weights < LEAST_WEIGHT) | (weights > LARGEST_WEIGHT))
-        if wrong.any():
-            at = int(wrong.argmax())
-            reason = f"a weight is 0, or from {LEAST_WEIGHT:g} to {LARGEST_WEIGHT:g}, not {weights[at]:g}"
-            raise InvalidInput(reason, field="weights", row=row + at)
+        with _after(self._size("weights")):
+            check_weights(check_vector(weights, "weights"))
         self._append("weights", weights)
 
     def mark(self, marks: Marks) -> None:
@@ -202,16 +198,6 @@ class Sink:
             raise InvalidInput(reason, field="X", row=0)
         self.width = max(self.width, width)
 
-    def _check_numbers(self, numbers: Array, field: str, row: int) -> None:
-        wrong = _first_unusable(numbers.reshape(-1))
-        if wrong is None:
-            return
-        entry = float(numbers.reshape(-1)[wrong])
-        if numbers.ndim == 1:
-            raise InvalidInput(_unusable(entry), field=field, row=row + wrong)
-        at, column = divmod(wrong, numbers.shape[1])
-        raise InvalidInput(_unusable(entry), field=field, row=row + at, column=column)
-
     def _append(self, name: str, numbers: Array, dtype: type[np.float64] | type[np.int64] = np.float64) -> None:
         if name not in self._columns:
             self._columns[name] = Column(self._directory / name, dtype, self._opened)
@@ -219,19 +205,14 @@ class Sink:
         self.check_room(0)
 
 
-def _first_unusable(numbers: Array) -> int | None:
-    for start in range(0, numbers.size, BLOCK):
-        part = numbers[start : start + BLOCK]
-        good = np.abs(part) <= MAX_MAGNITUDE  # false for NaN
-        if not good.all():
-            return start + int(np.argmin(good))
-    return None
-
-
-def _unusable(entry: float) -> str:
-    if np.isnan(entry):
-        return "is not a number (NaN)"
-    return "is infinite" if np.isinf(entry) else f"is larger than {MAX_MAGNITUDE:g}"
+@contextmanager
+def _after(rows: int) -> Iterator[None]:
+    """Have an error inside, about the next rows, name the row of the whole."""
+    try:
+        yield
+    except InvalidInput as error:
+        row = None if error.row is None else rows + error.row
+        raise InvalidInput(error.reason, field=error.field, row=row, column=error.column) from None
 
 
 class Arrays:

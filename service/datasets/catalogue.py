@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, Protocol
 
 from livesvm.service import crash
-from livesvm.service.datasets import parquet_file, rewriting
+from livesvm.service.datasets import rewriting
 from livesvm.service.datasets.arrays import Arrays
 from livesvm.service.datasets.disk_share import DiskShare
 from livesvm.service.datasets.parsing import Format
@@ -37,6 +37,7 @@ from livesvm.service.errors import (
     UnknownDataset,
     UnsupportedMedia,
 )
+from livesvm.service.files import parquet
 from livesvm.service.models.row_marks import among, from_text, marks_of, to_text
 from livesvm.service.monitoring.health import Health
 from livesvm.service.resources.memory import MEGABYTE, Budget
@@ -186,8 +187,8 @@ class Datasets:
         Raises InvalidInput, with row and column, MalformedBody, UnsupportedMedia, TooManyDatasets, MemoryBusy, CutOff,
         WorkerLost or StoreError; what was there before is as it was.
         """
-        if asked.format == "parquet" and not parquet_file.is_there():
-            raise UnsupportedMedia("parquet files are read where pyarrow is installed; here it is not")
+        if asked.format == "parquet" and not parquet.is_there():
+            raise UnsupportedMedia("parquet files are read where livesvm[parquet] is installed; here it is not")
         sha256 = upload.received(expected)
         with self._budget.holding("bodies", PARSING_BYTES):
             salt = secrets.token_hex(SALT)

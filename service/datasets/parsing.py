@@ -9,8 +9,11 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from livesvm.service.datasets import npz_file, parquet_file, svmlight, text_table
+import numpy as np
+
+from livesvm.service.datasets import npz_file, parquet_file, text_table
 from livesvm.service.datasets.arrays import Sink
+from livesvm.service.files import svmlight
 from livesvm.solvers.errors import InvalidInput
 
 Format = Literal["npz", "svmlight", "csv", "parquet"]
@@ -18,9 +21,20 @@ FORMATS: tuple[Format, ...] = get_args(Format)
 TABLES = frozenset({"csv", "parquet"})
 Document = dict[str, Any]
 
+
+def _svmlight(path: Path, sink: Sink, asked: Document) -> None:
+    """Read the file twice: columns count from 1, unless there is a column 0. Raises InvalidInput with the line."""
+    with path.open("rb") as file:
+        origin = 0 if any((X.indices == 0).any() for X, _ in svmlight.blocks(file)) else 1
+        file.seek(0)
+        for X, y in svmlight.blocks(file):
+            sink.sparse(X.data, X.indices.astype(np.int64) - origin, np.diff(X.indptr))
+            sink.targets(y)
+
+
 _READERS: Mapping[str, Callable[[Path, Sink, Document], None]] = {
     "npz": npz_file.read,
-    "svmlight": svmlight.read,
+    "svmlight": _svmlight,
     "csv": text_table.read,
     "parquet": parquet_file.read,
 }

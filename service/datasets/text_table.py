@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain, islice
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from livesvm.service.datasets.arrays import Sink
+from livesvm.service.files import csv_text
 from livesvm.service.models.labels import targets
 from livesvm.service.models.row_marks import marks_of
 from livesvm.solvers.errors import InvalidInput
@@ -32,21 +32,21 @@ def read(path: Path, sink: Sink, asked: Document) -> None:
         first = next(lines, None)
         if first is None:
             raise InvalidInput("the file is empty", field="body")
-        comma = max(",;\t", key=first.count)
-        cells = _split(first, comma, 0)
+        comma = csv_text.separator_of(first)
+        [cells] = _cells([first], None, comma)
         numbers = [cell for column, cell in enumerate(cells) if str(column) != asked.get("key")]
-        names = None if all(map(_is_number, numbers)) else cells
+        names = None if all(map(csv_text.is_number, numbers)) else cells
         columns = Columns(len(cells), names, asked)
         sink.declare(len(columns.features))
         begun = [first] if names is None else list(islice(lines, 1))
-        texts = columns.texts(_cells(begun, comma, len(cells), 0))
-        if columns.target in texts and all(_is_number(cells[column]) for column in columns.features):
+        texts = columns.texts(_cells(begun, len(cells), comma))
+        if columns.target in texts and all(csv_text.is_number(cells[column]) for column in columns.features):
             raise InvalidInput("is no head, which a table needs whose labels are words", field="body", row=0)
         lines = chain(begun, lines)
         row, each = 0, max(1, NUMBERS // len(cells))
         while block := list(islice(lines, each)):
-            found = _numbers(block, comma, len(cells), row, texts)
-            reported = _cells(block, comma, len(cells), row) if texts else []
+            found = csv_text.numbers(block, len(cells), texts, comma, row)
+            reported = _cells(block, len(cells), comma, row) if texts else []
             columns.hand_over(found, sink, {at: [cells[at] for cells in reported] for at in texts}, row)
             row += len(block)
 
@@ -73,7 +73,7 @@ class Columns:
 
     def texts(self, begun: list[list[str]]) -> list[int]:
         """Return the columns that hold text, by the first row: of keys, and of targets that are words."""
-        are_words = any(row[self.target] and not _is_number(row[self.target]) for row in begun)
+        are_words = any(row[self.target] and not csv_text.is_number(row[self.target]) for row in begun)
         return [at for at in (self.keys, self.target if are_words else None) if at is not None]
 
     def hand_over(self, block: Any, sink: Sink, texts: Mapping[int, Sequence[str]], row: int) -> None:
@@ -126,57 +126,12 @@ def _lines(file: Any) -> Iterator[str]:
             yield line.lstrip("\ufeff")
 
 
+def _cells(lines: list[str], width: int | None, comma: str, row: int = 0) -> list[list[str]]:
+    return [[cell.strip() for cell in cells] for cells in csv_text.rows(lines, width, comma, row)]
+
+
 def _check_text(cells: Sequence[str], row: int, column: int) -> None:
     """Raise InvalidInput for text that was not UTF-8: what was different there may be the same here."""
     for at, cell in enumerate(cells, row):
         if "\ufffd" in cell:
             raise InvalidInput("is no text in UTF-8", field="body", row=at, column=column)
-
-
-def _is_number(cell: str) -> bool:
-    try:
-        float(cell)
-    except ValueError:
-        return False
-    return cell.isascii() and "_" not in cell  # as NumPy has it
-
-
-def _numbers(lines: list[str], comma: str, width: int, row: int, texts: Sequence[int]) -> Any:
-    """Return lines as numbers (m, width), 0 for text; raises InvalidInput for the first cell that is none."""
-    used = [column for column in range(width) if column not in texts]
-    try:
-        found = np.loadtxt(
-            lines, delimiter=comma, comments=None, quotechar='"', ndmin=2, usecols=used if texts else None
-        )
-        if found.shape == (len(lines), len(used)):
-            out = np.zeros((len(lines), width))
-            out[:, used] = found
-            return out
-    except ValueError:
-        pass
-    for at, cells in enumerate(_cells(lines, comma, width, row), row):
-        for column, cell in enumerate(cells):
-            if column not in texts and not _is_number(cell):
-                what = f"{cell[:32]!r} is not a number" if cell else "is empty"
-                raise InvalidInput(what, field="body", row=at, column=column)
-    raise InvalidInput("is no table of numbers", field="body", row=row)
-
-
-def _cells(lines: list[str], comma: str, width: int, row: int) -> list[list[str]]:
-    """Return lines as text, cell by cell; raises InvalidInput for the first that is longer or shorter than the head."""
-    found = []
-    for at, line in enumerate(lines, row):
-        cells = _split(line, comma, at)
-        if len(cells) != width:
-            raise InvalidInput(f"has {len(cells)} columns, the first line has {width}", field="body", row=at)
-        found.append(cells)
-    return found
-
-
-def _split(line: str, comma: str, row: int) -> list[str]:
-    """Return the cells of a line; raises InvalidInput."""
-    try:
-        found = next(csv.reader([line.rstrip("\n")], delimiter=comma, skipinitialspace=True))
-    except csv.Error as error:
-        raise InvalidInput(f"is no table: {error}", field="body", row=row) from error
-    return [cell.strip() for cell in found]

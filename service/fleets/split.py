@@ -8,6 +8,7 @@ from typing import Any
 
 from livesvm.service.feeds import times
 from livesvm.service.feeds.batch import Batch, Refusal
+from livesvm.service.feeds.cells import rows_of
 from livesvm.service.feeds.row_tables import table_of
 from livesvm.service.feeds.times import Stamp
 from livesvm.service.fleets.catalogue import Fleet
@@ -32,6 +33,10 @@ class Table:
     def __len__(self) -> int:
         """Return the number of rows."""
         return len(next(iter(self._columns.values()), ())) if self._rows is None else len(self._rows)
+
+    def rows(self) -> list[Row]:
+        """Return all rows as objects."""
+        return rows_of(self._columns) if self._rows is None else self._rows
 
     def column(self, name: str) -> list[Any] | None:
         """Return the cells of one column; None if no row has it."""

@@ -53,11 +53,12 @@ def verified(data: bytes, public_key: str | None = None) -> Document:
     try:
         receipt = json.loads(data, parse_constant=_refuse)
         text = data.decode().removesuffix("\n")
+        is_as_written = any(text == json.dumps(receipt, **form) for form in _FORMS)
     except (ValueError, RecursionError) as error:
         raise BadReceipt(f"it is no JSON: {error}") from error
     if not isinstance(receipt, dict) or not all(isinstance(receipt.get(n), str) for n in ("signature", "public_key")):
         raise BadReceipt("it holds no signature")
-    if not any(text == json.dumps(receipt, **form) for form in _FORMS):
+    if not is_as_written:
         raise BadReceipt("it is not written as a receipt is")
     rest = {name: value for name, value in receipt.items() if name != "signature"}
     if [*receipt][-1] != "signature" or not _SIGNATURE.fullmatch(receipt["signature"]):

@@ -11,7 +11,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
-from livesvm.service.api.bodies import fleet_rows
+from livesvm.service.api.bodies import rows
 from livesvm.service.feeds import step_model
 from livesvm.service.feeds.forecaster import Forecaster
 from livesvm.service.feeds.scores import StepScores
@@ -35,7 +35,7 @@ from livesvm.service.store.sqlite import SqliteStore
 
 MEDIA = "text/csv"
 PARTS: list[tuple[str, Any, str]] = [
-    ("rows parsed, and told apart by series", fleet_rows, "parse_table"),
+    ("rows parsed, and told apart by series", rows, "parse_table"),
     ("rows parsed, and told apart by series", readings, "split"),
     ("rows checked", HostedFeed, "plan_with"),
     ("asked for the key of the request", batch, "remembering"),
@@ -133,6 +133,6 @@ def parts(place: Path, settings: dict[str, Any], bodies: list[bytes], count: int
 
 def _observe(fleets: Fleets, registry: Registry, fleet: Fleet, data: bytes, name: str) -> None:
     body = cast(Any, SimpleNamespace(data=data, media=MEDIA, memory=lambda size: nullcontext()))
-    table = fleet_rows.parse_table(body, fleet.spec)
+    table = rows.parse_table(body, fleet.spec)
     answer = readings.observe(fleets, registry.feeds, fleet, table, name)
     assert not answer["refused"], answer["refused"][:3]

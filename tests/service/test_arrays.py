@@ -10,11 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from livesvm.service.api.bodies.npz import npy_array, npz_arrays
 from livesvm.service.errors import MalformedBody
+from livesvm.service.files.malformed import Malformed
+from livesvm.service.files.npz import npy_array
 from livesvm.service.models import arrays
 from livesvm.solvers.errors import DuplicateKey, InvalidInput
-from tests.support.npz import MEMBERS, REFUSALS, npy, npz
+from tests.support.npz import MEMBERS, REFUSALS, npy, npz, npz_arrays
 
 GOOD_NPY = npy(np.arange(6.0).reshape(2, 3))
 GOOD_NPZ = npz(X=np.arange(6.0).reshape(2, 3), y=np.ones(2))
@@ -129,5 +130,5 @@ def test_keys_that_are_no_text_are_refused(code: int) -> None:
 def test_shapes_that_no_array_has_are_refused(shape: tuple[int, ...], size: int) -> None:
     header = f"{{'descr':'<f8','fortran_order':False,'shape':{shape}}}".ljust(501).encode() + b"\n"
     data = b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header + bytes(size)
-    with pytest.raises(MalformedBody):
+    with pytest.raises(Malformed):
         npy_array(data, "X")

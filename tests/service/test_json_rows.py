@@ -50,7 +50,7 @@ def whole(body: Body) -> Steps[Any]:
 
 
 def body_of(text: str) -> Body:
-    return Body(text.encode(), JSON, 2**20, 1000, Budget())
+    return Body(text.encode(), JSON, 2**20, Budget())
 
 
 @given(Rows, st.sampled_from([None, 0, 3]))

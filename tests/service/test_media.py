@@ -47,7 +47,7 @@ FIELDS: dict[str, Any] = {
 def verdict(data: bytes, media: str) -> tuple[Any, ...]:
     """Return what an update says, by its digest; or by which error it is refused, for which field, row and column."""
     try:
-        return ("accepted", parse_update(Body(data, media, 2**20, 1000, Budget())).digest())
+        return ("accepted", parse_update(Body(data, media, 2**20, Budget())).digest())
     except (InvalidInput, InvalidRequest) as error:
         reported = problem(error)
         return (reported["type"], reported["field"].replace(".", "_"), reported.get("row"), reported.get("column"))

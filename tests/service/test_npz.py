@@ -12,10 +12,11 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from livesvm.service.api.bodies.npz import npy_array, npz_arrays
-from livesvm.service.errors import BodyTooLarge, MalformedBody
+from livesvm.service.errors import BodyTooLarge
+from livesvm.service.files.malformed import Malformed
+from livesvm.service.files.npz import npy_array
 from livesvm.solvers.errors import InvalidInput
-from tests.support.npz import MEMBERS, REFUSALS, npy, npz
+from tests.support.npz import MEMBERS, REFUSALS, npy, npz, npz_arrays
 
 LIMIT = 2**20
 
@@ -131,7 +132,7 @@ def test_a_header_without_end_is_not_read(version: int, fill: bytes) -> None:
     data = b"\x93NUMPY" + bytes([version, 0]) + len(header).to_bytes(2 * version, "little") + header
     tracemalloc.start()
     try:
-        with pytest.raises(MalformedBody):
+        with pytest.raises(Malformed):
             npy_array(data, "X")
         peak = tracemalloc.get_traced_memory()[1]
     finally:

@@ -283,9 +283,10 @@ def test_files_of_svmlight_are_read(tmp_path: Path) -> None:
     assert files.as_wide(found.X, 5).shape == (3, 5)
     for text, reason in (
         ("1 0:1\n", "before the first"),
-        ("1 x:1\n", "line 1"),
-        ("yes 1:1\n", "line 1"),
-        ("1 1:1\n1 2:1 3:1 2:5\n", "line 2 has column 2 twice"),
+        ("1 x:1\n", "row 1: column 2: 'x:1' is not column:value"),
+        ("yes 1:1\n", "row 1: column 1: 'yes' is not a number"),
+        ("1 1:1\n1 2:1 3:1 2:5\n", "row 2: column 2 does not ascend"),
+        ("1 2:1\n1 2:1 2:5\n", "row 2: column 2 does not ascend"),
     ):
         file.write_text(text)
         with pytest.raises(ValueError, match=reason):

@@ -42,7 +42,7 @@ for task in TASKS:
         state.estimator.predictor().decision_function(X)
         state.estimator.certificate()
         leave_one_out(state.estimator)
-heavy = "matplotlib", "opentelemetry.sdk", "pandas", "pyarrow", "ray", "redis", "scipy.special", "skl2onnx", "sklearn"
+heavy = "duckdb matplotlib opentelemetry.sdk pandas pyarrow ray redis scipy.special skl2onnx sklearn".split()
 compiles = "numba.np.polynomial.polynomial_core"  # which Numba loads where something is compiled
 for name in (*heavy, "scipy.stats", *[compiles] * (at_work.done == 0)):
     if name in sys.modules:

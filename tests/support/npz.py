@@ -8,7 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from livesvm.service.api.bodies.reading import NPZ, Body, unpacked
 from livesvm.service.errors import BodyTooLarge, MalformedBody
+from livesvm.service.resources.memory import Budget
 from livesvm.solvers.errors import InvalidInput
 
 REFUSALS = (InvalidInput, MalformedBody, BodyTooLarge)
@@ -29,3 +31,9 @@ def npz(compression: int = zipfile.ZIP_DEFLATED, **members: Any) -> bytes:
         for name, array in members.items():
             archive.writestr(f"{name}.npy", npy(array))
     return stream.getvalue()
+
+
+def npz_arrays(data: bytes, allowed: frozenset[str], limit: int) -> dict[str, Any]:
+    """Return the arrays of a body that may have so many bytes when unpacked."""
+    with unpacked(Body(data, NPZ, limit, Budget()), allowed) as found:
+        return found

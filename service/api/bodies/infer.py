@@ -118,7 +118,7 @@ def parse_infer(body: Body, head_length: str | None) -> Asked:
         if not head_length.isdecimal() or len(head_length) > 12 or not 0 < int(head_length) <= end:
             raise MalformedBody(f"Inference-Header-Content-Length must be a length within the body's {end} bytes")
         end = int(head_length)
-    head = Body(body.data[:end], JSON, body.limit, body.most_rows, body.budget)
+    head = Body(body.data[:end], JSON, body.limit, body.budget)
     wanted = parse_json(head, InferRequest)
     if len(wanted.inputs) != 1:
         raise InvalidInput(f"must be one tensor of rows, not {len(wanted.inputs)}", field="inputs")

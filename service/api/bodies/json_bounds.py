@@ -1,133 +1,80 @@
-"""Bounds of JSON bodies: their parsed size, counted in bytes before parsing."""
+"""Bounds of JSON bodies that their parser does not know: memory, how many names there are, and names that stand twice.
+
+The parser bounds depth and the size of numbers itself. It would list every name that it does not know, at a kilobyte
+each, and takes the last of two values under one name.
+"""
 
 from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
+from collections.abc import Iterator
+from itertools import islice
+from typing import NamedTuple
 
-import numpy as np
-
-from livesvm.service.errors import MalformedBody
 from livesvm.solvers.errors import InvalidInput
 
-MOST_DEPTH = 8
-"""Arrays and objects within each other; requests need four."""
 MOST_FIELDS = 256
 """Fields of all objects together; requests need thirty."""
-MOST_OBJECTS = 64
-ROW_DEPTH = 3
-"""The object, its array of rows, a row."""
-
 BYTES_A_NUMBER = 96
 """What a number takes at most while it is parsed: as the parser has it, as Python's object, as float64."""
 BYTES_A_LETTER = 6
 """What a byte of a string takes: as the parser has it, and as Python's, where each letter is as wide as the widest."""
 BYTES_AN_ITEM = 256
-"""The same for an array or a string, besides what it holds."""
+"""The same for an array, an object or a string, besides what it holds."""
 
-_OUTSIDE = b'{}[]:,"'
-_OF_OBJECTS = re.compile(b"[{}:]")
-_DELETED = bytes(set(range(256)) - set(_OUTSIDE))
-
-
-@dataclass(frozen=True)
-class Shape:
-    """What a JSON text is made of; of one that is malformed, at least what stands before its fault."""
-
-    objects: int
-    arrays: int
-    fields: int
-    strings: int
-    values: int
-    is_plain: bool = True
-    """Whether letters of its strings take a byte each; one that does not makes four of each in its string."""
-
-    def parsed_bytes(self, size: int) -> int:
-        """Memory that parsing takes at most, of a text of ``size`` bytes."""
-        text = (2 if self.is_plain else BYTES_A_LETTER) * size
-        return text + BYTES_A_NUMBER * self.values + BYTES_AN_ITEM * (self.arrays + self.strings)
+_STRING = rb'"([^"\\]*+(?:\\.[^"\\]*+)*+)"?(\s*+:)?'
+_STRINGS = re.compile(_STRING, re.DOTALL)
+_OF_OBJECTS = re.compile(_STRING + rb"|([{}])", re.DOTALL)
 
 
-def check(data: bytes, most_rows: int) -> Shape:
-    """Return the shape of a JSON text that may be parsed.
+class Held(NamedTuple):
+    """An object on the way to a place in a text: the name that it stands under, and the names in it so far."""
 
-    A request has at most so many rows, and keys, in each of its four lists of either.
+    name: str
+    names: set[str]
 
-    Raises InvalidInput, or MalformedBody for a text that is too deep.
+
+def parsed_bytes(data: bytes, of_field: int = 0) -> int:
+    """Return the memory that parsing a JSON text takes at most, and ``of_field`` more for each value in an object.
+
+    Commas and brackets in strings count too.
     """
-    plain = data.replace(b"\\\\", b"").replace(b'\\"', b"") if b"\\" in data else data
-    most_strings = 4 * most_rows + 2 * MOST_FIELDS
-    _refuse_above(most_strings, plain.count(b'"') // 2, "strings")
-    outside = b"".join(plain.translate(None, _DELETED).split(b'"')[::2])
-    shape = _shape(data, outside, plain.count(b'"') // 2)
-    _refuse_above(MOST_FIELDS, shape.fields, "fields")
-    _refuse_above(MOST_OBJECTS, shape.objects, "objects")
-    _refuse_above(4 * most_rows + MOST_FIELDS, shape.arrays, "arrays")
-    if (depth := _depth(outside)) > MOST_DEPTH:
-        raise MalformedBody(f"the body has arrays and objects {depth} deep, the limit is {MOST_DEPTH}")
-    return shape
+    is_plain = data.isascii() and b"\\u" not in data
+    commas, items = data.count(b","), data.count(b"[") + data.count(b"{")
+    text = (2 if is_plain else BYTES_A_LETTER) * len(data)
+    return text + (BYTES_A_NUMBER + of_field) * (commas + items) + BYTES_AN_ITEM * (items + data.count(b'"') // 2)
 
 
-def check_rows(data: bytes, most_rows: int, most_fields: int, arrays: int = 1) -> Shape:
-    """Return the shape of a JSON text of rows, each an object of numbers and strings, that may be parsed.
-
-    Raises InvalidInput, or MalformedBody for a text that is too deep.
-    """
-    plain = data.replace(b"\\\\", b"").replace(b'\\"', b"") if b"\\" in data else data
-    outside = b"".join(plain.translate(None, _DELETED).split(b'"')[::2])
-    shape = _shape(data, outside, plain.count(b'"') // 2)
-    _refuse_above(most_rows + 1 + arrays, shape.objects, "objects")
-    _refuse_above(most_rows * most_fields + 1, shape.fields, "fields")
-    _refuse_above(arrays, shape.arrays, "arrays")
-    if (depth := _depth(outside)) > (most := ROW_DEPTH + (arrays > 1)):
-        raise MalformedBody(f"the body has arrays and objects {depth} deep, the limit is {most}")
-    return shape
+def names(data: bytes) -> Iterator[bytes]:
+    """Yield the names in all objects of a JSON text, as they are written; of a malformed one those before its fault."""
+    return (found[1] for found in _STRINGS.finditer(data) if found[2])
 
 
-def refuse_repeated(data: bytes, shape: Shape) -> None:
+def few_names(data: bytes) -> list[bytes]:
+    """Return them; raises InvalidInput for too many."""
+    found = list(islice(names(data), MOST_FIELDS + 1))
+    if len(found) > MOST_FIELDS:
+        raise InvalidInput(f"holds more than the {MOST_FIELDS} fields that any request needs", field="body")
+    return found
+
+
+def refuse_repeated(data: bytes, written: list[bytes]) -> None:
     """Raise InvalidInput for a name that stands twice in an object of a JSON text, which is well formed.
 
-    Names are few and are looked at one by one; of all else quotes are counted.
+    ``written`` are all of its names.
     """
-    if shape.fields < 2:
+    if len(set(written)) == len(written) and not any(b"\\" in name for name in written):
         return
-    plain = data.replace(b"\\\\", b"\\-").replace(b'\\"', b"\\-") if b"\\" in data else data  # in place
-    strings = plain.translate(None, _DELETED).split(b'"')[::2]
-    tokens = b'"'.join(strings).translate(None, b"[],")  # outside of strings, and a quote for each of these
-    quotes = np.flatnonzero(np.frombuffer(plain, np.uint8) == ord('"'))
-    objects: list[tuple[str, set[str]]] = []
-    name, before, known = "", 0, 0
-    for found in _OF_OBJECTS.finditer(tokens):
-        known += tokens.count(b'"', before, found.start())
-        before = found.end()
-        if found[0] == b"{":
-            objects.append((name, set()))
-        elif found[0] == b"}":
-            name = objects.pop()[0]
-        else:
-            name = json.loads(data[quotes[2 * known - 2] : quotes[2 * known - 1] + 1])
-            if name in objects[-1][1]:
-                place = [*(outer for outer, _ in objects[1:]), name]
-                raise InvalidInput("stands twice", field=".".join(place))
-            objects[-1][1].add(name)
-
-
-def _shape(data: bytes, outside: bytes, strings: int) -> Shape:
-    """Return the shape of a text of which only brackets, colons and commas outside of strings are left."""
-    objects, arrays, commas = outside.count(b"{"), outside.count(b"["), outside.count(b",")
-    is_plain = data.isascii() and b"\\u" not in data
-    return Shape(objects, arrays, outside.count(b":"), strings, commas + arrays + objects, is_plain)
-
-
-def _depth(outside: bytes) -> int:
-    """Return how deep brackets stand within each other."""
-    steps = np.zeros(256, np.int8)
-    steps[list(b"{[")], steps[list(b"}]")] = 1, -1
-    brackets = np.frombuffer(outside.translate(None, b":,"), np.uint8)
-    return int(np.cumsum(steps[brackets], dtype=np.int32).max(initial=0))
-
-
-def _refuse_above(most: int, count: int, what: str) -> None:
-    if count > most:
-        raise InvalidInput(f"holds {count} {what}, more than the {most} that any request needs", field="body")
+    objects: list[Held] = []
+    name = ""
+    for found in _OF_OBJECTS.finditer(data):
+        if found[3] == b"{":
+            objects.append(Held(name, set()))
+        elif found[3] == b"}":
+            name = objects.pop().name
+        elif found[2]:
+            name = json.loads(b'"' + found[1] + b'"')
+            if name in objects[-1].names:
+                raise InvalidInput("stands twice", field=".".join([*(one.name for one in objects[1:]), name]))
+            objects[-1].names.add(name)

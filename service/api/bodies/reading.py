@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeVar, get_args
 
@@ -12,11 +13,13 @@ from fastapi import Request
 from numpy.typing import NDArray
 from pydantic import BaseModel, ValidationError
 
-from livesvm.service.api.bodies import json_bounds, npz
+from livesvm.service.api.bodies import json_bounds
 from livesvm.service.api.bodies.memory import COPIES
 from livesvm.service.api.edge.body_limits import BodyLimits
 from livesvm.service.api.requests import MOST_OLDEST, PredictRequest, UpdateRequest
 from livesvm.service.errors import BodyTooLarge, InvalidRequest, MalformedBody, UnsupportedMedia, not_among
+from livesvm.service.files import npz
+from livesvm.service.files.malformed import Malformed
 from livesvm.service.logs.calls import stage
 from livesvm.service.models import arrays, commands, labels
 from livesvm.service.models.arrays import Key, Rows
@@ -36,6 +39,9 @@ ADD_MEMBERS = ROW_MEMBERS | {"y", "keys", "weights", "sample_weight", "times", "
 EDIT_MEMBERS = frozenset({"relabel_keys", "relabel_y", "reweight_keys", "reweight_weights", "decay", "C"})
 UPDATE_MEMBERS = ADD_MEMBERS | EDIT_MEMBERS | {"remove_keys", "remove_oldest"}
 
+READING = 10
+"""Memory that reading an array takes, in bytes of it: one of it, one of the array, and eight for each as float64."""
+
 M = TypeVar("M", bound=RequestBody)
 T = TypeVar("T")
 
@@ -47,14 +53,12 @@ class Body:
     Parameters
     ----------
     limit : bytes that arrays may have when unpacked
-    most_rows : rows or keys that any list in it may have
     budget : what the memory for parsing it is taken from
     """
 
     data: bytes
     media: str
     limit: int
-    most_rows: int
     budget: Budget
 
     def memory(self, size: int) -> AbstractContextManager[None]:
@@ -78,7 +82,7 @@ async def read_body(request: Request, read: Mapping[str, str] = MEDIA) -> Body:
         raise BodyTooLarge(f"the body has {declared} bytes, the limit is {reception.largest}")
     data = await reception.receive(request)
     stage("check")
-    return Body(data, read[media], reception.largest, reception.most_rows, request.app.state.service.budget)
+    return Body(data, read[media], reception.largest, request.app.state.service.budget)
 
 
 def parse_json(body: Body, schema: type[M]) -> M:
@@ -87,11 +91,11 @@ def parse_json(body: Body, schema: type[M]) -> M:
         raise UnsupportedMedia(f"this call reads {JSON}")
     if schema.most_bytes is not None and len(body.data) > schema.most_bytes:
         raise BodyTooLarge(f"the body has {len(body.data)} bytes, the limit for this call is {schema.most_bytes}")
-    shape = json_bounds.check(body.data, body.most_rows)
+    names = json_bounds.few_names(body.data)
     try:
-        with body.memory(shape.parsed_bytes(len(body.data))):
+        with body.memory(json_bounds.parsed_bytes(body.data)):
             read = schema.model_validate_json(body.data)
-            json_bounds.refuse_repeated(body.data, shape)
+            json_bounds.refuse_repeated(body.data, names)
             return read
     except ValidationError as error:
         faults = error.errors(include_url=False, include_input=False)
@@ -127,14 +131,13 @@ def _names_of(schema: type[BaseModel]) -> list[str]:
 
 
 def with_json(body: Body, use: Callable[[bytes], T]) -> T:
-    """Return what is made of the body's bytes, which are JSON of the usual bounds.
+    """Return what is made of the body's bytes, which are JSON, with memory for them.
 
     Raises MalformedBody, UnsupportedMedia.
     """
     if body.media != JSON:
         raise UnsupportedMedia(f"this call reads {JSON}")
-    shape = json_bounds.check(body.data, body.most_rows)
-    with body.memory(shape.parsed_bytes(len(body.data))):
+    with body.memory(json_bounds.parsed_bytes(body.data)):
         return use(body.data)
 
 
@@ -151,10 +154,10 @@ def parse_predict_request(body: Body) -> PredictRequest:
 def parse_predict(body: Body) -> Rows:
     """Return rows to predict: JSON ``{"X": ...}``, an npy array, or an npz file with ``X`` or with sparse rows."""
     if body.media == NPY:
-        with body.memory(npz.READING * len(body.data)):
+        with body.memory(READING * len(body.data)), well_formed():
             return arrays.check_matrix(npz.npy_array(body.data, "X"))
     if body.media == NPZ:
-        with _unpacked(body, ROW_MEMBERS) as found:
+        with unpacked(body, ROW_MEMBERS) as found:
             return arrays.npz_rows(found)
     X: Rows = parse_json(body, PredictRequest).X
     return X
@@ -165,16 +168,36 @@ def parse_update(body: Body) -> commands.Update:
     if body.media == NPY:
         raise UnsupportedMedia(f"one npy array cannot hold an update; send {NPZ} with X and y")
     if body.media == NPZ:
-        with _unpacked(body, UPDATE_MEMBERS) as found:
+        with unpacked(body, UPDATE_MEMBERS) as found:
             return _update_from(found)
     return parse_json(body, UpdateRequest).command()
 
 
 @contextmanager
-def _unpacked(body: Body, allowed: frozenset[str]) -> Iterator[dict[str, NDArray[Any]]]:
-    """Yield the arrays of an npz file, with memory for them and for what is made of them inside."""
-    with body.memory(npz.READING * min(body.limit, npz.declared_bytes(body.data, allowed))):
-        yield npz.npz_arrays(body.data, allowed, body.limit)
+def unpacked(body: Body, allowed: frozenset[str]) -> Iterator[dict[str, NDArray[Any]]]:
+    """Yield the arrays of an npz file, with memory for them and for what is made of them inside.
+
+    Raises MalformedBody, BodyTooLarge, MemoryBusy, or InvalidInput for members that are not allowed.
+    """
+    with ExitStack() as held:
+        with well_formed():
+            npz.check_directory(body.data, allowed)
+            with npz.opened(io.BytesIO(body.data), allowed) as (archive, members):
+                size = sum(member.file_size for member in members.values())
+                if size > body.limit:
+                    raise BodyTooLarge(f"the arrays have more than {body.limit} bytes when unpacked")
+                held.enter_context(body.memory(READING * size))
+                found = {name: npz.unpacked(archive, member, name) for name, member in members.items()}
+        yield found
+
+
+@contextmanager
+def well_formed() -> Iterator[None]:
+    """Turn what is not of its format into MalformedBody."""
+    try:
+        yield
+    except Malformed as error:
+        raise MalformedBody(f"{'the body' if error.field == 'body' else error.field} {error.reason}") from error
 
 
 def _update_from(found: dict[str, NDArray[Any]]) -> commands.Update:

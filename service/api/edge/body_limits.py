@@ -28,7 +28,6 @@ class BodyLimits:
 
     def __init__(self, settings: Settings) -> None:
         self.largest = settings.max_body_bytes
-        self.most_rows = max(settings.max_examples, settings.max_predict_rows)
         self._patience, self._seconds = settings.header_seconds, settings.body_seconds
         full = "too many bodies are on their way already; send this one again"
         self._held = Places(settings.max_bodies * self.largest, full, full)  # a byte has one

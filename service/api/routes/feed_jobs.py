@@ -6,8 +6,8 @@ from fastapi import Request
 from starlette.responses import Response
 
 from livesvm.service.api.answers.jobs import Job
-from livesvm.service.api.bodies.observations import parse_backtest, read_rows
 from livesvm.service.api.bodies.reading import JSON
+from livesvm.service.api.bodies.rows import parse_backtest, read_rows
 from livesvm.service.api.routes.access import FeedId, Parts, in_control, up_to_date
 from livesvm.service.api.routes.calls import Calls, answers
 from livesvm.service.api.routes.jobs import job_told

@@ -19,10 +19,9 @@ from livesvm.service.api.answers.fleets import (
     SeriesMade,
 )
 from livesvm.service.api.arrow import ARROW
-from livesvm.service.api.bodies.fleet_rows import MEDIA, parse_table, read_fleet_rows
-from livesvm.service.api.bodies.observations import BYTES_A_CELL, CSV
 from livesvm.service.api.bodies.reading import parse_json
-from livesvm.service.api.fleet_tables import PARQUET, csv_of, parquet_of
+from livesvm.service.api.bodies.rows import BYTES_A_CELL, CSV, MEDIA, PARQUET, parse_table, read_rows
+from livesvm.service.api.fleet_tables import csv_of, parquet_of
 from livesvm.service.api.requests import FleetRequest, SeriesRequest
 from livesvm.service.api.routes.access import (
     FleetId,
@@ -229,7 +228,7 @@ async def _taken(
 ) -> Response:
     service.feeds()
     fleet = await in_control(service, service.fleets.live, id)
-    body = await read_fleet_rows(request)
+    body = await read_rows(request)
     with service.workers.place():
         table = await service.workers.run(parse_table, body, fleet.spec)
     held = service.budget.holding("updates", BYTES_A_CELL * len(table) * (2 + len(fleet.spec.columns)))

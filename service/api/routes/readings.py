@@ -20,8 +20,8 @@ from livesvm.service.api.answers.feeds import (
 )
 from livesvm.service.api.answers.questions import FeedDriftAnswer
 from livesvm.service.api.arrow import ARROW
-from livesvm.service.api.bodies.observations import BYTES_A_CELL, MEDIA, Row, parse_announcements, parse_rows, read_rows
 from livesvm.service.api.bodies.reading import JSON, Body, parse_json, read_body
+from livesvm.service.api.bodies.rows import BYTES_A_CELL, MEDIA, Row, parse_announcements, parse_rows, read_rows
 from livesvm.service.api.feed_updates import FeedUpdateRequest
 from livesvm.service.api.routes.access import (
     FeedId,
@@ -87,8 +87,8 @@ ROWS = rows_content(MEDIA)
 async def observe(id: FeedId, request: Request, service: Parts, key: IdempotencyKey = None) -> Response:
     """Take one call's readings, in order, whole or not at all, and forecast from the newest.
 
-    JSON `{"rows": [{"time": .., "demand": .., ..}, ..]}`, CSV with a row of names, or npz with an array a column. Rows
-    of a fault count from 0; its field is the column.
+    JSON `{"rows": [{"time": .., "demand": .., ..}, ..]}`, CSV with a row of names, npz with an array a column, or
+    Parquet. Rows of a fault count from 0; its field is the column.
     """
     return await _taken(parse_rows, id, request, service, key)
 

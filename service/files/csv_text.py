@@ -1,0 +1,102 @@
+"""Tables as text: cells between separators, in quotes where they hold one, and columns of numbers among them."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Collection, Iterable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from livesvm.service.files.malformed import Malformed
+from livesvm.solvers.errors import InvalidInput
+
+SEPARATORS = ",;\t"
+Line = list[str]
+
+
+def separator_of(line: str) -> str:
+    """Return the separator that stands most often in a line."""
+    return max(SEPARATORS, key=line.count)
+
+
+def rows(
+    lines: Iterable[str], width: int | None = None, comma: str = ",", row: int = 0, field: str = "body"
+) -> list[Line]:
+    """Return the cells of each line that is not empty; raises InvalidInput for a row without ``width`` cells.
+
+    Parameters
+    ----------
+    lines : lines of text, or a file of them, opened with ``newline=""``
+    row : number of the first row, for messages
+    field : what these name
+    """
+    reader = csv.reader(lines, delimiter=comma, skipinitialspace=True)
+    try:
+        found = [cells for cells in reader if cells]
+    except csv.Error as error:
+        raise Malformed(f"is no table: {error} (line {reader.line_num})", field=field) from error
+    if width is not None:
+        _check_widths(found, width, row, field)
+    return found
+
+
+def _check_widths(found: list[Line], width: int, row: int, field: str) -> None:
+    lengths = [*map(len, found)]
+    if {*lengths} <= {width}:
+        return
+    at = next(at for at, length in enumerate(lengths) if length != width)
+    raise InvalidInput(f"has {lengths[at]} columns, the first line has {width}", field=field, row=row + at)
+
+
+def named(lines: Iterable[str]) -> tuple[Line, list[Line]]:
+    """Return the names in the first row, which is not counted, and the rows.
+
+    Raises Malformed where there is none, InvalidInput where a name stands twice, or for a longer or shorter row.
+    """
+    first, *others = rows(lines) or [[]]
+    names = [name.strip() for name in first]
+    if not names:
+        raise Malformed("is empty; the first row has the names of columns", field="body")
+    if (again := twice(names)) is not None:
+        raise InvalidInput("stands twice in the row of names", field=again)
+    _check_widths(others, len(names), 0, "rows")
+    return names, others
+
+
+def twice(names: Sequence[str]) -> str | None:
+    """Return the first name that stands a second time, cut to what is reported."""
+    known: set[str] = set()
+    return next((name[:128] for name in names if name in known or known.add(name)), None)  # type: ignore[func-returns-value]
+
+
+def is_number(cell: str) -> bool:
+    """Return whether a cell is a number, as NumPy reads them."""
+    try:
+        float(cell)
+    except ValueError:
+        return False
+    return cell.isascii() and "_" not in cell
+
+
+def numbers(
+    lines: list[str], width: int, texts: Collection[int] = (), comma: str = ",", row: int = 0, field: str = "body"
+) -> NDArray[np.float64]:
+    """Return lines as numbers (m, width), 0 in columns of text; raises InvalidInput for the first cell that is none."""
+    used = [column for column in range(width) if column not in texts]
+    try:
+        found = np.loadtxt(
+            lines, delimiter=comma, comments=None, quotechar='"', ndmin=2, usecols=used if texts else None
+        )
+        if found.shape == (len(lines), len(used)):
+            out = np.zeros((len(lines), width))
+            out[:, used] = found
+            return out
+    except ValueError:
+        pass
+    for at, cells in enumerate(rows(lines, width, comma, row, field), row):
+        for column in used:
+            if not is_number(cell := cells[column].strip()):
+                what = f"{cell[:32]!r} is not a number" if cell else "is empty"
+                raise InvalidInput(what, field=field, row=at, column=column)
+    raise InvalidInput("is no table of numbers", field=field, row=row)

@@ -1,0 +1,98 @@
+"""Parquet files, where DuckDB is installed (``pip install livesvm[parquet]``).
+
+Values are coded: a text that stands once in a file may be the cell of every row, and a page of a few bytes may unpack
+to a gigabyte. DuckDB unpacks within a limit of memory, and sees no other file, no network and no extension; texts are
+counted before any of them becomes an object.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from livesvm.service.errors import BodyTooLarge, UnsupportedMedia
+from livesvm.service.files.malformed import Malformed
+
+KINDS = {
+    **dict.fromkeys(("TINYINT", "SMALLINT", "INTEGER", "BIGINT"), "integer"),
+    **dict.fromkeys(("UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT"), "integer"),
+    **dict.fromkeys(("FLOAT", "DOUBLE"), "number"),
+    **dict.fromkeys(("DATE", "TIMESTAMP", "TIMESTAMP_NS", "TIMESTAMP WITH TIME ZONE"), "time"),
+    "VARCHAR": "text",
+}
+"""Kinds of columns by DuckDB's type; others are shown by that."""
+
+
+def is_there() -> bool:
+    """Return whether Parquet files can be read here."""
+    return find_spec("duckdb") is not None
+
+
+class Table:
+    """The columns of a file.
+
+    Parameters
+    ----------
+    most_rows : rows that are looked at
+    kinds : by name, "integer", "number", "text", "time", or DuckDB's name of another type
+    """
+
+    def __init__(self, connection: Any, path: Path, most_rows: int) -> None:
+        self._connection = connection
+        self._file = f"(select * from read_parquet({quoted(path)}) limit {most_rows})"
+        described = connection.execute(f"describe select * from {self._file}").fetchall()
+        self.kinds: Mapping[str, str] = {name: KINDS.get(kind, kind.lower()) for name, kind, *_ in described}
+
+    def text_sizes(self) -> tuple[int, int]:
+        """Return the bytes of all texts together, and those of the longest."""
+        texts = ['"' + name.replace('"', '""') + '"' for name, kind in self.kinds.items() if kind == "text"]
+        if not texts:
+            return 0, 0
+        each = [f"coalesce(sum(strlen({name})), 0), coalesce(max(strlen({name})), 0)" for name in texts]
+        found = self._connection.execute(f"select {', '.join(each)} from {self._file}").fetchone()
+        return int(sum(found[::2])), int(max(found[1::2]))
+
+    def blocks(self, size: int) -> Iterator[list[tuple[Any, ...]]]:
+        """Yield rows, so many at a time: of each the cells as numbers, texts, dates and datetimes, or None."""
+        result = self._connection.execute(f"select * from {self._file}")
+        while block := result.fetchmany(size):
+            yield block
+
+
+@contextmanager
+def opened(path: Path, memory_mb: int, most_rows: int = 2**62) -> Iterator[Table]:
+    """Yield a file's columns, of the first rows; raises as :func:`connected`."""
+    with connected(path, memory_mb) as connection:
+        yield Table(connection, path, most_rows)
+
+
+@contextmanager
+def connected(path: Path, memory_mb: int) -> Iterator[Any]:
+    """Yield a connection to a DuckDB of its own, with so much memory, that reads and writes this file alone.
+
+    Raises Malformed, UnsupportedMedia, or BodyTooLarge for what does not fit in memory.
+    """
+    try:
+        import duckdb
+    except ImportError:
+        raise UnsupportedMedia("parquet needs livesvm[parquet] where it is read") from None
+    options: dict[str, Any] = {"threads": 1, "memory_limit": f"{memory_mb}MB", "max_temp_directory_size": "0B"}
+    try:
+        with duckdb.connect(config=options) as connection:
+            connection.execute(f"set TimeZone='UTC'; set allowed_paths=[{quoted(path)}]")
+            connection.execute("set enable_external_access=false; set lock_configuration=true")
+            yield connection
+    except duckdb.OutOfMemoryException as error:
+        reason = "holds a part that is too large to be read; write it with fewer rows in a row group, and smaller pages"
+        raise BodyTooLarge(f"the parquet file {reason}") from error
+    except duckdb.Error as error:
+        reason = str(error).partition("\n")[0].replace(str(path), path.name)
+        raise Malformed(f"is not a parquet file: {reason[:128]}", field="body") from error
+
+
+def quoted(path: Path) -> str:
+    """Return a path as a text in SQL."""
+    return "'" + str(path).replace("'", "''") + "'"
