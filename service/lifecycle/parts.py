@@ -117,13 +117,13 @@ def open_hosting(context: Context, gone: Callable[[str], object]) -> Hosting:
     if not context.settings.ray:
         return Registry(context)
     from livesvm.service.ray.cluster import Cluster  # its library is only loaded where replicas live there
-    from livesvm.service.remote.hosting import RemoteHosting
+    from livesvm.service.ray.hosting import RemoteHosting
 
     cluster = Cluster(context.settings)
     context.source.health.watch_head(lambda: cluster.head_is_up)
     context.source.metrics.watch_nodes(lambda: cluster.nodes)
     hosting = RemoteHosting(context, cluster, gone)
-    context.source.metrics.watch_actors(hosting.processes)
+    context.source.metrics.watch_actors(hosting.actors)
     return hosting
 
 

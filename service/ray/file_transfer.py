@@ -17,7 +17,7 @@ from livesvm.service.datasets.arrays import Arrays
 from livesvm.service.errors import DatasetElsewhere
 from livesvm.service.ray.front_ends import RayFrontEnds
 from livesvm.service.ray.membership import MEMBERSHIP
-from livesvm.service.remote.messages import Answer, answered, unpacked
+from livesvm.service.ray.messages import Answer, answered, unpacked
 from livesvm.service.resources.memory import MEGABYTE
 from livesvm.service.store.base import StoreUnavailable
 
