@@ -87,8 +87,7 @@ def create_app(
         threading.Thread(target=restore, name="restore", daemon=True).start()  # a stop does not wait for it
         watches = (parts.watch_store(), parts.take_models_over(), parts.give_memory_back(), parts.watch_keys())
         tasks = [asyncio.create_task(watch) for watch in watches]
-        async with _to_others(app, parts):
-            yield
+        yield
         for task in tasks:
             task.cancel()
         with suppress(asyncio.CancelledError):
@@ -128,16 +127,3 @@ def create_app(
     if settings.root_path:
         app.add_middleware(RootPath, root=settings.root_path)
     return app
-
-
-@asynccontextmanager
-async def _to_others(app: FastAPI, parts: Service) -> AsyncIterator[None]:
-    """Be able to ask other front ends inside, where there may be any."""
-    if parts.fronts is None:
-        yield
-        return
-    from livesvm.service.api.forwarding import Forwarding
-
-    app.state.forwarding = Forwarding()
-    yield
-    await app.state.forwarding.close()

@@ -34,7 +34,6 @@ from livesvm.service.api.routes.access import (
 )
 from livesvm.service.api.routes.learn import IdempotencyKey
 from livesvm.service.api.streams import Event, event_stream
-from livesvm.service.api.vouched import check_vouched
 from livesvm.service.errors import UnknownJob
 from livesvm.service.history.names import FEEDS, is_feed
 from livesvm.service.jobs.files import JobRecord
@@ -94,27 +93,15 @@ async def plot(job: JobId, extension: Extension, request: Request, service: Part
 
     Of a retraining: the relative gap over time, while it is under way too, as far as it is known then.
     """
-    if (theirs := await _elsewhere(job, request, service)) is not None:
-        return theirs
     return await in_control(service, lambda: Response(service.jobs.plot(job, extension), media_type=MEDIA[extension]))
 
 
 @router.get("/jobs", summary="List the jobs", dependencies=[scope("read")], responses=answers(200, JobList, "All."))
-async def list_all(request: Request, service: Parts) -> Response:
-    """List every job, oldest first, without results; `unanswered` are front ends that did not answer."""
-    found = [_job(record) for record in service.jobs.all()]
-    fronts = service.fronts
-    if fronts is None:
-        return response_of(JobList(jobs=found), exclude_none=True)
-    from livesvm.service.api import forwarding  # where there are other front ends alone
-
-    if forwarding.is_for(request, fronts):
-        return response_of(JobList(jobs=found), exclude_none=True)
+async def list_all(service: Parts) -> Response:
+    """List every job, oldest first, without results; `unanswered` are front ends with others, and which are away."""
     with service.control.place():
-        others = await service.control.run(fronts.others)
-    theirs, silent = await forwarding.others_jobs(request, others)
-    jobs = sorted([*found, *map(Job.model_validate, theirs)], key=lambda job: job.created_at)
-    return response_of(JobList(jobs=jobs, unanswered=silent or None), exclude_none=True)
+        found, away = await service.control.run(service.jobs.everywhere)
+    return response_of(JobList(jobs=list(map(_job, found)), unanswered=away or None), exclude_none=True)
 
 
 @router.get("/jobs/{job}", summary="See a job", dependencies=[scope("read")], responses=answers(200, Job, "The job."))
@@ -124,10 +111,8 @@ async def see(job: JobId, request: Request, service: Parts) -> Response:
     Keys of examples are in the result for callers that may list these, by a key of scope `learn`; `withheld` says what
     is not.
     """
-    if (theirs := await _elsewhere(job, request, service)) is not None:
-        return theirs
     names = may(request, service, "learn")
-    return await in_control(service, lambda: _told(service.jobs.get(job), service, names=names))
+    return await in_control(service, lambda: _told(service.jobs.find(job), service, names=names))
 
 
 @router.get(
@@ -139,9 +124,8 @@ async def see(job: JobId, request: Request, service: Parts) -> Response:
 )
 async def watch(job: JobId, request: Request, service: Parts) -> Response:
     """Server-sent events: the job, without its result, each time it has changed; the last one is its final state."""
-    if (theirs := await _elsewhere(job, request, service)) is not None:
-        return theirs
-    service.jobs.get(job)
+    with service.control.place():
+        await service.control.run(service.jobs.find, job)
 
     def look() -> Event | None:
         """Return the job as it is now; None once it is gone."""
@@ -162,8 +146,6 @@ async def watch(job: JobId, request: Request, service: Parts) -> Response:
 )
 async def cancel(job: JobId, request: Request, service: Parts) -> Response:
     """Have a job stop at its next step; delete one that has ended, with its result."""
-    if (theirs := await _elsewhere(job, request, service)) is not None:
-        return theirs
     return await in_control(service, lambda: _told(service.jobs.remove(job)))
 
 
@@ -182,11 +164,8 @@ async def apply(
     max_seconds: MaxSeconds = None,
 ) -> Response:
     """Bring what a job found into its live model, as one logged update; 409 for kinds of which that makes no sense."""
-    if (theirs := await _elsewhere(job, request, service)) is not None:
-        return theirs
     solve = within(max_seconds)
     body = await read_body(request)
-    check_vouched(request, body.data)
     with service.control.place():
         chosen = await service.control.run(parse_json, body, ApplyRequest)
         model, found = await service.control.run(service.jobs.update_of, job, chosen.choice)
@@ -199,20 +178,6 @@ async def apply(
     else:
         asked = live.swap(found, idempotency_key, solve)
     return replied(await awaited(request, asked, solve))
-
-
-async def _elsewhere(job: str, request: Request, service: Service) -> Response | None:
-    """Return the answer of the front end that has a job, if that is another one; JobElsewhere if it is away."""
-    fronts = service.fronts
-    if fronts is None:
-        return None
-    from livesvm.service.api import forwarding  # where there are other front ends alone
-
-    if forwarding.is_for(request, fronts) or job.endswith(fronts.mark):
-        return None
-    with service.control.place():
-        front = await service.control.run(fronts.holding, job)
-    return None if front is None else await forwarding.forward(request, front, service)
 
 
 def job_told(record: JobRecord) -> Response:
