@@ -95,6 +95,11 @@ class SharedJobs:
         ends = {at.name for at in found if at.kind == END and at.name.endswith(self.mark)}
         return {at.name for at in found if at.kind == KIND}, ends
 
+    def is_known(self, id: str) -> bool:
+        """Return whether all front ends know a job, and none has deleted it."""
+        with self._health.store_call("load"):
+            return self._store.document(DocumentName(KIND, id)) is not None
+
     def find(self, id: str) -> OtherJob:
         """Return a job of another front end; raises UnknownJob."""
         with self._health.store_call("load"):

@@ -161,8 +161,13 @@ class Jobs:
 
     def find(self, id: str) -> JobRecord:
         """Return one job as it is now; raises UnknownJob, JobElsewhere or StoreError."""
-        other = self._other(id)
-        return self.get(id) if other is None else other.record
+        if (other := self._other(id)) is not None:
+            return other.record
+        if self._shared is not None and self.get(id).is_finished:
+            with suppress(StoreError):
+                if not self._shared.is_known(id):
+                    self.look()  # another front end has asked for its end
+        return self.get(id)
 
     def _other(self, id: str) -> OtherJob | None:
         """Return a job of another front end; raises as :meth:`find`."""

@@ -129,11 +129,9 @@ def test_what_is_under_way_is_shown_and_cancelled_from_elsewhere(two: Two, here:
     here.look()
     until(lambda: here.find(long).state == "cancelled")
     here.remove(long)
-    with pytest.raises(UnknownJob):
-        here.find(long)
-    there.look()
-    with pytest.raises(UnknownJob):
-        there.find(long)
+    for jobs in (here, there):
+        with pytest.raises(UnknownJob):
+            jobs.find(long)
     assert listed(here) == listed(there) == ([job], [])
     there.remove(job)
     assert listed(here) == ([], [])
