@@ -1,4 +1,4 @@
-"""Datasets of other front ends, read on the node of the cluster that can read the files."""
+"""Datasets of other front ends: their rows, read by a process on the node that has the files, for shards."""
 
 from __future__ import annotations
 
@@ -34,15 +34,6 @@ class Reader:
     def ask(self, what: str, *which: Any) -> bytes:
         """Return the answer of one of the methods below, or what it raises."""
         return answered(getattr(self, what), *which)
-
-    def piece(self, name: str, start: int) -> bytes:
-        """Return bytes of a file."""
-        try:
-            with (self._directory / name).open("rb") as stream:
-                stream.seek(start)
-                return stream.read(PIECE)
-        except OSError as error:
-            raise StoreUnavailable(f"the data of dataset {self._described['name']} cannot be read: {error}") from error
 
     def columns(self) -> tuple[Any, Any]:
         """Return targets (n,), and weights (n,) or None."""

@@ -16,7 +16,7 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from livesvm.service.errors import DatasetElsewhere
 from livesvm.service.jobs.other_front_ends import short
 from livesvm.service.monitoring.health import Health
-from livesvm.service.ray.file_transfer import PIECE, reading
+from livesvm.service.ray.file_transfer import PIECE
 from livesvm.service.ray.membership import MEMBERSHIP, NotJoined
 from livesvm.service.store.base import DocumentName, Store, StoreError, StoreUnavailable
 from livesvm.service.store.redis import RedisStore
@@ -94,27 +94,22 @@ class RayFrontEnds:
 
     def bring(self, described: Mapping[str, Any], to: Path, check: Callable[[], None]) -> None:
         """Write the files of a dataset to a directory; raises DatasetElsewhere, StoreError, OSError."""
-        with reading(self.where(described), described) as rows:
-            for name, file in described["files"].items():
-                size = int(file["size"]) * np.dtype(file["dtype"]).itemsize
-                with (to / name).open("wb") as stream:
-                    for start in range(0, size, PIECE):
-                        check()
-                        stream.write(rows.ask("piece", name, start))
+        where = self.where(described)
+        for name, file in described["files"].items():
+            size = int(file["size"]) * np.dtype(file["dtype"]).itemsize
+            with (to / name).open("wb") as stream:
+                for start in range(0, size, PIECE):
+                    check()
+                    stream.write(_read(where["node"], Path(where["directory"]) / name, start, PIECE))
 
     def job_file(self, holder: str, name: str) -> bytes:
         """Return a file of the jobs of another front end, which may be away; raises StoreUnavailable."""
-        found, what = self._reported(holder), f"file {name} of front end {short(holder)} cannot be read"
+        found = self._reported(holder)
         if not _is_there(found.get("node")):
-            raise StoreUnavailable(f"{what}: its node is not in the cluster")
-        there = NodeAffinitySchedulingStrategy(found["node"], soft=False)
-        reader: Any = ray.remote(_read).options(num_cpus=0, scheduling_strategy=there)
-        try:
-            with MEMBERSHIP.inside():
-                data: bytes = ray.get(reader.remote(str(Path(found["jobs"]) / name)))
-        except (RayError, OSError) as error:
-            raise StoreUnavailable(f"{what} ({type(error).__name__})") from error
-        return data
+            raise StoreUnavailable(
+                f"file {name} cannot be read: front end {short(holder)} is on no node of the cluster"
+            )
+        return _read(found["node"], Path(found["jobs"]) / name)
 
 
 def _is_there(node: str | None) -> bool:
@@ -126,5 +121,19 @@ def _is_there(node: str | None) -> bool:
         raise StoreUnavailable(f"the cluster does not say which nodes there are ({type(error).__name__})") from error
 
 
-def _read(path: str) -> bytes:
-    return Path(path).read_bytes()
+def _read(node: str, path: Path, start: int = 0, size: int = -1) -> bytes:
+    """Return bytes of a file, by a task on the node that has it; raises StoreUnavailable."""
+    there = NodeAffinitySchedulingStrategy(node, soft=False)
+    task: Any = ray.remote(_bytes_of).options(num_cpus=0, scheduling_strategy=there)
+    try:
+        with MEMBERSHIP.inside():
+            found: bytes = ray.get(task.remote(str(path), start, size))
+    except (RayError, OSError) as error:
+        raise StoreUnavailable(f"{path} cannot be read on node {node[:12]} ({type(error).__name__})") from error
+    return found
+
+
+def _bytes_of(path: str, start: int, size: int) -> bytes:
+    with Path(path).open("rb") as stream:
+        stream.seek(start)
+        return stream.read(size)
