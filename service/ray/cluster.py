@@ -107,15 +107,18 @@ class Cluster:
         """Wait for the cluster; from then on it is joined again whenever it does not know this front end.
 
         ``again`` is called when what was asked before is not answered any more; ``spec`` returns what a replica was
-        created as, by its stored name.
+        created as, by its stored name. Raises StoreUnavailable if this front end stops before there is a cluster.
         """
         self._spec = spec
         threading.Thread(target=self._keep_joined, args=(again,), name="ray-head", daemon=True).start()
         self._joined.wait()
+        if self._stopped.is_set():
+            raise StoreUnavailable("the service is being stopped")
 
     def leave(self) -> None:
         """Leave the cluster; its actors go on."""
         self._stopped.set()
+        self._joined.set()
         ray.shutdown()
 
     # The cluster's head.
