@@ -17,7 +17,7 @@ from prometheus_client.core import Metric
 from livesvm.service.history.names import id_of
 from livesvm.service.hosting.context import Context
 from livesvm.service.ray.cluster import Cluster
-from livesvm.service.ray.messages import News, View
+from livesvm.service.ray.messages import News, View, unpacked
 from livesvm.service.ray.places import Place, place_of
 from livesvm.service.store.base import StoreError
 
@@ -113,7 +113,7 @@ class RemoteActor:
         asked = self.ask("news", self.incarnation, self.moment, dict(rows))
         asked.add_done_callback(partial(self._told, self._round))
 
-    def _told(self, round: int, asked: Future[News]) -> None:
+    def _told(self, round: int, asked: Future[bytes]) -> None:
         """Take in what it tells, and ask for more; one that was lost is asked again at the next look."""
         if round != self._round or self.owner.is_over:
             return
@@ -122,7 +122,7 @@ class RemoteActor:
             self.owner.lost_count.inc(not self.is_lost)
             self._lose()
             return
-        news = asked.result()
+        news: News = unpacked(asked.result())
         is_back = news.incarnation != self.incarnation
         for stored, view in self.take_news(news).items():
             self.owner.seen(stored, view)

@@ -235,6 +235,7 @@ class Cluster:
             max_restarts=-1,
             max_task_retries=0,
             max_concurrency=MOST_CALLS,
+            enable_task_events=False,
             num_cpus=ACTOR_CORES,
             memory=PROCESS_BYTES + size,
             scheduling_strategy="SPREAD",

@@ -122,8 +122,8 @@ class Host:
         """Know that nothing waits for a call any more."""
         self._under_way.get(call, lambda: None)()
 
-    async def news(self, incarnation: str, moment: int, rows: Mapping[str, int]) -> News:
-        """Return what has changed since a moment of an incarnation, both the last that a front end heard of.
+    async def news(self, incarnation: str, moment: int, rows: Mapping[str, int]) -> bytes:
+        """Return what has changed since a moment of an incarnation, the last that a front end heard of: News, packed.
 
         ``rows`` is how many were predicted there since, by stored name.
         """
@@ -142,7 +142,7 @@ class Host:
                 self._waiting.discard(news)
             await asyncio.sleep(began + GATHER_SECONDS - time.monotonic())
         reported = self._told
-        return News(reported.incarnation, reported.moment, reported.since(moment))
+        return packed(News(reported.incarnation, reported.moment, reported.since(moment)))
 
     async def scrape(self) -> list[Metric]:
         """Return the metrics of what is done here, with labels that say where they are from."""

@@ -1,6 +1,6 @@
 """What a front end and an actor tell each other.
 
-Questions and answers are pickled here: Ray would make arrays that cannot be written of theirs, and other errors.
+They are pickled here: Ray would make arrays that cannot be written of theirs, and other errors, and takes longer.
 """
 
 from __future__ import annotations

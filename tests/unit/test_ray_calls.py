@@ -224,7 +224,7 @@ class Watched(Cluster):
     def __init__(self) -> None:
         super().__init__([])
         self.asked: list[Any] = []
-        self.waiting: list[Future[News]] = []
+        self.waiting: list[Future[bytes]] = []
 
     def actor(self, place: Place) -> Any:
         answered = SimpleNamespace(remote=self._answered)
@@ -232,12 +232,12 @@ class Watched(Cluster):
 
     def _news(self, *since: Any) -> Any:
         self.asked.append(since)
-        reported: Future[News] = Future()
+        reported: Future[bytes] = Future()
         self.waiting.append(reported)
         return SimpleNamespace(future=lambda: reported)
 
     def tell(self, news: News) -> None:
-        self.waiting.pop(0).set_result(news)
+        self.waiting.pop(0).set_result(packed(news))
 
 
 @dataclass
