@@ -26,6 +26,7 @@ from livesvm.service.monitoring.health import Health
 from livesvm.service.monitoring.metrics import Metrics
 from livesvm.service.ray.draining import Node
 from livesvm.service.ray.host import RETRY_SECONDS, Host
+from livesvm.service.ray.lines import Endpoint, Listener
 from livesvm.service.ray.places import Place, place_of
 from livesvm.service.resources.machine import resident_bytes
 from livesvm.service.resources.memory import MEGABYTE, Budget
@@ -69,7 +70,15 @@ class ModelActor(Host):
         threadpool_limits(1)
         set_up(settings.log_level, settings.log_format, settings.audit_file, **facts)
         super().__init__(f"actor {place.name}", _context(place, settings), facts)
+        self._listener = Listener(self.call)
         self.begin()
+
+    async def _line(self) -> Endpoint | None:
+        try:
+            return await self._listener.endpoint(self._node.host)
+        except OSError as error:
+            log.warning("actor %s cannot listen at %s: %s", self._place.name, self._node.host, error)
+            return None
 
     # In a thread of the host.
 

@@ -93,6 +93,10 @@ class RemoteActor:
         """Call a method of the actor."""
         return self.owner.cluster.ask(self.place, method, *arguments)
 
+    def call(self, message: bytes, *, by_line: bool) -> Future[bytes]:
+        """Ask the actor a question; ``by_line`` says that its answer is small."""
+        return self.owner.cluster.call(self.place, message, by_line=by_line)
+
     def failed(self, error: BaseException) -> None:
         """Know that a call has failed."""
         self.owner.cluster.lost(self.place, error)
@@ -123,6 +127,7 @@ class RemoteActor:
             self._lose()
             return
         news: News = unpacked(asked.result())
+        self.owner.cluster.heard(self.place, news.line)
         is_back = news.incarnation != self.incarnation
         for stored, view in self.take_news(news).items():
             self.owner.seen(stored, view)

@@ -87,7 +87,7 @@ class Call(Future[Any]):
 
     def _try(self) -> None:
         self.tries += 1
-        self._there.ask("call", self._message).add_done_callback(self._ended)
+        self._there.call(self._message, by_line=self._asked.command.by_line).add_done_callback(self._ended)
         self._is_sent = True
 
     def _ended(self, asked: Future[bytes]) -> None:

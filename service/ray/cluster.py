@@ -26,6 +26,7 @@ from livesvm.service.feeds.spec import FeedSpec
 from livesvm.service.models.size import model_bytes
 from livesvm.service.models.spec import ModelSpec
 from livesvm.service.ray.actor import ModelActor
+from livesvm.service.ray.lines import Endpoint, Lines
 from livesvm.service.ray.local import SETTINGS, STORE_BYTES
 from livesvm.service.ray.membership import MEMBERSHIP
 from livesvm.service.ray.places import ACTOR_CORES, PROCESS_BYTES, Place
@@ -75,6 +76,7 @@ class Cluster:
         self.head_is_up = self._is_joined = self._has_waited = False
         self.nodes = 0  #: that were alive when the head answered last
         self._class: Any = ray.remote(ModelActor)
+        self.lines = Lines()
         _log_as_the_service_does()
 
     # What calls ask.
@@ -93,8 +95,19 @@ class Cluster:
             asked.set_exception(error)
         return asked
 
+    def call(self, place: Place, message: bytes, *, by_line: bool) -> Future[bytes]:
+        """Ask an actor a question, by its line if there is one, and the answer is small."""
+        found = self.lines.ask(place.name, message) if by_line else None
+        return self.ask(place, "call", message) if found is None else found
+
+    def heard(self, place: Place, line: Endpoint | None) -> None:
+        """Have a line with an actor that listens there."""
+        if line is not None:
+            self.lines.find(place.name, line)
+
     def lost(self, place: Place, error: BaseException) -> None:
         """Look for an actor again, or start it, after a call failed and it is dead for good."""
+        self.lines.lose(place.name)
         if isinstance(error, ActorDiedError):
             self._actors.pop(place.name, None)
 
@@ -119,6 +132,7 @@ class Cluster:
         """Leave the cluster; its actors go on."""
         self._stopped.set()
         self._joined.set()
+        self.lines.close()
         ray.shutdown()
 
     # The cluster's head.
@@ -203,6 +217,8 @@ class Cluster:
         self._is_joined = False
         MEMBERSHIP.close()
         with self._lock:
+            for name in list(self._actors):
+                self.lines.lose(name)
             self._actors.clear()
         ray.shutdown()
 

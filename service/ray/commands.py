@@ -33,6 +33,7 @@ class Command:
     mutates : whether it changes something; what does not ends when no caller waits for it
     named : whether its last argument is the name of a request, so that it has one effect if it is sent again
     timed : whether it is solved for, and so takes how long that may be
+    by_line : whether it is short, one of many, and its answer small
     blocks : whether it waits for something, and so is done in a thread
     at_once : says for which subject and arguments it is done without one all the same
     makes : whether it is asked before there is such a replica
@@ -46,6 +47,7 @@ class Command:
     mutates: bool = False
     named: bool = False
     timed: bool = False
+    by_line: bool = False
     blocks: bool = False
     at_once: Callable[..., bool] | None = None
     makes: bool = False
@@ -127,12 +129,12 @@ def _recent(model: HostedModel) -> list[dict[str, Any]]:
     return model.recent.updates()
 
 
-HEAR = Command(_hear, "any")
+HEAR = Command(_hear, "any", by_line=True)
 """Every answer has the state; of a replica at rest more is reported once it is awake."""
 CREATE = Command(_create, "all", mutates=True, blocks=True, makes=True)
 DELETE = Command(_delete, "all", mutates=True, blocks=True, removes=True)
 OBSERVE_MANY = Command(_observe_many, "all", mutates=True, named=True, blocks=True, makes=True, touches=_of_batch)
 PUBLISHED = Command(_published, blocks=True)
-DECIDE = Command(_decide, blocks=True, at_once=_decides_at_once)
+DECIDE = Command(_decide, by_line=True, blocks=True, at_once=_decides_at_once)
 RECENT = Command(_recent, blocks=True)
 VERSIONS = Command(HostedModel.versions, blocks=True)

@@ -22,6 +22,7 @@ class Node:
     def __init__(self) -> None:
         context = ray.get_runtime_context()
         self.id = str(context.get_node_id())
+        self.host = str(ray.util.get_node_ip_address())
         self._cluster: Any = GcsClient(address=context.gcs_address)
         self._looked_at = time.monotonic()
 

@@ -311,12 +311,12 @@ class RemoteModel(RemoteReplica):
     def _gets_copies(self, command: Command) -> bool:
         return command.named and time.monotonic() - self._copied_at < LATELY_SECONDS
 
-    update = Command(HostedModel.update, mutates=True, named=True, timed=True)
+    update = Command(HostedModel.update, mutates=True, named=True, timed=True, by_line=True)
     restore = Command(HostedModel.restore, mutates=True, named=True, timed=True)
     _swap = Command(HostedModel.swap, mutates=True, named=True, timed=True)
     erase = Command(HostedModel.erase, mutates=True, timed=True)
     checkpoint = Command(HostedModel.checkpoint, mutates=True)
-    certificate = Command(HostedModel.certificate, timed=True)
+    certificate = Command(HostedModel.certificate, timed=True, by_line=True)
     _calibrated = Command(HostedModel.calibrated, timed=True)
     seen = Command(HostedModel.seen)
     copy = Command(HostedModel.copy)
@@ -418,12 +418,12 @@ class RemoteFeed(RemoteReplica):
         """How far it has come in its source."""
         return self.view.progress
 
-    observe = Command(HostedFeed.observe, mutates=True, named=True)
+    observe = Command(HostedFeed.observe, mutates=True, named=True, by_line=True)
     take = Command(HostedFeed.take, mutates=True, named=True)
     update = Command(HostedFeed.update, mutates=True, named=True, timed=True)
     pause = Command(HostedFeed.pause, mutates=True)
     erase = Command(HostedFeed.erase, mutates=True, timed=True)
-    certificate = Command(HostedFeed.certificate, timed=True)
+    certificate = Command(HostedFeed.certificate, timed=True, by_line=True)
     seen = Command(HostedFeed.seen)
     history = Command(HostedFeed.history)
     what_if = Command(HostedFeed.what_if)

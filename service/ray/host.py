@@ -29,6 +29,7 @@ from livesvm.service.logs import calls
 from livesvm.service.models.published import Published
 from livesvm.service.models.types import ServingState
 from livesvm.service.ray.announcer import Announcer
+from livesvm.service.ray.lines import Endpoint
 from livesvm.service.ray.messages import Answer, News, Question, View, packed, unpacked
 from livesvm.service.resources.compiling import call_compiled_code
 from livesvm.service.resources.solve_scheduler import Solve
@@ -141,8 +142,11 @@ class Host:
                     await asyncio.wait_for(news.wait(), HEARTBEAT_SECONDS)
                 self._waiting.discard(news)
             await asyncio.sleep(began + GATHER_SECONDS - time.monotonic())
-        reported = self._told
-        return packed(News(reported.incarnation, reported.moment, reported.since(moment)))
+        line, reported = await self._line(), self._told
+        return packed(News(reported.incarnation, reported.moment, reported.since(moment), line))
+
+    async def _line(self) -> Endpoint | None:
+        """Return where front ends may call besides, if anywhere."""
 
     async def scrape(self) -> list[Metric]:
         """Return the metrics of what is done here, with labels that say where they are from."""

@@ -22,6 +22,7 @@ from livesvm.service.models.published import Published
 from livesvm.service.models.spec import ModelSpec
 from livesvm.service.models.types import ServingState
 from livesvm.service.ray.commands import Command
+from livesvm.service.ray.lines import Endpoint
 from livesvm.service.store.base import Indexed
 
 SERVED: frozenset[ServingState] = frozenset({"live", "fenced", "behind"})
@@ -130,11 +131,13 @@ class News:
     """What has changed in an actor since a moment, and the moment that this is.
 
     ``views`` are None of those that are gone; of those that were at rest all the time the store's index tells.
+    ``line`` is where short calls may go, if there is such a place.
     """
 
     incarnation: str
     moment: int
     views: dict[str, View | None]
+    line: Endpoint | None = None
 
 
 class _Pickler(pickle.Pickler):

@@ -59,6 +59,7 @@ class Cluster(RealCluster):
         self.open: set[Any] = set()
         self.share, self.lost_count = 64, SimpleNamespace(inc=lambda count: None)
         self._settings = Settings(ray_actors=1)
+        self.lines = cast(Any, SimpleNamespace(ask=lambda *call: None, find=lambda *call: None))
 
     @property
     def cluster(self) -> Any:
@@ -442,10 +443,11 @@ def test_an_actor_is_silent_that_said_nothing_for_a_lease(monkeypatch: pytest.Mo
 
 
 @pytest.mark.parametrize("error", [ActorDiedError(), ActorUnavailableError("away", None)])
-def test_an_actor_that_is_dead_is_looked_for_again(error: Exception) -> None:
-    cluster = object.__new__(RealCluster)
-    vars(cluster).update(_actors={PLACE.name: "actor"})
+def test_a_lost_actor_has_no_line_and_one_that_is_dead_is_looked_for_again(error: Exception) -> None:
+    cluster, lines = object.__new__(RealCluster), list[str]()
+    vars(cluster).update(_actors={PLACE.name: "actor"}, lines=SimpleNamespace(lose=lines.append))
     cluster.lost(PLACE, error)
+    assert lines == [PLACE.name]
     assert cluster.is_known(PLACE) is not isinstance(error, ActorDiedError)
 
 
@@ -467,7 +469,7 @@ def test_an_unknown_front_end_joins_the_cluster_again_and_waits_for_a_head_that_
         return list(answer)
 
     made, left = object.__new__(RealCluster), list[str]()
-    joined = list[bool]()
+    lines, joined = SimpleNamespace(lose=left.append), list[bool]()
     asks = SimpleNamespace(check_alive=check_alive)
     vars(made).update(
         _asks=asks,
@@ -477,13 +479,14 @@ def test_an_unknown_front_end_joins_the_cluster_again_and_waits_for_a_head_that_
         head_is_up=True,
         _settings=SimpleNamespace(ray="auto"),
         _has_waited=False,
+        lines=lines,
         _actors={"a": 1},
         _lock=threading.Lock(),
     )
     monkeypatch.setattr("livesvm.service.ray.cluster.ray", SimpleNamespace(shutdown=lambda: left.append("cluster")))
     monkeypatch.setattr(made, "_join", lambda: joined.append(True))
     assert made.look() is joins
-    assert (made.head_is_up, len(joined), left) == (is_up, int(joins), ["cluster"] if joins else [])
+    assert (made.head_is_up, len(joined), left) == (is_up, int(joins), ["a", "cluster"] if joins else [])
 
 
 def test_calls_under_way_are_sent_again_where_the_cluster_was_joined_again(later: Callable[[float], None]) -> None:

@@ -74,9 +74,9 @@ class Actor:
 
     @property
     def cluster(self) -> Any:
-        return SimpleNamespace(is_known=lambda place: True, ask=self._answered)
+        return SimpleNamespace(is_known=lambda place: True, call=self._answered)
 
-    def _answered(self, place: Any, method: str, message: bytes) -> Future[bytes]:
+    def _answered(self, place: Any, message: bytes, *, by_line: bool) -> Future[bytes]:
         asked, found = unpacked(message), Future[bytes]()
         self.asked.append(asked)
         try:
