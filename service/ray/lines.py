@@ -27,6 +27,8 @@ HEAD = struct.Struct("!QQ")
 SECRET_BYTES = 32
 LARGEST = 64 * 2**20
 """Bytes of a message."""
+BUFFER = 2**20
+"""Bytes that are held of what was not read yet: so little also of an end that has proved nothing."""
 CONNECT_SECONDS = 2.0
 """For both ends to prove that they know the secret."""
 HASH = "sha256"
@@ -59,7 +61,7 @@ class Listener:
             context = _tls(ssl.Purpose.CLIENT_AUTH)
             seconds = None if context is None else CONNECT_SECONDS
             self._server = await asyncio.start_server(
-                self._serve, host, 0, ssl=context, ssl_handshake_timeout=seconds, limit=LARGEST
+                self._serve, host, 0, ssl=context, ssl_handshake_timeout=seconds, limit=BUFFER
             )
         return Endpoint(host, int(self._server.sockets[0].getsockname()[1]), self._secret)
 
@@ -155,7 +157,7 @@ class Lines:
         try:
             async with asyncio.timeout(CONNECT_SECONDS):
                 context = _tls(ssl.Purpose.SERVER_AUTH)
-                reader, writer = await asyncio.open_connection(line.at.host, line.at.port, ssl=context, limit=LARGEST)
+                reader, writer = await asyncio.open_connection(line.at.host, line.at.port, ssl=context, limit=BUFFER)
             await _meet(reader, writer, line.at.secret, ASKS, ANSWERS)
             self.refused.pop(name, None)
             line.writer = writer
