@@ -215,7 +215,7 @@ class Jobs:
         for id in self._records.keys() | {id for id in known - ends if id.endswith(shared.mark)}:
             self._tell(id, again=id not in known)
         for id in self._others.keys() - known:
-            del self._others[id]
+            self._others.pop(id, None)
         for id in known:
             if not (id.endswith(shared.mark) or (id in self._others and self._others[id].record.is_finished)):
                 with suppress(UnknownJob):
