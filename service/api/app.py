@@ -86,8 +86,7 @@ def create_app(
         """Restore and watch while the application runs; close the service after it."""
         threading.Thread(target=restore, name="restore", daemon=True).start()  # a stop does not wait for it
         parts.watch()
-        async with _to_others(app, parts):
-            yield
+        yield
         await asyncio.to_thread(parts.close)
 
     app = FastAPIOffline(
@@ -126,16 +125,3 @@ def create_app(
         traced=Tracing(operations.VERSION) if settings.traces else None,
     )
     return app
-
-
-@asynccontextmanager
-async def _to_others(app: FastAPI, parts: Service) -> AsyncIterator[None]:
-    """Be able to ask other front ends inside, where there may be any."""
-    if parts.fronts is None:
-        yield
-        return
-    from livesvm.service.api.forwarding import Forwarding
-
-    app.state.forwarding = Forwarding()
-    yield
-    await app.state.forwarding.close()

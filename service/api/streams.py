@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Hashable, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
-from functools import partial
 from time import monotonic
 from typing import TypeVar
 
@@ -82,25 +81,6 @@ class Streams:
         """Return the stream of every event that ``look`` returns, each time there are some; None ends it."""
         return _EventStream(self._every(look, look_seconds), self)
 
-    def relayed(self, pieces: AsyncIterator[bytes], goes_on: Callable[[], bool] = lambda: True) -> StreamingResponse:
-        """Return the stream of pieces that come from elsewhere, until they end, or are not to go on here."""
-        return _EventStream(self._relayed(pieces, goes_on), self)
-
-    async def _relayed(self, pieces: AsyncIterator[bytes], goes_on: Callable[[], bool]) -> AsyncIterator[bytes]:
-        coming: asyncio.Future[bytes | None] | None = None
-        try:
-            while goes_on() and not self._closed:
-                coming = coming or asyncio.ensure_future(_next(pieces))
-                await asyncio.wait([coming], timeout=LOOK_SECONDS)
-                if coming.done():
-                    piece, coming = coming.result(), None
-                    if piece is None:
-                        return
-                    yield piece
-        finally:
-            if coming is not None:
-                coming.cancel()
-
     async def _every(self, look: Callable[[], Sequence[Event] | None], look_seconds: float) -> AsyncIterator[bytes]:
         said_at = monotonic()
         while not self._closed and (events := look()) is not None:
@@ -113,10 +93,6 @@ class Streams:
                 said_at = monotonic()
                 yield HEARTBEAT
             await asyncio.sleep(look_seconds)
-
-
-async def _next(pieces: AsyncIterator[bytes]) -> bytes | None:
-    return await anext(pieces, None)
 
 
 class _EventStream(StreamingResponse):
@@ -145,12 +121,6 @@ def every_event(request: Request, look: Callable[[], Sequence[Event] | None]) ->
     """Return the stream of every event that ``look`` returns, among those of the service that was asked."""
     streams: Streams = request.app.state.streams
     return streams.all_of(_while_admitted(request, look))
-
-
-def relayed(request: Request, pieces: AsyncIterator[bytes]) -> StreamingResponse:
-    """Return the stream of pieces that come from elsewhere, among those of the service that was asked."""
-    streams: Streams = request.app.state.streams
-    return streams.relayed(pieces, partial(is_admitted, request))
 
 
 def _while_admitted(request: Request, look: Callable[[], T | None]) -> Callable[[], T | None]:

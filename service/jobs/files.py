@@ -84,15 +84,19 @@ class JobFiles:
 
     def save_result(self, id: str, result: Document) -> None:
         """Keep the result of a job."""
-        self._write(self._path(id, "result"), result)
+        self._write(self.result_path(id), result)
 
     def result(self, id: str) -> Document:
         """Return the result of a job that is done."""
         try:
-            found: Document = json.loads(self._path(id, "result").read_bytes())
+            found: Document = json.loads(self.result_path(id).read_bytes())
         except (OSError, ValueError) as error:
             raise StoreUnavailable(f"the result of job {id} cannot be read: {error}") from error
         return found
+
+    def result_path(self, id: str) -> Path:
+        """Return where the result of a job is."""
+        return self._path(id, "result")
 
     def place(self, id: str) -> Path:
         """Return the directory of what a job keeps next to its result."""

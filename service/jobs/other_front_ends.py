@@ -1,47 +1,38 @@
-"""Other front ends of the same models: which of them was asked for a job, and where it is reached."""
+"""Jobs of all front ends of the same models: each tells by documents of the store how its own are, and takes requests.
+
+The files of a job stay with the front end that was asked for it; others read them where they are.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Protocol
+import json
+import time
+from dataclasses import asdict, dataclass
+from typing import Any, Protocol
 
-from livesvm.service.access.vouching import Vouching
+from livesvm.service.errors import JobElsewhere, UnknownJob
+from livesvm.service.jobs.files import JobRecord
+from livesvm.service.monitoring.health import Health
+from livesvm.service.store.base import DocumentName, Store
 
+KIND = "job"
+"""Of the documents, by the id of the job."""
+END = "job-end"
+"""Of the documents that ask for the end of a job, or for its deletion, by its id."""
+GONE_SECONDS = 7 * 86_400.0
+"""For which jobs of a front end that is away are listed after they were asked for."""
 
-@dataclass(frozen=True)
-class FrontEnd:
-    """A front end by the name that it keeps, and the address that it announces, as ``http://host:port``.
-
-    Others vouch for callers by ``secret``.
-    """
-
-    holder: str
-    address: str
-    secret: bytes = field(repr=False)
-
-    @property
-    def name(self) -> str:
-        """Its name as answers and ids of jobs tell it."""
-        return short(self.holder)
+Document = dict[str, Any]
 
 
 class FrontEnds(Protocol):
     """What a front end tells of itself, and knows of the others. Its calls wait for the store."""
 
     holder: str
-    """This front end."""
-    vouching: Vouching
-    """What it believes others of callers."""
-
-    @property
-    def mark(self) -> str:
-        """What ids of jobs that it is asked for end with."""
-
-    def listens(self, host: str, port: int) -> None:
-        """Return the address, which is known before the front end announces itself."""
+    """This front end, by a name that it keeps."""
 
     def announce(self) -> None:
-        """Tell the others where it is; raises StoreUnavailable."""
+        """Tell the others where its files are; raises StoreUnavailable."""
 
     def keep(self) -> None:
         """Tell the others again where that has changed; raises StoreUnavailable."""
@@ -49,19 +40,85 @@ class FrontEnds(Protocol):
     def leave(self) -> None:
         """Tell the others that it is not there any more."""
 
-    def holding(self, job: str) -> FrontEnd | None:
-        """Return the front end that was asked for a job; None: this one, or none.
-
-        Raises JobElsewhere if that one is away, StoreError.
-        """
-
-    def others(self) -> list[FrontEnd]:
-        """Return all others that show life; raises StoreError."""
-
     def is_away(self, holder: str) -> bool:
         """Return whether one has left, or shows no life; raises StoreError."""
+
+    def job_file(self, holder: str, name: str) -> bytes:
+        """Return a file of the jobs of another front end, which may be away; raises StoreUnavailable."""
 
 
 def short(holder: str) -> str:
     """Return the beginning of a front end's name, by which it is distinguished from others."""
     return holder[:8]
+
+
+@dataclass(frozen=True)
+class OtherJob:
+    """A job of another front end; ``shown`` is what there is to plot of it so far."""
+
+    record: JobRecord
+    holder: str
+    shown: Document | None = None
+
+
+class SharedJobs:
+    """What front ends tell each other of their jobs. Its calls wait for the store, and raise StoreError."""
+
+    def __init__(self, store: Store, health: Health, fronts: FrontEnds) -> None:
+        self._store, self._health, self._fronts = store, health, fronts
+        self.mark = f"-{short(fronts.holder)}"
+        """What ids of jobs of this front end end with."""
+
+    def tell(self, record: JobRecord, shown: Document | None) -> None:
+        """Have the others know a job of this front end as it is now."""
+        told = {"holder": self._fronts.holder, "record": asdict(record), "shown": shown}
+        with self._health.store_call("document"):
+            self._store.put_document(DocumentName(KIND, record.id), json.dumps(told).encode())
+
+    def forget(self, id: str) -> None:
+        """Have no front end know a job any more."""
+        with self._health.store_call("document"):
+            for kind in (KIND, END):
+                self._store.delete_document(DocumentName(kind, id))
+
+    def end(self, other: OtherJob) -> None:
+        """Ask the front end of a job to cancel it; or to delete it, which the others take for done, if it has ended."""
+        with self._health.store_call("document"):
+            self._store.put_document(DocumentName(END, other.record.id), b"")
+            if other.record.is_finished:
+                self._store.delete_document(DocumentName(KIND, other.record.id))
+
+    def ids(self) -> tuple[set[str], set[str]]:
+        """Return the jobs that are known, and those of this front end that are asked to end."""
+        with self._health.store_call("load"):
+            found = self._store.documents()
+        ends = {at.name for at in found if at.kind == END and at.name.endswith(self.mark)}
+        return {at.name for at in found if at.kind == KIND}, ends
+
+    def is_known(self, id: str) -> bool:
+        """Return whether all front ends know a job, and none has deleted it."""
+        with self._health.store_call("load"):
+            return self._store.document(DocumentName(KIND, id)) is not None
+
+    def find(self, id: str) -> OtherJob:
+        """Return a job of another front end; raises UnknownJob."""
+        with self._health.store_call("load"):
+            data = None if id.endswith(self.mark) else self._store.document(DocumentName(KIND, id))
+        if data is None:
+            raise UnknownJob(f"there is no job {id[:64]!r}")
+        told = json.loads(data)
+        return OtherJob(JobRecord(**told["record"]), told["holder"], told["shown"])
+
+    def check(self, other: OtherJob) -> OtherJob:
+        """Return a job; raises JobElsewhere if it is under way at a front end that is away."""
+        if not other.record.is_finished and self._fronts.is_away(other.holder):
+            raise JobElsewhere.of(other.record.id, short(other.holder))
+        return other
+
+    def is_over(self, other: OtherJob) -> bool:
+        """Return whether a job is not listed any more, as its front end has not been there for long."""
+        return time.time() - other.record.created_at > GONE_SECONDS and self._fronts.is_away(other.holder)
+
+    def file(self, other: OtherJob, name: str) -> bytes:
+        """Return a file of a job."""
+        return self._fronts.job_file(other.holder, name)

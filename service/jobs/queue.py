@@ -1,10 +1,12 @@
 """Long work on private copies of live models: queued, running, done, failed or cancelled; none outlives the process.
 
-A job takes its copy when its turn comes, so that what waits holds no data; the live model goes on undisturbed.
+A job takes its copy when its turn comes, so that what waits holds no data; the live model goes on undisturbed. Jobs of
+other front ends are known by what these tell of them.
 """
 
 from __future__ import annotations
 
+import json
 import logging
 import secrets
 import threading
@@ -12,7 +14,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Collection, Container, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import copy_context
 from dataclasses import dataclass, replace
 from functools import partial
@@ -20,7 +22,15 @@ from math import inf
 from typing import Any
 
 from livesvm.service.datasets.catalogue import Datasets
-from livesvm.service.errors import JobInterrupted, JobNotDone, NoPlot, NotApplicable, QueueFull, UnknownJob
+from livesvm.service.errors import (
+    JobElsewhere,
+    JobInterrupted,
+    JobNotDone,
+    NoPlot,
+    NotApplicable,
+    QueueFull,
+    UnknownJob,
+)
 from livesvm.service.history.journal import Source
 from livesvm.service.hosting.handle import Description, ModelHandle
 from livesvm.service.hosting.memory import check_grown
@@ -30,6 +40,7 @@ from livesvm.service.jobs.files import STATES, Document, JobFiles, JobRecord, St
 from livesvm.service.jobs.kind import FOUND, KEY_FIELDS, JobKind, Sharding, Subject, Workplace
 from livesvm.service.jobs.kinds import ALL_KINDS
 from livesvm.service.jobs.log import ENDED, happened, log_end
+from livesvm.service.jobs.other_front_ends import OtherJob, SharedJobs, short
 from livesvm.service.jobs.plots import Extension
 from livesvm.service.logs.calls import current, note
 from livesvm.service.models.arrays import Key
@@ -95,7 +106,7 @@ class JobLimits:
 
 
 class Jobs:
-    """The jobs of one service; its calls may wait for the disk, except :meth:`get` and :meth:`all`.
+    """The jobs of one service; its calls may wait for disk and store, except :meth:`get` and :meth:`all`.
 
     Invariant: a record changes under the lock alone, and each is replaced, never changed, so that readers need no lock.
     """
@@ -111,10 +122,10 @@ class Jobs:
         datasets: Datasets | None = None,
         elsewhere: Elsewhere | None = None,
         sharding: Sharding | None = None,
-        mark: str = "",
+        shared: SharedJobs | None = None,
         outbox: Outbox | None = None,
     ) -> None:
-        """Know the jobs of before; those that were cut off have failed. Ids of new ones end with a ``mark``."""
+        """Know the jobs of before; those that were cut off have failed. ``shared`` knows those of other front ends."""
         self._files = files
         self._limits = limits
         self._metrics = metrics
@@ -122,7 +133,10 @@ class Jobs:
         self._budget = budget or Budget()
         self._compiling = compiling or Compiling()
         self._datasets = datasets
-        self._elsewhere, self._sharding, self._mark = elsewhere, sharding, mark
+        self._elsewhere, self._sharding = elsewhere, sharding
+        self._shared, self._telling = shared, threading.Lock()
+        self._told: dict[str, tuple[JobRecord, Document | None]] = {}
+        self._others: dict[str, OtherJob] = {}
         self._outbox = outbox or Outbox()
         self._lock = threading.RLock()
         self._stopping = False
@@ -137,15 +151,91 @@ class Jobs:
                 self._finish(record.id, "failed", JobInterrupted("the service ended while this job was under way"))
 
     def get(self, id: str) -> JobRecord:
-        """Return one job as it is now; raises UnknownJob."""
+        """Return one job as it is now, or was at the last look at another front end; raises UnknownJob."""
         found = self._records.get(id)
+        if found is None and (other := self._others.get(id)) is not None:
+            found = other.record
         if found is None:
             raise UnknownJob(f"there is no job {id[:64]!r}")
         return found
 
+    def find(self, id: str) -> JobRecord:
+        """Return one job as it is now; raises UnknownJob, JobElsewhere or StoreError."""
+        if (other := self._other(id)) is not None:
+            return other.record
+        if self._shared is not None and self.get(id).is_finished:
+            with suppress(StoreError):
+                if not self._shared.is_known(id):
+                    self.look()  # another front end has asked for its end
+        return self.get(id)
+
+    def _other(self, id: str) -> OtherJob | None:
+        """Return a job of another front end; raises as :meth:`find`."""
+        if self._shared is None or id in self._records:
+            return None
+        try:
+            found = self._others[id] = self._shared.find(id)
+        except UnknownJob:
+            self._others.pop(id, None)
+            raise
+        return self._shared.check(found)
+
     def all(self) -> list[JobRecord]:
-        """Return every job, oldest first."""
+        """Return every job of this front end, oldest first."""
         return list(self._records.values())
+
+    def everywhere(self) -> tuple[list[JobRecord], list[str]]:
+        """Return every job that can be asked for, oldest first, and the names of front ends that are away with others.
+
+        Raises StoreError.
+        """
+        with suppress(StoreError):
+            self.look()
+        found, away = self.all(), set[str]()
+        for other in list(self._others.values()):
+            try:
+                assert self._shared is not None
+                found.append(self._shared.check(other).record)
+            except JobElsewhere:
+                away.add(short(other.holder))
+        return sorted(found, key=lambda record: record.created_at), sorted(away)
+
+    def look(self) -> None:
+        """Know the jobs of other front ends as they are, tell these of own ones, and do what they ask.
+
+        Raises StoreError.
+        """
+        if (shared := self._shared) is None:
+            return
+        known, ends = shared.ids()
+        for id in ends:
+            if id in self._records:
+                self.remove(id)
+            shared.forget(id)
+        for id in self._records.keys() | {id for id in known - ends if id.endswith(shared.mark)}:
+            self._tell(id, again=id not in known)
+        for id in self._others.keys() - known:
+            self._others.pop(id, None)
+        for id in known:
+            if not (id.endswith(shared.mark) or (id in self._others and self._others[id].record.is_finished)):
+                with suppress(UnknownJob):
+                    self._others[id] = shared.find(id)
+        for id, other in list(self._others.items()):
+            if shared.is_over(other):
+                shared.forget(id)
+
+    def _tell(self, id: str, *, again: bool = False) -> None:
+        """Have other front ends know a job as it is now, or that it is gone; raises StoreError."""
+        if self._shared is None:
+            return
+        with self._telling:
+            record, shown = self._records.get(id), self._shown.get(id)
+            if record is None:
+                self._shared.forget(id)
+                self._told.pop(id, None)
+            elif again or self._told.get(id) != (record, shown):
+                self._shared.tell(record, shown)
+                self._told[id] = record, shown
 
     def counts(self) -> dict[str, int]:
         """Return jobs by state."""
@@ -153,10 +243,15 @@ class Jobs:
         return {state: found[state] for state in STATES}
 
     def result(self, id: str) -> Document:
-        """Return the result of a job; raises UnknownJob, JobNotDone or StoreUnavailable."""
-        if self.get(id).state != "done":
-            raise JobNotDone(f"job {id} is {self.get(id).state}, and has no result")
-        return self._files.result(id)
+        """Return the result of a job; raises UnknownJob, JobElsewhere, JobNotDone or StoreError."""
+        record = self.find(id)
+        if record.state != "done":
+            raise JobNotDone(f"job {id} is {record.state}, and has no result")
+        if (other := self._others.get(id)) is None:
+            return self._files.result(id)
+        assert self._shared is not None
+        found: Document = json.loads(self._shared.file(other, self._files.result_path(id).name))
+        return found
 
     def ask(self, kind: str, live: ModelHandle, request: Request) -> JobRecord:
         """Queue what a request asks of a model; raises what the kind's check does, and what :meth:`submit` does."""
@@ -182,7 +277,7 @@ class Jobs:
         return 1
 
     def submit(self, kind: str, live: Subject, asked: Document, given: dict[str, Any] | None = None) -> JobRecord:
-        """Queue a job; raises QueueFull, OutOfMemory or StoreUnavailable.
+        """Queue a job, once every front end knows it; raises QueueFull, OutOfMemory or StoreError.
 
         ``given`` is data that it works with besides what was asked; it is kept in memory, and as long as it is needed.
         """
@@ -191,7 +286,15 @@ class Jobs:
         size = sum(examples.memory() for examples in given.values())
         self._budget.take("jobs", size)
         try:
-            record = self._kept(JobRecord(f"j-{secrets.token_hex(6)}{self._mark}", kind, live.id, asked, time.time()))
+            mark = "" if self._shared is None else self._shared.mark
+            record = self._kept(JobRecord(f"j-{secrets.token_hex(6)}{mark}", kind, live.id, asked, time.time()))
+            try:
+                self._tell(record.id)
+            except StoreError:
+                with self._lock:
+                    self._forget(record.id)
+                    del self._wanted[record.id]
+                raise
         except BaseException:
             self._budget.give("jobs", size)
             raise
@@ -199,6 +302,11 @@ class Jobs:
         self._under_way[record.id] = ended
         ended.add_done_callback(lambda _: self._ended(record.id, given, size))
         return record
+
+    def _tell_soon(self, id: str) -> None:
+        """Have other front ends know a job as it is; where the store is away, the next look does that."""
+        with suppress(StoreError):
+            self._tell(id)
 
     def _ended(self, id: str, given: dict[str, Any], size: int) -> None:
         self._under_way.pop(id, None)
@@ -239,13 +347,22 @@ class Jobs:
             turn.add_done_callback(lambda _: call())
 
     def remove(self, id: str) -> JobRecord:
-        """Have a job stop, see :meth:`cancel`; forget one that has ended, with its result. As it was or is now."""
+        """Have a job stop, see :meth:`cancel`; forget one that has ended, with its result. As it was or is now.
+
+        One of another front end is asked to. Raises UnknownJob, JobElsewhere or StoreError.
+        """
+        if (other := self._other(id)) is not None:
+            assert self._shared is not None
+            self._shared.end(other)
+            return other.record
         with self._lock:
             record = self.get(id)
             if record.is_finished:
                 self._forget(id)
-                return record
-            return self.cancel(id)
+            else:
+                record = self.cancel(id)
+        self._tell_soon(id)
+        return record
 
     def cancel(self, id: str) -> JobRecord:
         """Have a job stop; one that waits never starts, one that runs stops at its next step."""
@@ -260,13 +377,16 @@ class Jobs:
             return self.get(id)
 
     def update_of(self, id: str, choice: Document) -> tuple[str, Any]:
-        """Return the model of a job, and what brings its result in; raises NotApplicable or JobNotDone."""
-        record = self.get(id)
+        """Return the model of a job, and what brings its result in; raises NotApplicable, and as :meth:`result`."""
+        record = self.find(id)
         if self._kinds[record.kind].swaps:
             self.result(id)
             if choice:
                 raise InvalidInput("there is nothing to choose of a retraining", field="choice")
-            return record.model, Retrained(id, self._files.place(id) / FOUND, version=record.version or 0)
+            path, data = self._files.place(id) / FOUND, None
+            if self._shared is not None and (other := self._others.get(id)) is not None:
+                data = self._shared.file(other, f"{path.parent.name}/{FOUND}")
+            return record.model, Retrained(id, path, data, version=record.version or 0)
         apply = self._kinds[record.kind].apply
         if apply is None:
             raise NotApplicable(f"the result of a job of kind {record.kind} cannot be applied to its model")
@@ -275,21 +395,25 @@ class Jobs:
     def plot(self, id: str, extension: Extension) -> bytes:
         """Return a picture of a job's result, or of what is there of it so far.
 
-        Raises NoPlot, UnknownJob or JobNotDone.
+        Raises NoPlot, and as :meth:`result`.
         """
-        draw = self._kinds[self.get(id).kind].plot
+        kind = self.find(id).kind
+        draw = self._kinds[kind].plot
         if draw is None:
-            raise NoPlot(f"the result of a job of kind {self.get(id).kind} has no plot")
-        shown = self._shown.get(id)
+            raise NoPlot(f"the result of a job of kind {kind} has no plot")
+        other = self._others.get(id)
+        shown = self._shown.get(id) if other is None else other.shown
         return draw(self.result(id) if shown is None else shown, extension)
 
     def forget(self, model: str) -> None:
         """Cancel and forget every job of a model."""
         with self._lock:
-            for record in self.all():
-                if record.model == model:
-                    self.cancel(record.id)
-                    self._forget(record.id)
+            mine = [record.id for record in self.all() if record.model == model]
+            for id in mine:
+                self.cancel(id)
+                self._forget(id)
+        for id in mine:
+            self._tell_soon(id)
 
     def naming(self, model: str, keys: Collection[Key], tags: Collection[str] = ()) -> set[Key]:
         """Return which of these keys and tags the jobs of a model name, by their results, or copies that they work on.
@@ -328,6 +452,7 @@ class Jobs:
                 self._forget(record.id)
         wait(at_work)
         for record in ended:
+            self._tell_soon(record.id)
             self._files.delete(record.id)
             if self._files.holds(record.id):
                 self._records |= {each.id: each for each in ended if self._files.holds(each.id)}
@@ -350,6 +475,7 @@ class Jobs:
                 return
             wanted = self._wanted[id]
             self._change(id, state="running", started_at=time.time())
+        self._tell_soon(id)
         try:
             with wanted.heeded():
                 self._work(id, live, given, wanted)
@@ -364,6 +490,7 @@ class Jobs:
             self._finish(id, "failed", error)
         finally:
             self._copies.pop(id, None)
+            self._tell_soon(id)
 
     def _work(self, id: str, live: Subject, given: dict[str, Any], wanted: Wanted) -> None:
         def progress(done: int, total: int) -> bool:

@@ -17,9 +17,10 @@ from ipaddress import ip_address
 from pathlib import Path
 from shutil import disk_usage
 from socket import gethostname
+from typing import TYPE_CHECKING
 
 from livesvm.service.access.keys import Keys
-from livesvm.service.datasets.catalogue import DIRECTORY, Datasets, FileTransfer
+from livesvm.service.datasets.catalogue import DIRECTORY, Datasets
 from livesvm.service.errors import NotReady
 from livesvm.service.fleets.catalogue import Fleets
 from livesvm.service.history.journal import Source
@@ -30,7 +31,7 @@ from livesvm.service.hosting.coverage import Coverings
 from livesvm.service.hosting.registry import Registry
 from livesvm.service.jobs.files import JobFiles
 from livesvm.service.jobs.kind import Sharding
-from livesvm.service.jobs.other_front_ends import FrontEnds
+from livesvm.service.jobs.other_front_ends import FrontEnds, SharedJobs
 from livesvm.service.jobs.queue import Elsewhere, JobLimits, Jobs
 from livesvm.service.lifecycle.erasures import Erasures
 from livesvm.service.lifecycle.fencing import Fencing
@@ -53,6 +54,9 @@ from livesvm.service.webhooks.deliveries import Deliveries
 from livesvm.service.webhooks.outbox import Outbox
 from livesvm.solvers import warm_up
 from livesvm.solvers.runtime.threads import wait_for_rest
+
+if TYPE_CHECKING:  # Ray is only loaded where replicas live there
+    from livesvm.service.ray.front_ends import RayFrontEnds
 
 JOBS = "jobs"
 """Below the data directory."""
@@ -112,13 +116,13 @@ def open_hosting(context: Context, gone: Callable[[str], object]) -> Hosting:
     if not context.settings.ray:
         return Registry(context)
     from livesvm.service.ray.cluster import Cluster  # its library is only loaded where replicas live there
-    from livesvm.service.remote.hosting import RemoteHosting
+    from livesvm.service.ray.hosting import RemoteHosting
 
     cluster = Cluster(context.settings)
     context.source.health.head_is_up = lambda: cluster.head_is_up
     context.source.metrics.show(ray_head_up=lambda: cluster.head_is_up, ray_nodes=lambda: cluster.nodes)
     hosting = RemoteHosting(context, cluster, gone)
-    context.source.metrics.show(ray_actors=hosting.processes)
+    context.source.metrics.show(ray_actors=hosting.actors)
     return hosting
 
 
@@ -131,17 +135,14 @@ def _elsewhere(settings: Settings) -> Elsewhere | None:
     return work_elsewhere
 
 
-def _beside(
-    settings: Settings, store: Store, health: Health, holder: str
-) -> tuple[FrontEnds, FileTransfer] | tuple[None, None]:
-    """Return the other front ends and what gets datasets from them, if there may be any."""
+def _beside(settings: Settings, store: Store, health: Health, holder: str) -> RayFrontEnds | None:
+    """Return the other front ends, if there may be any."""
     if not settings.ray:
-        return None, None
-    from livesvm.service.ray.file_transfer import RayFileTransfer
+        return None
     from livesvm.service.ray.front_ends import RayFrontEnds
 
-    fronts = RayFrontEnds(str((settings.data_dir / DIRECTORY).resolve()), store, health, holder)
-    return fronts, RayFileTransfer(fronts)
+    here = settings.data_dir.resolve()
+    return RayFrontEnds({"root": str(here / DIRECTORY), "jobs": str(here / JOBS)}, store, health, holder)
 
 
 def _sharding(settings: Settings) -> Sharding | None:
@@ -196,9 +197,9 @@ class Service:
         self.metrics.watch_feeds(feeds, settings.metrics_models)
         self.health.troubles = feeds.troubles
         self.health.states = lambda: Counter(models.states()) + Counter(feeds.states())
-        self.fronts: FrontEnds | None
-        self.fronts, carrier = _beside(settings, self.store, self.health, holder)
-        self.datasets = Datasets(settings, self.store, self.health, self.budget, carrier)
+        fronts = _beside(settings, self.store, self.health, holder)
+        self.fronts: FrontEnds | None = fronts
+        self.datasets = Datasets(settings, self.store, self.health, self.budget, fronts)
         limits = JobLimits(settings.jobs, settings.jobs_waiting, settings.jobs_kept)
         self.compiling = Compiling()
         self.health.uncompiled = self.compiling.left
@@ -216,7 +217,7 @@ class Service:
             datasets=self.datasets,
             elsewhere=_elsewhere(settings),
             sharding=_sharding(settings),
-            mark="" if self.fronts is None else self.fronts.mark,
+            shared=None if fronts is None else SharedJobs(self.store, self.health, fronts),
             outbox=self.outbox,
         )
         self.erasures = Erasures(settings, source, self.hosting, (self.jobs, self.datasets), self.fronts, holder)
@@ -285,10 +286,8 @@ class Service:
         return {"awake": awake, "at-rest": sum(map(len, homes)) - awake}
 
     def listens(self, host: str, port: int) -> None:
-        """Return the address to announce: of front ends once restored, of standbys at once."""
-        if self.fronts is not None:
-            self.fronts.listens(host, port)
-        elif self.store.shared:
+        """Tell other services of the same models where this one is reached."""
+        if self.fronts is None and self.store.shared:
             with suppress(StoreError):  # they call it by its name then
                 self.store.put_document(self._at_store, address_of(host, port).encode())
 
@@ -390,6 +389,7 @@ class Service:
             if self.fronts is not None:
                 self.fronts.keep()
                 self.datasets.look()
+                self.jobs.look()
         except Exception:
             log.exception("no model was taken over; it is tried again")
 

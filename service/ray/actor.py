@@ -8,24 +8,33 @@ from __future__ import annotations
 
 import logging
 import os
+import sys
 import time
 from collections import Counter
 from concurrent.futures import wait
 from contextlib import suppress
 
 import ray
+from threadpoolctl import threadpool_limits
 
 from livesvm.service.errors import ServiceError
+from livesvm.service.history.journal import Source
+from livesvm.service.hosting.context import Context
+from livesvm.service.logs.setup import set_up
 from livesvm.service.models.types import ServingState
+from livesvm.service.monitoring.health import Health
+from livesvm.service.monitoring.metrics import Metrics
 from livesvm.service.ray.draining import Node
-from livesvm.service.ray.places import holder_of, place_of
-from livesvm.service.remote.host import RETRY_SECONDS, Host, opened, set_process_up
-from livesvm.service.remote.messages import unpacked
-from livesvm.service.remote.rpc import Endpoint, RpcServer
-from livesvm.service.remote.transport import Place
+from livesvm.service.ray.host import RETRY_SECONDS, Host
+from livesvm.service.ray.lines import Endpoint, Listener
+from livesvm.service.ray.places import Place, place_of
+from livesvm.service.resources.machine import resident_bytes
+from livesvm.service.resources.memory import MEGABYTE, Budget
+from livesvm.service.resources.solve_scheduler import SolveScheduler
 from livesvm.service.settings import Settings
 from livesvm.service.store.base import StoreError
 from livesvm.service.store.redis import RedisStore
+from livesvm.service.webhooks.outbox import Outbox
 
 IDLE_SECONDS = 3.0
 """An actor for one model ends after so long without it."""
@@ -51,28 +60,24 @@ class _Part(RedisStore):
         return 0
 
 
-class ModelActor:
+class ModelActor(Host):
     """Models and feeds, and calls of them. Its methods run on one event loop, and hand on whatever takes long."""
 
     def __init__(self, place: Place, settings: Settings) -> None:
-        self._home, self._place = Node(), place
-        facts = {"node": self._home.label, "actor": place.name}
-        set_process_up(settings, SWITCH_SECONDS, facts)
-        context = opened(settings, _store(place, settings), holder_of(place))
-        self._host = Host(f"actor {place.name}", context, self._tend, facts, line=self._line)
-        self._board = RpcServer(self.ask)
-        self._host.begin()
-
-    async def ask(self, message: bytes) -> bytes:
-        """Answer one message of a front end."""
-        return await self._host.answer(unpacked(message))
+        self._node, self._place = Node(), place
+        facts = {"node": self._node.label, "actor": place.name}
+        sys.setswitchinterval(SWITCH_SECONDS)
+        threadpool_limits(1)
+        set_up(settings.log_level, settings.log_format, settings.audit_file, **facts)
+        super().__init__(f"actor {place.name}", _context(place, settings), facts)
+        self._listener = Listener(self.call)
+        self.begin()
 
     async def _line(self) -> Endpoint | None:
-        """Return where front ends may call; None where this cannot listen."""
         try:
-            return await self._board.number(self._home.host)
+            return await self._listener.endpoint(self._node.host)
         except OSError as error:
-            log.warning("actor %s cannot listen at %s: %s", self._place.name, self._home.host, error)
+            log.warning("actor %s cannot listen at %s: %s", self._place.name, self._node.host, error)
             return None
 
     # In a thread of the host.
@@ -82,18 +87,18 @@ class ModelActor:
             log.error("actor %s ends: another incarnation of it has its models", self._place.name)
             os._exit(1)
         if states["held"] or states["restoring"]:
-            self._host.registry.take_over()
-        idle = time.monotonic() - self._host.asked_at
+            self.registry.take_over()
+        idle = time.monotonic() - self.asked_at
         if not states and self._place.model is not None and idle > IDLE_SECONDS:
             ray.kill(ray.get_runtime_context().current_actor)
-        elif self._home.is_to_be_left():
+        elif self._node.is_to_be_left():
             self._move()
 
     def _move(self) -> None:
         """End, so that Ray starts this on another node, where what is at rest takes no time to come back."""
         log.info("actor %s moves: its node is drained", self._place.name)
         snapshots = []
-        for home in (self._host.registry.models, self._host.registry.feeds):
+        for home in (self.registry.models, self.registry.feeds):
             for one in home.awake():
                 if not one.rest():
                     with suppress(ServiceError):  # it has a mailbox that is full, and its log
@@ -102,13 +107,22 @@ class ModelActor:
         os._exit(1)
 
 
+def _context(place: Place, settings: Settings) -> Context:
+    """Return what those of an actor share."""
+    metrics = Metrics()
+    source = Source(_store(place, settings), Health(metrics, settings.lease_seconds), metrics)
+    budget = Budget(settings.memory_mb * MEGABYTE)
+    budget.rest_on(resident_bytes())
+    return Context(settings, source, SolveScheduler(settings.solves), budget, place.holder, outbox=Outbox())
+
+
 def _store(place: Place, settings: Settings) -> _Part:
     """Return the store once it can be reached: an actor that cannot be made would not be tried again."""
     while True:
         try:
             store = _Part(
                 settings.redis_url,
-                holder_of(place),
+                place.holder,
                 prefix=settings.redis_prefix,
                 timeout=settings.redis_seconds,
                 lease_seconds=settings.lease_seconds,

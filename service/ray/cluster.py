@@ -1,4 +1,4 @@
-"""The Ray cluster as the transport of a front end's calls: actors found by name, started where there are none, asked.
+"""A front end in the Ray cluster: actors are found by name, started where there are none, and called.
 
 Ray ends a process that does not reach the cluster's head for a minute. A front end outlives the head: what its actors
 and it say to each other goes on meanwhile, and where the cluster that comes back does not know it, it joins that. One
@@ -14,7 +14,6 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import suppress
-from functools import partial
 from typing import Any
 
 import ray
@@ -27,12 +26,10 @@ from livesvm.service.feeds.spec import FeedSpec
 from livesvm.service.models.size import model_bytes
 from livesvm.service.models.spec import ModelSpec
 from livesvm.service.ray.actor import ModelActor
+from livesvm.service.ray.lines import Endpoint, Lines
 from livesvm.service.ray.local import SETTINGS, STORE_BYTES
 from livesvm.service.ray.membership import MEMBERSHIP
-from livesvm.service.ray.places import ACTOR_CORES, PROCESS_BYTES, holder_of, place_of
-from livesvm.service.remote.frames import LARGEST
-from livesvm.service.remote.rpc import RpcClientPool
-from livesvm.service.remote.transport import Done, Place, Transport
+from livesvm.service.ray.places import ACTOR_CORES, PROCESS_BYTES, Place
 from livesvm.service.resources.memory import MEGABYTE
 from livesvm.service.settings import Settings
 from livesvm.service.store.base import StoreUnavailable
@@ -45,6 +42,9 @@ HEAD_SECONDS = 1.0
 ASK_SECONDS = 2.0
 """For the head to answer."""
 
+MOST_CALLS = 10_000
+"""Of an actor at once; more than front ends have under way, so that signs of life never wait for others."""
+
 OWN = "local"
 """The address of a cluster that this process starts, and that ends with it."""
 ADDRESS = "RAY_ADDRESS"
@@ -55,14 +55,12 @@ OTHER_CLUSTER = "WrongClusterID"
 log = logging.getLogger(__name__)
 
 
-class Cluster(Transport):
+class Cluster:
     """A front end's place in the cluster."""
 
     def __init__(self, settings: Settings) -> None:
         """Raise StoreUnavailable if the setting names no address; the cluster is joined when it is looked at."""
         self._settings = settings
-        self.seconds, self.stale_seconds = settings.ray_seconds, settings.ray_stale_seconds
-        self.predictions = settings.ray_predictions
         self._spec: Callable[[str], ModelSpec | FeedSpec]
         self._joined, self._stopped = threading.Event(), threading.Event()
         self._lock = threading.Lock()
@@ -78,32 +76,32 @@ class Cluster(Transport):
         self.head_is_up = self._is_joined = self._has_waited = False
         self.nodes = 0  #: that were alive when the head answered last
         self._class: Any = ray.remote(ModelActor)
-        self.lines = RpcClientPool()
+        self.lines = Lines()
         _log_as_the_service_does()
 
     # What calls ask.
 
-    def place(self, stored: str) -> Place:
-        """Return the actor where what is stored under a name lives."""
-        return place_of(stored, self._settings.ray_actors)
-
     def is_known(self, place: Place) -> bool:
-        """Return whether the actor was asked for before."""
+        """Return whether the actor was asked for before, so that calls return at once."""
         return place.name in self._actors
 
-    def ask(self, place: Place, message: bytes, short: bool, done: Done) -> None:
-        """Send a short message by the actor's line if there is one, and others Ray's way."""
-        if short and len(message) <= LARGEST and self.lines.ask(place.name, message, done):
-            return
+    def ask(self, place: Place, method: str, *arguments: Any) -> Future[Any]:
+        """Call a method of an actor; what keeps it from being called is in the future, too."""
         try:
             with MEMBERSHIP.inside():
-                reference = self.actor(place).ask.remote(message)
-                reference.future().add_done_callback(partial(_hand_on, done))
+                asked: Future[Any] = getattr(self.actor(place), method).remote(*arguments).future()
         except Exception as error:
-            done(None, error)
+            asked = Future()
+            asked.set_exception(error)
+        return asked
 
-    def heard(self, place: Place, line: Any) -> None:
-        """Have a line with the actor."""
+    def call(self, place: Place, message: bytes, *, by_line: bool) -> Future[bytes]:
+        """Ask an actor a question, by its line if there is one, and the answer is small."""
+        found = self.lines.ask(place.name, message) if by_line else None
+        return self.ask(place, "call", message) if found is None else found
+
+    def heard(self, place: Place, line: Endpoint | None) -> None:
+        """Have a line with an actor that listens there."""
         if line is not None:
             self.lines.find(place.name, line)
 
@@ -113,24 +111,27 @@ class Cluster(Transport):
         if isinstance(error, ActorDiedError):
             self._actors.pop(place.name, None)
 
-    def holder(self, place: Place) -> str:
-        """Return what the store knows the actor of a place as."""
-        return holder_of(place)
-
     def end(self, place: Place) -> None:
         """Kill the process of an actor, which may be stopped; Ray starts the actor again."""
         with suppress(RayError, ValueError), MEMBERSHIP.inside():
             ray.kill(self.actor(place), no_restart=False)
 
     def join(self, again: Callable[[], None], spec: Callable[[str], Any]) -> None:
-        """Wait for the cluster; from then on it is joined again whenever it does not know this front end."""
+        """Wait for the cluster; from then on it is joined again whenever it does not know this front end.
+
+        ``again`` is called when what was asked before is not answered any more; ``spec`` returns what a replica was
+        created as, by its stored name. Raises StoreUnavailable if this front end stops before there is a cluster.
+        """
         self._spec = spec
         threading.Thread(target=self._keep_joined, args=(again,), name="ray-head", daemon=True).start()
         self._joined.wait()
+        if self._stopped.is_set():
+            raise StoreUnavailable("the service is being stopped")
 
     def leave(self) -> None:
         """Leave the cluster; its actors go on."""
         self._stopped.set()
+        self._joined.set()
         self.lines.close()
         ray.shutdown()
 
@@ -249,6 +250,8 @@ class Cluster(Transport):
             lifetime="detached",
             max_restarts=-1,
             max_task_retries=0,
+            max_concurrency=MOST_CALLS,
+            enable_task_events=False,
             num_cpus=ACTOR_CORES,
             memory=PROCESS_BYTES + size,
             scheduling_strategy="SPREAD",
@@ -263,12 +266,6 @@ class Cluster(Transport):
             return settings.ray_actor_mb * MEGABYTE
         n = spec.window.max_examples
         return model_bytes(n, spec.n_features, n, settings.cache_mb)
-
-
-def _hand_on(done: Done, future: Future[bytes]) -> None:
-    """Tell of the end of a call of an actor, in one of Ray's threads."""
-    error = future.exception()
-    done(None if error is not None else future.result(), error)
 
 
 def _log_as_the_service_does() -> None:

@@ -1,8 +1,8 @@
-"""Datasets of other front ends, read on the node of the cluster that can read the files."""
+"""Datasets of other front ends: their rows, read by a process on the node that has the files, for shards."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import cached_property
 from pathlib import Path
@@ -14,10 +14,8 @@ from ray.exceptions import RayError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from livesvm.service.datasets.arrays import Arrays
-from livesvm.service.errors import DatasetElsewhere
-from livesvm.service.ray.front_ends import RayFrontEnds
 from livesvm.service.ray.membership import MEMBERSHIP
-from livesvm.service.remote.messages import Answer, answered, unpacked
+from livesvm.service.ray.messages import Answer, answered, unpacked
 from livesvm.service.resources.memory import MEGABYTE
 from livesvm.service.store.base import StoreUnavailable
 
@@ -25,44 +23,6 @@ PIECE = 16 * MEGABYTE
 """Bytes that are read and sent at once."""
 
 Document = dict[str, Any]
-
-
-class RayFileTransfer:
-    """How a front end comes by the datasets of others."""
-
-    def __init__(self, fronts: RayFrontEnds) -> None:
-        self._fronts, self.holder = fronts, fronts.holder
-
-    def announce(self) -> None:
-        """Tell the others on which node the files of this one are; raises StoreUnavailable."""
-        self._fronts.announce()
-
-    def where(self, described: Mapping[str, Any]) -> Document:
-        """Return the node and the directory of a dataset's files; raises DatasetElsewhere, StoreUnavailable."""
-        name, holder = described["name"], str(described["held_by"])
-        found = self._fronts.reported(holder)
-        try:
-            with MEMBERSHIP.inside():
-                there = {node["NodeID"] for node in ray.nodes() if node["Alive"]}
-        except RayError as error:
-            raise StoreUnavailable(
-                f"the cluster does not say which nodes there are ({type(error).__name__})"
-            ) from error
-        if found.get("node") not in there:
-            at = f" on node {found['node'][:12]}" if found else ""
-            reason = f"was uploaded to front end {holder[:12]}{at}, which is not in the cluster; upload it here too"
-            raise DatasetElsewhere(f"dataset {name} cannot be read: it {reason}")
-        return {"node": found["node"], "directory": str(Path(found["root"]) / str(described["directory"]))}
-
-    def bring(self, described: Mapping[str, Any], to: Path, check: Callable[[], None]) -> None:
-        """Write the files of a dataset to a directory; raises DatasetElsewhere, StoreError, OSError."""
-        with reading(self.where(described), described) as rows:
-            for name, file in described["files"].items():
-                size = int(file["size"]) * np.dtype(file["dtype"]).itemsize
-                with (to / name).open("wb") as stream:
-                    for start in range(0, size, PIECE):
-                        check()
-                        stream.write(rows.ask("piece", name, start))
 
 
 class Reader:
@@ -74,15 +34,6 @@ class Reader:
     def ask(self, what: str, *which: Any) -> bytes:
         """Return the answer of one of the methods below, or what it raises."""
         return answered(getattr(self, what), *which)
-
-    def piece(self, name: str, start: int) -> bytes:
-        """Return bytes of a file."""
-        try:
-            with (self._directory / name).open("rb") as stream:
-                stream.seek(start)
-                return stream.read(PIECE)
-        except OSError as error:
-            raise StoreUnavailable(f"the data of dataset {self._described['name']} cannot be read: {error}") from error
 
     def columns(self) -> tuple[Any, Any]:
         """Return targets (n,), and weights (n,) or None."""

@@ -1,21 +1,24 @@
-"""Front ends of one cluster: each tells, by a document, where it is reached and which node can read its files."""
+"""Front ends of one cluster: a document says which node can read the files of each, and others read them there."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Mapping
 from contextlib import suppress
-from ipaddress import ip_address
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import ray
-import ray.util
+from ray.exceptions import RayError
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from livesvm.service.access.vouching import Vouching
-from livesvm.service.errors import JobElsewhere
-from livesvm.service.jobs.other_front_ends import FrontEnd, short
+from livesvm.service.errors import DatasetElsewhere
+from livesvm.service.jobs.other_front_ends import short
 from livesvm.service.monitoring.health import Health
+from livesvm.service.ray.file_transfer import PIECE
 from livesvm.service.ray.membership import MEMBERSHIP, NotJoined
-from livesvm.service.store.base import DocumentName, Store, StoreError
+from livesvm.service.store.base import DocumentName, Store, StoreError, StoreUnavailable
 from livesvm.service.store.redis import RedisStore
 
 KIND = "front"
@@ -29,31 +32,18 @@ class RayFrontEnds:
 
     Parameters
     ----------
-    root : of its datasets' files
+    here : the directories of its datasets, ``root``, and of its ``jobs``
     holder : its name, which it keeps
     """
 
-    def __init__(self, root: str, store: Store, health: Health, holder: str) -> None:
+    def __init__(self, here: Mapping[str, str], store: Store, health: Health, holder: str) -> None:
         assert isinstance(store, RedisStore)
-        self._root, self._store, self._health, self.holder = root, store, health, holder
-        self._listens = ("", 0)
+        self._here, self._store, self._health, self.holder = here, store, health, holder
         self._reported_node: str | None = None
-        self.vouching = Vouching()
-
-    @property
-    def mark(self) -> str:
-        """What ids of jobs that this one is asked for end with."""
-        return f"-{short(self.holder)}"
-
-    def listens(self, host: str, port: int) -> None:
-        """Note where it listens; for all addresses others take that of its node."""
-        self._listens = (host, port)
 
     def announce(self) -> None:
-        """Tell the others where this one is; raises StoreUnavailable."""
-        host, port = self._listens
-        there = ray.util.get_node_ip_address() if ip_address(host).is_unspecified else host
-        self._put(f"http://[{there}]:{port}" if ":" in there else f"http://{there}:{port}")
+        """Tell the others where the files of this one are; raises StoreUnavailable."""
+        self._put(is_there=True)
 
     def keep(self) -> None:
         """Tell them again where this front end belongs to another node by now; raises StoreUnavailable."""
@@ -61,17 +51,15 @@ class RayFrontEnds:
             self.announce()
 
     def leave(self) -> None:
-        """Tell the others that it cannot be reached any more, if they knew; its node may read its files on."""
+        """Tell the others that it is not there any more, if they knew; its node may read its files on."""
         if self._reported_node is not None:
             with suppress(StoreError):  # it will show no life
-                self._put(None)
+                self._put(is_there=False)
 
-    def _put(self, address: str | None) -> None:
+    def _put(self, *, is_there: bool) -> None:
         self._reported_node = self._node()
-        here = {"node": self._reported_node, "root": self._root, "address": address}
-        if address is not None:
-            here["secret"] = self.vouching.secret.hex()
-        self._store.put_document(DocumentName(KIND, self.holder), json.dumps(here).encode())
+        told = {"node": self._reported_node, **self._here, "is_there": is_there}
+        self._store.put_document(DocumentName(KIND, self.holder), json.dumps(told).encode())
 
     def _node(self) -> str | None:
         """Return the node that this front end belongs to; the last known one while it joins again."""
@@ -79,48 +67,73 @@ class RayFrontEnds:
             return str(ray.get_runtime_context().get_node_id())
         return self._reported_node
 
-    def reported(self, holder: str) -> Document:
+    def _reported(self, holder: str) -> Document:
         """Return what a front end has reported of itself, empty where nothing is known; raises StoreError."""
         with self._health.store_call("load"):
             data = self._store.document(DocumentName(KIND, holder))
         found: Document = {} if data is None else json.loads(data)
         return found
 
-    def holding(self, job: str) -> FrontEnd | None:
-        """Return the front end that was asked for a job; None: this one, or none. Raises JobElsewhere, StoreError."""
-        name = job.rpartition("-")[2]
-        if not job.endswith(f"-{name}") or job.count("-") != 2 or self.mark == f"-{name}":
-            return None
-        for holder in self._named():
-            if short(holder) == name:
-                return self._reached(holder, job)
-        return None
-
-    def _reached(self, holder: str, job: str) -> FrontEnd:
-        found = self._found(holder)
-        if found is None:
-            raise JobElsewhere.of(job, short(holder))
-        return found
-
-    def _found(self, holder: str) -> FrontEnd | None:
-        """Return a front end that shows life, and is there for others."""
-        reported = {} if self._is_silent(holder) else self.reported(holder)
-        address, secret = reported.get("address"), reported.get("secret")
-        return None if address is None or secret is None else FrontEnd(holder, address, bytes.fromhex(secret))
-
-    def others(self) -> list[FrontEnd]:
-        """Return all others that show life; raises StoreError."""
-        found = [self._found(holder) for holder in self._named() if holder != self.holder]
-        return [front for front in found if front is not None]
-
     def is_away(self, holder: str) -> bool:
         """Return whether one has left, or shows no life; raises StoreError."""
-        return self._is_silent(holder) or self.reported(holder).get("address") is None
-
-    def _named(self) -> list[str]:
         with self._health.store_call("load"):
-            return [at.name for at in self._store.documents(KIND)]
+            is_silent = self._store.is_silent(holder)
+        return is_silent or not self._reported(holder).get("is_there", False)
 
-    def _is_silent(self, holder: str) -> bool:
-        with self._health.store_call("load"):
-            return self._store.is_silent(holder)
+    # Their files.
+
+    def where(self, described: Mapping[str, Any]) -> Document:
+        """Return the node and the directory of a dataset's files; raises DatasetElsewhere, StoreUnavailable."""
+        name, holder = described["name"], str(described["held_by"])
+        found = self._reported(holder)
+        if not _is_there(found.get("node")):
+            at = f" on node {found['node'][:12]}" if found else ""
+            reason = f"was uploaded to front end {holder[:12]}{at}, which is not in the cluster; upload it here too"
+            raise DatasetElsewhere(f"dataset {name} cannot be read: it {reason}")
+        return {"node": found["node"], "directory": str(Path(found["root"]) / str(described["directory"]))}
+
+    def bring(self, described: Mapping[str, Any], to: Path, check: Callable[[], None]) -> None:
+        """Write the files of a dataset to a directory; raises DatasetElsewhere, StoreError, OSError."""
+        where = self.where(described)
+        for name, file in described["files"].items():
+            size = int(file["size"]) * np.dtype(file["dtype"]).itemsize
+            with (to / name).open("wb") as stream:
+                for start in range(0, size, PIECE):
+                    check()
+                    stream.write(_read(where["node"], Path(where["directory"]) / name, start, PIECE))
+
+    def job_file(self, holder: str, name: str) -> bytes:
+        """Return a file of the jobs of another front end, which may be away; raises StoreUnavailable."""
+        found = self._reported(holder)
+        if not _is_there(found.get("node")):
+            raise StoreUnavailable(
+                f"file {name} cannot be read: front end {short(holder)} is on no node of the cluster"
+            )
+        return _read(found["node"], Path(found["jobs"]) / name)
+
+
+def _is_there(node: str | None) -> bool:
+    """Return whether a node is in the cluster; raises StoreUnavailable."""
+    try:
+        with MEMBERSHIP.inside():
+            return any(each["Alive"] and each["NodeID"] == node for each in ray.nodes())
+    except RayError as error:
+        raise StoreUnavailable(f"the cluster does not say which nodes there are ({type(error).__name__})") from error
+
+
+def _read(node: str, path: Path, start: int = 0, size: int = -1) -> bytes:
+    """Return bytes of a file, by a task on the node that has it; raises StoreUnavailable."""
+    there = NodeAffinitySchedulingStrategy(node, soft=False)
+    task: Any = ray.remote(_bytes_of).options(num_cpus=0, scheduling_strategy=there)
+    try:
+        with MEMBERSHIP.inside():
+            found: bytes = ray.get(task.remote(str(path), start, size))
+    except (RayError, OSError) as error:
+        raise StoreUnavailable(f"{path} cannot be read on node {node[:12]} ({type(error).__name__})") from error
+    return found
+
+
+def _bytes_of(path: str, start: int, size: int) -> bytes:
+    with Path(path).open("rb") as stream:
+        stream.seek(start)
+        return stream.read(size)

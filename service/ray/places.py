@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from zlib import crc32
 
 from livesvm.service.history.names import is_feed
-from livesvm.service.remote.transport import Place
 from livesvm.service.resources.memory import MEGABYTE
 
 ACTOR_CORES = 0.001
@@ -16,9 +16,23 @@ PROCESS_BYTES = 300 * MEGABYTE
 """What either takes besides models or rows: the interpreter, libraries, compiled code."""
 
 
-def holder_of(place: Place) -> str:
-    """Return what the store knows the actor of a place as, whatever incarnation of it."""
-    return f"ray-{place.name}"
+@dataclass(frozen=True)
+class Place:
+    """An actor where models and feeds live.
+
+    Parameters
+    ----------
+    name : by which it is found, and which it keeps when it is started again
+    model : what one is stored under that lives there alone, if there is such a one
+    """
+
+    name: str
+    model: str | None = None
+
+    @property
+    def holder(self) -> str:
+        """What the store knows the actor as, whatever incarnation of it."""
+        return f"ray-{self.name}"
 
 
 def place_of(model: str, actors: int) -> Place:

@@ -22,8 +22,8 @@ from livesvm.service.errors import WorkerLost
 from livesvm.service.jobs import retraining_worker
 from livesvm.service.jobs.retraining_worker import Trained, Work, checked_labels, error_on, held_back
 from livesvm.service.ray.file_transfer import PIECE, Reading, reading
+from livesvm.service.ray.messages import Answer, answered, packed, unpacked
 from livesvm.service.ray.places import PROCESS_BYTES, WORKER_CORES
-from livesvm.service.remote.messages import Answer, answered, packed, unpacked
 from livesvm.service.resources.memory import MEGABYTE
 from livesvm.solvers.estimators.large_window import LiveL2SVC
 from livesvm.solvers.estimators.over_shards import OverShards, Sharded

@@ -16,8 +16,8 @@ from livesvm.service.errors import WorkerLost
 from livesvm.service.jobs.kind import Document
 from livesvm.service.jobs.kinds import ALL_KINDS
 from livesvm.service.ray.membership import MEMBERSHIP
+from livesvm.service.ray.messages import Answer, answered, packed, unpacked
 from livesvm.service.ray.places import WORKER_CORES
-from livesvm.service.remote.messages import Answer, answered, packed, unpacked
 from livesvm.solvers.errors import Cancelled
 from livesvm.solvers.runtime.progress import Progress
 

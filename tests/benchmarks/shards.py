@@ -74,7 +74,7 @@ class Rows:
 
     def asked(self, what: str, rows: slice) -> bytes:
         """Return some."""
-        from livesvm.service.remote.messages import Answer, packed
+        from livesvm.service.ray.messages import Answer, packed
 
         return packed(Answer(self._X[rows]))
 

@@ -17,8 +17,8 @@ import numpy as np
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from livesvm.service.ray.messages import Answer, packed, unpacked
 from livesvm.service.ray.places import place_of
-from livesvm.service.remote.messages import Answer, packed, unpacked
 from livesvm.service.settings import Settings
 from livesvm.solvers.errors import InvalidInput, UnknownKey
 from tests.contract.redis_server import RedisServer

@@ -8,7 +8,6 @@ import signal
 import socket
 import threading
 import time
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -158,19 +157,3 @@ def test_streams_count_as_requests_and_not_as_slow_ones(http: httpx.Client, make
     while noted(http, metrics[0]) == before[0]:  # the reader may be done before the request is
         assert time.monotonic() < end
     assert [noted(http, metric) for metric in metrics] == [before[0] + 1, before[1]]
-
-
-def test_a_relayed_stream_ends_when_it_is_not_to_go_on() -> None:
-    async def pieces() -> AsyncIterator[bytes]:
-        yield b"first"
-        await asyncio.sleep(3600)
-
-    async def scenario() -> None:
-        sent: list[object] = []
-        streams, goes_on = Streams(limit=1, heartbeat_seconds=1.0), [True]
-        async for piece in streams.relayed(pieces(), lambda: goes_on[0]).body_iterator:
-            sent.append(piece)
-            goes_on[0] = False
-        assert sent == [b"first"]
-
-    asyncio.run(asyncio.wait_for(scenario(), 20))

@@ -9,8 +9,8 @@ import pytest
 
 from livesvm.service.hosting.handle import Description
 from livesvm.service.models.spec import ModelSpec
-from livesvm.service.remote import announcer as telling
-from livesvm.service.remote.announcer import Announcer
+from livesvm.service.ray import announcer as telling
+from livesvm.service.ray.announcer import Announcer
 from livesvm.service.store.base import Indexed
 
 

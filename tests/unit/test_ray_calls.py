@@ -21,16 +21,15 @@ from livesvm.service.hosting.handle import Description
 from livesvm.service.hosting.logged import first_summary
 from livesvm.service.hosting.summary import Summary
 from livesvm.service.models.spec import ModelSpec
+from livesvm.service.ray import calls, commands
+from livesvm.service.ray.actors import RemoteActor
+from livesvm.service.ray.calls import Call
 from livesvm.service.ray.cluster import Cluster as RealCluster
-from livesvm.service.ray.places import place_of
-from livesvm.service.remote import calls, commands
-from livesvm.service.remote.calls import Call
-from livesvm.service.remote.commands import Command
-from livesvm.service.remote.handle import RemoteFeed, RemoteModel
-from livesvm.service.remote.hosting import RemoteHosting
-from livesvm.service.remote.messages import Answer, News, Question, Since, View, packed, unpacked
-from livesvm.service.remote.processes import Process
-from livesvm.service.remote.transport import Place
+from livesvm.service.ray.commands import Command
+from livesvm.service.ray.handle import RemoteFeed, RemoteModel
+from livesvm.service.ray.hosting import RemoteHosting
+from livesvm.service.ray.messages import Answer, News, Question, View, packed
+from livesvm.service.ray.places import Place, place_of
 from livesvm.service.settings import Settings
 from livesvm.service.store.base import Indexed
 from livesvm.service.store.redis import RedisStore
@@ -49,7 +48,7 @@ def view(version: int, moment: int = 1, life: tuple[str, int] = ("one", 1)) -> V
 
 
 class Cluster(RealCluster):
-    """Answers the calls of one actor in turn: bytes, or an error that is raised; also all processes."""
+    """Answers the calls of one actor in turn: bytes, or an error that is raised; also all actors."""
 
     def __init__(self, answers: list[Any], *, stored: bool = True) -> None:
         self.answers, self.stored = answers, stored
@@ -58,12 +57,11 @@ class Cluster(RealCluster):
         self.is_over = False
         self.open: set[Any] = set()
         self.share, self.lost_count = 64, SimpleNamespace(inc=lambda count: None)
-        self.seconds, self.predictions = 20.0, "snapshot"
         self._settings = Settings(ray_actors=1)
-        self.lines = cast(Any, SimpleNamespace(ask=lambda *call: False, find=lambda *call: None))
+        self.lines = cast(Any, SimpleNamespace(ask=lambda *call: None, find=lambda *call: None))
 
     @property
-    def transport(self) -> Any:
+    def cluster(self) -> Any:
         return self
 
     def seen(self, stored: str, view: Any) -> None:
@@ -73,7 +71,7 @@ class Cluster(RealCluster):
         return True
 
     def actor(self, place: Place) -> Any:
-        return SimpleNamespace(ask=SimpleNamespace(remote=self._answered))
+        return SimpleNamespace(call=SimpleNamespace(remote=self._answered))
 
     def lost(self, place: Place, error: BaseException) -> None:
         self.lost_ones.append(type(error).__name__)
@@ -114,7 +112,7 @@ def later(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
 class Subject:
     """A model, or a feed, of which something is asked."""
 
-    there: Process
+    there: RemoteActor
     stored: str = "m"
     spec: ModelSpec = field(default_factory=lambda: SPEC)
     heard: list[Any] = field(default_factory=list)
@@ -141,7 +139,7 @@ def call(
 
 
 def subject_of(cluster: Cluster, stored: str = "m") -> Subject:
-    return Subject(Process(PLACE, cast(Any, cluster)), stored)
+    return Subject(RemoteActor(PLACE, cast(Any, cluster)), stored)
 
 
 def test_a_call_is_sent_again_when_its_actor_is_lost_on_the_way(later: Callable[[float], None]) -> None:
@@ -204,7 +202,7 @@ def test_one_that_gets_no_answer_ends_when_its_time_is_over_and_its_actor_is_sil
     monkeypatch.setattr(cluster, "_answered", lambda message: SimpleNamespace(future=lambda: waiting))
     subject = subject_of(cluster)
     subject.there.made_at = 100.0 if silent else 100.0 + seconds
-    monkeypatch.setattr("livesvm.service.remote.processes.time", SimpleNamespace(monotonic=lambda: 100.0 + seconds))
+    monkeypatch.setattr("livesvm.service.ray.actors.time", SimpleNamespace(monotonic=lambda: 100.0 + seconds))
     made = call(cluster, subject=subject)
     later(seconds)
     made.expire(5.0)
@@ -228,10 +226,12 @@ class Watched(Cluster):
         self.asked: list[Any] = []
         self.waiting: list[Future[bytes]] = []
 
-    def _answered(self, message: bytes) -> Any:
-        if not isinstance(asked := unpacked(message), Since):
-            return super()._answered(message)
-        self.asked.append(asked)
+    def actor(self, place: Place) -> Any:
+        answered = SimpleNamespace(remote=self._answered)
+        return SimpleNamespace(call=answered, news=SimpleNamespace(remote=self._news))
+
+    def _news(self, *since: Any) -> Any:
+        self.asked.append(since)
         reported: Future[bytes] = Future()
         self.waiting.append(reported)
         return SimpleNamespace(future=lambda: reported)
@@ -255,8 +255,8 @@ class Hosted:
         self.hosting = RemoteHosting(cast(Any, self._context()), self.cluster, self.dropped.append)
 
     @property
-    def there(self) -> Process:
-        return self.hosting._processes.at("m")
+    def there(self) -> RemoteActor:
+        return self.hosting._actors.at("m")
 
     def _context(self) -> Any:
         health = SimpleNamespace(store_call=lambda operation: threading.Lock(), store_up=True)
@@ -430,8 +430,8 @@ def test_one_that_is_being_made_is_not_dropped_and_one_that_another_deleted_can_
 
 def test_an_actor_is_silent_that_said_nothing_for_a_lease(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [100.0]
-    monkeypatch.setattr("livesvm.service.remote.processes.time", SimpleNamespace(monotonic=lambda: now[0]))
-    there = Process(PLACE, cast(Any, Cluster([])))
+    monkeypatch.setattr("livesvm.service.ray.actors.time", SimpleNamespace(monotonic=lambda: now[0]))
+    there = RemoteActor(PLACE, cast(Any, Cluster([])))
     now[0] += 5.0
     assert not there.is_silent(5.0)
     now[0] += 0.1
@@ -498,10 +498,10 @@ def test_calls_under_way_are_sent_again_where_the_cluster_was_joined_again(later
     assert made.result(SECONDS) == "done"
 
 
-# -- a process that is stopped -----------------------------------------------------------------------------------------
+# -- an actor that is stopped ------------------------------------------------------------------------------------------
 
 
-def test_calls_that_are_waited_for_have_a_share_of_all_and_others_of_the_same_process_go_on() -> None:
+def test_calls_that_are_waited_for_have_a_share_of_all_and_others_of_the_same_actor_go_on() -> None:
     hosted = Hosted(["m", "n"])
     hosted.look()
     hosted.there.owner.share = 2
@@ -519,25 +519,25 @@ def test_calls_that_are_waited_for_have_a_share_of_all_and_others_of_the_same_pr
 
 
 @pytest.mark.parametrize("says", ["nothing", "news", "to the store"])
-def test_a_process_that_is_silent_for_a_lease_is_ended_and_time_without_looks_does_not_count(
+def test_an_actor_that_is_silent_for_a_lease_is_ended_and_time_without_looks_does_not_count(
     says: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now, ended = [100.0], list[str]()
-    monkeypatch.setattr("livesvm.service.remote.processes.time", SimpleNamespace(monotonic=lambda: now[0]))
+    monkeypatch.setattr("livesvm.service.ray.actors.time", SimpleNamespace(monotonic=lambda: now[0]))
     hosted = Hosted(["m"])
     hosted.look()
     monkeypatch.setattr(hosted.cluster, "end", lambda place: ended.append(place.name), raising=False)
     monkeypatch.setattr(Stored, "is_silent", lambda store, holder: says == "nothing" and holder == f"ray-{PLACE.name}")
-    there, processes = hosted.there, hosted.there.owner
+    there, actors = hosted.there, hosted.there.owner
     there.ask_for_news()
     hosted.cluster.tell(News("one", 1, {}))
     now[0] += 1000.0  # it was stopped itself
     for _ in range(5):
-        processes.look(5.0)
+        actors.look(5.0)
         assert ended == []
         now[0] += 1.0
         if says == "news":
             hosted.cluster.tell(News("one", 1, {}))
-    processes.look(5.0)
-    processes.look(5.0)
+    actors.look(5.0)
+    actors.look(5.0)
     assert ended == ([PLACE.name] if says == "nothing" else [])

@@ -6,6 +6,7 @@ No Ray is started: the actor is played, and so is the clock.
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any, cast
@@ -26,12 +27,11 @@ from livesvm.service.models.published import Published
 from livesvm.service.models.spec import ModelSpec
 from livesvm.service.models.state import ModelState
 from livesvm.service.models.types import ServingState
+from livesvm.service.ray import commands
+from livesvm.service.ray.actors import RemoteActor
+from livesvm.service.ray.handle import DECIDED_ROWS, LATELY_SECONDS, RemoteFeed, RemoteModel, RemoteReplica
+from livesvm.service.ray.messages import Answer, FeedNow, News, Question, View, packed, unpacked
 from livesvm.service.ray.places import place_of
-from livesvm.service.remote import commands
-from livesvm.service.remote.handle import DECIDED_ROWS, LATELY_SECONDS, RemoteFeed, RemoteModel, RemoteReplica
-from livesvm.service.remote.messages import Answer, FeedNow, News, Question, View, packed, unpacked
-from livesvm.service.remote.processes import Process
-from livesvm.service.remote.transport import Done
 from livesvm.service.resources.solve_scheduler import Solve
 from livesvm.service.settings import Settings
 from livesvm.service.store.base import Indexed
@@ -54,44 +54,42 @@ class Clock:
 
 @dataclass
 class Actor:
-    """Answers calls as a test says, and remembers them; also the owner of its models, and all processes."""
+    """Answers calls as a test says, and remembers them; also the owner of its models, and all actors."""
 
     answer: Callable[[Question], Any]
     asked: list[Question] = field(default_factory=list)
     open: set[Any] = field(default_factory=set)
-    predictions: str = "snapshot"
-    stale_seconds: float = 0.0
     share: int = 64
 
     @property
-    def processes(self) -> Any:
+    def actors(self) -> Any:
         return self
 
-    def at(self, stored: str) -> Process:
-        return Process(place_of("m", 1), cast(Any, self))
+    def at(self, stored: str) -> RemoteActor:
+        return RemoteActor(place_of("m", 1), cast(Any, self))
 
     def seen(self, stored: str, view: View | None) -> None:
         """Something is known of one."""
 
     @property
-    def transport(self) -> Any:
-        terms = {"seconds": 20.0, "predictions": self.predictions, "stale_seconds": self.stale_seconds}
-        return SimpleNamespace(**terms, is_known=lambda place: True, ask=self._answered)
+    def cluster(self) -> Any:
+        return SimpleNamespace(is_known=lambda place: True, call=self._answered)
 
-    def _answered(self, place: Any, message: bytes, short: bool, done: Done) -> None:
-        asked = unpacked(message)
+    def _answered(self, place: Any, message: bytes, *, by_line: bool) -> Future[bytes]:
+        asked, found = unpacked(message), Future[bytes]()
         self.asked.append(asked)
         try:
-            done(packed(Answer(self.answer(asked))), None)
+            found.set_result(packed(Answer(self.answer(asked))))
         except Exception as error:
-            done(packed(Answer(error=error)), None)
+            found.set_result(packed(Answer(error=error)))
+        return found
 
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
-    for module in ("handle", "processes", "calls"):
-        monkeypatch.setattr(f"livesvm.service.remote.{module}.time", clock)
+    for module in ("handle", "actors", "calls"):
+        monkeypatch.setattr(f"livesvm.service.ray.{module}.time", clock)
     return clock
 
 
@@ -116,13 +114,12 @@ def view(number: int, life: tuple[str, int] = FIRST, state: ServingState = "live
 
 def model(actor: Actor, **settings: Any) -> RemoteModel:
     chosen = {"ray_stale_seconds": STALE, **settings}
-    actor.predictions, actor.stale_seconds = chosen.get("ray_predictions", "snapshot"), chosen["ray_stale_seconds"]
     reported = first_summary(SPEC, wakes=False)
     return RemoteModel(
         "m",
         "m",
         Indexed("m", 0, reported, 0),
-        cast(Context, SimpleNamespace(settings=Settings(lease_seconds=LEASE))),
+        cast(Context, SimpleNamespace(settings=Settings(lease_seconds=LEASE, **chosen))),
         actor,
     )
 

@@ -36,5 +36,5 @@ class JobList(BaseModel):
 
     jobs: list[Job]
     unanswered: list[str] | None = Field(
-        default=None, description="Front ends that are there and did not tell theirs; absent where all have."
+        default=None, description="Front ends that are away, and have jobs under way; absent where none is."
     )

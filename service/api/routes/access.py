@@ -23,7 +23,6 @@ from starlette.routing import BaseRoute
 
 from livesvm.service.access.keys import SCOPES, ApiKey, allows
 from livesvm.service.api.bodies.reading import Body, read_body
-from livesvm.service.api.vouched import VOUCHED, asked_of
 from livesvm.service.errors import Forbidden, ModelUnavailable, Restoring, TurnMissed, Unauthorized, Withdrawn
 from livesvm.service.fleets.names import FLEET_ID, OF_FEEDS, SERIES_ID
 from livesvm.service.hosting.collection import Collection
@@ -136,12 +135,7 @@ class _Scope:
         """Raise Unauthorized or Forbidden unless the caller's key belongs to the scope."""
         if not service.keys.known:
             return
-        word = None if service.fronts is None else request.headers.get(VOUCHED)
-        if service.fronts is not None and word is not None:
-            found = service.fronts.vouching.believed(word, asked_of(request), service.keys.known)
-            request.state.vouched, key = found, None if found is None else found.key
-        else:
-            key = service.keys.find("" if given is None else given.credentials)
+        key = service.keys.find("" if given is None else given.credentials)
         request.state.caller = let_in(key, self.needed)
 
 

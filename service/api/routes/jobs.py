@@ -28,7 +28,6 @@ from livesvm.service.api.routes.access import (
 )
 from livesvm.service.api.routes.calls import EVENTS, PICTURE, Calls, answers
 from livesvm.service.api.streams import Event, event_stream
-from livesvm.service.api.vouched import check_vouched
 from livesvm.service.errors import UnknownJob
 from livesvm.service.history.names import FEEDS, is_feed
 from livesvm.service.jobs.files import JobRecord
@@ -71,26 +70,16 @@ async def plot(job: JobId, extension: Extension, request: Request, service: Part
 
     Of a retraining: the relative gap over time, while it is under way too, as far as it is known then.
     """
-    if (theirs := await _elsewhere(job, request, service)) is not None:
-        return theirs
     return await in_control(service, lambda: Response(service.jobs.plot(job, extension), media_type=MEDIA[extension]))
 
 
 @calls("GET /jobs", "read", "List the jobs")
 @answers(JobList, "All.")
-async def list_all(request: Request, service: Parts) -> Response:
-    """List every job, oldest first, without results; `unanswered` are front ends that did not answer."""
-    found = [_job(record) for record in service.jobs.all()]
-    fronts = service.fronts
-    if fronts is None:
-        return response_of(JobList(jobs=found), exclude_none=True)
-    from livesvm.service.api import forwarding  # where there are other front ends alone
-
-    if forwarding.is_for(request, fronts):
-        return response_of(JobList(jobs=found), exclude_none=True)
-    theirs, silent = await forwarding.others_jobs(request, await in_control(service, fronts.others))
-    jobs = sorted([*found, *map(Job.model_validate, theirs)], key=lambda job: job.created_at)
-    return response_of(JobList(jobs=jobs, unanswered=silent or None), exclude_none=True)
+async def list_all(service: Parts) -> Response:
+    """List every job, oldest first, without results; `unanswered` are front ends with others, and which are away."""
+    with service.control.place():
+        found, away = await service.control.run(service.jobs.everywhere)
+    return response_of(JobList(jobs=list(map(_job, found)), unanswered=away or None), exclude_none=True)
 
 
 @calls("GET /jobs/{job}", "read", "See a job")
@@ -101,19 +90,16 @@ async def see(job: JobId, request: Request, service: Parts) -> Response:
     Keys of examples are in the result for callers that may list these, by a key of scope `learn`; `withheld` says what
     is not.
     """
-    if (theirs := await _elsewhere(job, request, service)) is not None:
-        return theirs
     names = may(request, service, "learn")
-    return await in_control(service, lambda: _told(service.jobs.get(job), service, names=names))
+    return await in_control(service, lambda: _told(service.jobs.find(job), service, names=names))
 
 
 @calls("GET /jobs/{job}/events", "read", "Watch a job")
 @answers(EVENTS, "Events, until the last one.")
 async def watch(job: JobId, request: Request, service: Parts) -> Response:
     """Server-sent events: the job, without its result, each time it has changed; the last one is its final state."""
-    if (theirs := await _elsewhere(job, request, service)) is not None:
-        return theirs
-    service.jobs.get(job)
+    with service.control.place():
+        await service.control.run(service.jobs.find, job)
 
     def look() -> Event | None:
         """Return the job as it is now; None once it is gone."""
@@ -130,8 +116,6 @@ async def watch(job: JobId, request: Request, service: Parts) -> Response:
 @answers(Job, "The job is stopping; or, if it had ended, as it was.")
 async def cancel(job: JobId, request: Request, service: Parts) -> Response:
     """Have a job stop at its next step; delete one that has ended, with its result."""
-    if (theirs := await _elsewhere(job, request, service)) is not None:
-        return theirs
     return await in_control(service, lambda: _told(service.jobs.remove(job)))
 
 
@@ -139,10 +123,7 @@ async def cancel(job: JobId, request: Request, service: Parts) -> Response:
 @answers(UpdateAnswer | ObservationAnswer, "The live model, or feed, has taken the result over.")
 async def apply(job: JobId, request: Request, service: Parts, solve: Within, key: IdempotencyKey = None) -> Response:
     """Bring what a job found into its live model, as one logged update; 409 for kinds of which that makes no sense."""
-    if (theirs := await _elsewhere(job, request, service)) is not None:
-        return theirs
     body = await read_body(request)
-    check_vouched(request, body.data)
     with service.control.place():
         chosen = await service.control.run(parse_json, body, ApplyRequest)
         model, found = await service.control.run(service.jobs.update_of, job, chosen.choice)
@@ -152,19 +133,6 @@ async def apply(job: JobId, request: Request, service: Parts, solve: Within, key
     live = service.models().get(model)
     asked = live.update(found, key, solve) if isinstance(found, Update) else live.swap(found, key, solve)
     return replied(await awaited(request, asked, solve))
-
-
-async def _elsewhere(job: str, request: Request, service: Service) -> Response | None:
-    """Return the answer of the front end that has a job, if that is another one; JobElsewhere if it is away."""
-    fronts = service.fronts
-    if fronts is None:
-        return None
-    from livesvm.service.api import forwarding  # where there are other front ends alone
-
-    if forwarding.is_for(request, fronts) or job.endswith(fronts.mark):
-        return None
-    front = await in_control(service, fronts.holding, job)
-    return None if front is None else await forwarding.forward(request, front, service)
 
 
 def job_told(record: JobRecord) -> Response:

@@ -1,4 +1,4 @@
-"""The handles of models and feeds that live elsewhere: what is known of one here, and calls of where it lives."""
+"""The handles of models and feeds that live in actors: what is known of one here, and calls of its actor."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import time
 from collections.abc import Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
-from typing import Any, Protocol, cast
+from typing import Any, cast
 from uuid import uuid4
 
 from livesvm.service.errors import ModelUnavailable, Restoring, ServiceError
@@ -28,11 +28,11 @@ from livesvm.service.models.published import Published
 from livesvm.service.models.retrained import Retrained
 from livesvm.service.models.spec import ModelSpec
 from livesvm.service.models.types import ServingState
-from livesvm.service.remote import commands
-from livesvm.service.remote.calls import Call
-from livesvm.service.remote.commands import Command
-from livesvm.service.remote.messages import RESTING, SERVED, FeedNow, Question, View
-from livesvm.service.remote.processes import Processes
+from livesvm.service.ray import commands
+from livesvm.service.ray.actors import Owner
+from livesvm.service.ray.calls import Call
+from livesvm.service.ray.commands import Command
+from livesvm.service.ray.messages import RESTING, SERVED, FeedNow, Question, View
 from livesvm.service.resources.shared_threads import Steps
 from livesvm.service.resources.solve_scheduler import Solve
 from livesvm.service.store.base import Indexed
@@ -48,16 +48,8 @@ def is_told(found: Indexed, seen: Summary | None) -> bool:
     return seen is not None and seen.reported is not None and found.described >= found.sequence
 
 
-class Owner(Protocol):
-    """The owner of all replicas of a kind, as far as a front end knows them."""
-
-    @property
-    def processes(self) -> Processes:
-        """Those where they live."""
-
-
 class RemoteReplica:
-    """A model or a feed that lives in another process: what was reported of it last, or what the store's index says.
+    """A model or a feed that lives in an actor: what was reported of it last, or what the store's index says.
 
     Parameters
     ----------
@@ -66,14 +58,13 @@ class RemoteReplica:
     context, owner : what all here share, and their owner
     """
 
-    home: type[Any]  #: what it is in the process where it lives
+    home: type[Any]  #: what it is in its actor
     word: str  #: what people call the kind
     gone: type[ServiceError]  #: says that there is no such thing
 
     def __init__(self, id: str, stored: str, found: Indexed, context: Context, owner: Owner) -> None:
         self.id, self.stored = id, stored
-        self._settings, self.there = context.settings, owner.processes.at(stored)
-        self._transport = owner.processes.transport
+        self._settings, self.there = context.settings, owner.actors.at(stored)
         self._heard_at: float | None = None
         self.found_again(found)
         self.learn()
@@ -107,7 +98,7 @@ class RemoteReplica:
         self._spec = None if self._summary is None else self.home.parse_spec(self._summary.spec)
 
     def hear(self, at: float) -> None:
-        """Know that the process has answered at some time, monotonic, and so said all that is new of it."""
+        """Know that its actor has answered at some time, monotonic, and so said all that is new of it."""
         self._heard_at = at if self._heard_at is None else max(self._heard_at, at)
 
     def learn(self) -> None:
@@ -118,7 +109,7 @@ class RemoteReplica:
 
     @property
     def age(self) -> float:
-        """Seconds since the process said last that there is nothing newer, or what is."""
+        """Seconds since its actor said last that there is nothing newer, or what is."""
         heard = max(self._heard_at or 0.0, self.there.heard_at or 0.0)
         return max(0.0, time.monotonic() - heard)
 
@@ -179,10 +170,10 @@ class RemoteReplica:
     # What is asked where it lives.
 
     def ask(self, command: Command, solve: Solve | None = None, patience: float | None = None) -> Call:
-        """Call where it lives; a process that is lost has ``patience`` seconds to be back, by default as agreed."""
+        """Call its actor; one that is lost has ``patience`` seconds to be back, by default as agreed."""
         logged = current()
         seconds = None if solve is None else solve.rest()
-        patience = self._transport.seconds if patience is None else patience
+        patience = self._settings.ray_seconds if patience is None else patience
         chosen = (None, None) if logged is None else (logged.key, logged.id)
         asked = Question(
             uuid4().hex, self.stored, command.with_name(), seconds, chosen[0], self._gets_copies(command), chosen[1]
@@ -217,7 +208,7 @@ class _Decided(Published):
 
 
 class RemoteModel(RemoteReplica):
-    """A model in another process. Implements :class:`~livesvm.service.hosting.handle.ModelHandle`.
+    """A model in an actor. Implements :class:`~livesvm.service.hosting.handle.ModelHandle`.
 
     Invariant: what predicts here belongs to a version at most as new as what was reported.
     """
@@ -281,17 +272,17 @@ class RemoteModel(RemoteReplica):
         return None if reported is None else reported.life
 
     def _may_use(self, held: Published, version: int) -> bool:
-        if self._transport.predictions != "snapshot":
+        if self._settings.ray_predictions != "snapshot":
             return False
         if held.version == version:
-            self._held_until = time.monotonic() + self._transport.stale_seconds
+            self._held_until = time.monotonic() + self._settings.ray_stale_seconds
             return True
         return time.monotonic() < self._held_until
 
     def reading(self, X: Rows) -> Steps[Published]:
         """Return the version that rows X (m, d) are to be decided by; it may be asked where that lives."""
         limit = self._settings.max_predict_rows
-        if self._transport.predictions == "actor" and len(X) <= DECIDED_ROWS:
+        if self._settings.ray_predictions == "actor" and len(X) <= DECIDED_ROWS:
             yield (decided := self.ask(commands.DECIDE(X, limit)))
             version, decision, prediction, classes = decided.result()
             found, sizes = (decision, prediction), self.published.sizes
@@ -315,7 +306,7 @@ class RemoteModel(RemoteReplica):
         held = self._copy
         if held is None or copy.version > held.version or (copy.version == held.version and copy.calibration):
             self._held, self._held_life = copy, self._life
-            self._held_until = time.monotonic() + self._transport.stale_seconds
+            self._held_until = time.monotonic() + self._settings.ray_stale_seconds
 
     def _gets_copies(self, command: Command) -> bool:
         return command.named and time.monotonic() - self._copied_at < LATELY_SECONDS
@@ -353,7 +344,7 @@ class RemoteModel(RemoteReplica):
 
 
 class RemoteFeed(RemoteReplica):
-    """A feed in another process. Implements :class:`~livesvm.service.hosting.handle.FeedHandle`.
+    """A feed in an actor. Implements :class:`~livesvm.service.hosting.handle.FeedHandle`.
 
     Invariant: while it is awake, ``_seen`` has the events that were reported last with those heard of before.
     """

@@ -1,6 +1,6 @@
-"""Messages between a front end and a process that hosts replicas, as bytes.
+"""What a front end and an actor tell each other.
 
-They are pickled here, also where Ray carries them: arrays arrive as ones that may be written, and errors as they are.
+They are pickled here: Ray would make arrays that cannot be written of theirs, and other errors, and takes longer.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import io
 import pickle
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 from livesvm.service.errors import Restoring
 from livesvm.service.feeds.source_reader import Flow
@@ -21,8 +21,8 @@ from livesvm.service.hosting.model import HostedModel
 from livesvm.service.models.published import Published
 from livesvm.service.models.spec import ModelSpec
 from livesvm.service.models.types import ServingState
-from livesvm.service.remote.commands import Command
-from livesvm.service.remote.rpc import Endpoint
+from livesvm.service.ray.commands import Command
+from livesvm.service.ray.lines import Endpoint
 from livesvm.service.store.base import Indexed
 
 SERVED: frozenset[ServingState] = frozenset({"live", "fenced", "behind"})
@@ -36,7 +36,7 @@ class Question:
 
     Parameters
     ----------
-    id : by which the call can be withdrawn
+    id : by which it can be withdrawn
     seconds : until the answer has to be there; None: the limit there is all
     key : label of the API key that the caller has
     predicts : whether the caller predicts by copies, so that a small one of the model after the call saves it a call
@@ -52,24 +52,6 @@ class Question:
     request: str | None = None
 
 
-class Withdraw(NamedTuple):
-    """Nothing waits for a call any more."""
-
-    call: str
-
-
-class Since(NamedTuple):
-    """Asks for news since a moment of an incarnation, the last ones here; ``rows`` were predicted here, by name."""
-
-    incarnation: str
-    moment: int
-    rows: dict[str, int]
-
-
-class Scrape(NamedTuple):
-    """Asks for the metrics."""
-
-
 @dataclass(frozen=True)
 class FeedNow:
     """What is reported of a feed that is awake, or not served; ``view`` has its newest events alone."""
@@ -82,7 +64,7 @@ class FeedNow:
 
     @classmethod
     def of(cls, feed: HostedFeed) -> FeedNow:
-        """Return what a feed shows in the process where it lives."""
+        """Return what a feed shows in its actor."""
         now = feed.queue_depth, feed.returned, feed.flow
         try:
             seen = feed.view
@@ -112,7 +94,7 @@ class View:
 
     @classmethod
     def of(cls, replica: HostedModel | HostedFeed, life: tuple[str, int], moment: int) -> View:
-        """Return what a replica shows in the process where it lives."""
+        """Return what a replica shows in its actor."""
         seen = FeedNow.of(replica) if isinstance(replica, HostedFeed) else replica.describe()
         now = replica.indexed or seen
         return cls(replica.spec, replica.state, replica.reason, replica.stale, now, life, moment)
@@ -146,10 +128,11 @@ class Answer:
 
 @dataclass(frozen=True)
 class News:
-    """What has changed in a process since a moment, and the moment that this is.
+    """What has changed in an actor since a moment, and the moment that this is.
 
     ``views`` are None of those that are gone; of those that were at rest all the time the store's index tells.
-    ``line`` is where short calls may go, if there is such a place."""
+    ``line`` is where short calls may go, if there is such a place.
+    """
 
     incarnation: str
     moment: int

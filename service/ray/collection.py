@@ -16,11 +16,11 @@ from livesvm.service.hosting.context import Context
 from livesvm.service.hosting.kinds import FEED, MODEL
 from livesvm.service.hosting.logged import first_summary
 from livesvm.service.models.types import ServingState
-from livesvm.service.remote import commands
-from livesvm.service.remote.calls import Call
-from livesvm.service.remote.handle import RemoteFeed, RemoteModel, is_told
-from livesvm.service.remote.messages import View
-from livesvm.service.remote.processes import Processes
+from livesvm.service.ray import commands
+from livesvm.service.ray.actors import Actors
+from livesvm.service.ray.calls import Call
+from livesvm.service.ray.handle import RemoteFeed, RemoteModel, is_told
+from livesvm.service.ray.messages import View
 from livesvm.service.store.base import Indexed, StoreError
 
 MODELS: Kind[Any] = replace(cast("Kind[Any]", MODEL), replica=RemoteModel)
@@ -28,15 +28,15 @@ FEEDS: Kind[Any] = replace(cast("Kind[Any]", FEED), replica=RemoteFeed)
 
 
 class RemoteCollection(Collection[Any]):
-    """Knows every one of a kind, and owns none. Its calls block on the store and on processes, but for :meth:`get` of
+    """Knows every one of a kind, and owns none. Its calls block on the store and on actors, but for :meth:`get` of
     known ones.
 
     Kept are those that are awake, or unavailable, where they live; of others the index is all.
     """
 
-    def __init__(self, kind: Kind[Any], context: Context, processes: Processes) -> None:
+    def __init__(self, kind: Kind[Any], context: Context, actors: Actors) -> None:
         super().__init__(kind, context, lambda size: None)
-        self.processes = processes
+        self.actors = actors
 
     def find(self, id: str) -> Any:
         """Return one, which another front end may just have made; raises UnknownModel or UnknownFeed."""
@@ -49,7 +49,7 @@ class RemoteCollection(Collection[Any]):
 
     def states(self) -> Mapping[ServingState, int]:
         """Return how many are in which state."""
-        return Counter(one.state for one in self.page()) if self.processes.is_lost else super().states()
+        return Counter(one.state for one in self.page()) if self.actors.is_lost else super().states()
 
     def create(self, id: str | None, spec: Any) -> Any:
         """Have it stored and begun where it is to live; raises as the collection there does."""
@@ -72,7 +72,7 @@ class RemoteCollection(Collection[Any]):
     def _check_new(self, id: str, stored: str) -> None:
         """Raise if there is one that another front end has made; forget what another has deleted."""
         with self._context.source.health.store_call("load"):
-            if self.processes.is_stored(stored):
+            if self.actors.is_stored(stored):
                 raise self._exists(id)
         if id in self.settled():
             self.drop(id)
@@ -81,7 +81,7 @@ class RemoteCollection(Collection[Any]):
         """Have each actor take its part of a batch, in one step there; raises as the collection there does."""
         parts: dict[str, list[str]] = {}
         for id_ in batch.tables:
-            parts.setdefault(self.processes.at(self.kind.stored(id_)).place.name, []).append(id_)
+            parts.setdefault(self.actors.at(self.kind.stored(id_)).place.name, []).append(id_)
         calls = [self._asked(batch.part(ids)) for ids in parts.values()]
         done, errors = BatchDone(given=batch.given), list[Exception]()
         for call in calls:
@@ -110,7 +110,7 @@ class RemoteCollection(Collection[Any]):
         """Release one that was deleted."""
         self.drop(id)
 
-    # What processes tell.
+    # What actors tell.
 
     def seen(self, stored: str, view: View | None = None) -> None:
         """Take a new report on a replica; None: it has no report, only the index."""
@@ -139,12 +139,12 @@ class RemoteCollection(Collection[Any]):
         """Know nothing of one any more."""
         with self._lock:
             if id in self._index:
-                self.processes.forget(self.kind.stored(id))
+                self.actors.forget(self.kind.stored(id))
             super().drop(id)
 
     def _learn(self, found: Indexed) -> None:
         id_ = id_of(found.id)
-        there = self.processes.at(found.id)
+        there = self.actors.at(found.id)
         super()._learn(found._replace(holder="", damage=""))  # where it lives knows of both
         if id_ in self._stale and is_told(found, summary.read(found.summary)):
             self._stale.discard(id_)

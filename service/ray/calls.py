@@ -1,4 +1,4 @@
-"""A call of where a replica lives: sent again when that was lost on the way, for as long as that may take."""
+"""A call of the actor of a replica: sent again when that was lost on the way, for as long as that may take."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from livesvm.service.errors import ModelUnavailable, QueueFull, Restoring, Servi
 from livesvm.service.hosting.handle import Reply
 from livesvm.service.logs.calls import Call as Logged
 from livesvm.service.models.published import Published
-from livesvm.service.remote.messages import Answer, Question, Withdraw, packed, unpacked
-from livesvm.service.remote.processes import Process
+from livesvm.service.ray.actors import RemoteActor
+from livesvm.service.ray.messages import Answer, Question, packed, unpacked
 
 AGAIN_SECONDS = 0.1
 """After so long it is sent again."""
@@ -24,7 +24,7 @@ class Subject(Protocol):
     """The subject of a call."""
 
     @property
-    def there(self) -> Process:
+    def there(self) -> RemoteActor:
         """Where it lives."""
 
     @property
@@ -41,7 +41,7 @@ class Subject(Protocol):
 class Call(Future[Any]):
     """The result of a call, or what was raised there.
 
-    Raises ModelUnavailable if the process is not back ``until`` then. Sent again, a call has one effect: updates have
+    Raises ModelUnavailable if the actor is not back ``until`` then. Sent again, a call has one effect: updates have
     names of their own, and everything else may be done twice.
     """
 
@@ -54,9 +54,9 @@ class Call(Future[Any]):
         self.tries = 0
 
     def send(self) -> Call:
-        """Send it; returns at once, and asks for a process that is not known yet in a thread.
+        """Send it; returns at once, and asks for an actor that is not known yet in a thread.
 
-        Raises QueueFull from its result if too many calls of that process are waited for in threads.
+        Raises QueueFull from its result if too many calls of that actor are waited for in threads.
         """
         if self._asked.command.blocks and not self._there.takes(self):
             name = self._there.place.name
@@ -72,11 +72,11 @@ class Call(Future[Any]):
     def cancel(self) -> bool:
         """Say that nothing waits for it any more; what becomes of the call is known when it answers."""
         if not self.done() and self._is_sent and time.monotonic() < self._until:
-            self._there.ask(packed(Withdraw(self._asked.id)), False, lambda found, error: None)
+            self._there.ask("withdraw", self._asked.id)
         return False
 
     def expire(self, seconds: float) -> None:
-        """Give up if the time is over and the process has said nothing for so long, not even that it is at work."""
+        """Give up if the time is over and the actor has said nothing for so long, not even that it is at work."""
         if time.monotonic() > self._until and self._there.is_silent(seconds):
             self._fail(None)
 
@@ -87,15 +87,15 @@ class Call(Future[Any]):
 
     def _try(self) -> None:
         self.tries += 1
-        self._there.ask(self._message, self._asked.command.by_line, self._ended)
+        self._there.call(self._message, by_line=self._asked.command.by_line).add_done_callback(self._ended)
         self._is_sent = True
 
-    def _ended(self, message: Any, error: BaseException | None) -> None:
-        if error is not None:
+    def _ended(self, asked: Future[bytes]) -> None:
+        if (error := asked.exception()) is not None:
             self._there.failed(error)
             self._again(error)
             return
-        answer: Answer = unpacked(message)
+        answer: Answer = unpacked(asked.result())
         is_back = self._asked.stored in answer.views
         if isinstance(answer.error, Restoring) and not is_back and time.monotonic() < self._until:
             self._again(answer.error)

@@ -1,7 +1,6 @@
-"""A process in which replicas live: the same registry and journals as in a service of one process, and what is asked.
+"""What an actor does, whatever starts it: the registry and journals of a service of one process, and what is asked.
 
-It tells front ends that watch what has changed, looks at the store now and then, and says how it fares. How calls come
-here is not its concern.
+It tells front ends that watch what has changed, looks at the store now and then, and says how it fares.
 """
 
 from __future__ import annotations
@@ -9,20 +8,17 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
-import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from contextlib import suppress
 from typing import Any
 
 from prometheus_client.core import Metric
-from threadpoolctl import threadpool_limits
 
 from livesvm.service.errors import Restoring, TurnMissed, Withdrawn
-from livesvm.service.history.journal import Source
 from livesvm.service.history.names import id_of, is_feed
 from livesvm.service.hosting.collection import Collection
 from livesvm.service.hosting.context import Context
@@ -30,21 +26,14 @@ from livesvm.service.hosting.model import HostedModel
 from livesvm.service.hosting.registry import Registry
 from livesvm.service.jobs.failures import is_foreseen
 from livesvm.service.logs import calls
-from livesvm.service.logs.setup import set_up
 from livesvm.service.models.published import Published
 from livesvm.service.models.types import ServingState
-from livesvm.service.monitoring.health import Health
-from livesvm.service.monitoring.metrics import Metrics
-from livesvm.service.remote.announcer import Announcer
-from livesvm.service.remote.messages import Answer, News, Question, Scrape, Since, View, Withdraw, packed
-from livesvm.service.remote.rpc import Endpoint
+from livesvm.service.ray.announcer import Announcer
+from livesvm.service.ray.lines import Endpoint
+from livesvm.service.ray.messages import Answer, News, Question, View, packed, unpacked
 from livesvm.service.resources.compiling import call_compiled_code
-from livesvm.service.resources.machine import resident_bytes
-from livesvm.service.resources.memory import MEGABYTE, Budget
-from livesvm.service.resources.solve_scheduler import Solve, SolveScheduler
-from livesvm.service.settings import Settings
-from livesvm.service.store.base import Store, StoreError
-from livesvm.service.webhooks.outbox import Outbox
+from livesvm.service.resources.solve_scheduler import Solve
+from livesvm.service.store.base import StoreError
 from livesvm.solvers import warm_up
 
 GATHER_SECONDS = 0.05
@@ -72,24 +61,8 @@ SCRAPED = (
     "livesvm_rests",
     "process_",
 )
-"""What of its metrics such a process tells; the rest is the front ends'."""
+"""What of its metrics an actor tells; the rest is the front ends'."""
 log = logging.getLogger(__name__)
-
-
-def set_process_up(settings: Settings, switch_seconds: float, facts: dict[str, str]) -> None:
-    """Have this process log as the service does, with these facts, and its threads take turns after so long."""
-    sys.setswitchinterval(switch_seconds)
-    threadpool_limits(1)
-    set_up(settings.log_level, settings.log_format, settings.audit_file, **facts)
-
-
-def opened(settings: Settings, store: Store, holder: str) -> Context:
-    """Return what the replicas of this process share."""
-    metrics = Metrics()
-    source = Source(store, Health(metrics, settings.lease_seconds), metrics)
-    budget = Budget(settings.memory_mb * MEGABYTE)
-    budget.rest_on(resident_bytes())
-    return Context(settings, source, SolveScheduler(settings.solves), budget, holder, outbox=Outbox())
 
 
 class Host:
@@ -97,22 +70,13 @@ class Host:
 
     Parameters
     ----------
-    name : of the process, for people
+    name : of the actor, for people
     context : what its replicas share
-    tend : called after every look at the store with how many replicas are in which state
     labels : of its metrics, that say where they are from
-    line : says where front ends may call besides, if anywhere
     """
 
-    def __init__(
-        self,
-        name: str,
-        context: Context,
-        tend: Callable[[Counter[ServingState]], None],
-        labels: dict[str, str],
-        line: Callable[[], Awaitable[Endpoint | None]] | None = None,
-    ) -> None:
-        self._name, self._tend, self._line, self._labels = name, tend, line, labels
+    def __init__(self, name: str, context: Context, labels: dict[str, str]) -> None:
+        self._name, self._labels = name, labels
         self._health, self._metrics = context.source.health, context.source.metrics
         self._store = context.source.store
         self._seconds = context.settings.lease_seconds / LOOKS
@@ -130,21 +94,9 @@ class Host:
 
     # What front ends ask.
 
-    async def answer(self, asked: Any) -> bytes:
-        """Answer one message."""
-        match asked:
-            case Question():
-                return await self._call(asked)
-            case Since():
-                return await self._watch(asked)
-            case Withdraw():
-                self._under_way.get(asked.call, lambda: None)()
-                return b""
-            case Scrape():
-                return packed(self._scrape())
-        raise TypeError(f"{self._name} is not asked {type(asked).__name__}")
-
-    async def _call(self, asked: Question) -> bytes:
+    async def call(self, question: bytes) -> bytes:
+        """Return the answer to a question, both packed."""
+        asked: Question = unpacked(question)
         self.asked_at, self._loop = time.monotonic(), asyncio.get_running_loop()
         call = calls.Call(asked.request or asked.id)
         call.key = asked.key
@@ -167,12 +119,19 @@ class Host:
         self._look(stored)
         return self._told.view(stored)
 
-    async def _watch(self, since: Since) -> bytes:
-        """Return what has changed since a moment of an incarnation; take how many rows were predicted there."""
-        self._loop, began, moment = asyncio.get_running_loop(), time.monotonic(), since.moment
-        for stored, rows in since.rows.items():
-            self._note_predicted(stored, rows)
-        if since.incarnation != self._told.incarnation:
+    async def withdraw(self, call: str) -> None:
+        """Know that nothing waits for a call any more."""
+        self._under_way.get(call, lambda: None)()
+
+    async def news(self, incarnation: str, moment: int, rows: Mapping[str, int]) -> bytes:
+        """Return what has changed since a moment of an incarnation, the last that a front end heard of: News, packed.
+
+        ``rows`` is how many were predicted there since, by stored name.
+        """
+        self._loop, began = asyncio.get_running_loop(), time.monotonic()
+        for stored, count in rows.items():
+            self._note_predicted(stored, count)
+        if incarnation != self._told.incarnation:
             moment = 0
             await self._come_back()
             self._look_at_all()
@@ -183,10 +142,13 @@ class Host:
                     await asyncio.wait_for(news.wait(), HEARTBEAT_SECONDS)
                 self._waiting.discard(news)
             await asyncio.sleep(began + GATHER_SECONDS - time.monotonic())
-        line, reported = None if self._line is None else await self._line(), self._told
+        line, reported = await self._line(), self._told
         return packed(News(reported.incarnation, reported.moment, reported.since(moment), line))
 
-    def _scrape(self) -> list[Metric]:
+    async def _line(self) -> Endpoint | None:
+        """Return where front ends may call besides, if anywhere."""
+
+    async def scrape(self) -> list[Metric]:
         """Return the metrics of what is done here, with labels that say where they are from."""
         found = self._metrics.registry.collect()
         return [self._labelled(family) for family in found if family.name.startswith(SCRAPED)]
@@ -289,6 +251,9 @@ class Host:
         if self._health.store_up:
             self.registry.watch()
             self._tend(Counter(self.registry.models.states()) + Counter(self.registry.feeds.states()))
+
+    def _tend(self, states: Counter[ServingState]) -> None:
+        """Do what is due after a look at the store, by how many replicas are in which state."""
 
     def _on_loop(self, call: Callable[[], None]) -> None:
         if self._loop is not None:

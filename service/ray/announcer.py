@@ -1,4 +1,4 @@
-"""Announcements of a process to the front ends that watch: how its replicas are."""
+"""Announcements of an actor to the front ends that watch: how its replicas are."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from itertools import takewhile
 from typing import Any
 from uuid import uuid4
 
-from livesvm.service.remote.messages import View
+from livesvm.service.ray.messages import View
 
 GONE_SECONDS = 600.0
 """For which watchers hear that one is gone, or went to rest; the store's index says it as well."""

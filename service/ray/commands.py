@@ -1,4 +1,4 @@
-"""Commands for replicas in other processes: how each is done there, and what may be sent again."""
+"""Commands for replicas in actors: how each is done there, and what may be sent again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""All that other processes host, as a front end sees it: it owns none, and the store knows all."""
+"""All that lives in actors, as a front end sees it: it owns none, and the store knows all."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from itertools import islice
 
 from livesvm.service.history.names import id_of, is_feed
 from livesvm.service.hosting.context import Context
-from livesvm.service.remote.calls import Call
-from livesvm.service.remote.collection import FEEDS, MODELS, RemoteCollection
-from livesvm.service.remote.processes import Processes
-from livesvm.service.remote.transport import Transport
+from livesvm.service.ray.actors import Actors
+from livesvm.service.ray.calls import Call
+from livesvm.service.ray.cluster import Cluster
+from livesvm.service.ray.collection import FEEDS, MODELS, RemoteCollection
 from livesvm.service.resources.memory import Budget
 from livesvm.service.store.base import StoreError
 
 LOOK_SECONDS = 0.25
-"""Between two looks at what the store knows, and whether processes have fallen silent."""
+"""Between two looks at what the store knows, and whether actors have fallen silent."""
 ASIDE = 10.0
 """Times as long as reading the index takes, it is not read again."""
 ASKED_AT_ONCE = 64
@@ -31,54 +31,54 @@ log = logging.getLogger(__name__)
 
 
 class RemoteHosting:
-    """Implements :class:`~livesvm.service.hosting.collection.Hosting`. Its calls block on the store and on processes.
+    """Implements :class:`~livesvm.service.hosting.collection.Hosting`. Its calls block on the store and on actors.
 
     Parameters
     ----------
     context : what all of this front end share; its budget is not that of replicas elsewhere
-    transport : of calls to where replicas live
+    cluster : that they live in
     gone : called with what one was stored under that another front end has deleted
     """
 
-    def __init__(self, context: Context, transport: Transport, gone: Callable[[str], object]) -> None:
+    def __init__(self, context: Context, cluster: Cluster, gone: Callable[[str], object]) -> None:
         self._source, self._gone = context.source, gone
         self._context = context = replace(context, budget=Budget())
-        self._processes = Processes(context, transport, self._home, self._read_again)
-        self.models = RemoteCollection(MODELS, context, self._processes)
-        self.feeds = RemoteCollection(FEEDS, context, self._processes)
+        self._actors = Actors(context, cluster, self._home, self._read_again)
+        self.models = RemoteCollection(MODELS, context, self._actors)
+        self.feeds = RemoteCollection(FEEDS, context, self._actors)
         self._changes: int | None = None
         self._look_at = 0.0
         self._asked: dict[str, Call] = {}
         self._due = threading.Event()
 
-    def processes(self) -> dict[str, int]:
-        """Count the processes where something lives by whether they answer."""
-        answers = [there.answers for there in self._processes.all()]
+    def actors(self) -> dict[str, int]:
+        """Count the actors where something lives by whether they answer."""
+        answers = [there.answers for there in self._actors.all()]
         return {"answering": sum(answers), "silent": len(answers) - sum(answers)}
 
     def restore(self) -> None:
-        """Wait for the processes, learn what there is, and wait a while to hear of it; raises StoreError."""
-        self._processes.join()
+        """Wait for the actors, learn what there is, and wait a while to hear of it; raises StoreError."""
+        self._actors.join()
         self._look()
         threading.Thread(target=self._keep, name="remote-watch", daemon=True).start()
         end = time.monotonic() + FIRST_SECONDS
-        while self._processes.is_lost or "restoring" in {*self.models.states(), *self.feeds.states()}:
+        while self._actors.is_lost or "restoring" in {*self.models.states(), *self.feeds.states()}:
             if time.monotonic() > end:
                 return
             time.sleep(0.05)
 
     def watch(self, most: int | None = None) -> None:
-        """Do nothing: each process does that by itself."""
+        """Do nothing: each actor does that by itself."""
 
     def take_over(self) -> None:
-        """Do nothing: each process does that by itself."""
+        """Do nothing: each actor does that by itself."""
 
     def stop(self) -> None:
-        """Ask nothing any more; over Ray, replicas live on."""
+        """Ask nothing any more; replicas live on."""
         for home in (self.models, self.feeds):
             home.close()
         self._due.set()
-        self._processes.stop()
+        self._actors.stop()
 
     def _home(self, stored: str) -> RemoteCollection:
         return self.feeds if is_feed(stored) else self.models
@@ -88,13 +88,13 @@ class RemoteHosting:
         self._due.set()
 
     def _keep(self) -> None:
-        while not self._processes.is_over:
+        while not self._actors.is_over:
             self._due.wait(LOOK_SECONDS)
             self._due.clear()
             try:
                 if self._source.health.store_up and time.monotonic() >= self._look_at:
                     self._look()
-                self._processes.look(self._context.settings.lease_seconds)
+                self._actors.look(self._context.settings.lease_seconds)
                 self._ask_of_stale()
             except StoreError:
                 pass  # health knows
@@ -102,7 +102,7 @@ class RemoteHosting:
                 log.exception("what is hosted elsewhere was not looked at; it is again")
 
     def _look(self) -> None:
-        """Learn what there is now, where something was created or deleted, or a process has come back."""
+        """Learn what there is now, where something was created or deleted, or an actor has come back."""
         began, store = time.monotonic(), self._source.store
         with self._source.health.store_call("load"):
             if (changes := store.changes()) == self._changes:
@@ -116,7 +116,7 @@ class RemoteHosting:
                 raise
         for home in before:
             home.learn(one for one in found if self._home(one.id) is home)
-        for stored in [stored for there in self._processes.all() for stored in there.forget_dead()]:
+        for stored in [stored for there in self._actors.all() for stored in there.forget_dead()]:
             self._home(stored).seen(stored)
         kept = {one.id for one in found}
         for home, ids in before.items():

@@ -1,4 +1,4 @@
-"""Processes where replicas live, as a front end knows them: what they announce, and calls of them."""
+"""The actors where models and feeds live, as a front end knows them: what they announce, and calls of them."""
 
 from __future__ import annotations
 
@@ -7,35 +7,36 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from contextlib import suppress
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 from prometheus_client.core import Metric
 
 from livesvm.service.history.names import id_of
 from livesvm.service.hosting.context import Context
-from livesvm.service.remote.messages import News, Scrape, Since, View, packed, unpacked
-from livesvm.service.remote.transport import Done, Place, Transport, ask_all
+from livesvm.service.ray.cluster import Cluster
+from livesvm.service.ray.messages import News, View, unpacked
+from livesvm.service.ray.places import Place, place_of
 from livesvm.service.store.base import StoreError
 
 SCRAPE_SECONDS = 1.0
 SHARE = 0.75
-"""Of the calls that may be waited for at once, which one process may have where there are several."""
+"""Of the calls that may be waited for at once, which one actor may have where there are several."""
 MOST_SECONDS = 1.0
 """Between two looks, that count as silence of others."""
 
 log = logging.getLogger(__name__)
 
 
-class Process:
-    """One such process, from any thread: its last announcements, and when they came.
+class RemoteActor:
+    """One such actor, from any thread: its last announcements, and when they came.
 
     Invariant: no view here belongs to an incarnation that has a successor, but for those of :meth:`forget_dead`.
     """
 
-    def __init__(self, place: Place, owner: Processes) -> None:
+    def __init__(self, place: Place, owner: Actors) -> None:
         self.place, self.owner = place, owner
         self.incarnation, self.moment = "", 0
         self.is_lost = self.is_left = self._is_asked = False
@@ -70,13 +71,13 @@ class Process:
             self._rows[stored] += rows
 
     def predicted(self, stored: str) -> int:
-        """Return rows that were predicted here and that the process was not informed of yet."""
+        """Return rows that were predicted here and that the actor was not informed of yet."""
         return self._rows[stored]
 
     # Calls of it.
 
     def takes(self, call: Future[Any]) -> bool:
-        """Return whether a call that is waited for may be made; a process has its share of those."""
+        """Return whether a call that is waited for may be made; an actor has its share of those."""
         if len(self._waiting) >= self.owner.share:
             return False
         self._waiting.add(call)
@@ -86,15 +87,19 @@ class Process:
     @property
     def is_known(self) -> bool:
         """Whether calls return at once."""
-        return self.owner.transport.is_known(self.place)
+        return self.owner.cluster.is_known(self.place)
 
-    def ask(self, message: bytes, short: bool, done: Done) -> None:
-        """Have a message answered; ``short`` says that its answer is small."""
-        self.owner.transport.ask(self.place, message, short, done)
+    def ask(self, method: str, *arguments: Any) -> Future[Any]:
+        """Call a method of the actor."""
+        return self.owner.cluster.ask(self.place, method, *arguments)
+
+    def call(self, message: bytes, *, by_line: bool) -> Future[bytes]:
+        """Ask the actor a question; ``by_line`` says that its answer is small."""
+        return self.owner.cluster.call(self.place, message, by_line=by_line)
 
     def failed(self, error: BaseException) -> None:
         """Know that a call has failed."""
-        self.owner.transport.lost(self.place, error)
+        self.owner.cluster.lost(self.place, error)
 
     def begin_again(self) -> None:
         """Ask everything again: answers to what was asked before do not come."""
@@ -109,23 +114,20 @@ class Process:
         self._is_asked = True
         with self._lock:
             rows, self._rows = self._rows, Counter()
-        since = Since(self.incarnation, self.moment, dict(rows))
-        self.ask(packed(since), False, partial(self._told, self._round))
+        asked = self.ask("news", self.incarnation, self.moment, dict(rows))
+        asked.add_done_callback(partial(self._told, self._round))
 
-    def _told(self, round: int, message: bytes | None, error: BaseException | None) -> None:
+    def _told(self, round: int, asked: Future[bytes]) -> None:
         """Take in what it tells, and ask for more; one that was lost is asked again at the next look."""
-        if round != self._round:
+        if round != self._round or self.owner.is_over:
             return
-        if message is None:
-            if error is not None:
-                self.failed(error)
+        if (error := asked.exception()) is not None:
+            self.failed(error)
             self.owner.lost_count.inc(not self.is_lost)
             self._lose()
             return
-        news: News = unpacked(message)
-        if self.owner.is_over:
-            return
-        self.owner.transport.heard(self.place, news.line)
+        news: News = unpacked(asked.result())
+        self.owner.cluster.heard(self.place, news.line)
         is_back = news.incarnation != self.incarnation
         for stored, view in self.take_news(news).items():
             self.owner.seen(stored, view)
@@ -193,7 +195,7 @@ class Process:
         self._views.pop(stored, None)
 
     def forget_dead(self) -> list[str]:
-        """Drop the reports of processes that ended before the store's index was read; return their names."""
+        """Drop the reports of incarnations that ended before the store's index was read; return their names."""
         with self._lock:
             gone = [stored for stored, view in self._views.items() if view.life[0] in self._dead]
             for stored in gone:
@@ -201,42 +203,50 @@ class Process:
             return gone
 
 
-class Processes:
+class Owner(Protocol):
+    """The owner of all replicas of a kind, as far as a front end knows them."""
+
+    @property
+    def actors(self) -> Actors:
+        """Those where they live."""
+
+
+class Actors:
     """All of them, as far as one front end has to do with them.
 
     Parameters
     ----------
-    transport : by which they are asked
+    cluster : that they are in
     home : returns the collection of what has a stored name
-    back : called when a process has come back: what the index said before of those that live there is old
+    back : called when an actor has come back: what the index said before of those that live there is old
     """
 
     def __init__(
-        self, context: Context, transport: Transport, home: Callable[[str], Any], back: Callable[[], None]
+        self, context: Context, cluster: Cluster, home: Callable[[str], Any], back: Callable[[], None]
     ) -> None:
-        self.transport, self._home, self.back = transport, home, back
+        self.cluster, self._home, self.back = cluster, home, back
         self._store = context.source.store
-        self._by_name: dict[str, Process] = {}
+        self._by_name: dict[str, RemoteActor] = {}
         self._lock = threading.Lock()
         self.open: set[Any] = set()  #: calls that were not answered yet
         self.is_over = False
-        settings = context.settings
+        self._settings = settings = context.settings
         self.share = settings.max_calls if settings.ray_actors == 1 else max(1, int(SHARE * settings.max_calls))
         self.lost_count = context.source.metrics.actors_lost
         self._looked_at = time.monotonic()
         context.source.metrics.watch_others(self._scrape)
 
     def join(self) -> None:
-        """Wait until processes can be asked."""
-        self.transport.join(self._begin_again, lambda stored: self._home(stored).find(id_of(stored)).spec)
+        """Wait until actors can be asked."""
+        self.cluster.join(self._begin_again, lambda stored: self._home(stored).find(id_of(stored)).spec)
 
     def stop(self) -> None:
         """Ask nothing any more."""
         self.is_over = True
-        self.transport.leave()
+        self.cluster.leave()
 
-    def all(self) -> list[Process]:
-        """Return the processes where something lives, or lived."""
+    def all(self) -> list[RemoteActor]:
+        """Return the actors where something lives, or lived."""
         with self._lock:
             return list(self._by_name.values())
 
@@ -245,18 +255,18 @@ class Processes:
         """Whether any of them is lost, or was not heard of yet."""
         return not all(there.answers for there in self.all())
 
-    def at(self, stored: str) -> Process:
+    def at(self, stored: str) -> RemoteActor:
         """Return where what is stored under this name lives."""
-        place = self.transport.place(stored)
+        place = place_of(stored, self._settings.ray_actors)
         with self._lock:
             if (found := self._by_name.get(place.name)) is None:
-                found = self._by_name[place.name] = Process(place, self)
+                found = self._by_name[place.name] = RemoteActor(place, self)
             return found
 
     def look(self, seconds: float) -> None:
         """Have all tell what is new; give up calls after their time, of those that were silent for so long.
 
-        A process that says nothing for that long, to the store neither, is killed and started again. Time in which
+        An actor that says nothing for that long, to the store neither, is killed and started again. Time in which
         this process was stopped itself does not count.
         """
         now = time.monotonic()
@@ -269,16 +279,16 @@ class Processes:
         for call in list(self.open):
             call.expire(seconds)
 
-    def _end_silent(self, there: Process, seconds: float) -> None:
-        """Kill a process if the store has heard as little of it."""
+    def _end_silent(self, there: RemoteActor, seconds: float) -> None:
+        """Kill the process of an actor if the store has heard as little of it."""
         with suppress(StoreError):  # which says nothing of it either
-            if self._store.is_silent(self.transport.holder(there.place)) and there.silence > seconds:
+            if self._store.is_silent(there.place.holder) and there.silence > seconds:
                 log.error("actor %s is silent; it is killed and started again", there.place.name)
                 there.silence = 0.0
-                self.transport.end(there.place)
+                self.cluster.end(there.place)
 
     def forget(self, stored: str) -> None:
-        """Forget one that does not live any more; a process of its own is not asked any more."""
+        """Forget one that does not live any more; an actor of its own is not asked any more."""
         there = self.at(stored)
         there.forget(stored)
         if there.place.model is not None:
@@ -301,7 +311,7 @@ class Processes:
             call.lost()
 
     def _scrape(self) -> list[Metric]:
-        """Return the metrics of processes, as far as they are reported in time."""
-        known = [there.place for there in self.all() if there.is_known]
-        reported = ask_all(self.transport, known, packed(Scrape()), SCRAPE_SECONDS)
-        return [family for found in reported for family in unpacked(found)]
+        """Return the metrics of actors, as far as they are reported in time."""
+        asked = [there.ask("scrape") for there in self.all() if there.is_known]
+        reported = [one.result() for one in wait(asked, SCRAPE_SECONDS).done if one.exception() is None]
+        return [family for families in reported for family in families]
