@@ -23,6 +23,7 @@ from livesvm.service.api.requests import (
     RestoreRequest,
     SeriesRequest,
     UpdateRequest,
+    UpdatesRequest,
     WebhookRequest,
     WhatIfRequest,
 )
@@ -33,6 +34,7 @@ from livesvm.service.settings import Settings
 _NAMED = (
     ModelSpec,
     UpdateRequest,
+    UpdatesRequest,
     WhatIfRequest,
     ExplainRequest,
     RestoreRequest,

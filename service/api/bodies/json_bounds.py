@@ -49,21 +49,21 @@ class Shape:
         return text + BYTES_A_NUMBER * self.values + BYTES_AN_ITEM * (self.arrays + self.strings)
 
 
-def check(data: bytes, most_rows: int) -> Shape:
-    """Return the shape of a JSON text that may be parsed.
+def check(data: bytes, most_rows: int, requests: int = 1) -> Shape:
+    """Return the shape of a JSON text that may be parsed, and holds so many requests at most.
 
     A request has at most so many rows, and keys, in each of its four lists of either.
 
     Raises InvalidInput, or MalformedBody for a text that is too deep.
     """
     plain = data.replace(b"\\\\", b"").replace(b'\\"', b"") if b"\\" in data else data
-    most_strings = 4 * most_rows + 2 * MOST_FIELDS
+    most_strings = 4 * most_rows + 2 * MOST_FIELDS * requests
     _refuse_above(most_strings, plain.count(b'"') // 2, "strings")
     outside = b"".join(plain.translate(None, _DELETED).split(b'"')[::2])
     shape = _shape(data, outside, plain.count(b'"') // 2)
-    _refuse_above(MOST_FIELDS, shape.fields, "fields")
-    _refuse_above(MOST_OBJECTS, shape.objects, "objects")
-    _refuse_above(4 * most_rows + MOST_FIELDS, shape.arrays, "arrays")
+    _refuse_above(MOST_FIELDS * requests, shape.fields, "fields")
+    _refuse_above(MOST_OBJECTS * requests, shape.objects, "objects")
+    _refuse_above(4 * most_rows + MOST_FIELDS * requests, shape.arrays, "arrays")
     if (depth := _depth(outside)) > MOST_DEPTH:
         raise MalformedBody(f"the body has arrays and objects {depth} deep, the limit is {MOST_DEPTH}")
     return shape

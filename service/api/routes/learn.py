@@ -9,10 +9,13 @@ from pydantic_core import to_json
 from starlette.responses import Response
 
 from livesvm.service.api.answers.certificates import Certificate
-from livesvm.service.api.answers.learn import Checkpoint, UpdateAnswer, Writeback
+from livesvm.service.api.answers.learn import Checkpoint, UpdateAnswer, UpdatesAnswer, Writeback
 from livesvm.service.api.bodies.reading import NPZ, parse_update, read_body, schema_content
+from livesvm.service.api.bodies.updates import MEDIA, NDJSON, parse_updates
+from livesvm.service.api.problem_documents import kind_of, problem
 from livesvm.service.api.routes.access import MaxSeconds, ModelId, Parts, answers, awaited, replied, scope, within
 from livesvm.service.api.routes.quick import LONGEST_KEY, quick
+from livesvm.service.logs.calls import note
 from livesvm.service.resources.solve_scheduler import Solve
 
 QUICK_BYTES = 2**14
@@ -59,6 +62,43 @@ async def update(
     with service.budget.holding("updates", wanted.memory()):
         reply = await awaited(request, live.update(wanted, idempotency_key, solve), solve)
     return replied(reply)
+
+
+@router.post(
+    "/updates",
+    summary="Update many models",
+    dependencies=[scope("learn")],
+    responses=answers(200, UpdatesAnswer, "What is not refused is applied, published, and as durable as it says."),
+    openapi_extra=schema_content("UpdatesRequest", NDJSON),
+)
+async def update_many(
+    request: Request, service: Parts, idempotency_key: IdempotencyKey = None, max_seconds: MaxSeconds = None
+) -> Response:
+    """Update many models in one call and one transaction of the store, each model whole or not at all.
+
+    The body is JSON `{"updates": [..]}`, or NDJSON with an update in each line: what a call for one model takes, with
+    the name of its `model`. An update that is refused changes nothing, and keeps no other from being made. Sent again
+    with its Idempotency-Key, a call has its effect on each model once.
+    """
+    until, models = within(max_seconds).until, service.models()
+    body = await read_body(request, MEDIA)
+    with service.workers.place():
+        wanted = await service.workers.run(parse_updates, body)
+    with service.budget.holding("updates", wanted.memory()), service.batches.place():
+        done = await service.batches.run(models.update_many, wanted.updates, idempotency_key, until)
+    errors = wanted.errors | done.errors
+    note(model="models", updated=len(done.answers), refused=len(errors), replayed=done.replayed)
+    told = b",".join(
+        _told(model, 200, b"answer", done.answers[model])
+        if model in done.answers
+        else _told(model, kind_of(errors[model]).status, b"problem", to_json(problem(errors[model])))
+        for model in wanted.order
+    )
+    return Response(b'{"updates":[%b],"replayed":%d}' % (told, done.replayed), media_type="application/json")
+
+
+def _told(model: str, status: int, name: bytes, body: bytes) -> bytes:
+    return b'{"model":%b,"status":%d,"%b":%b}' % (to_json(model), status, name, body)
 
 
 @router.get(
