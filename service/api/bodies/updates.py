@@ -43,16 +43,14 @@ def parse_updates(body: Body) -> Updates:
         for row, entry in enumerate(entries):
             model = entry.pop("model", None) if isinstance(entry, dict) else None
             if not isinstance(model, str):
-                raise InvalidInput('must be an object that names its model, as {"model": ..}', "updates", row)
+                raise InvalidInput('must be an object that names its model, as {"model": ..}', field="updates", row=row)
             if model in found.order:
-                raise InvalidInput(
-                    f"is a second update of model {model[:64]!r}; a call has one of each", "updates", row
-                )
+                reason = f"is a second update of model {model[:64]!r}; a call has one of each"
+                raise InvalidInput(reason, field="updates", row=row)
             found.order.append(model)
             try:
-                found.updates[model] = parse_json(
-                    replace(body, data=to_json(entry), media=JSON), UpdateRequest
-                ).command()
+                asked = parse_json(replace(body, data=to_json(entry), media=JSON), UpdateRequest)
+                found.updates[model] = asked.command()
             except (SolverError, InvalidRequest, MalformedBody) as error:
                 found.errors[model] = error
     return found
