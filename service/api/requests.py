@@ -44,6 +44,8 @@ HalfLife = Annotated[float, Field(gt=0, le=1e12, allow_inf_nan=False)]
 Time = Annotated[str, StringConstraints(max_length=64)] | Annotated[float, Field(allow_inf_nan=False)]
 SeriesName = str | int | float
 MOST_TIMES = 10_000
+MOST_UPDATES = 1000
+"""Models that one call updates."""
 MOST_OLDEST = 10**9
 """Examples that a removal may ask for."""
 
@@ -236,6 +238,22 @@ class UpdateRequest(Request):
             self.C,
             commands.CONVEX if self._is_convex else None,
         )
+
+
+class ModelUpdateRequest(UpdateRequest):
+    """An update of the model that it names."""
+
+    model: Id
+
+
+class UpdatesRequest(Request):
+    """Updates of many models, one of each."""
+
+    model_config = ConfigDict(
+        json_schema_extra={"examples": [{"updates": [{"model": "meter-7", "add": {"X": [[0.2, 0.5]], "y": [1]}}]}]}
+    )
+
+    updates: list[ModelUpdateRequest] = Field(max_length=MOST_UPDATES)
 
 
 class PredictRequest(Request):

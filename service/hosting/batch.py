@@ -1,17 +1,18 @@
-"""Readings of many feeds in one call: one step of the store logs them all, then each feed learns its own.
+"""Changes of many models or feeds in one call: one step of the store logs them all, then each applies its own.
 
-The feeds are held while that goes on, all in one order, so that their other calls come before or after it as a whole.
-What a feed refuses, or fails with, whatever that is, changes nothing there, and nothing elsewhere. Done again under its
-Idempotency-Key, a call has its effect on those that have not had it.
+The replicas are held while that goes on, all in one order, so that their other calls come before or after it as a
+whole. What one refuses, or fails with, whatever that is, changes nothing there, and nothing elsewhere. Done again under
+its Idempotency-Key, a call has its effect on those that have not had it.
 """
 
 from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from typing import TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 from livesvm.service import crash
 from livesvm.service.errors import (
@@ -27,9 +28,12 @@ from livesvm.service.history.journal import append_together, remember_together, 
 from livesvm.service.hosting.collection import Collection
 from livesvm.service.hosting.context import Context
 from livesvm.service.hosting.feed import HostedFeed, Planned
-from livesvm.service.hosting.handle import Reply
+from livesvm.service.hosting.handle import Reply, Updated
+from livesvm.service.hosting.model import HostedModel, PlannedUpdate
 from livesvm.service.logs.audit import changed
+from livesvm.service.models.commands import Update
 from livesvm.service.resources.machine import give_back
+from livesvm.service.resources.solve_scheduler import Solve
 from livesvm.service.store.base import Appending, StoreBehind, StoreError, StoreUnavailable
 from livesvm.service.store.batches import batches
 from livesvm.solvers.errors import InvalidInput, NotOptimal, SolverError
@@ -43,110 +47,240 @@ HOT = 16
 AT_ONCE = 64
 """Answers that are remembered in one step."""
 
+H = TypeVar("H", HostedModel, HostedFeed)
+P = TypeVar("P", PlannedUpdate, Planned)
 T = TypeVar("T")
 
 
-class Taking:
-    """One batch under way.
+class Together(ABC, Generic[H, P]):
+    """A call of many replicas under way.
 
     Parameters
     ----------
-    home, context : where the feeds are, and what they share
-    order : held while feeds are made to wait, so that any two batches come to all feeds in one order
+    home, context : where the replicas are, and what they share
+    order : held while replicas are made to wait, so that any two such calls come to all of them in one order
+    request : its Idempotency-Key
     """
 
-    def __init__(self, home: Collection[HostedFeed], context: Context, order: threading.Lock, batch: Batch) -> None:
-        self._home, self._context, self._order, self._batch = home, context, order, batch
-        self._done = BatchDone(given=batch.given)
-        self._held: dict[str, HostedFeed] = {}
-        self._records: dict[str, Appending] = {}  # that are logged, or may be
-        self._learnt = self._woken = 0
+    concerns_all: ClassVar[tuple[type[Exception], ...]] = (StoreUnavailable,)
+    """Errors of one replica that are raised for the whole call."""
+    hot: float = HOT
+    """Replicas of a call that keep what the next one would make again."""
 
-    def run(self) -> BatchDone:
-        """Take the batch; raises QueueFull, IdempotencyConflict or StoreUnavailable, with nothing changed."""
+    def __init__(self, home: Collection[H], context: Context, order: threading.Lock, request: str | None) -> None:
+        self._home: Collection[Any] = home
+        self._context, self._order, self._request = context, order, request
+        self._held: dict[str, H] = {}
+        self._records: dict[str, Appending] = {}  # that are logged, or may be
+        self._learnt = self._woken = self.replayed = 0
+        self.answers: dict[str, bytes] = {}
+        self.errors: dict[str, Exception] = {}  #: of replicas that refused their part, or failed
+
+    @abstractmethod
+    def _found(self, id: str) -> H:
+        """Return a replica by its id; raises ServiceError."""
+
+    @abstractmethod
+    def _plan(self, one: H, *, is_stored: bool) -> Reply | P:
+        """Return the checked plan of a replica's part, or its earlier answer."""
+
+    def _ready(self, planned: dict[str, P]) -> dict[str, P]:
+        """Return the plans as they are logged."""
+        return planned
+
+    def _run(self, ids: Iterable[str]) -> None:
+        """Take the call; raises one of ``concerns_all``, with nothing changed or to be sent again."""
         try:
-            self._hold()
+            self._hold(ids)
             planned = self._planned()
             if planned:
-                self._take(self._with_choice(planned))
+                self._take(self._ready(planned))
         finally:
             self._release(list(self._held))
-        done = self._done
-        if self._learnt > HOT:
+        if self._learnt > self.hot:
             give_back()
-        if done.answers:
-            changed("observe", "feeds", feeds=len(done.answers), refused=len(done.refused), replayed=done.replayed)
-        return done
 
-    def _hold(self) -> None:
-        """Have the other calls of all feeds wait; those that are not served are refused, and new ones created."""
+    def _hold(self, ids: Iterable[str]) -> None:
+        """Have the other calls of all replicas wait; those that are not served are refused."""
         waits: dict[str, Future[None]] = {}
-        found = dict(self._each(self._batch.tables, self._found, QueueFull, StoreUnavailable))
+        found = dict(self._each(ids, self._found))
         try:
             with self._order:
-                waits.update(self._each(found, lambda id_: found[id_].hold(), QueueFull))
+                waits.update(self._each(found, lambda id_: found[id_].hold()))
         finally:
             for id_, wait in waits.items():
                 wait.result()
                 self._held[id_] = found[id_]
 
+    def _planned(self) -> dict[str, P]:
+        """Return the checked plan of each replica; nothing is written yet."""
+        opened = [id_ for id_, _ in self._each(self._held, self._open)]
+        stored = [self._held[id_].stored for id_ in opened]
+        known = set() if self._request is None else remembering(self._context.source, stored, self._request)
+        planned: dict[str, P] = {}
+
+        def plan(id: str) -> Reply | P:
+            """Return the plan of one."""
+            return self._plan(self._held[id], is_stored=self._held[id].stored in known)
+
+        for id_, found in self._each(opened, plan):
+            if isinstance(found, Reply):
+                self.answers[id_] = found.body
+                self.replayed += found.replayed
+            else:
+                planned[id_] = found
+        return planned
+
+    def _open(self, id: str) -> None:
+        """Have a replica take calls now; those at rest wake, and few of them stay hot."""
+        one = self._held[id]
+        was_awake = one.is_awake
+        one.open_with()
+        if not was_awake:
+            self._woken += 1
+            if self._woken > HOT:
+                one.cool_held()  # or all that wake would hold at once what one makes at a time
+
+    def _take(self, planned: dict[str, P]) -> None:
+        """Log all in one step, then have each replica apply its own."""
+        settings = self._context.settings
+        self._context.turns.check_open()
+        self._records = records = dict(self._each(planned, lambda id_: self._held[id_].appending(*planned[id_].logged)))
+        logged = list(records.values())
+        crash.point("before-log")
+        durability, errors = append_together(self._context.source, logged, settings.idempotency_keep)
+        away = next((error for error in errors if isinstance(error, StoreUnavailable)), None)
+        failed = dict(zip(records, errors, strict=True))
+
+        def take(id: str) -> bytes:
+            """Have one replica apply its own; its answer."""
+            one: Any = self._held[id]
+            reported: bytes = one.take_with(planned[id], records[id], durability, failed[id])
+            self._learnt += 1
+            if self._learnt > self.hot:
+                with one.following():
+                    one.cool_held()
+            return reported
+
+        for ids in batches(records, AT_ONCE):
+            self.answers.update(self._each(ids, take, ()))
+            self._answered(ids)
+        if away is not None:
+            raise away
+
+    def _answered(self, ids: Sequence[str]) -> None:
+        """Remember the answers of some replicas, and let these go."""
+        request, reported = self._request, self.answers
+        if request is not None:
+            answers = [(self._held[id_].journal, request, reported[id_]) for id_ in ids if id_ in reported]
+            if answers:
+                remember_together(self._context.source, answers)
+        crash.point("before-answer")
+        self._release(ids)
+
+    def _release(self, ids: Iterable[str]) -> None:
+        """Have the other calls of some replicas run again."""
+        for id_ in ids:
+            one = self._held.pop(id_)
+            with one.following():
+                one.release_with(self._records.get(id_))
+
+    def _each(
+        self, ids: Iterable[str], ask: Callable[[str], T], concerns_all: tuple[type[Exception], ...] | None = None
+    ) -> Iterator[tuple[str, T]]:
+        """Yield what is asked of each replica; one is refused for what it raises, unless that concerns all of them."""
+        for id_ in ids:
+            try:
+                found = ask(id_)
+            except Exception as error:
+                if isinstance(error, self.concerns_all if concerns_all is None else concerns_all):
+                    raise
+                if not isinstance(error, ServiceError | SolverError | StoreError):
+                    log.exception("%s failed in an unforeseen way; the others go on", id_)
+                self.errors[id_] = error
+            else:
+                yield id_, found
+
+
+class UpdatesTogether(Together[HostedModel, PlannedUpdate]):
+    """Updates of many models, by id, each within one ``solve``."""
+
+    hot = float("inf")  # models are updated again soon, and the budget has them cool where memory is short
+
+    def __init__(
+        self,
+        home: Collection[HostedModel],
+        context: Context,
+        order: threading.Lock,
+        request: str | None,
+        updates: Mapping[str, Update],
+        until: float,
+    ) -> None:
+        super().__init__(home, context, order, request)
+        self._updates, self._until = updates, until
+
+    def run(self) -> Updated:
+        """Take the updates; raises StoreUnavailable, where they are to be sent again."""
+        self._run(self._updates)
+        return Updated(self.answers, self.errors, self.replayed)
+
+    def _found(self, id: str) -> HostedModel:
+        found: HostedModel = self._home.get(id)
+        return found
+
+    def _plan(self, one: HostedModel, *, is_stored: bool) -> Reply | PlannedUpdate:
+        return one.plan_with(self._updates[one.id], self._request, Solve(until=self._until), is_stored=is_stored)
+
+
+class ReadingsTogether(Together[HostedFeed, Planned]):
+    """Readings of many feeds; those that there are not yet may be created, and few keep what the next call needs."""
+
+    concerns_all = (QueueFull, IdempotencyConflict, StoreUnavailable)
+
+    def __init__(self, home: Collection[HostedFeed], context: Context, order: threading.Lock, batch: Batch) -> None:
+        super().__init__(home, context, order, batch.request)
+        self._batch, self._given = batch, batch.given
+
+    def run(self) -> BatchDone:
+        """Take the batch; raises QueueFull, IdempotencyConflict or StoreUnavailable, with nothing changed."""
+        self._run(self._batch.tables)
+        if self.answers:
+            changed("observe", "feeds", feeds=len(self.answers), refused=len(self.errors), replayed=self.replayed)
+        refused = {id_: refusal_of(error) for id_, error in self.errors.items()}
+        return BatchDone(self.answers, refused, self.replayed, self._given)
+
     def _found(self, id: str) -> HostedFeed:
         """Return a feed by its id, creating it if it is missing and its rows can be accepted."""
-        found = self._home.known(id)
+        found: HostedFeed | None = self._home.known(id)
         if found is not None:
             return found
         spec = self._batch.spec
         if spec is None:
             raise UnknownFeed("there is no such series, and the fleet creates none")
         self._batch.call(id).check(Forecaster(spec))
-        return self._home.create(id, spec)
+        created: HostedFeed = self._home.create(id, spec)
+        return created
 
-    def _planned(self) -> dict[str, Planned]:
-        """Return the checked plan of the batch for each feed; nothing is written yet."""
-        request = self._batch.request
-        opened = [id_ for id_, _ in self._each(self._held, self._open, StoreUnavailable)]
-        stored = [self._held[id_].stored for id_ in opened]
-        known = set() if request is None else remembering(self._context.source, stored, request)
-        planned: dict[str, Planned] = {}
+    def _plan(self, one: HostedFeed, *, is_stored: bool) -> Reply | Planned:
+        """Return the plan of one, which is logged under a digest of its own readings: erasures leave the others."""
+        call = self._batch.call(one.id)
+        digest = b"" if self._request is None else call.digest()
+        return one.plan_with(call, digest, is_stored=is_stored)
 
-        def plan(id: str) -> Reply | Planned:
-            """Return the plan of one, which is logged under a digest of its own readings: erasures leave the others."""
-            feed, call = self._held[id], self._batch.call(id)
-            digest = b"" if request is None else call.digest()
-            return feed.plan_with(call, digest, is_stored=feed.stored in known)
-
-        for id_, found in self._each(opened, plan, IdempotencyConflict, StoreUnavailable):
-            if isinstance(found, Reply):
-                self._done.answers[id_] = found.body
-                self._done.replayed += 1
-            else:
-                planned[id_] = found
-        return planned
-
-    def _open(self, id: str) -> None:
-        """Have a feed take calls now; those at rest wake, and few of them stay hot."""
-        feed = self._held[id]
-        was_awake = feed.is_awake
-        feed.open_with()
-        if not was_awake:
-            self._woken += 1
-            if self._woken > HOT:
-                feed.cool_held()  # or all that wake would hold at once what one makes at a time
-
-    def _with_choice(self, planned: dict[str, Planned]) -> dict[str, Planned]:
+    def _ready(self, planned: dict[str, Planned]) -> dict[str, Planned]:
         """Return the plan with the choices of a full window, for feeds that fill their window in this batch.
 
         Where the fleet has no choice, that of a feed that has models is taken: the process may have died before the
         fleet's was stored.
         """
-        if self._done.given is None:
+        if self._given is None:
             feeds = map(self._feed, planned)
-            self._done.given = next((one.made_with for one in feeds if one.models and one.spec.recipes is None), None)
+            self._given = next((one.made_with for one in feeds if one.models and one.spec.recipes is None), None)
         filling = [id_ for id_, one in planned.items() if self._feed(id_).fills_with(one.plan)]
-        while filling and self._done.given is None:
+        while filling and self._given is None:
             sample, filling = filling[:SAMPLE], filling[SAMPLE:]
             filling = self._choose(planned, sample) + filling
-        given = self._done.given
+        given = self._given
         return planned if given is None else planned | {id_: planned[id_].with_given(given) for id_ in filling}
 
     def _choose(self, planned: dict[str, Planned], sample: Sequence[str]) -> list[str]:
@@ -157,80 +291,20 @@ class Taking:
                 return choose_for([self._feed(id_).filled_by(planned[id_].plan) for id_ in ids])
 
         try:
-            self._done.given = choose(sample)
+            self._given = choose(sample)
         except NotSolved:
             raise
         except Exception:
             log.exception("nothing could be chosen from %d series together; each is tried by itself", len(sample))
-            found = dict(self._each(sample, lambda id_: choose([id_]), NotSolved))
+            found = dict(self._each(sample, lambda id_: choose([id_]), (NotSolved,)))
             for id_ in set(sample) - found.keys():
                 del planned[id_]
-            self._done.given = next(iter(found.values()), None)
+            self._given = next(iter(found.values()), None)
             return list(found)
         return list(sample)
 
     def _feed(self, id: str) -> Forecaster:
         return self._held[id].current.forecaster
-
-    def _take(self, planned: dict[str, Planned]) -> None:
-        """Log all in one step, then have each feed apply its own."""
-        settings = self._context.settings
-        self._context.turns.check_open()
-        self._records = records = dict(self._each(planned, lambda id_: self._held[id_].appending(planned[id_])))
-        logged = list(records.values())
-        crash.point("before-log")
-        durability, errors = append_together(self._context.source, logged, settings.idempotency_keep)
-        away = next((error for error in errors if isinstance(error, StoreUnavailable)), None)
-        failed = dict(zip(records, errors, strict=True))
-
-        def take(id: str) -> bytes:
-            """Have one feed apply its own; its answer."""
-            feed = self._held[id]
-            reported = feed.take_with(planned[id], records[id], durability, failed[id])
-            self._learnt += 1
-            if self._learnt > HOT:
-                with feed.following():
-                    feed.cool_held()
-            return reported
-
-        for ids in batches(records, AT_ONCE):
-            self._done.answers.update(self._each(ids, take))
-            self._answered(ids)
-        if away is not None:
-            raise away
-
-    def _answered(self, ids: Sequence[str]) -> None:
-        """Remember the answers of some feeds, and let these go."""
-        request, reported = self._batch.request, self._done.answers
-        if request is not None:
-            answers = [(self._held[id_].journal, request, reported[id_]) for id_ in ids if id_ in reported]
-            if answers:
-                remember_together(self._context.source, answers)
-        crash.point("before-answer")
-        self._release(ids)
-
-    def _release(self, ids: Iterable[str]) -> None:
-        """Have the other calls of some feeds run again."""
-        for id_ in ids:
-            feed = self._held.pop(id_)
-            with feed.following():
-                feed.release_with(self._records.get(id_))
-
-    def _each(
-        self, ids: Iterable[str], ask: Callable[[str], T], *concerns_all: type[Exception]
-    ) -> Iterator[tuple[str, T]]:
-        """Yield what is asked of each feed; one is refused for what it raises, unless that concerns all of them."""
-        for id_ in ids:
-            try:
-                found = ask(id_)
-            except concerns_all:
-                raise
-            except Exception as error:
-                if not isinstance(error, ServiceError | SolverError | StoreError):
-                    log.exception("feed %s failed in an unforeseen way; the others go on", id_)
-                self._done.refused[id_] = refusal_of(error)
-            else:
-                yield id_, found
 
 
 def refusal_of(error: Exception) -> Refusal:

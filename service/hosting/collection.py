@@ -19,11 +19,13 @@ from livesvm.service.feeds.batch import Batch, BatchDone
 from livesvm.service.history.names import AFTER_SERIES, fleet_of
 from livesvm.service.hosting import summary
 from livesvm.service.hosting.context import Context
-from livesvm.service.hosting.handle import FeedHandle, ModelHandle, Reader
+from livesvm.service.hosting.handle import FeedHandle, ModelHandle, Reader, Reply, Updated
 from livesvm.service.hosting.logged import first_summary
 from livesvm.service.hosting.replica import Replica
 from livesvm.service.logs.audit import changed
+from livesvm.service.models.commands import Update
 from livesvm.service.models.types import ServingState
+from livesvm.service.resources.solve_scheduler import Solve
 from livesvm.service.settings import Settings
 from livesvm.service.store.base import Indexed, ModelExists, StoreError
 
@@ -156,6 +158,22 @@ class Collection(Generic[R]):
         Raises QueueFull, IdempotencyConflict or StoreUnavailable; done again, it has its effect once.
         """
         raise NotImplementedError(f"there are no readings of a {self.kind.replica.word}")
+
+    def update_many(self, updates: Mapping[str, Update], request: str | None, until: float) -> Updated:
+        """Update many models, each by itself; ``request`` is the Idempotency-Key, ``until`` a monotonic time."""
+        waits: dict[str, Future[Reply]] = {}
+        done = Updated({}, {})
+        for id_, update in updates.items():
+            try:
+                waits[id_] = cast("ModelHandle", self.get(id_)).update(update, request, Solve(until=until))
+            except (ServiceError, StoreError) as error:
+                done.errors[id_] = error
+        for id_, wait in waits.items():
+            try:
+                done.answers[id_] = wait.result().body
+            except Exception as error:
+                done.errors[id_] = error
+        return done
 
     def states(self) -> Mapping[ServingState, int]:
         """Count the replicas by state."""

@@ -66,6 +66,11 @@ class Planned(NamedTuple):
     plan: Plan
     digest: bytes
 
+    @property
+    def logged(self) -> tuple[Observations, bytes]:
+        """What is logged of it: the call and its digest."""
+        return self.call, self.digest
+
     def with_given(self, given: Preset) -> Planned:
         """Return the same without what is left to be chosen."""
         return self._replace(call=self.call.with_given(given))
@@ -333,12 +338,6 @@ class HostedFeed(Replica[FeedState]):
 
     # With others, held: see :mod:`~livesvm.service.hosting.batch`.
 
-    def open_with(self) -> None:
-        """Be ready for a call with others: awake, with nothing owed the store. Raises as a call does."""
-        self._be_awake()
-        self.begun()
-        self.check_open()
-
     def plan_with(self, call: Observations, digest: bytes, *, is_stored: bool) -> Reply | Planned:
         """Return the checked plan of a call, or its earlier answer, perhaps from the store. Raises as a call does."""
         if call.request is not None:
@@ -364,19 +363,6 @@ class HostedFeed(Replica[FeedState]):
         finally:
             if solve is not None:
                 self._under_way = solve
-
-    def appending(self, planned: Planned) -> Appending:
-        """Return the record of a call that is logged together with others."""
-        record, named = self.written(planned.call, planned.digest)
-        return Appending(self.journal.lease, self.current.sequence + 1, record, named)
-
-    def release_with(self, logged: Appending | None) -> None:
-        """End a call with others, and take back what was logged of it and not applied, whatever kept it from that."""
-        try:
-            if logged is not None:
-                self.check_applied(logged.sequence)
-        finally:
-            self.let_go()
 
     def take_with(
         self, planned: Planned, logged: Appending, durability: Durability | None, error: StoreError | None

@@ -48,6 +48,18 @@ class OwnName(str):
 
 
 @dataclass(frozen=True)
+class Updated:
+    """What came of updates of many models, by id: the bytes of an answer, or the error that refused it.
+
+    ``replayed`` is how many had been answered before.
+    """
+
+    answers: dict[str, bytes]
+    errors: dict[str, Exception]
+    replayed: int = 0
+
+
+@dataclass(frozen=True)
 class Erased:
     """An erasure that the model and its history have behind them, and the certificate of the optimum that is left.
 

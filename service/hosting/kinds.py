@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 
 from livesvm.service.errors import FeedExists, ModelUnavailable, TooManyFeeds, TooManyModels
@@ -12,12 +12,14 @@ from livesvm.service.feeds.size import features_at_most, feed_bytes
 from livesvm.service.feeds.sources.opening import url_of
 from livesvm.service.feeds.spec import FeedSpec
 from livesvm.service.history.names import FEEDS
-from livesvm.service.hosting.batch import Taking
+from livesvm.service.hosting.batch import ReadingsTogether, UpdatesTogether
 from livesvm.service.hosting.collection import Collection, Kind
 from livesvm.service.hosting.context import Context
 from livesvm.service.hosting.feed import HostedFeed
+from livesvm.service.hosting.handle import Updated
 from livesvm.service.hosting.model import HostedModel
 from livesvm.service.hosting.standby import Standby
+from livesvm.service.models.commands import Update
 from livesvm.service.models.spec import ModelSpec
 from livesvm.service.store.base import ModelExists, StoreError
 from livesvm.solvers.errors import InvalidInput
@@ -53,6 +55,7 @@ class HostedModels(Collection[HostedModel]):
         super().__init__(kind, context, make_room)
         self._standbys: dict[str, Standby] = {}
         self._standby_lock = threading.Lock()
+        self._order = threading.Lock()
 
     def create(self, id: str | None, spec: ModelSpec) -> HostedModel:
         """Store a new model; raises InvalidInput, ModelExists, TooManyModels or StoreError."""
@@ -71,6 +74,12 @@ class HostedModels(Collection[HostedModel]):
                 if standby is not None:
                     standby.release()
             return self._standbys[id]
+
+    def update_many(self, updates: Mapping[str, Update], request: str | None, until: float) -> Updated:
+        """Update many models in one step; see :mod:`~livesvm.service.hosting.batch`."""
+        if self._is_closed:
+            raise ModelUnavailable("the service is being stopped")
+        return UpdatesTogether(self, self._context, self._order, request, updates, until).run()
 
     def tidy(self) -> None:
         """Drop copies that are not used, or of models that are not held elsewhere any more."""
@@ -94,4 +103,4 @@ class HostedFeeds(Collection[HostedFeed]):
         """Take readings of many feeds in one step; see :mod:`~livesvm.service.hosting.batch`."""
         if self._is_closed:
             raise ModelUnavailable("the service is being stopped")
-        return Taking(self, self._context, self._order, batch).run()
+        return ReadingsTogether(self, self._context, self._order, batch).run()

@@ -351,27 +351,33 @@ class Logged(ABC, Generic[S]):
         solve: Solve | None,
     ) -> Reply:
         """Make a call, unless it has an answer, and count what becomes of it."""
-        count, start, earlier = self._count, time.perf_counter(), None
-        try:
+        start, earlier = time.perf_counter(), None
+        with self._counted():
             solve = self.begun(solve)
             self.check_open()
             asked = b"" if request is None else digest()
             if request is not None:
                 earlier = self.journal.recall(request, asked)
             reply = call(asked, solve) if earlier is None else Reply(earlier, replayed=True)
-        except (SolverError, IdempotencyConflict, OutOfMemory):
-            count("refused", None)
-            raise
-        except NotSolved as error:
-            count("timed-out" if isinstance(error, OutOfTime | TurnMissed) else "withdrawn", None)
-            raise self._leaving or error from error
-        except Exception:
-            count("failed", None)
-            raise
         with self.following():
-            count("replayed" if reply.replayed else "applied", time.perf_counter() - start)
+            self._count("replayed" if reply.replayed else "applied", time.perf_counter() - start)
         crash.point("before-answer")
         return reply
+
+    @contextmanager
+    def _counted(self) -> Iterator[None]:
+        """Count what becomes of a call that fails inside."""
+        try:
+            yield
+        except (SolverError, IdempotencyConflict, OutOfMemory):
+            self._count("refused", None)
+            raise
+        except NotSolved as error:
+            self._count("timed-out" if isinstance(error, OutOfTime | TurnMissed) else "withdrawn", None)
+            raise self._leaving or error from error
+        except Exception:
+            self._count("failed", None)
+            raise
 
     def _save(self, save: Callable[[S, bytes], None]) -> None:
         reported, sequence = self._summarize(), self.current.sequence

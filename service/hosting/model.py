@@ -12,7 +12,7 @@ from concurrent.futures import Future
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from livesvm.service.errors import EmptyModel, UnknownModel
 from livesvm.service.history.entries import LogEntry, Restoration, Retraining
@@ -28,7 +28,7 @@ from livesvm.service.hosting.replica import Replica, queued
 from livesvm.service.hosting.summary import Summary
 from livesvm.service.logs.audit import changed
 from livesvm.service.models.arrays import Key, Rows
-from livesvm.service.models.commands import Update
+from livesvm.service.models.commands import Command, Update
 from livesvm.service.models.examples import WantedExamples, WindowPage, page_of
 from livesvm.service.models.learners import task_of
 from livesvm.service.models.outcome import Outcome
@@ -41,9 +41,22 @@ from livesvm.service.resources.shared_threads import Steps
 from livesvm.service.resources.solve_scheduler import Solve
 from livesvm.service.settings import Settings
 from livesvm.service.store import codec
-from livesvm.service.store.base import Durability, Lease
+from livesvm.service.store.base import Appending, Durability, Lease, StoreError
 from livesvm.service.webhooks.messages import Happened
 from livesvm.solvers.errors import InvalidInput
+
+
+class PlannedUpdate(NamedTuple):
+    """An update that is checked, and how long its solve may take."""
+
+    command: Command
+    digest: bytes
+    solve: Solve
+
+    @property
+    def logged(self) -> tuple[Command, bytes]:
+        """What is logged of it: the command and its digest."""
+        return self.command, self.digest
 
 
 class HostedModel(Replica[ModelState]):
@@ -254,6 +267,14 @@ class HostedModel(Replica[ModelState]):
             metrics.update_seconds.labels(self.spec.task).observe(seconds)
 
     def _apply(self, update: Update, request: str | None, digest: bytes, solve: Solve) -> Reply:
+        command = self._planned(update, request)
+        if isinstance(command, Reply):
+            return command
+        with self.held.growing(bytes_after(self.current, command, self._cache_mb)):
+            return self._execute(command, digest, solve)
+
+    def _planned(self, update: Update, request: str | None) -> Command | Reply:
+        """Return the command of an update, or the answer to one that changes nothing."""
         state, settings = self.current, self.context.settings
         limits = limits_of(self.spec, settings)
         command = state.plan(update, limits, settings.max_classes, time.time(), request)
@@ -261,8 +282,7 @@ class HostedModel(Replica[ModelState]):
         is_named = request is not None and not isinstance(request, OwnName)
         if command.is_nothing and not (by_age and is_named):  # not logged: sent again, it changes nothing again
             return Reply(command.answer(state.version, Outcome(state.sizes), self.context.source.store.durability()))
-        with self.held.growing(bytes_after(state, command, self._cache_mb)):
-            return self._execute(command, digest, solve)
+        return command
 
     def _restore(self, version: int, request: str | None, digest: bytes, solve: Solve) -> Reply:
         self.journal.left.check(version)
@@ -283,14 +303,22 @@ class HostedModel(Replica[ModelState]):
 
     def _execute(self, entry: LogEntry, digest: bytes, solve: Solve) -> Reply:
         """Log, then apply, then publish, then answer."""
-        state, metrics, task = self.current, self.context.source.metrics, self.spec.task
-
-        def show(outcome: Outcome, durability: Durability) -> bytes:
-            """Show readers the model; return the answer."""
-            self._publish(state)
-            return entry.answer(state.version, outcome, durability)
-
+        state = self.current
+        show = partial(self._show, entry)
         outcome, answer, record, durability = self.perform(entry, digest, partial(entry.apply, state), show, solve)
+        self._follow(entry, outcome, len(record), durability)
+        self.remember(entry.request, answer)
+        self.checkpoints.keep_solution(state, record, outcome.seconds)
+        return Reply(answer)
+
+    def _show(self, entry: LogEntry, outcome: Outcome, durability: Durability) -> bytes:
+        """Show readers the model; return the answer."""
+        self._publish(self.current)
+        return entry.answer(self.current.version, outcome, durability)
+
+    def _follow(self, entry: LogEntry, outcome: Outcome, size: int, durability: Durability) -> None:
+        """Count and announce what an entry did, whose record has a size in bytes."""
+        state, metrics, task = self.current, self.context.source.metrics, self.spec.task
         with self.following():
             metrics.solve_seconds.labels(task).observe(outcome.seconds)
             metrics.update_events.labels(task).observe(outcome.events)
@@ -300,13 +328,41 @@ class HostedModel(Replica[ModelState]):
                 metrics.drift_alarms.labels(task).inc()
                 changed("drift", self.id, **alarm)
             self.announce()
-            self.checkpoints.record_change(outcome.seconds, len(record))
+            self.checkpoints.record_change(outcome.seconds, size)
             reported = entry.reported(outcome)
             self.recent.note_update(state.version, state.updated_at, outcome, reported)
             changed(**reported, model=self.id, version=state.version, durability=durability.value)
-        self.remember(entry.request, answer)
-        self.checkpoints.keep_solution(state, record, outcome.seconds)
-        return Reply(answer)
+
+    # With others, held: see :mod:`~livesvm.service.hosting.batch`.
+
+    def plan_with(self, update: Update, request: str | None, solve: Solve, *, is_stored: bool) -> Reply | PlannedUpdate:
+        """Return the checked plan of an update, or its earlier answer. Raises as a call does."""
+        with self._counted():
+            digest = b"" if request is None else update.digest()
+            if request is not None:
+                earlier = self.journal.recall(request, digest, is_stored=is_stored)
+                if earlier is not None:
+                    return Reply(earlier, replayed=True)
+            command = self._planned(update, request)
+        return command if isinstance(command, Reply) else PlannedUpdate(command, digest, solve)
+
+    def take_with(
+        self, planned: PlannedUpdate, logged: Appending, durability: Durability | None, error: StoreError | None
+    ) -> bytes:
+        """Apply what was logged with others, unless that was refused; the answer. Raises as a call does."""
+        state, command, began = self.current, planned.command, time.perf_counter()
+        with self._counted():
+            self.journal.appended(state, logged, error)
+            assert durability is not None
+            solve, level = self.begun(planned.solve), durability
+            with self.held.growing(bytes_after(state, command, self._cache_mb)):
+                show = partial(self._show, command, durability=level)
+                outcome, answer = self.applied(partial(command.apply, state), show, solve)
+        with self.following():
+            self._count("applied", time.perf_counter() - began)
+        self._follow(command, outcome, len(logged.data), level)
+        self.checkpoints.keep_solution(state, logged.data, outcome.seconds)
+        return answer
 
 
 def _became(state: ModelState, *, goes: bool) -> str:

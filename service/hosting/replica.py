@@ -36,7 +36,7 @@ from livesvm.service.history.writeback import write_back
 from livesvm.service.hosting import summary
 from livesvm.service.hosting.context import Context
 from livesvm.service.hosting.handle import Reply, Return
-from livesvm.service.hosting.logged import Logged, S
+from livesvm.service.hosting.logged import Loggable, Logged, S
 from livesvm.service.hosting.mailbox import Mailbox
 from livesvm.service.hosting.memory import HeldMemory
 from livesvm.service.logs.audit import changed
@@ -44,6 +44,7 @@ from livesvm.service.models.size import FIXED_BYTES
 from livesvm.service.models.types import ServingState
 from livesvm.service.resources.solve_scheduler import Solve
 from livesvm.service.store.base import (
+    Appending,
     Head,
     Indexed,
     Lease,
@@ -236,6 +237,27 @@ class Replica(Logged[S]):
             self._between()
         finally:
             self._mailbox.let_go()
+
+    # With others, held: see :mod:`~livesvm.service.hosting.batch`.
+
+    def open_with(self) -> None:
+        """Be ready for a call with others: awake, with nothing owed the store. Raises as a call does."""
+        self._be_awake()
+        self.begun()
+        self.check_open()
+
+    def appending(self, entry: Loggable, digest: bytes) -> Appending:
+        """Return the record of an entry that is logged together with those of others."""
+        record, named = self.written(entry, digest)
+        return Appending(self.journal.lease, self.current.sequence + 1, record, named)
+
+    def release_with(self, logged: Appending | None) -> None:
+        """End a call with others, and take back what was logged of it and not applied, whatever kept it from that."""
+        try:
+            if logged is not None:
+                self.check_applied(logged.sequence)
+        finally:
+            self.let_go()
 
     @queued()
     def checkpoint(self) -> dict[str, Any]:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import inspect
+import itertools
 import logging
+import math
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -213,3 +215,44 @@ def test_whatever_fails_in_an_update_changes_nothing_or_has_its_whole_effect(
     assert found.published.version == 40
     np.testing.assert_allclose(decisions(found), decisions(plain), rtol=0, atol=1e-8)
     found.stop()
+
+
+@pytest.mark.parametrize("error", [Fault, StoreUnavailable], ids=["unforeseen", "the store is away"])
+def test_whatever_fails_in_updates_of_many_models_changes_nothing_or_has_its_whole_effect(
+    open_store: Callable[[], Store], tmp_path: Path, error: type[Exception], caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.CRITICAL)
+    opened, random, names = open_store(), np.random.default_rng(1), ("a", "b", "c")
+    mine, plain = (
+        HostedModels(MODEL, context_of(one), lambda size: None) for one in (opened, SqliteStore(tmp_path / "plain"))
+    )
+    for home, name in itertools.product((mine, plain), names):
+        home.create(name, ModelSpec(C=1.0))
+    for number in range(30):
+        updates = {name: update_of(3 * number + place) for place, name in enumerate(names)}
+        counting = Steps()
+        with counting.counted():
+            assert not plain.update_many(updates, f"r{number}", math.inf).errors
+        failing = Steps(int(random.integers(1, counting.count + 1)), error)
+        answers: dict[str, bytes] = {}
+        try:
+            with failing.counted():
+                done = mine.update_many(updates, f"r{number}", math.inf)
+        except error:
+            pass
+        else:
+            answers = done.answers
+            for name in names:
+                assert (name in answers) is not (name in done.errors)
+                assert mine.get(name).published.version == number + (name in answers), failing.failed
+        again = mine.update_many(updates, f"r{number}", math.inf)
+        assert not again.errors, failing.failed
+        assert {name: again.answers[name] for name in answers} == answers, failing.failed
+        for name in names:
+            assert mine.get(name).published.version == number + 1, failing.failed
+            ours, theirs = decisions(mine.get(name)), decisions(plain.get(name))
+            np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-8, err_msg=failing.failed)
+    assert [sum(not one.aborted for one in opened.log(name, 0)) for name in names] == [30] * 3
+    for model in (*mine.all_handles(), *plain.all_handles()):
+        model.stop()
+    opened.close()

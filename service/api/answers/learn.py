@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, Field, WithJsonSchema
 
 from livesvm.service.api.answers.models import DriftAlarm, Warned
+from livesvm.service.api.answers.operations import Problem
 from livesvm.service.models.fields import KEY_SCHEMA
 
 AnswerKeys = Annotated[list[int | str], WithJsonSchema({"type": "array", "items": KEY_SCHEMA})]
@@ -51,6 +52,22 @@ class UpdateAnswer(BaseModel):
     )
     drift: DriftAlarm | None = Field(default=None, description="An alarm that these examples gave; absent without one.")
     warnings: list[Warned] | None = Field(default=None, description="Absent where there are none.")
+
+
+class ModelUpdated(BaseModel):
+    """What became of one of the updates of a call."""
+
+    model: str
+    status: int = Field(description="That a call with this update alone would have been answered with.")
+    answer: UpdateAnswer | None = Field(default=None, description="Absent where the update was refused.")
+    problem: Problem | None = Field(default=None, description="Absent where it was not.")
+
+
+class UpdatesAnswer(BaseModel):
+    """What became of each update, in their order."""
+
+    updates: list[ModelUpdated]
+    replayed: int = Field(description="Updates that an earlier call with this Idempotency-Key had made.")
 
 
 class Checkpoint(BaseModel):

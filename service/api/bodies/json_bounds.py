@@ -51,11 +51,12 @@ def names(data: bytes) -> Iterator[bytes]:
     return (found[1] for found in _STRINGS.finditer(data) if found[2])
 
 
-def few_names(data: bytes) -> list[bytes]:
-    """Return them; raises InvalidInput for too many."""
-    found = list(islice(names(data), MOST_FIELDS + 1))
-    if len(found) > MOST_FIELDS:
-        raise InvalidInput(f"holds more than the {MOST_FIELDS} fields that any request needs", field="body")
+def few_names(data: bytes, requests: int = 1) -> list[bytes]:
+    """Return them; raises InvalidInput for more than so many requests need."""
+    most = MOST_FIELDS * requests
+    found = list(islice(names(data), most + 1))
+    if len(found) > most:
+        raise InvalidInput(f"holds more than the {most} fields that any request needs", field="body")
     return found
 
 

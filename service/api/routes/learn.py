@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from fastapi import Request
+from pydantic_core import to_json
 from starlette.responses import Response
 
 from livesvm.service.api.answers.certificates import Certificate
-from livesvm.service.api.answers.learn import Checkpoint, UpdateAnswer, Writeback
+from livesvm.service.api.answers.learn import Checkpoint, UpdateAnswer, UpdatesAnswer, Writeback
 from livesvm.service.api.bodies.reading import NPZ, parse_update, read_body
-from livesvm.service.api.requests import UpdateRequest
+from livesvm.service.api.bodies.updates import MEDIA, NDJSON, parse_updates
+from livesvm.service.api.problem_documents import kind_of, problem
+from livesvm.service.api.requests import UpdateRequest, UpdatesRequest
 from livesvm.service.api.routes.access import IdempotencyKey, ModelId, Parts, Within, awaited, json_of, replied
 from livesvm.service.api.routes.calls import Calls, answers
+from livesvm.service.logs.calls import note
 from livesvm.service.resources.solve_scheduler import Solve
 
 QUICK_BYTES = 2**14
@@ -43,6 +47,36 @@ async def update(id: ModelId, request: Request, service: Parts, solve: Within, k
     with service.budget.holding("updates", wanted.memory()):
         reply = await awaited(request, live.update(wanted, key, solve), solve)
     return replied(reply)
+
+
+@calls("POST /updates", "learn", "Update many models", body=UpdatesRequest, media=(NDJSON,))
+@answers(UpdatesAnswer, "What is not refused is applied, published, and as durable as it says.")
+async def update_many(request: Request, service: Parts, solve: Within, key: IdempotencyKey = None) -> Response:
+    """Update many models in one call and one transaction of the store, each model whole or not at all.
+
+    The body is JSON `{"updates": [..]}`, or NDJSON with an update in each line: what a call for one model takes, with
+    the name of its `model`. An update that is refused changes nothing, and keeps no other from being made. Sent again
+    with its Idempotency-Key, a call has its effect on each model once.
+    """
+    models = service.models()
+    body = await read_body(request, MEDIA)
+    with service.workers.place():
+        wanted = await service.workers.run(parse_updates, body)
+    with service.budget.holding("updates", wanted.memory()), service.batches.place():
+        done = await service.batches.run(models.update_many, wanted.updates, key, solve.until)
+    errors = wanted.errors | done.errors
+    note(model="models", updated=len(done.answers), refused=len(errors), replayed=done.replayed)
+    told = b",".join(
+        _told(model, 200, b"answer", done.answers[model])
+        if model in done.answers
+        else _told(model, kind_of(errors[model]).status, b"problem", to_json(problem(errors[model])))
+        for model in wanted.order
+    )
+    return Response(b'{"updates":[%b],"replayed":%d}' % (told, done.replayed), media_type="application/json")
+
+
+def _told(model: str, status: int, name: bytes, body: bytes) -> bytes:
+    return b'{"model":%b,"status":%d,"%b":%b}' % (to_json(model), status, name, body)
 
 
 @calls("GET /models/{id}/certificate", "read", "Prove that a model is optimal")

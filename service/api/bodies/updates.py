@@ -1,0 +1,75 @@
+"""Updates of many models in one body: JSON, or NDJSON with a line for each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from pydantic_core import from_json, to_json
+
+from livesvm.service.api.bodies import json_bounds
+from livesvm.service.api.bodies.reading import JSON, Body, parse_json
+from livesvm.service.api.requests import MOST_UPDATES, UpdateRequest
+from livesvm.service.errors import InvalidRequest, MalformedBody
+from livesvm.service.models.commands import Update
+from livesvm.solvers.errors import InvalidInput, SolverError
+
+NDJSON = "application/x-ndjson"
+MEDIA = {JSON: JSON, NDJSON: NDJSON, "application/jsonl": NDJSON}
+
+
+@dataclass(frozen=True)
+class Updates:
+    """Updates by model in the order of the body, and what keeps the others from being read."""
+
+    updates: dict[str, Update]
+    errors: dict[str, Exception]
+    order: list[str]
+
+    def memory(self) -> int:
+        """Return the bytes that they take until they are answered."""
+        return sum(update.memory() for update in self.updates.values())
+
+
+def parse_updates(body: Body) -> Updates:
+    """Return the updates of a body; raises InvalidInput or MalformedBody for one that is not a list of such."""
+    names = json_bounds.few_names(body.data, MOST_UPDATES)
+    found = Updates({}, {}, [])
+    with body.memory(json_bounds.parsed_bytes(body.data)):
+        entries = _entries(body)
+        json_bounds.refuse_repeated(body.data, names)
+        if len(entries) > MOST_UPDATES:
+            raise InvalidInput(f"has {len(entries)} updates, a call has at most {MOST_UPDATES}", field="updates")
+        for row, entry in enumerate(entries):
+            model = entry.pop("model", None) if isinstance(entry, dict) else None
+            if not isinstance(model, str):
+                raise InvalidInput('must be an object that names its model, as {"model": ..}', field="updates", row=row)
+            if model in found.order:
+                reason = f"is a second update of model {model[:64]!r}; a call has one of each"
+                raise InvalidInput(reason, field="updates", row=row)
+            found.order.append(model)
+            try:
+                asked = parse_json(replace(body, data=to_json(entry), media=JSON), UpdateRequest)
+                found.updates[model] = asked.command()
+            except (SolverError, InvalidRequest, MalformedBody) as error:
+                found.errors[model] = error
+    return found
+
+
+def _entries(body: Body) -> list[Any]:
+    """Return the objects of a body."""
+    if body.media == NDJSON:
+        return [
+            _read(line, f"line {number}: ") for number, line in enumerate(body.data.splitlines(), 1) if line.strip()
+        ]
+    document = _read(body.data)
+    if not isinstance(document, dict) or document.keys() != {"updates"} or not isinstance(document["updates"], list):
+        raise InvalidInput('must be {"updates": [..]}', field="body")
+    return document["updates"]
+
+
+def _read(data: bytes, where: str = "") -> Any:
+    try:
+        return from_json(data)
+    except ValueError as error:
+        raise MalformedBody(f"{where}{error}") from None

@@ -1,0 +1,100 @@
+"""Updates of many models in one call: each has the effect, or the refusal, of a call for itself."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import httpx
+import numpy as np
+import pytest
+
+from tests.service.conftest import Make
+
+NDJSON = {"content-type": "application/x-ndjson"}
+MANY = 70
+
+
+def batch(seed: int, n: int = 5) -> dict[str, Any]:
+    rng = np.random.default_rng(seed)
+    y = rng.choice([-1, 1], n)
+    return {"add": {"X": (rng.normal(size=(n, 3)) + 0.4 * y[:, None]).tolist(), "y": y.tolist()}}
+
+
+def without_times(answer: dict[str, Any]) -> dict[str, Any]:
+    """Return an answer but for what differs by rounding and by the clock."""
+    return {name: value for name, value in answer.items() if name not in ("seconds", "max_violation", "relative_gap")}
+
+
+def test_each_update_has_the_answer_of_a_call_for_itself(http: httpx.Client, make: Make) -> None:
+    together, alone = [make(C=1.0) for _ in range(MANY)], [make(C=1.0) for _ in range(MANY)]
+    for round_ in range(2):
+        updates = [{"model": id_, **batch(seed + round_)} for seed, id_ in enumerate(together)]
+        if round_:
+            answer = http.post("/updates", content="\n".join(map(json.dumps, updates)), headers=NDJSON)
+        else:
+            answer = http.post("/updates", json={"updates": updates})
+        assert answer.status_code == 200, answer.text
+        found = answer.json()["updates"]
+        assert [(one["model"], one["status"]) for one in found] == [(id_, 200) for id_ in together]
+        for seed, id_ in enumerate(alone):
+            single = http.post(f"/models/{id_}/update", json=batch(seed + round_)).json()
+            assert without_times(found[seed]["answer"]) == without_times(single)
+    for one in together[:3]:
+        assert http.get(f"/models/{one}/certificate").json()["relative_gap"] < 1e-9
+
+
+def test_a_refusal_is_that_of_a_call_for_itself_and_keeps_no_other_from_being_made(
+    http: httpx.Client, make: Make
+) -> None:
+    served, narrow, closed = make(C=1.0), make(C=1.0, n_features=2), make(C=1.0)
+    bad: list[dict[str, Any]] = [
+        {"model": "test-unknown", **batch(0)},
+        {"model": narrow, **batch(0)},
+        {"model": closed, "add": {"X": [[1, 2, "x"]], "y": [1]}},
+    ]
+    answer = http.post("/updates", json={"updates": [*bad, {"model": served, **batch(0)}]})
+    found = answer.json()["updates"]
+    assert [one["status"] for one in found] == [404, 422, 422, 200]
+    for one, asked in zip(found[:3], bad, strict=True):
+        body = {name: value for name, value in asked.items() if name != "model"}
+        single = http.post(f"/models/{asked['model']}/update", json=body)
+        assert (one["status"], one["problem"]) == (single.status_code, single.json())
+    assert http.get(f"/models/{closed}").json()["n_examples"] == 0
+
+
+def test_a_call_that_is_sent_again_has_its_effect_once(http: httpx.Client, make: Make) -> None:
+    one, other = make(C=1.0), make(C=1.0)
+    key = {"idempotency-key": "again"}
+    first = http.post("/updates", json={"updates": [{"model": one, **batch(1)}]}, headers=key).json()
+    both = {"updates": [{"model": one, **batch(1)}, {"model": other, **batch(2)}]}
+    again = http.post("/updates", json=both, headers=key).json()
+    assert again["replayed"] == 1
+    assert again["updates"][0] == first["updates"][0]
+    assert [http.get(f"/models/{id_}").json()["version"] for id_ in (one, other)] == [1, 1]
+    differing = {"updates": [{"model": one, **batch(3)}]}
+    refused = http.post("/updates", json=differing, headers=key).json()["updates"][0]
+    assert (refused["status"], refused["problem"]["type"]) == (409, "urn:livesvm:problem:idempotency-conflict")
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "says"),
+    [
+        ({"updates": [{"model": "a"}, {"model": "a"}]}, 422, "a second update of model 'a'"),
+        ({"updates": [{"add": {}}]}, 422, "names its model"),
+        ({"updates": {}}, 422, '{"updates": [..]}'),
+        ([], 422, '{"updates": [..]}'),
+        ({"updates": [{"model": "a"}] * 1001}, 422, "at most 1000"),
+    ],
+)
+def test_a_body_that_is_no_list_of_updates_is_refused_as_a_whole(
+    http: httpx.Client, body: Any, status: int, says: str
+) -> None:
+    answer = http.post("/updates", json=body)
+    assert (answer.status_code, says in answer.json()["detail"]) == (status, True), answer.text
+
+
+def test_a_line_that_cannot_be_read_is_named(http: httpx.Client) -> None:
+    answer = http.post("/updates", content='{"model": "a"}\n{"model": ', headers=NDJSON)
+    assert answer.status_code == 400
+    assert answer.json()["detail"].startswith("line 2: ")
