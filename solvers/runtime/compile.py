@@ -31,6 +31,9 @@ R = TypeVar("R")
 #: Sums may be reassociated and fused, which lets them use vector instructions. Infinities and NaN keep their
 #: meaning: limits that do not exist are infinite.
 FAST_MATH = frozenset({"reassoc", "contract", "nsz"})
+#: A product and the sum that it is added to may be one step. Other orders of a sum would differ from vector
+#: instructions to what is left over at the end of an array, so that a number would depend on where it is.
+IN_ORDER = frozenset({"contract"})
 
 
 def compiled(function: Callable[P, R]) -> Callable[P, R]:
@@ -48,8 +51,8 @@ def compiled_allocating(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def compiled_in_order(function: Callable[P, R]) -> Callable[P, R]:
-    """Compile in the same way a function that makes no arrays and computes in the order written, as NumPy does."""
-    return _machine_code(function, counts_references=False, fast_math=frozenset())
+    """Compile in the same way a function that computes each number in the order written, wherever it is."""
+    return _machine_code(function, counts_references=False, fast_math=IN_ORDER)
 
 
 def compiled_once(function: Callable[P, R]) -> Callable[P, R]:
@@ -60,9 +63,16 @@ def compiled_once(function: Callable[P, R]) -> Callable[P, R]:
     return _machine_code(function, counts_references=False, entry=Shared)
 
 
-def compiled_once_allocating(function: Callable[P, R]) -> Callable[P, R]:
+def compiled_once_allocating(
+    function: Callable[P, R], fast_math: frozenset[str] = FAST_MATH
+) -> Callable[P, R]:
     """Compile in the same way a function that makes arrays, or is returned some."""
-    return _machine_code(function, counts_references=True, entry=Shared)
+    return _machine_code(function, counts_references=True, fast_math=fast_math, entry=Shared)
+
+
+def compiled_once_in_order(function: Callable[P, R]) -> Callable[P, R]:
+    """Compile in the same way a function that computes each number in the order written; it may make arrays."""
+    return compiled_once_allocating(function, IN_ORDER)
 
 
 def _machine_code(
