@@ -14,6 +14,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cached_property
 from typing import Any, ParamSpec, TypeVar, cast
 
 from llvmlite.binding import Linkage, add_symbol, parse_assembly
@@ -63,9 +64,7 @@ def compiled_once(function: Callable[P, R]) -> Callable[P, R]:
     return _machine_code(function, counts_references=False, entry=Shared)
 
 
-def compiled_once_allocating(
-    function: Callable[P, R], fast_math: frozenset[str] = FAST_MATH
-) -> Callable[P, R]:
+def compiled_once_allocating(function: Callable[P, R], fast_math: frozenset[str] = FAST_MATH) -> Callable[P, R]:
     """Compile in the same way a function that makes arrays, or is returned some."""
     return _machine_code(function, counts_references=True, fast_math=fast_math, entry=Shared)
 
@@ -138,8 +137,12 @@ class Entry(CPUDispatcher):
     def __init__(self, function: Callable[..., Any], **how: Any) -> None:
         super().__init__(function, **how)
         self._cache = MachineCode(self)
-        options = {**how["targetoptions"], "no_cpython_wrapper": True}
-        self.inner = Inner(function, targetoptions=options, pipeline_class=_InnerCompiler)
+
+    @cached_property
+    def inner(self) -> Inner:
+        """The function as compiled code calls it, which what is only loaded does not need."""
+        options = {**self.targetoptions, "no_cpython_wrapper": True}
+        return Inner(self.py_func, targetoptions=options, pipeline_class=_InnerCompiler)
 
     def get_call_template(self, args: Any, kws: Any) -> Any:
         """Asked for where compiled code calls it."""
