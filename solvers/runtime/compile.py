@@ -139,7 +139,7 @@ class Entry(CPUDispatcher):
         self._cache = MachineCode(self)
 
     @cached_property
-    def inner(self) -> Inner:
+    def inner(self) -> Any:
         """The function as compiled code calls it, which what is only loaded does not need."""
         options = {**self.targetoptions, "no_cpython_wrapper": True}
         return Inner(self.py_func, targetoptions=options, pipeline_class=_InnerCompiler)
