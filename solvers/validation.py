@@ -189,9 +189,9 @@ def check_width(found: int, width: int | None, field: str) -> None:
 
 
 def check_finite(array: Floats, field: str) -> None:
-    """Raise InvalidInput at the first entry that is NaN or infinite."""
+    """Raise InvalidInput at the first entry of an aligned array that is NaN or infinite."""
     if array.size <= ONE_THREAD:  # BLAS does not warn
-        total = np.vdot(array, array)  # which is found sooner than that all are finite
+        total = np.vdot(array, array)  # found sooner than that all are finite; crashes unaligned, by BLAS with SSE2
     else:
         with np.errstate(over="ignore", invalid="ignore"):
             total = array.sum()

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 from llvmlite.binding import get_host_cpu_features
 
-TESTS = ("tests/unit", "tests/property", "tests/contract")
+TESTS = ("tests/property", "tests/unit")
 
 
 @dataclass(frozen=True)

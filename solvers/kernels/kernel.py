@@ -16,7 +16,7 @@ from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.kernels import sparse_values
 from livesvm.solvers.kernels.gram import Gram
 from livesvm.solvers.kernels.table import ALSO, Base, Form, form_of
-from livesvm.solvers.runtime.compile import compiled, compiled_allocating, compiled_once_allocating
+from livesvm.solvers.runtime.compile import compiled_allocating, compiled_in_order, compiled_once_in_order
 from livesvm.solvers.runtime.interrupt import AT_ONCE, COPY, check, parts
 from livesvm.solvers.runtime.types import Floats, Ints
 from livesvm.solvers.sparse import Features, SparseRows, dense
@@ -188,7 +188,7 @@ def _runs(out: Floats, rows: Ints, first: int, n: int) -> list[Floats]:
     return [out[start:end, first:n] for start, end in runs]
 
 
-@compiled_once_allocating
+@compiled_once_in_order
 def squared_distances(A: Floats, XT: Floats, first: int, n: int, factor: float, out: Floats, rows: Ints) -> None:
     """Write ``factor |A[i] - XT[:, j]|^2`` to ``out[rows[i], j]`` for the columns from ``first`` up to ``n``."""
     m, d = A.shape
@@ -208,9 +208,9 @@ def squared_distances(A: Floats, XT: Floats, first: int, n: int, factor: float, 
                 x2, x3 = XT[k + 2, start:stop], XT[k + 3, start:stop]
                 for j in range(row.size):
                     d0, d1, d2, d3 = a0 - x0[j], a1 - x1[j], a2 - x2[j], a3 - x3[j]
-                    row[j] += d0 * d0 + d1 * d1 + d2 * d2 + d3 * d3
+                    row[j] = row[j] + d0 * d0 + d1 * d1 + d2 * d2 + d3 * d3
                     d0, d1, d2, d3 = b0 - x0[j], b1 - x1[j], b2 - x2[j], b3 - x3[j]
-                    next_row[j] += d0 * d0 + d1 * d1 + d2 * d2 + d3 * d3
+                    next_row[j] = next_row[j] + d0 * d0 + d1 * d1 + d2 * d2 + d3 * d3
                 k += 4
             while k < d:
                 a, b = A[i, k], A[p, k]
@@ -224,7 +224,7 @@ def squared_distances(A: Floats, XT: Floats, first: int, n: int, factor: float, 
                 next_row[j] *= factor
 
 
-@compiled
+@compiled_in_order
 def _absolute_differences(A: Floats, XT: Floats, first: int, n: int, factor: float, out: Floats, rows: Ints) -> None:
     m, d = A.shape
     for start in range(first, n, _BLOCK):
@@ -240,7 +240,7 @@ def _absolute_differences(A: Floats, XT: Floats, first: int, n: int, factor: flo
                 row[j] *= factor
 
 
-@compiled
+@compiled_in_order
 def _inner_products(A: Floats, XT: Floats, first: int, n: int, out: Floats, rows: Ints) -> None:
     m, d = A.shape
     for start in range(first, n, _BLOCK):
@@ -254,7 +254,7 @@ def _inner_products(A: Floats, XT: Floats, first: int, n: int, out: Floats, rows
                 x0, x1 = XT[k, start:stop], XT[k + 1, start:stop]
                 x2, x3 = XT[k + 2, start:stop], XT[k + 3, start:stop]
                 for j in range(row.size):
-                    row[j] += a0 * x0[j] + a1 * x1[j] + a2 * x2[j] + a3 * x3[j]
+                    row[j] = row[j] + a0 * x0[j] + a1 * x1[j] + a2 * x2[j] + a3 * x3[j]
                 k += 4
             while k < d:
                 a = A[i, k]
@@ -264,20 +264,20 @@ def _inner_products(A: Floats, XT: Floats, first: int, n: int, out: Floats, rows
                 k += 1
 
 
-@compiled
+@compiled_in_order
 def _own_products(X: Floats, fours: int, out: Floats) -> None:
     """Write each row's product with itself, summed as the other products are: four by four up to column ``fours``."""
     out[:] = 0.0
     for k in range(0, fours, 4):
         for i in range(out.size):
             a0, a1, a2, a3 = X[i, k], X[i, k + 1], X[i, k + 2], X[i, k + 3]
-            out[i] += a0 * a0 + a1 * a1 + a2 * a2 + a3 * a3
+            out[i] = out[i] + a0 * a0 + a1 * a1 + a2 * a2 + a3 * a3
     for k in range(fours, X.shape[1]):
         for i in range(out.size):
             out[i] += X[i, k] * X[i, k]
 
 
-@compiled
+@compiled_in_order
 def _centered_products(A: Floats, XT: Floats, center: Floats, first: int, n: int, out: Floats, rows: Ints) -> None:
     m, d = A.shape
     for start in range(first, n, _BLOCK):

@@ -220,7 +220,7 @@ def _check_finite(labels: NDArray[Any], field: str) -> None:
         if validation.is_missing(label):
             raise InvalidInput(validation.MISSING, field=field, row=row)
     if labels.dtype.kind == "f":
-        validation.check_finite(labels, field)
+        validation.check_finite(np.require(labels, requirements="A"), field)
 
 
 def _check_classes(labels: NDArray[Any]) -> None:

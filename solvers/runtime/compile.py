@@ -14,6 +14,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cached_property
 from typing import Any, ParamSpec, TypeVar, cast
 
 from llvmlite.binding import Linkage, add_symbol, parse_assembly
@@ -31,6 +32,9 @@ R = TypeVar("R")
 #: Sums may be reassociated and fused, which lets them use vector instructions. Infinities and NaN keep their
 #: meaning: limits that do not exist are infinite.
 FAST_MATH = frozenset({"reassoc", "contract", "nsz"})
+#: A product and the sum that it is added to may be one step. Other orders of a sum would differ from vector
+#: instructions to what is left over at the end of an array, so that a number would depend on where it is.
+IN_ORDER = frozenset({"contract"})
 
 
 def compiled(function: Callable[P, R]) -> Callable[P, R]:
@@ -48,8 +52,8 @@ def compiled_allocating(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def compiled_in_order(function: Callable[P, R]) -> Callable[P, R]:
-    """Compile in the same way a function that makes no arrays and computes in the order written, as NumPy does."""
-    return _machine_code(function, counts_references=False, fast_math=frozenset())
+    """Compile in the same way a function that computes each number in the order written, wherever it is."""
+    return _machine_code(function, counts_references=False, fast_math=IN_ORDER)
 
 
 def compiled_once(function: Callable[P, R]) -> Callable[P, R]:
@@ -60,9 +64,14 @@ def compiled_once(function: Callable[P, R]) -> Callable[P, R]:
     return _machine_code(function, counts_references=False, entry=Shared)
 
 
-def compiled_once_allocating(function: Callable[P, R]) -> Callable[P, R]:
+def compiled_once_allocating(function: Callable[P, R], fast_math: frozenset[str] = FAST_MATH) -> Callable[P, R]:
     """Compile in the same way a function that makes arrays, or is returned some."""
-    return _machine_code(function, counts_references=True, entry=Shared)
+    return _machine_code(function, counts_references=True, fast_math=fast_math, entry=Shared)
+
+
+def compiled_once_in_order(function: Callable[P, R]) -> Callable[P, R]:
+    """Compile in the same way a function that computes each number in the order written; it may make arrays."""
+    return compiled_once_allocating(function, IN_ORDER)
 
 
 def _machine_code(
@@ -128,8 +137,12 @@ class Entry(CPUDispatcher):
     def __init__(self, function: Callable[..., Any], **how: Any) -> None:
         super().__init__(function, **how)
         self._cache = MachineCode(self)
-        options = {**how["targetoptions"], "no_cpython_wrapper": True}
-        self.inner = Inner(function, targetoptions=options, pipeline_class=_InnerCompiler)
+
+    @cached_property
+    def inner(self) -> Any:
+        """The function as compiled code calls it, which what is only loaded does not need."""
+        options = {**self.targetoptions, "no_cpython_wrapper": True}
+        return Inner(self.py_func, targetoptions=options, pipeline_class=_InnerCompiler)
 
     def get_call_template(self, args: Any, kws: Any) -> Any:
         """Asked for where compiled code calls it."""
