@@ -74,7 +74,7 @@ def models(after: str = "") -> Request[Page]:
 
 
 def page(path: str, after: str, name: str = "", **params: Any) -> Request[Page]:
-    """Return one page of a list, whose entries stand under a ``name``; that of the path if it is empty."""
+    """Return one page of a list with its entries under ``name``, by default that of the path."""
 
     def read(answer: httpx.Response) -> Page:
         """Return the entries of the page; services before 0.3 sent all at once."""
@@ -143,6 +143,24 @@ def update(
     verbs: Document = {"remove": remove, "relabel": relabel, "reweight": reweight, "decay": decay, "C": C}
     body = _changes(**add, **verbs, convex=convex, change=change, rescale=rescale)
     return once(f"/models/{id}/update", body, idempotency_key, max_seconds=max_seconds)
+
+
+def update_many(
+    updates: Mapping[str, Mapping[str, Any]], *, idempotency_key: str | None = None, max_seconds: float | None = None
+) -> Request[Document]:
+    """Update many models in one call, each whole or not at all; what is refused keeps no other from being made.
+
+    Parameters
+    ----------
+    updates : by model, what :func:`update` takes besides the model, as ``{"river": {"X": X, "y": y}}``
+    max_seconds : until the answer has to be there; past it the models that are left stay as they are
+
+    Returns
+    -------
+    document : ``updates``, in their order, each with ``model``, ``status`` and ``answer`` or ``problem``
+    """
+    body = {"updates": [{"model": id, **_changes(**change)} for id, change in updates.items()]}
+    return once("/updates", body, idempotency_key, max_seconds=max_seconds)
 
 
 def _by_key(given: Any) -> tuple[list[Any], list[Any]]:

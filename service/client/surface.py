@@ -145,6 +145,7 @@ class Calls:
     model = call(requests.model)
     delete_model = call(requests.delete_model)
     update = call(requests.update)
+    update_many = call(requests.update_many)
     predict = call(requests.predict)
     what_if = call(requests.what_if)
     explain = call(requests.explain)

@@ -48,7 +48,7 @@ def read(path: Path, sink: Sink, asked: Document) -> None:
 
 
 def _is_text(j: int, name: str, kind: str, columns: Columns) -> bool:
-    """Return whether a column is of keys, or of words; raises InvalidInput for what no column of its part holds."""
+    """Return whether a column has keys, or words; raises InvalidInput for what no column of its part holds."""
     if j in columns.features and _INDEX.fullmatch(name):
         reason = f"{name!r} is the index of a pandas table; write it without: index=False"
         raise InvalidInput(reason, field="body", column=j)

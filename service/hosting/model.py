@@ -317,7 +317,7 @@ class HostedModel(Replica[ModelState]):
         return entry.answer(self.current.version, outcome, durability)
 
     def _follow(self, entry: LogEntry, outcome: Outcome, size: int, durability: Durability) -> None:
-        """Count and announce what an entry did, whose record has a size in bytes."""
+        """Count and announce what an entry did; ``size`` is that of its record in bytes."""
         state, metrics, task = self.current, self.context.source.metrics, self.spec.task
         with self.following():
             metrics.solve_seconds.labels(task).observe(outcome.seconds)

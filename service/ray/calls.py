@@ -83,7 +83,7 @@ class Call(Future[Any]):
     def lost(self) -> None:
         """Send it again: what was asked before is not answered any more."""
         if self._is_sent and not self.done():
-            self._again(ConnectionError("the connection was made anew"))
+            self._again(ConnectionError("the connection was lost and made again"))
 
     def _try(self) -> None:
         self.tries += 1

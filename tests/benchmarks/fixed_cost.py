@@ -4,8 +4,8 @@
 
 The bare route parses with pydantic, inserts the body in SQLite with ``synchronous=FULL``, and answers; its prediction
 is one product of matrices. The service takes the same bodies on a window that is full, so that as many rows leave. Both
-processes are asked by turns, over kept connections; the processor time is that of the process that answers, and the
-path's is what the service says that its solve took. Medians over the turns. Exits 1 if a call fails.
+processes are asked one after the other, over kept connections; the processor time is that of the process that answers,
+and the path's is what the service says that its solve took. Medians over the turns. Exits 1 if a call fails.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ def each(pid: int, port: int, path: str, bodies: list[bytes]) -> tuple[float, fl
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Measure by turns and print a table."""
+    """Measure and print a table."""
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks.fixed_cost", description=__doc__)
     parser.add_argument("--calls", type=int, default=300, help="of each kind in a turn")
     parser.add_argument("--turns", type=int, default=5)

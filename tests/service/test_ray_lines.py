@@ -26,7 +26,7 @@ PATIENCE = 30.0
 
 
 class Actor:
-    """Answers with what it is asked, and what is slow only when it is told to."""
+    """Answers with what it is asked, and what is slow only when that is allowed."""
 
     def __init__(self) -> None:
         self.asked: list[bytes] = []
@@ -47,7 +47,7 @@ class Actor:
         return message
 
     async def end(self) -> None:
-        """Listen no more, and let go on what waits."""
+        """Listen no more, and release what waits."""
         assert self.listener._server is not None
         self.listener._server.close()
         self.go_on.set()

@@ -9,7 +9,9 @@ import httpx
 import numpy as np
 import pytest
 
+from livesvm.client import Client
 from tests.service.conftest import Make
+from tests.service.process import ServiceProcess
 
 NDJSON = {"content-type": "application/x-ndjson"}
 MANY = 70
@@ -98,3 +100,14 @@ def test_a_line_that_cannot_be_read_is_named(http: httpx.Client) -> None:
     answer = http.post("/updates", content='{"model": "a"}\n{"model": ', headers=NDJSON)
     assert answer.status_code == 400
     assert answer.json()["detail"].startswith("line 2: ")
+
+
+def test_the_client_updates_many_models(service: ServiceProcess, make: Make) -> None:
+    one, other = make(C=1.0), make(C=1.0)
+    rows = batch(0)["add"]
+    with Client(service.url) as client:
+        found = client.update_many({one: rows, other: {**rows, "keys": list("abcde")}, "test-unknown": rows})
+        assert [entry["status"] for entry in found["updates"]] == [200, 200, 404]
+        assert found["updates"][1]["answer"]["added"] == list("abcde")
+        left = client.update_many({other: {"remove": {"oldest": 2}}})["updates"][0]
+    assert left["answer"]["removed"] == ["a", "b"]

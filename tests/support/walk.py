@@ -2,7 +2,7 @@
 
     python -m tests.support.walk [--calls]
 
-Prints one JSON object. ``--calls`` lists the calls of the update in their order, for who wants to shorten the walk.
+Prints one JSON object. ``--calls`` lists the calls of the update in their order.
 """
 
 from __future__ import annotations
