@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from concurrent.futures import Future, InvalidStateError
@@ -15,6 +16,8 @@ from livesvm.service.logs.calls import Call as Logged
 from livesvm.service.models.published import Published
 from livesvm.service.ray.actors import RemoteActor
 from livesvm.service.ray.messages import Answer, Question, packed, unpacked
+
+log = logging.getLogger(__name__)
 
 AGAIN_SECONDS = 0.1
 """After so long it is sent again."""
@@ -95,7 +98,13 @@ class Call(Future[Any]):
             self._there.failed(error)
             self._again(error)
             return
-        answer: Answer = unpacked(asked.result())
+        try:
+            self._answered(unpacked(asked.result()))
+        except Exception as failure:  # such as an answer of another version: what waits for this call has to end
+            log.exception("the answer for %s cannot be used", self._subject)
+            self._finish(None, failure)
+
+    def _answered(self, answer: Answer) -> None:
         is_back = self._asked.stored in answer.views
         if isinstance(answer.error, Restoring) and not is_back and time.monotonic() < self._until:
             self._again(answer.error)

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
+from pickle import UnpicklingError
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -20,6 +21,7 @@ from livesvm.service.hosting.context import Context
 from livesvm.service.hosting.handle import Description
 from livesvm.service.hosting.logged import first_summary
 from livesvm.service.hosting.summary import Summary
+from livesvm.service.models.commands import Update
 from livesvm.service.models.spec import ModelSpec
 from livesvm.service.ray import calls, commands
 from livesvm.service.ray.actors import RemoteActor
@@ -131,9 +133,10 @@ class Subject:
         self.heard.append(copy)
 
 
-def call(
-    cluster: Cluster, command: Command = RemoteModel.update, subject: Subject | None = None, until: float = 110.0
-) -> Call:
+UPDATE: Command = RemoteModel.update(Update(), "r1")
+
+
+def call(cluster: Cluster, command: Command = UPDATE, subject: Subject | None = None, until: float = 110.0) -> Call:
     subject = subject or subject_of(cluster)
     return Call(subject, Question("id", subject.stored, command), until, None).send()
 
@@ -161,7 +164,7 @@ def test_a_model_that_its_actor_restores_is_not_asked_for_again(later: Callable[
 @pytest.mark.parametrize(
     ("command", "stored", "kind"),
     [
-        (RemoteModel.update, "m", UnknownModel),
+        (UPDATE, "m", UnknownModel),
         (RemoteFeed.observe, "feed.f", UnknownFeed),
         (commands.CREATE, "m", None),
     ],
@@ -541,3 +544,17 @@ def test_an_actor_that_is_silent_for_a_lease_is_ended_and_time_without_looks_doe
     actors.look(5.0)
     actors.look(5.0)
     assert ended == ([PLACE.name] if says == "nothing" else [])
+
+
+def test_an_answer_that_cannot_be_used_ends_the_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = Cluster([])
+    monkeypatch.setattr(cluster, "_answered", lambda message: SimpleNamespace(future=lambda: done(b"no pickle")))
+    with pytest.raises(UnpicklingError):
+        call(cluster).result(SECONDS)
+    assert cluster.open == set()
+
+
+def done(value: bytes) -> Future[bytes]:
+    future: Future[bytes] = Future()
+    future.set_result(value)
+    return future
