@@ -37,7 +37,7 @@ _DEFAULTS = {"solves": "cores - 1", "memory_mb": "3/4 of memory"}
 """The text of defaults that depend on the machine."""
 TAKEN = (
     "access|datasets|docs|erase|events|feeds|fleets|health|help|jobs|metrics|models|openapi.json|page|receipts|redoc|"
-    "static-offline-docs|v2|webhooks"
+    "static-offline-docs|updates|v2|webhooks"
 )
 """What paths of the service begin with."""
 

@@ -108,7 +108,7 @@ def _named_as(build: Callable[..., Request[Any]], method: C, given: int = 0) -> 
     return method
 
 
-class Calls:
+class ClientCalls:
     """The calls of one service."""
 
     _kind: type[httpx.Client | httpx.AsyncClient]

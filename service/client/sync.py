@@ -22,11 +22,11 @@ from livesvm.service.client.events import RETRY_SECONDS, STREAM_SECONDS, FeedEve
 from livesvm.service.client.problems import answered, ended
 from livesvm.service.client.requests import Request, T, pieces
 from livesvm.service.client.retries import policy
-from livesvm.service.client.surface import Calls
+from livesvm.service.client.surface import ClientCalls
 from livesvm.service.client.tls import explained, fault_of
 
 
-class Client(Calls):
+class Client(ClientCalls):
     """Calls one service; safe to share between threads."""
 
     _kind = httpx.Client

@@ -42,7 +42,7 @@ class Calendar:
 _calendars: WeakValueDictionary[tuple[bytes, bytes, int], Calendar] = WeakValueDictionary()
 
 
-class Places(NamedTuple):
+class PackedPlaces(NamedTuple):
     """Where features of rows stand in packed ones; one for all feeds of a layout and steps.
 
     Columns are those of rows with what steps share, then what each has for itself, one after the other.
@@ -60,7 +60,7 @@ class Places(NamedTuple):
 class Packed(NamedTuple):
     """Rows as one line of readings, the calendar, and what is left."""
 
-    places: Places
+    places: PackedPlaces
     line: Floats
     calendar: Calendar
     others: Floats  #: columns of neither level nor calendar, (others, n)
@@ -77,7 +77,7 @@ class Packed(NamedTuple):
 
 
 @lru_cache(maxsize=64)
-def places_of(layout: RowLayout, steps: tuple[int, ...]) -> Places:
+def places_of(layout: RowLayout, steps: tuple[int, ...]) -> PackedPlaces:
     """Return where features stand."""
     own = layout.shared + np.arange(len(steps) * layout.own).reshape(len(steps), layout.own)
     end, shared = layout.own_levels, np.delete(np.arange(level_ends(layout).size), len(layout.lags))
@@ -94,7 +94,7 @@ def places_of(layout: RowLayout, steps: tuple[int, ...]) -> Places:
     is_level[: layout.levels], is_level[own[:, :end]] = 1, 1
     columns = [np.array([*range(layout.shared), *each], np.int64) for each in own]
     tables = tuple((table[each], place[each], is_level[each]) for each in columns)
-    return Places(layout, steps, levels, ends, others, longest, tables)
+    return PackedPlaces(layout, steps, levels, ends, others, longest, tables)
 
 
 def pack(layout: RowLayout, steps: tuple[int, ...], shared: Floats, own: Floats) -> Packed | None:

@@ -31,7 +31,7 @@ def is_there() -> bool:
     return find_spec("duckdb") is not None
 
 
-class Table:
+class ParquetTable:
     """The columns of a file.
 
     Parameters
@@ -63,10 +63,10 @@ class Table:
 
 
 @contextmanager
-def opened(path: Path, memory_mb: int, most_rows: int = 2**62) -> Iterator[Table]:
+def opened(path: Path, memory_mb: int, most_rows: int = 2**62) -> Iterator[ParquetTable]:
     """Yield a file's columns, of the first rows; raises as :func:`connected`."""
     with connected(path, memory_mb) as connection:
-        yield Table(connection, path, most_rows)
+        yield ParquetTable(connection, path, most_rows)
 
 
 @contextmanager

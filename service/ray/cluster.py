@@ -26,7 +26,7 @@ from livesvm.service.feeds.spec import FeedSpec
 from livesvm.service.models.size import model_bytes
 from livesvm.service.models.spec import ModelSpec
 from livesvm.service.ray.actor import ModelActor
-from livesvm.service.ray.lines import Endpoint, Lines
+from livesvm.service.ray.lines import ActorLines, Endpoint
 from livesvm.service.ray.local import SETTINGS, STORE_BYTES
 from livesvm.service.ray.membership import MEMBERSHIP
 from livesvm.service.ray.places import ACTOR_CORES, PROCESS_BYTES, Place
@@ -76,7 +76,7 @@ class Cluster:
         self.head_is_up = self._is_joined = self._has_waited = False
         self.nodes = 0  #: that were alive when the head answered last
         self._class: Any = ray.remote(ModelActor)
-        self.lines = Lines()
+        self.lines = ActorLines()
         _log_as_the_service_does()
 
     # What calls ask.

@@ -111,7 +111,7 @@ class _Line:
             self.writer.transport.abort()
 
 
-class Lines:
+class ActorLines:
     """The lines of a front end, by the name of the actor; they live in a thread of their own."""
 
     def __init__(self) -> None:

@@ -36,6 +36,7 @@ REPEATABLE: dict[str, Call] = {
     "models": lambda client: client.models(),
     "model": lambda client: client.model("m"),
     "update": lambda client: client.update("m", ROWS, [1, -1]),
+    "update_many": lambda client: client.update_many({"m": {"X": ROWS, "y": [1, -1]}}),
     "predict": lambda client: client.predict("m", ROWS),
     "what_if": lambda client: client.what_if("m", ROWS, C=2.0),
     "explain": lambda client: client.explain("m", ROWS),

@@ -18,7 +18,7 @@ import trustme
 
 pytest.importorskip("ray")
 
-from livesvm.service.ray.lines import ASKS, HASH, HEAD, LARGEST, SECRET_BYTES, Endpoint, Lines, Listener
+from livesvm.service.ray.lines import ASKS, HASH, HEAD, LARGEST, SECRET_BYTES, ActorLines, Endpoint, Listener
 from tests.support.waiting import until
 
 SLOW = b"slow"
@@ -74,13 +74,13 @@ def actor() -> Iterator[Actor]:
 
 
 @pytest.fixture
-def lines() -> Iterator[Lines]:
-    made = Lines()
+def lines() -> Iterator[ActorLines]:
+    made = ActorLines()
     yield made
     made.close()
 
 
-def ask(lines: Lines, message: bytes) -> Future[bytes]:
+def ask(lines: ActorLines, message: bytes) -> Future[bytes]:
     """Return the answer by the line, which there soon is."""
     end = time.monotonic() + PATIENCE
     while (found := lines.ask("actor", message)) is None:
@@ -89,7 +89,7 @@ def ask(lines: Lines, message: bytes) -> Future[bytes]:
     return found
 
 
-def test_answers_come_as_they_are_ready_and_whole(actor: Actor, lines: Lines) -> None:
+def test_answers_come_as_they_are_ready_and_whole(actor: Actor, lines: ActorLines) -> None:
     lines.find("actor", actor.at)
     slow = ask(lines, SLOW)
     large = bytes(range(256)) * 20_000
@@ -101,7 +101,7 @@ def test_answers_come_as_they_are_ready_and_whole(actor: Actor, lines: Lines) ->
 
 
 @pytest.mark.parametrize("how", ["it fails", "it is given up"])
-def test_a_waiting_caller_on_a_line_that_is_lost_hears_of_it(actor: Actor, lines: Lines, how: str) -> None:
+def test_a_waiting_caller_on_a_line_that_is_lost_hears_of_it(actor: Actor, lines: ActorLines, how: str) -> None:
     actor.loop.call_soon_threadsafe(actor.go_on.clear)
     lines.find("actor", actor.at)
     waiting = ask(lines, SLOW)
@@ -117,7 +117,7 @@ def test_a_waiting_caller_on_a_line_that_is_lost_hears_of_it(actor: Actor, lines
 
 
 @pytest.mark.parametrize("proof", ["another secret", "the secret itself", "the proof of the other end", "too much"])
-def test_nothing_is_heard_before_a_proof(actor: Actor, lines: Lines, proof: str) -> None:
+def test_nothing_is_heard_before_a_proof(actor: Actor, lines: ActorLines, proof: str) -> None:
     with socket.create_connection((actor.at.host, actor.at.port), timeout=PATIENCE) as plain:
         theirs = plain.recv(SECRET_BYTES, socket.MSG_WAITALL)
         own = bytes(SECRET_BYTES)
@@ -143,14 +143,14 @@ def test_nothing_is_heard_before_a_proof(actor: Actor, lines: Lines, proof: str)
     assert ask(lines, b"this is").result(PATIENCE) == b"this is"
 
 
-def test_an_actor_that_does_not_know_the_secret_gets_no_calls(actor: Actor, lines: Lines) -> None:
+def test_an_actor_that_does_not_know_the_secret_gets_no_calls(actor: Actor, lines: ActorLines) -> None:
     wrong = Endpoint(actor.at.host, actor.at.port, bytes(SECRET_BYTES))
     lines.find("actor", wrong)
     until(lambda: lines.refused.get("actor") == wrong)
     assert lines.ask("actor", b"") is None
 
 
-def test_where_nothing_listens_there_is_no_line(lines: Lines) -> None:
+def test_where_nothing_listens_there_is_no_line(lines: ActorLines) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         nowhere = Endpoint("127.0.0.1", taken.getsockname()[1], bytes(SECRET_BYTES))
     lines.find("actor", nowhere)
@@ -173,7 +173,7 @@ def encrypted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 
 
 def test_lines_are_encrypted_where_ray_is(encrypted: Path) -> None:
-    with running() as actor, closing(Lines()) as lines:
+    with running() as actor, closing(ActorLines()) as lines:
         lines.find("actor", actor.at)
         large = bytes(range(256)) * 20_000
         assert [ask(lines, part).result(PATIENCE) for part in (b"a", large)] == [b"a", large]

@@ -88,6 +88,7 @@ NEEDED = {
     "GET /jobs/{job}/plot.{extension}": "read",
     "GET /models/{id}/examples": "learn",
     "POST /models/{id}/update": "learn",
+    "POST /updates": "learn",
     "POST /models/{id}/what-if": "learn",
     "POST /models/{id}/explain": "learn",
     "GET /models/{id}/drift": "learn",

@@ -28,7 +28,7 @@ _STRINGS = re.compile(_STRING, re.DOTALL)
 _OF_OBJECTS = re.compile(_STRING + rb"|([{}])", re.DOTALL)
 
 
-class Held(NamedTuple):
+class OpenObject(NamedTuple):
     """An object on the way to a place in a text: the name that it stands under, and the names in it so far."""
 
     name: str
@@ -67,11 +67,11 @@ def refuse_repeated(data: bytes, written: list[bytes]) -> None:
     """
     if len(set(written)) == len(written) and not any(b"\\" in name for name in written):
         return
-    objects: list[Held] = []
+    objects: list[OpenObject] = []
     name = ""
     for found in _OF_OBJECTS.finditer(data):
         if found[3] == b"{":
-            objects.append(Held(name, set()))
+            objects.append(OpenObject(name, set()))
         elif found[3] == b"}":
             name = objects.pop().name
         elif found[2]:

@@ -6,7 +6,7 @@ from collections import Counter
 from typing import Protocol
 
 
-class Held(Protocol):
+class CountedConnection(Protocol):
     """A connection as the admission sees it: its client, and since when it rests (None: a request is under way)."""
 
     client_key: str
@@ -28,9 +28,9 @@ class Admission:
     def __init__(self, limit: int, client_limit: int) -> None:
         self._limit = limit
         self._client_limit = client_limit
-        self._held: set[Held] = set()
+        self._held: set[CountedConnection] = set()
 
-    def admit(self, connection: Held) -> bool:
+    def admit(self, connection: CountedConnection) -> bool:
         """Take a connection in, where need be for one that rests; False where none does.
 
         Of those that rest, the client that holds most gives up the one that has rested longest.
@@ -51,6 +51,6 @@ class Admission:
         self._held.add(connection)
         return True
 
-    def leave(self, connection: Held) -> None:
+    def leave(self, connection: CountedConnection) -> None:
         """Forget a connection, if it is held."""
         self._held.discard(connection)
