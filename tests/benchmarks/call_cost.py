@@ -1,10 +1,11 @@
 """What a call over REST costs next to its solve, and how many updates a second 20 models take from four clients.
 
-    python -m tests.benchmarks.call_cost [--updates 300] [--seconds 10]
+    python -m tests.benchmarks.call_cost [--updates 300] [--seconds 10] [--many 20]
 
 JSON over kept connections, the embedded store, every update with an ``Idempotency-Key``. One model of 1,300 examples
 with 21 features takes 30 + 30 at a time: the median of what the client waits, less what the solver says it took. The
-20 models have 300 examples and take 5 + 5. Exits 1 if a call fails.
+20 models have 300 examples and take 5 + 5. Then ``--many`` models are updated by one client with one row each, by a
+call for each and by one call for all. Exits 1 if a call fails.
 """
 
 from __future__ import annotations
@@ -44,10 +45,10 @@ def body(rng: np.random.Generator, n: int) -> bytes:
     return json.dumps({"add": {"X": X.tolist(), "y": y.tolist()}}).encode()
 
 
-def post(connection: http.client.HTTPConnection, path: str, data: bytes) -> Any:
+def post(connection: http.client.HTTPConnection, path: str, data: bytes, media: str = "application/json") -> Any:
     """Return one call; raises SystemExit if it is refused."""
-    headers = {"content-type": "application/json"}
-    if path.endswith("/update"):
+    headers = {"content-type": media}
+    if path.endswith(("/update", "/updates")):
         headers["idempotency-key"] = uuid.uuid4().hex
     connection.request("POST", path, data, headers)
     answer = connection.getresponse()
@@ -111,18 +112,41 @@ def together(port: int, seconds: float) -> float:
     return float(sum(counts)) / seconds
 
 
+def in_one_call(port: int, models: int, seconds: float) -> dict[str, float]:
+    """Return the updates of one row a second by a call for each model and by one call for all, tried alternately."""
+    rng = np.random.default_rng(0)
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=120)
+    names = [f"m{k}" for k in range(models)]
+    spent, done = {"a call each": 0.0, "one call": 0.0}, dict.fromkeys(("a call each", "one call"), 0)
+    while min(spent.values()) < seconds:
+        bodies = {name: body(rng, 1) for name in names}
+        began = time.perf_counter()
+        for name, data in bodies.items():
+            post(connection, f"/models/{name}/update", data)
+        spent["a call each"] += time.perf_counter() - began
+        lines = b"\n".join(b'{"model":"%b",%b' % (name.encode(), data[1:]) for name, data in bodies.items())
+        began = time.perf_counter()
+        answer = post(connection, "/updates", lines, "application/x-ndjson")
+        spent["one call"] += time.perf_counter() - began
+        if any(one["status"] != 200 for one in answer["updates"]):
+            raise SystemExit("an update was refused")
+        done = {name: count + models for name, count in done.items()}
+    return {name: done[name] / spent[name] for name in spent}
+
+
 def main(arguments: list[str] | None = None) -> int:
     """Measure and print."""
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks.call_cost", description=__doc__)
     parser.add_argument("--updates", type=int, default=300)
     parser.add_argument("--seconds", type=float, default=10.0)
+    parser.add_argument("--many", type=int, default=MODELS, help="models that are updated in one call")
     asked = parser.parse_args(arguments)
     print(machine())
     with tempfile.TemporaryDirectory() as directory, ServiceProcess(Path(directory)) as service:
         port = int(service.url.rsplit(":", 1)[1])
         with Client(service.url) as client:
             make(client, "window", 1300)
-            for k in range(MODELS):
+            for k in range(max(MODELS, asked.many)):
                 make(client, f"m{k}", 300)
         for name, milliseconds in alone(port, asked.updates).items():
             print(f"{name}: {milliseconds:.2f} ms")
@@ -131,6 +155,10 @@ def main(arguments: list[str] | None = None) -> int:
         used = (processor_seconds(service.pid) - used) / (rate * asked.seconds)
         each = f"{1e3 * used:.2f} ms of processor time each"
         print(f"{MODELS} models, {CLIENTS} clients: {rate:.0f} updates a second, {each}")
+        rates = in_one_call(port, asked.many, asked.seconds / 2)
+        ratio = rates["one call"] / rates["a call each"]
+        told = ", ".join(f"{rate:.0f} by {how}" for how, rate in rates.items())
+        print(f"{asked.many} models, one client, one row each: {told}: {ratio:.1f} times")
     return 0
 
 

@@ -9,7 +9,7 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing, suppress
 from pathlib import Path
 from typing import Any
@@ -439,8 +439,8 @@ def test_after_a_failover_a_model_is_behind_if_and_only_if_the_new_primary_lacks
                 acknowledged += 1
                 after += was_over
             elif answer.json()["type"].endswith(":store-behind"):
-                (new,) = [one for one in followers if one.client().info("replication")["role"] == "master"]
-                lacked.append(acknowledged - newest_of(new))
+                until(lambda: len(primaries(followers)) == 1)  # Sentinel may still be at it
+                lacked.append(acknowledged - newest_of(*primaries(followers)))
                 assert http.post("/models/m/writeback").json()["written"] is True
             else:
                 assert answer.status_code == 503
@@ -455,6 +455,11 @@ def test_after_a_failover_a_model_is_behind_if_and_only_if_the_new_primary_lacks
         again = stack.enter_context(ServiceProcess(tmp_path / "data", redis_url=url, lease_seconds=1))
         with again.http() as http:
             check_whole(http, list(range(acknowledged)))
+
+
+def primaries(servers: Sequence[RedisServer]) -> list[RedisServer]:
+    """Return the servers that take writes."""
+    return [one for one in servers if one.client().info("replication")["role"] == "master"]
 
 
 def newest_of(server: RedisServer) -> int:

@@ -215,7 +215,11 @@ class Caller:
 
 
 def metric(pod: Pod, name: str) -> float:
-    text = httpx.get(f"{pod.process.url}/metrics", headers={"authorization": f"Bearer {KEY}"}).text
+    """Return a number that a pod tells; nan while it does not listen yet."""
+    try:
+        text = httpx.get(f"{pod.process.url}/metrics", headers={"authorization": f"Bearer {KEY}"}).text
+    except httpx.ConnectError:
+        return math.nan
     return float(text.partition(f"\n{name} ")[2].partition("\n")[0])
 
 

@@ -280,6 +280,12 @@ def applied(client: httpx.Client) -> tuple[dict[str, Any], list[Any]]:
     return families, [s for s in families["livesvm_updates"].samples if s.labels["outcome"] == "applied" and s.value]
 
 
+def knows(client: httpx.Client) -> bool:
+    """Return whether a front end has metrics of an actor's updates, and of the model."""
+    families, done = applied(client)
+    return bool(done and families["livesvm_model_version"].samples)
+
+
 @pytest.mark.slow
 def test_the_metrics_tell_what_is_done_where(http: tuple[httpx.Client, httpx.Client]) -> None:
     first, _ = http
@@ -287,7 +293,7 @@ def test_the_metrics_tell_what_is_done_where(http: tuple[httpx.Client, httpx.Cli
     for number in range(2):
         send(first, number).raise_for_status()
     for client in http:
-        until(lambda: bool(applied(client)[1]))  # noqa: B023 (an actor is asked as soon as it is known)
+        until(lambda: knows(client))  # noqa: B023 (an actor is asked, and the store read, soon after they are known)
         families, done = applied(client)
         assert [(sample.labels["task"], sample.labels["actor"]) for sample in done] == [("svc", "models-0-of-1")]
         assert done[0].value >= 2
