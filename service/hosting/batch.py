@@ -8,10 +8,13 @@ its Idempotency-Key, a call has its effect on those that have not had it.
 from __future__ import annotations
 
 import logging
+import math
 import threading
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
+from functools import partial
 from typing import Any, ClassVar, Generic, TypeVar
 
 from livesvm.service import crash
@@ -20,6 +23,7 @@ from livesvm.service.errors import (
     NotSolved,
     QueueFull,
     ServiceError,
+    TurnMissed,
     UnknownFeed,
 )
 from livesvm.service.feeds.batch import Batch, BatchDone, Refusal
@@ -45,7 +49,7 @@ SAMPLE = 5
 HOT = 16
 """Feeds of a call that keep what the next one would make again."""
 AT_ONCE = 64
-"""Answers that are remembered in one step."""
+"""Answers that are remembered in one step, and models that are updated in one."""
 
 H = TypeVar("H", HostedModel, HostedFeed)
 P = TypeVar("P", PlannedUpdate, Planned)
@@ -66,6 +70,8 @@ class Together(ABC, Generic[H, P]):
     """Errors of one replica that are raised for the whole call."""
     hot: float = HOT
     """Replicas of a call that keep what the next one would make again."""
+    until: float = math.inf
+    """The monotonic time after which no replica is waited for."""
 
     def __init__(self, home: Collection[H], context: Context, order: threading.Lock, request: str | None) -> None:
         self._home: Collection[Any] = home
@@ -109,8 +115,14 @@ class Together(ABC, Generic[H, P]):
                 waits.update(self._each(found, lambda id_: found[id_].hold()))
         finally:
             for id_, wait in waits.items():
-                wait.result()
-                self._held[id_] = found[id_]
+                one = found[id_]
+                try:
+                    wait.result(None if self.until == math.inf else max(0.0, self.until - time.monotonic()))
+                except TimeoutError:
+                    self.errors[id_] = TurnMissed("its turn did not come in the time that was given")
+                    wait.add_done_callback(partial(_let_go, one))
+                else:
+                    self._held[id_] = one
 
     def _planned(self) -> dict[str, P]:
         """Return the checked plan of each replica; nothing is written yet."""
@@ -202,6 +214,11 @@ class Together(ABC, Generic[H, P]):
                 yield id_, found
 
 
+def _let_go(one: HostedModel | HostedFeed, held: Future[None]) -> None:
+    """End a hold that came too late."""
+    one.let_go()
+
+
 class UpdatesTogether(Together[HostedModel, PlannedUpdate]):
     """Updates of many models, by id, each within one ``solve``."""
 
@@ -217,11 +234,12 @@ class UpdatesTogether(Together[HostedModel, PlannedUpdate]):
         until: float,
     ) -> None:
         super().__init__(home, context, order, request)
-        self._updates, self._until = updates, until
+        self._updates, self.until = updates, until
 
     def run(self) -> Updated:
-        """Take the updates; raises StoreUnavailable, where they are to be sent again."""
-        self._run(self._updates)
+        """Take the updates, some after the others; raises StoreUnavailable, where they are to be sent again."""
+        for ids in batches(self._updates, AT_ONCE):  # so that no more than these are kept from resting, or waiting
+            self._run(ids)
         return Updated(self.answers, self.errors, self.replayed)
 
     def _found(self, id: str) -> HostedModel:
@@ -229,7 +247,7 @@ class UpdatesTogether(Together[HostedModel, PlannedUpdate]):
         return found
 
     def _plan(self, one: HostedModel, *, is_stored: bool) -> Reply | PlannedUpdate:
-        return one.plan_with(self._updates[one.id], self._request, Solve(until=self._until), is_stored=is_stored)
+        return one.plan_with(self._updates[one.id], self._request, Solve(until=self.until), is_stored=is_stored)
 
 
 class ReadingsTogether(Together[HostedFeed, Planned]):

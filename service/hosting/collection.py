@@ -162,18 +162,21 @@ class Collection(Generic[R]):
     def update_many(self, updates: Mapping[str, Update], request: str | None, until: float) -> Updated:
         """Update many models, each by itself; ``request`` is the Idempotency-Key, ``until`` a monotonic time."""
         waits: dict[str, Future[Reply]] = {}
-        done = Updated({}, {})
+        answers, errors, replayed = dict[str, bytes](), dict[str, Exception](), 0
         for id_, update in updates.items():
             try:
                 waits[id_] = cast("ModelHandle", self.get(id_)).update(update, request, Solve(until=until))
             except (ServiceError, StoreError) as error:
-                done.errors[id_] = error
+                errors[id_] = error
         for id_, wait in waits.items():
             try:
-                done.answers[id_] = wait.result().body
+                reply = wait.result()
             except Exception as error:
-                done.errors[id_] = error
-        return done
+                errors[id_] = error
+            else:
+                answers[id_] = reply.body
+                replayed += reply.replayed
+        return Updated(answers, errors, replayed)
 
     def states(self) -> Mapping[ServingState, int]:
         """Count the replicas by state."""

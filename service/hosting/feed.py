@@ -378,7 +378,7 @@ class HostedFeed(Replica[FeedState]):
             self._show(done, level)
             return answer({name: done[name] for name in COUNTS}, level)
 
-        with self.held.growing(self._most_bytes):
+        with self.growing(self._most_bytes, logged.sequence):
             done, reported = self.applied(apply, show, self.begun())
         with self.following():
             self._count("applied", time.perf_counter() - began)

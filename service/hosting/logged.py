@@ -11,7 +11,7 @@ import math
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
@@ -310,9 +310,7 @@ class Logged(ABC, Generic[S]):
                 done = apply()
         except BaseException as error:
             if self.undoes and isinstance(error, SolverError | NotSolved):
-                self.journal.owe(lambda: self.journal.abort(sequence))
-                self.current.skip()
-                self.journal.settle()
+                self.withdraw(sequence)
                 raise
             self._take_back(sequence, error)
             raise
@@ -323,6 +321,23 @@ class Logged(ABC, Generic[S]):
         except BaseException as error:
             self._take_back(sequence, error)
             raise
+
+    def withdraw(self, sequence: int) -> None:
+        """Take back a record that was logged and has changed nothing; raises StoreError, and then it is still owed."""
+        self.journal.owe(lambda: self.journal.abort(sequence))
+        self.current.skip()
+        self.journal.settle()
+
+    @contextmanager
+    def growing(self, size: int, logged: int) -> Iterator[None]:
+        """Hold what a call needs of the budget inside; where there is none, its record, logged before, is withdrawn."""
+        with ExitStack() as held:
+            try:
+                held.enter_context(self.held.growing(size))
+            except BaseException:
+                self.withdraw(logged)
+                raise
+            yield
 
     def _take_back(self, sequence: int, error: BaseException) -> None:
         """Take back a record that failed halfway; the state is made again from the log, now or before the next call."""

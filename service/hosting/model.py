@@ -338,13 +338,14 @@ class HostedModel(Replica[ModelState]):
     def plan_with(self, update: Update, request: str | None, solve: Solve, *, is_stored: bool) -> Reply | PlannedUpdate:
         """Return the checked plan of an update, or its earlier answer. Raises as a call does."""
         with self._counted():
+            solve.check()
             digest = b"" if request is None else update.digest()
-            if request is not None:
-                earlier = self.journal.recall(request, digest, is_stored=is_stored)
-                if earlier is not None:
-                    return Reply(earlier, replayed=True)
-            command = self._planned(update, request)
-        return command if isinstance(command, Reply) else PlannedUpdate(command, digest, solve)
+            earlier = None if request is None else self.journal.recall(request, digest, is_stored=is_stored)
+            planned = self._planned(update, request) if earlier is None else Reply(earlier, replayed=True)
+        if isinstance(planned, Reply):
+            self._count("replayed" if planned.replayed else "applied", 0.0)
+            return planned
+        return PlannedUpdate(planned, digest, solve)
 
     def take_with(
         self, planned: PlannedUpdate, logged: Appending, durability: Durability | None, error: StoreError | None
@@ -355,13 +356,17 @@ class HostedModel(Replica[ModelState]):
             self.journal.appended(state, logged, error)
             assert durability is not None
             solve, level = self.begun(planned.solve), durability
-            with self.held.growing(bytes_after(state, command, self._cache_mb)):
+            with self.growing(bytes_after(state, command, self._cache_mb), logged.sequence):
                 show = partial(self._show, command, durability=level)
                 outcome, answer = self.applied(partial(command.apply, state), show, solve)
         with self.following():
             self._count("applied", time.perf_counter() - began)
         self._follow(command, outcome, len(logged.data), level)
-        self.checkpoints.keep_solution(state, logged.data, outcome.seconds)
+        try:
+            self.checkpoints.keep_solution(state, logged.data, outcome.seconds)
+        except BaseException:
+            self.remember(command.request, answer)  # the update has had its effect
+            raise
         return answer
 
 

@@ -19,6 +19,7 @@ KIND = "job"
 """Of the documents, by the id of the job."""
 END = "job-end"
 """Of the documents that ask for the end of a job, or for its deletion, by its id."""
+CANCEL, DELETE = b"cancel", b"delete"
 GONE_SECONDS = 7 * 86_400.0
 """For which jobs of a front end that is away are listed after they were asked for."""
 
@@ -84,9 +85,18 @@ class SharedJobs:
     def end(self, other: OtherJob) -> None:
         """Ask the front end of a job to cancel it; or to delete it, which the others take for done, if it has ended."""
         with self._health.store_call("document"):
-            self._store.put_document(DocumentName(END, other.record.id), b"")
+            asked = DELETE if other.record.is_finished else CANCEL
+            self._store.put_document(DocumentName(END, other.record.id), asked)
             if other.record.is_finished:
                 self._store.delete_document(DocumentName(KIND, other.record.id))
+
+    def asked(self, id: str) -> bytes | None:
+        """Take what another front end asks of a job of this one: its end, or its deletion."""
+        at = DocumentName(END, id)
+        with self._health.store_call("document"):
+            asked = self._store.document(at)
+            self._store.delete_document(at)
+        return asked
 
     def ids(self) -> tuple[set[str], set[str]]:
         """Return the jobs that are known, and those of this front end that are asked to end."""

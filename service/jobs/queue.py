@@ -40,7 +40,7 @@ from livesvm.service.jobs.files import STATES, Document, JobFiles, JobRecord, St
 from livesvm.service.jobs.kind import FOUND, KEY_FIELDS, JobKind, Sharding, Subject, Workplace
 from livesvm.service.jobs.kinds import ALL_KINDS
 from livesvm.service.jobs.log import ENDED, happened, log_end
-from livesvm.service.jobs.other_front_ends import OtherJob, SharedJobs, short
+from livesvm.service.jobs.other_front_ends import CANCEL, OtherJob, SharedJobs, short
 from livesvm.service.jobs.plots import Extension
 from livesvm.service.logs.calls import current, note
 from livesvm.service.models.arrays import Key
@@ -134,7 +134,7 @@ class Jobs:
         self._compiling = compiling or Compiling()
         self._datasets = datasets
         self._elsewhere, self._sharding = elsewhere, sharding
-        self._shared, self._telling = shared, threading.Lock()
+        self._shared, self._telling, self._looking = shared, threading.Lock(), threading.Lock()
         self._told: dict[str, tuple[JobRecord, Document | None]] = {}
         self._others: dict[str, OtherJob] = {}
         self._outbox = outbox or Outbox()
@@ -207,11 +207,19 @@ class Jobs:
         """
         if (shared := self._shared) is None:
             return
+        with self._looking:
+            self._look_at(shared)
+
+    def _look_at(self, shared: SharedJobs) -> None:
         known, ends = shared.ids()
         for id in ends:
-            if id in self._records:
-                self.remove(id)
-            shared.forget(id)
+            asked = shared.asked(id)
+            with self._lock, suppress(UnknownJob):
+                if asked == CANCEL:
+                    self.cancel(id)
+                elif self.get(id).is_finished:
+                    self._forget(id)
+                    self._told.pop(id, None)
         for id in self._records.keys() | {id for id in known - ends if id.endswith(shared.mark)}:
             self._tell(id, again=id not in known)
         for id in self._others.keys() - known:
@@ -293,7 +301,7 @@ class Jobs:
             except StoreError:
                 with self._lock:
                     self._forget(record.id)
-                    del self._wanted[record.id]
+                    self._wanted.pop(record.id, None)
                 raise
         except BaseException:
             self._budget.give("jobs", size)

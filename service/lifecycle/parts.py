@@ -246,6 +246,7 @@ class Service:
         self.erasing = Pool("erase", 1, ERASURES)
         waiting = settings.max_calls if settings.ray else THREADS  # of which one actor has a share
         self.batches = Pool("fleet", waiting, settings.max_calls)
+        self.many = Pool("updates of many models", waiting, settings.max_calls)
         self.readers = SteppedPool("predict", settings.predict_threads, settings.max_calls)
         self.workers = Pool("update", THREADS, settings.max_calls)
         self.coverings = Coverings(self.budget)
@@ -265,7 +266,7 @@ class Service:
 
     def _pools(self) -> tuple[Pool, ...]:
         of_calls = self.readers, self.workers, self.questions, self.control
-        return *of_calls, self.uploads, self.erasing, self.batches
+        return *of_calls, self.uploads, self.erasing, self.batches, self.many
 
     def models(self) -> Models:
         """Return the models, once they are restored; raises NotReady before."""
@@ -341,7 +342,7 @@ class Service:
     def watch(self) -> None:
         """Keep asking the store, reading API keys and taking models over, in threads, until the service closes."""
         lease = self.settings.lease_seconds / TAKE_OVERS
-        ask, take = (min(PING_SECONDS, lease), lease) if self.store.shared else (PING_SECONDS, 2 * lease)
+        ask, take = min(PING_SECONDS, lease), lease if self.store.shared else 2 * lease
         self._beside(lambda: self._every(ask, self._look_around))
         self._beside(lambda: self._every(take, self._take_over))
         if self.settings.api_keys_file:
@@ -349,8 +350,9 @@ class Service:
 
     def _beside(self, call: Callable[[], object]) -> None:
         """Make a call in a thread that :meth:`close` joins."""
-        self._watches.append(threading.Thread(target=call, name="watch", daemon=True))
-        self._watches[-1].start()
+        thread = threading.Thread(target=call, name="watch", daemon=True)
+        thread.start()
+        self._watches.append(thread)
 
     def _every(self, seconds: float, call: Callable[[], object]) -> None:
         while not self._leaving.wait(seconds):

@@ -126,16 +126,23 @@ class RemoteActor:
             self.owner.lost_count.inc(not self.is_lost)
             self._lose()
             return
-        news: News = unpacked(asked.result())
+        try:
+            self._hear(unpacked(asked.result()))
+        except Exception:  # such as news of another version: it is asked again at the next look
+            log.exception("the news of actor %s cannot be used", self.place.name)
+            self._lose()
+            return
+        self._is_asked = False
+        if self.is_known and not self.is_left:
+            self.ask_for_news()
+
+    def _hear(self, news: News) -> None:
         self.owner.cluster.heard(self.place, news.line)
         is_back = news.incarnation != self.incarnation
         for stored, view in self.take_news(news).items():
             self.owner.seen(stored, view)
         if is_back:
             self.owner.back()
-        self._is_asked = False
-        if self.is_known and not self.is_left:
-            self.ask_for_news()
 
     def _lose(self) -> None:
         """Take note that it does not answer, or cannot be reached."""

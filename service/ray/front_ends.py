@@ -124,7 +124,7 @@ def _is_there(node: str | None) -> bool:
 def _read(node: str, path: Path, start: int = 0, size: int = -1) -> bytes:
     """Return bytes of a file, by a task on the node that has it; raises StoreUnavailable."""
     there = NodeAffinitySchedulingStrategy(node, soft=False)
-    task: Any = ray.remote(_bytes_of).options(num_cpus=0, scheduling_strategy=there)
+    task: Any = _READ.options(scheduling_strategy=there)
     try:
         with MEMBERSHIP.inside():
             found: bytes = ray.get(task.remote(str(path), start, size))
@@ -137,3 +137,6 @@ def _bytes_of(path: str, start: int, size: int) -> bytes:
     with Path(path).open("rb") as stream:
         stream.seek(start)
         return stream.read(size)
+
+
+_READ = ray.remote(num_cpus=0)(_bytes_of)  # one, as the cluster keeps each that it is given

@@ -138,8 +138,9 @@ class KeyedWindow(ABC):
 
     def examples_except(self, keys: list[Key]) -> tuple[Floats, Floats]:
         """Return targets and weights of the window without some examples, in no order."""
-        there = np.ones(self._store.n_slots, np.bool_)
-        there[self._store.vacant] = there[self._slots_of(keys)] = False
+        there = np.ones(min(self._store.n_slots, self._y.size), np.bool_)
+        vacant = np.asarray(self._store.vacant, np.int64)  # after an insertion that was undone, some lie beyond
+        there[vacant[vacant < there.size]] = there[self._slots_of(keys)] = False
         return self._y[: there.size][there].astype(np.float64, copy=False), self._weight[: there.size][there]
 
     def sizes(self) -> tuple[float, float]:

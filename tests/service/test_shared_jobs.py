@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -13,7 +14,7 @@ import pytest
 from livesvm.service.errors import JobElsewhere, UnknownJob
 from livesvm.service.hosting.model import HostedModel
 from livesvm.service.jobs.files import JobFiles
-from livesvm.service.jobs.other_front_ends import GONE_SECONDS, SharedJobs
+from livesvm.service.jobs.other_front_ends import GONE_SECONDS, OtherJob, SharedJobs
 from livesvm.service.jobs.queue import JobLimits, Jobs
 from livesvm.service.monitoring.health import Health
 from livesvm.service.monitoring.metrics import Metrics
@@ -179,3 +180,21 @@ def test_a_job_that_others_cannot_be_told_of_is_refused_and_leaves_nothing(
     two.store.put_document(DocumentName("job", other), b"{}")
     here.look()  # which forgets what a crash has left
     assert two.store.documents("job") == []
+
+
+def test_a_cancellation_that_comes_late_or_twice_deletes_nothing(two: Two, here: Jobs, there: Jobs) -> None:
+    done = there.submit("count", two.live, {}).id
+    until(lambda: there.find(done).is_finished)
+    under_way = replace(here.find(done), state="running")  # as it was when it was asked to end
+    cast(Any, here)._shared.end(OtherJob(under_way, THERE))
+    there.look()
+    assert there.find(done).state == here.find(done).state == "done"
+    long = there.submit("wait", two.live, {}).id
+    assert two.work.begun.wait(20)
+    until(lambda: here.find(long).state == "running")
+    here.remove(long)
+    with ThreadPoolExecutor(4) as threads:
+        list(threads.map(lambda _: there.look(), range(8)))
+    assert finished(there, long).state == "cancelled"
+    until(lambda: here.find(long).state == "cancelled")
+    assert there.result(done) == here.result(done)

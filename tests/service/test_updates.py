@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import httpx
@@ -111,3 +112,19 @@ def test_the_client_updates_many_models(service: ServiceProcess, make: Make) -> 
         assert found["updates"][1]["answer"]["added"] == list("abcde")
         left = client.update_many({other: {"remove": {"oldest": 2}}})["updates"][0]
     assert left["answer"]["removed"] == ["a", "b"]
+
+
+def test_models_whose_turn_does_not_come_in_time_stay_as_they_are(service: ServiceProcess, make: Make) -> None:
+    busy, other = make(C=1e6, kernel={"name": "rbf", "gamma": 0.1}), make(C=1.0)
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(1500, 3)), rng.choice([-1, 1], 1500)
+    with Client(service.url) as client, ThreadPoolExecutor(1) as threads:
+        solving = threads.submit(lambda: client.update(busy, X, y))
+        rows = batch(0)["add"]
+        found = client.update_many({busy: rows, other: rows}, max_seconds=0.2)["updates"]
+        statuses = [one["status"] for one in found]
+        assert set(statuses) <= {200, 503}
+        solving.result()
+        for model, status, before in zip((busy, other), statuses, (1500, 0), strict=True):
+            assert client.model(model)["n_examples"] == before + 5 * (status == 200)
+            assert client.update(model, **batch(1)["add"])["n_examples"] > before  # nothing holds it

@@ -17,7 +17,7 @@ from livesvm.solvers import FrankWolfeSVC, IncrementalSVC, k_fold, leave_one_out
 from livesvm.solvers.active_set.exits import Exit
 from livesvm.solvers.analyses.leave_one_out import models_without
 from livesvm.solvers.analyses.leave_one_out.by_updates import decisions_by_updates
-from livesvm.solvers.errors import InvalidInput, MemoryLimit, TimeLimit
+from livesvm.solvers.errors import InvalidInput, MemoryLimit, SolverError, TimeLimit
 from livesvm.solvers.homotopy import batch_update, run
 from livesvm.solvers.homotopy.follow import follow
 from livesvm.solvers.homotopy.pairs import call_each
@@ -578,3 +578,20 @@ def test_words_among_other_things_are_refused_by_row(y: Any, row: int) -> None:
     assert model.classes_.tolist() == ["a", "b"]
     with pytest.raises(InvalidInput, match="is no string"):
         IncrementalSVC(classes=["a", 1]).fit(X, ["a", "b", "a", "b"])
+
+
+def test_an_update_that_is_refused_leaves_a_balanced_model_of_several_classes_as_it_was() -> None:
+    X, y = np.random.default_rng(0).normal(size=(30, 3)), np.arange(30) % 3
+
+    def kernel(A: Any, B: Any) -> Any:
+        """Return an inner product that is no kernel with the rows that have a large first feature."""
+        sign = np.where(np.abs(A[:, :1]) > 50, -1.0, 1.0) * np.where(np.abs(B[:, 0]) > 50, -1.0, 1.0)
+        return np.where((np.abs(A[:, :1]) > 50) & (np.abs(B[:, 0]) > 50), -1e6, sign * (A @ B.T + 1.0))
+
+    model = IncrementalSVC(kernel=kernel, class_weight="balanced").fit(X, y)
+    before = model.decision_function(X)
+    with pytest.raises(SolverError):
+        model.update(add=(np.full((300, 3), 100.0), np.arange(300) % 3))
+    np.testing.assert_array_equal(model.decision_function(X), before)
+    model.update(add=(X[:3] + 0.1, y[:3]))
+    assert model.certificate().relative_gap < 1e-9

@@ -33,9 +33,9 @@ class Updates:
 
 def parse_updates(body: Body) -> Updates:
     """Return the updates of a body; raises InvalidInput or MalformedBody for one that is not a list of such."""
-    names = json_bounds.few_names(body.data, MOST_UPDATES)
     found = Updates({}, {}, [])
     with body.memory(json_bounds.parsed_bytes(body.data)):
+        names = json_bounds.few_names(body.data, MOST_UPDATES)
         entries = _entries(body)
         json_bounds.refuse_repeated(body.data, names)
         if len(entries) > MOST_UPDATES:

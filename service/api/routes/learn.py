@@ -52,7 +52,7 @@ async def update(id: ModelId, request: Request, service: Parts, solve: Within, k
 @calls("POST /updates", "learn", "Update many models", body=UpdatesRequest, media=(NDJSON,))
 @answers(UpdatesAnswer, "What is not refused is applied, published, and as durable as it says.")
 async def update_many(request: Request, service: Parts, solve: Within, key: IdempotencyKey = None) -> Response:
-    """Update many models in one call and one transaction of the store, each model whole or not at all.
+    """Update many models in one call, each model whole or not at all; the store takes 64 updates in one step.
 
     The body is JSON `{"updates": [..]}`, or NDJSON with an update in each line: what a call for one model takes, with
     the name of its `model`. An update that is refused changes nothing, and keeps no other from being made. Sent again
@@ -62,8 +62,8 @@ async def update_many(request: Request, service: Parts, solve: Within, key: Idem
     body = await read_body(request, MEDIA)
     with service.workers.place():
         wanted = await service.workers.run(parse_updates, body)
-    with service.budget.holding("updates", wanted.memory()), service.batches.place():
-        done = await service.batches.run(models.update_many, wanted.updates, key, solve.until)
+    with service.budget.holding("updates", wanted.memory()), service.many.place():
+        done = await service.many.run(models.update_many, wanted.updates, key, solve.until)
     errors = wanted.errors | done.errors
     note(model="models", updated=len(done.answers), refused=len(errors), replayed=done.replayed)
     told = b",".join(
