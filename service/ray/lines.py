@@ -48,7 +48,7 @@ class Endpoint:
 
 
 class Listener:
-    """The actor's end: answers whoever knows the secret. All of it belongs on the actor's event loop."""
+    """The actor's end: answers callers that know the secret. All of it belongs on the actor's event loop."""
 
     def __init__(self, answer: Callable[[bytes], Awaitable[bytes]]) -> None:
         self._answer, self._secret = answer, secrets.token_bytes(SECRET_BYTES)

@@ -37,7 +37,7 @@ class _Task:
 
 
 class SharedThreads:
-    """Runs work in steps, in the threads of an executor; between two steps whoever has had less goes first."""
+    """Runs work in steps, in the threads of an executor; between two steps the work that has had less goes first."""
 
     def __init__(self, threads: Executor) -> None:
         self._threads = threads

@@ -463,10 +463,10 @@ def primaries(servers: Sequence[RedisServer]) -> list[RedisServer]:
 
 
 def newest_of(server: RedisServer) -> int:
-    """Return the version of the newest record that a server has of the model."""
+    """Return the version of the newest record that a server has of the model; 0 while it has none."""
     client: Any = server.client()
-    ((found, _),) = client.xrevrange("{livesvm}:m:m:log", count=1)
-    return int(found.split(b"-")[0])
+    found = client.xrevrange("{livesvm}:m:m:log", count=1)
+    return int(found[0][0].split(b"-")[0]) if found else 0
 
 
 def sentinel_replicas(port: int) -> list[Any]:
