@@ -30,7 +30,7 @@ class Told(NamedTuple):
 
 
 def show(found: Any, as_json: bool) -> None:
-    """Print what a command has found: a document, or what is :class:`Told`."""
+    """Print what a command has found: a document, or a :class:`Told`."""
     answer, parts, _ = found if isinstance(found, Told) else (found, [found], 0)
     if as_json:
         print(json.dumps(answer))

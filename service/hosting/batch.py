@@ -220,9 +220,9 @@ def _let_go(one: HostedModel | HostedFeed, held: Future[None]) -> None:
 
 
 class UpdatesTogether(Together[HostedModel, PlannedUpdate]):
-    """Updates of many models, by id, each within one ``solve``."""
+    """Updates of many models, by id; no solve goes on after ``until``, a monotonic time."""
 
-    hot = float("inf")  # models are updated again soon, and the budget has them cool where memory is short
+    hot = math.inf  # models are updated again soon, and the budget has them cool where memory is short
 
     def __init__(
         self,

@@ -91,12 +91,14 @@ class SharedJobs:
                 self._store.delete_document(DocumentName(KIND, other.record.id))
 
     def asked(self, id: str) -> bytes | None:
-        """Take what another front end asks of a job of this one: its end, or its deletion."""
-        at = DocumentName(END, id)
+        """Return what another front end asks of a job of this one: its end, or its deletion."""
+        with self._health.store_call("load"):
+            return self._store.document(DocumentName(END, id))
+
+    def done(self, id: str) -> None:
+        """Forget what was asked of a job, once it is done; a crash before has it done again."""
         with self._health.store_call("document"):
-            asked = self._store.document(at)
-            self._store.delete_document(at)
-        return asked
+            self._store.delete_document(DocumentName(END, id))
 
     def ids(self) -> tuple[set[str], set[str]]:
         """Return the jobs that are known, and those of this front end that are asked to end."""

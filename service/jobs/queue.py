@@ -220,6 +220,7 @@ class Jobs:
                 elif self.get(id).is_finished:
                     self._forget(id)
                     self._told.pop(id, None)
+            shared.done(id)
         for id in self._records.keys() | {id for id in known - ends if id.endswith(shared.mark)}:
             self._tell(id, again=id not in known)
         for id in self._others.keys() - known:
