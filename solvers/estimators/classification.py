@@ -45,9 +45,10 @@ class LiveSVC(WithPaths):
 
     Parameters
     ----------
-    C : float, default 1
-        Weight of the losses, in (0, 1e100]; infinite for a hard margin, which is 1e10.
-    kernel, gamma, degree, coef0, class_weight, fit_intercept, cache_mb, scale : as in ``IncrementalSVC``
+    C : float or "auto", default 1
+        Weight of the losses, in (0, 1e100]; infinite for a hard margin, which is 1e10. "auto": the model chooses it by
+        its window, gamma too where that is "auto", and how columns are encoded and count; see ``choice_``.
+    kernel, gamma, degree, coef0, class_weight, fit_intercept, cache_mb, scale, columns : as in ``IncrementalSVC``
     classes : array_like or None, default None
         The labels that there may be; learned from the data by default, and then others may still come.
     decision_function_shape : {"ovr", "ovo"}, default "ovr"
@@ -82,7 +83,7 @@ class LiveSVC(WithPaths):
 
     def __init__(
         self,
-        C: float = 1.0,
+        C: float | str = 1.0,
         kernel: Any = "rbf",
         *,
         gamma: float | str = "scale",
@@ -93,6 +94,7 @@ class LiveSVC(WithPaths):
         classes: Any = None,
         cache_mb: float = 512,
         scale: str = "none",
+        columns: Any = None,
         decision_function_shape: str = "ovr",
         break_ties: bool = False,
         probability: bool | str = False,
@@ -381,7 +383,7 @@ class LiveSVC(WithPaths):
         out = self._class_window(window.state.kernel.gamma, 2, window.state.kernel.center)
         if own == 0:  # one class, which stands as the second of two where its targets are 1
             arrays["y"] = np.ones(y.size)
-        costs = validation.cost(self.C) * arrays["sample_weight"] * self._class_weights(window.y)
+        costs = validation.cost(self.C_) * arrays["sample_weight"] * self._class_weights(window.y)
         out.restore(arrays, hinge(np.ones(y.size), costs), 0.0)
         if own == 0:
             out.forget_classes(np.array([1]))
@@ -409,7 +411,7 @@ class LiveSVC(WithPaths):
         return os.cpu_count() or 1 if self.n_jobs == -1 else validation.whole(self.n_jobs, "n_jobs")
 
     def _losses(self, targets: Floats, weights: Floats, C: float | None = None) -> Losses:
-        costs = validation.cost(self.C if C is None else C) * weights * self._class_weights(targets)
+        costs = validation.cost(self.C_ if C is None else C) * weights * self._class_weights(targets)
         has_several = vars(self).get("classes_", targets[:0]).size > 2
         return hinge(np.ones(targets.size) if has_several else targets, costs)  # a pair mirrors its first class
 

@@ -28,7 +28,7 @@ class LiveOneClassSVM(ChangingEstimator):
     ----------
     nu : float, default 0.5
         Upper bound of the share of outliers, in (0, 1].
-    kernel, gamma, degree, coef0, cache_mb, scale : as in ``IncrementalSVC``
+    kernel, gamma, degree, coef0, cache_mb, scale, columns : as in ``IncrementalSVC``
 
     Attributes
     ----------
@@ -51,6 +51,7 @@ class LiveOneClassSVM(ChangingEstimator):
         coef0: float = 0.0,
         cache_mb: float = 512,
         scale: str = "none",
+        columns: Any = None,
         shrinking: bool = True,
         tol: float = 1e-3,
         cache_size: float = 200,

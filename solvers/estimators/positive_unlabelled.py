@@ -49,7 +49,7 @@ class LivePUClassifier(WithThresholds, ChangingEstimator):
     lam : float, None or "auto", default None
         Weight of ``|w|^2``, above 0; None or "auto": chosen from the first examples of both kinds, by the risk on
         folds, and kept; ``change(lam=None)`` chooses it by the window as it is.
-    kernel, gamma, degree, coef0, cache_mb, scale : as in ``IncrementalSVC``
+    kernel, gamma, degree, coef0, cache_mb, scale, columns : as in ``IncrementalSVC``
 
     Attributes
     ----------
@@ -101,6 +101,7 @@ class LivePUClassifier(WithThresholds, ChangingEstimator):
         coef0: float = 0.0,
         cache_mb: float = 512,
         scale: str = "none",
+        columns: Any = None,
     ) -> None:
         keep(self, locals())
 

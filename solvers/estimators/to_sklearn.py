@@ -51,10 +51,10 @@ def _empty(model: Any) -> Any:
     if hasattr(model, "nu"):
         return OneClassSVM(nu=model.nu, **parameters)
     if hasattr(model, "epsilon"):
-        return SVR(C=model.C, epsilon=model.epsilon, **parameters)
+        return SVR(C=model.C_, epsilon=model.epsilon_, **parameters)
     shape, ties = model.decision_function_shape, model.break_ties
     weight = model.class_weight
-    return SVC(C=model.C, class_weight=weight, decision_function_shape=shape, break_ties=ties, **parameters)
+    return SVC(C=model.C_, class_weight=weight, decision_function_shape=shape, break_ties=ties, **parameters)
 
 
 def _filled(machine: Any, model: Any) -> Any:

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
+from types import MappingProxyType
 from typing import Any, Self
 
 import numpy as np
@@ -38,9 +39,13 @@ from livesvm.solvers.robust.ramp_losses import CutoffRule, Sides, conditional
 from livesvm.solvers.robust.settings import Robustness, Terms
 from livesvm.solvers.runtime.types import Floats, Ints
 from livesvm.solvers.sparse import Features, SparseRows, dense, like
+from livesvm.solvers.tables import columns as table_columns
+from livesvm.solvers.tables import encoding
+from livesvm.solvers.tables.columns import Codes, Columns
+from livesvm.solvers.tables.encoding import TableEncoding
 from livesvm.solvers.validation import Key
 
-KERNEL_PARAMETERS = ("kernel", "gamma", "degree", "coef0", "fit_intercept", "scale")
+KERNEL_PARAMETERS = ("kernel", "gamma", "degree", "coef0", "fit_intercept", "scale", "columns")
 
 
 class LiveEstimator(Fitted):
@@ -54,6 +59,9 @@ class LiveEstimator(Fitted):
     fit_intercept: bool
     cache_mb: float
     scale: str = "none"  #: of the features, see ``models.feature_scale``
+    columns: Any = None  #: of a table, see ``tables.columns``; None: rows are numbers
+    chosen_: Mapping[str, Any] = MappingProxyType({})  #: values of parameters that are "auto"
+    columns_: Columns  #: as they were given, or found in the first rows, with the words of the window
     _loss_parameters: tuple[str, ...] = ()  # names of those that the losses of examples are made of
     _shares_costs = False  # whether the losses of each example depend on the others
     _made_of: dict[str, Any]  # the parameters that the window's kernel and losses have
@@ -106,7 +114,18 @@ class LiveEstimator(Fitted):
 
     def _unit_cost(self, C: float | None) -> float:
         """Return what a unit of weight costs at most, of a unit of f; ``C`` stands in for the model's own."""
-        return validation.cost(self.C if C is None else C)
+        return validation.cost(self.C_ if C is None else C)
+
+    @property
+    def C_(self) -> float:
+        """The weight of the losses: C, or with "auto" what was chosen, 1 before that."""
+        value: float = self._chosen("C", 1.0)
+        return value
+
+    def _chosen(self, name: str, first: float) -> Any:
+        """Return a parameter, or where it is "auto" what was chosen for it, ``first`` before that."""
+        value = getattr(self, name)
+        return vars(self).get("chosen_", {}).get(name, first) if isinstance(value, str) and value == "auto" else value
 
     def _total_per_weight(self) -> float:
         """Return what the coefficients sum up to, per unit of weight in the window."""
@@ -306,7 +325,7 @@ class LiveEstimator(Fitted):
         if y is not None and not validation.is_empty(y):
             raise InvalidInput(f"{np.shape(y)[0] if np.ndim(y) else 1} targets for 0 rows", field="y")
         width = np.shape(X)[1] if len(np.shape(X)) == 2 else 0
-        if width and self._objects is None and self.kernel != "precomputed":
+        if width and self._objects is None and self.kernel != "precomputed" and self.columns is None:
             self._check_features(X, reset=False)
             validation.check_width(width, self._window.width, "X")
         return None
@@ -389,7 +408,7 @@ class LiveEstimator(Fitted):
             self._take_over(window)
         if self.feature_scale_ is not None:
             self._keep_as_they_came(came, change)
-        self.n_features_in_ = window.width
+        self.n_features_in_ = window.width if self.columns is None else len(self.columns_.each)
         return change, trace
 
     def _weigh_without(self, key: Key) -> int:
@@ -444,12 +463,12 @@ class LiveEstimator(Fitted):
         rows: Features = np.empty((0, 0)) if X is None else self._read(X)
         weights = validation.sample_weights(sample_weight, rows.shape[0])
         if X is not None:
-            if window is not None and self._objects is None and self.kernel != "precomputed":
+            if window is not None and self._objects is None and self.kernel != "precomputed" and self.columns is None:
                 self._check_features(X, reset=False)
             scale = self._fitted_scale(rows, weights) if window is None else self.feature_scale_
             if window is not None and self.kernel != "precomputed":
                 rows = like(rows, window.is_sparse)
-            if scale is not None and scale.offset.size == rows.shape[1]:
+            if scale is not None and scale.width == rows.shape[1]:
                 rows = scale.apply(rows)
         heaviest = 1.0 if sample_weight is None else float(weights.max(initial=0.0))
         if reweight:
@@ -485,6 +504,9 @@ class LiveEstimator(Fitted):
         if not isinstance(add, tuple | list) or len(add) != 2:
             raise InvalidType("must be a pair (X, y); for a one-class model (X, None)", field="add")
         X, y = add
+        if self.columns is not None:
+            self.columns_, codes = self._coded(X)
+            return codes, self._targets(y, len(codes))
         rows, given = self._read(X), self.kernel == "precomputed"
         if self._objects is None and (window is None or not given):
             self._check_features(X, reset=window is None)
@@ -493,6 +515,8 @@ class LiveEstimator(Fitted):
 
     def _read(self, X: Any) -> Features:
         """Return new examples as an array, or as sparse rows; of those that are neither, their numbers (m, 1)."""
+        if self.columns is not None:
+            return self._coded(X)[1]
         if self.kernel == "precomputed":
             if hasattr(X, "tocsr"):
                 raise InvalidType("Sparse precomputed kernels are not supported.", field="X")
@@ -512,8 +536,24 @@ class LiveEstimator(Fitted):
         self._objects.update(zip(numbers, given, strict=True))
         return np.array(numbers, np.float64)[:, None]
 
-    def _fitted_scale(self, rows: Features, weights: Floats) -> FeatureScale | None:
-        """Return the scale of first examples; raises InvalidInput."""
+    def _coded(self, X: Any) -> tuple[Columns, Codes]:
+        """Return the columns of the model, or of first rows, and rows of a table as numbers; raises InvalidInput."""
+        known = vars(self).get("columns_")
+        if known is None:
+            is_open = isinstance(self.columns, str) and self.columns == "auto"
+            known = table_columns.found_in(X) if is_open else table_columns.given(self.columns)
+        known, codes = known.read(X)
+        validation.check_some(codes.shape)
+        return known, codes
+
+    def _fitted_scale(self, rows: Features, weights: Floats) -> FeatureScale | TableEncoding | None:
+        """Return the scale of first examples, or the encoding of their table; raises InvalidInput."""
+        if self.columns is not None:
+            if self.kernel == "precomputed" or callable(self.kernel) or self.scale != "none":
+                field = "scale" if self.scale != "none" else "kernel"
+                raise InvalidInput("is of rows of numbers, and columns are given", field=field)
+            known = vars(self).get("columns_") or self._coded(rows)[0]
+            return encoding.fitted(known, dense(rows), weights)
         if self.kernel == "precomputed" and self.scale != "none":
             raise InvalidInput("a precomputed kernel has no features to scale; choose 'none'", field="scale")
         if isinstance(rows, SparseRows):
@@ -599,7 +639,12 @@ class LiveEstimator(Fitted):
         if isinstance(self.gamma, str):
             if self.gamma not in ("scale", "auto"):
                 raise InvalidInput(f"must be a number, 'scale' or 'auto', not {self.gamma!r}", field="gamma")
-            gamma = 1.0 / X.shape[1] if self.gamma == "auto" else scaling.gamma(X, weights, self.kernel)
+            if isinstance(self.C, str) and "gamma" in self.chosen_:
+                gamma = self.chosen_["gamma"]
+            elif self.gamma == "auto" and not isinstance(self.C, str):
+                gamma = 1.0 / X.shape[1]
+            else:
+                gamma = scaling.gamma(X, weights, self.kernel)
         else:
             gamma = validation.positive(self.gamma, "gamma")
         return self._window_with(gamma, self._center_of(X))
@@ -622,7 +667,11 @@ class LiveEstimator(Fitted):
 
     def _like(self, **parameters: Any) -> Self:
         """Return an untrained model with the same parameters but for these, and nothing of them left open."""
-        return type(self)(**{**self.get_params(deep=False), **parameters})
+        out = type(self)(**{**self.get_params(deep=False), **parameters})
+        for name in ("columns_", "chosen_"):
+            if name in vars(self) and name[:-1] not in parameters:
+                setattr(out, name, vars(self)[name])
+        return out
 
     def _forget(self) -> dict[str, Any]:
         """Drop everything learnt and return it, by attribute."""
@@ -715,7 +764,7 @@ class LiveEstimator(Fitted):
         """Bytes of all arrays that the model holds, with those that :meth:`cool` gives back."""
         if not hasattr(self, "_window"):
             return 0
-        came = 8 * self._window.state.n_features * len(self._came) if self.feature_scale_ is not None else 0
+        came = 8 * self.feature_scale_.width * len(self._came) if self.feature_scale_ is not None else 0
         return self._window.held_bytes + came
 
     @property
@@ -745,9 +794,18 @@ class LiveEstimator(Fitted):
         """
         robust, scale = self._robust, self.feature_scale_
         arrays = {**self._learnt.to_arrays(), "robust": np.array([] if robust is None else [robust.theta, robust.s])}
+        if self.chosen_:
+            arrays["chosen"] = self.chosen_
         if self._objects is not None:
             arrays["objects"] = self.window_X
-        return arrays if scale is None else arrays | scale.to_arrays() | {"X": self.window_features}
+        if scale is None:
+            return arrays
+        features = self.window_features
+        if self.columns is not None:
+            self.columns_ = self.columns_.only_in(dense(features))
+            self.feature_scale_ = scale = replace(scale, columns=self.columns_)
+        kept: dict[str, Any] = scale.to_arrays()
+        return arrays | kept | {"X": np.asarray(features)}
 
     def to_warm_arrays(self) -> dict[str, Any]:
         """Return the same with f as it stands, so that ``from_arrays`` need not compute it; for this process alone.
@@ -791,10 +849,14 @@ class LiveEstimator(Fitted):
 
     def _restore(self, arrays: Mapping[str, Any]) -> None:
         self.feature_scale_ = scale = feature_scale.restored(self.scale, arrays)
+        if "chosen" in arrays:
+            self.chosen_ = dict(arrays["chosen"])
         if scale is not None:
             given = arrays["X"]
             rows = given.toarray() if isinstance(given, SparseRows) else validation.plain(given, np.float64)
             self._came = dict(zip(arrays["keys"], rows, strict=False))
+            if isinstance(scale, TableEncoding):
+                self.columns_ = scale.columns
             arrays = {**arrays, "X": scale.apply(rows)}
         if "objects" in arrays:
             numbers = np.asarray(arrays["X"])[:, 0].astype(np.int64).tolist()
@@ -817,7 +879,7 @@ class LiveEstimator(Fitted):
             window = self._window_with(float(arrays["gamma"]), center)
             window.restore(arrays, losses, total)
         self._take_over(window)
-        self.n_features_in_ = window.width
+        self.n_features_in_ = window.width if scale is None else scale.width
 
 
 def have(model: object, attributes: dict[str, Any]) -> None:

@@ -16,6 +16,7 @@ from livesvm.solvers.models.feature_scale import FeatureScale
 from livesvm.solvers.runtime.interrupt import AT_ONCE, check
 from livesvm.solvers.runtime.types import Floats
 from livesvm.solvers.sparse import Features, SparseRows, dense, like
+from livesvm.solvers.tables.encoding import TableEncoding
 
 Gate = Callable[[Any], None]
 _BLOCK = 1024  # rows of X whose kernel values are held at once
@@ -41,7 +42,7 @@ class Predictor:
         Of a row to predict; None: before any were seen.
     boundary : float, default 0
         Decision values up to this far from 0 are 0; of one-class models, whose margin lies on the boundary.
-    scale : FeatureScale or None, default None
+    scale : FeatureScale, TableEncoding or None, default None
         What features go through first.
     gate : callable or None, default None
         Compares the names of features with those that the model knows: called with what rows come in.
@@ -53,7 +54,7 @@ class Predictor:
     intercept: float
     n_features: int | None
     boundary: float = 0.0
-    scale: FeatureScale | None = None
+    scale: FeatureScale | TableEncoding | None = None
     gate: Gate | None = field(default=None, repr=False)
 
     @property
@@ -80,6 +81,8 @@ class Predictor:
         InvalidInput
             Names the row and column; of a data frame also where its columns are not those that the model knows.
         """
+        if isinstance(self.scale, TableEncoding):
+            return self.scale.read(X)
         return checked_rows(X, self.n_features, self.gate, is_given=self.kernel.gram is not None)
 
     def decision_function(self, X: ArrayLike | SparseRows) -> Floats:
@@ -184,7 +187,9 @@ def rows_of(predictor: _Reads, X: Any) -> Any:
     return predictor.validate(X)
 
 
-def kernel_values(kernel: Kernel, rows: Features, support: Features, scale: FeatureScale | None) -> Floats:
+def kernel_values(
+    kernel: Kernel, rows: Features, support: Features, scale: FeatureScale | TableEncoding | None
+) -> Floats:
     """Return the kernel values of few ``rows`` (m, d) and all support vectors, (m, n_support)."""
     if kernel.gram is not None:
         return np.ascontiguousarray(dense(rows)[:, dense(support)[0].astype(np.int64)])
