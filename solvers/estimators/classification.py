@@ -116,7 +116,7 @@ class LiveSVC(WithPaths):
         self._learnt  # noqa: B018 - it raises
         return list(combinations(self.classes_.tolist(), 2))
 
-    def decision_function(self, X: ArrayLike) -> Floats:
+    def decision_function(self, X: Any) -> Floats:
         """Return decisions.
 
         Of two classes f(x), positive for ``classes_[1]``. Of more by ``decision_function_shape``: the votes of each
@@ -141,7 +141,7 @@ class LiveSVC(WithPaths):
             raise InvalidInput(reason, field="decision_function_shape")
         return decisions if self.decision_function_shape == "ovo" else scores(decisions, self.classes_.size)
 
-    def predict(self, X: ArrayLike) -> NDArray[Any]:
+    def predict(self, X: Any) -> NDArray[Any]:
         """Return the label of each row: the class that wins most pairs, and of several the first.
 
         Parameters
@@ -256,7 +256,7 @@ class LiveSVC(WithPaths):
 
     def partial_fit(  # type: ignore[override]
         self,
-        X: ArrayLike,
+        X: Any,
         y: ArrayLike,
         classes: Any = None,
         sample_weight: ArrayLike | None = None,

@@ -60,7 +60,7 @@ class LiveOneClassSVM(ChangingEstimator):
     ) -> None:
         keep(self, locals())
 
-    def decision_function(self, X: ArrayLike) -> Floats:
+    def decision_function(self, X: Any) -> Floats:
         """Return the signed distance to the boundary; negative for outliers.
 
         Margin examples lie on the boundary: what only rounding keeps off it, 1e-10 of rho, is 0.
@@ -78,7 +78,7 @@ class LiveOneClassSVM(ChangingEstimator):
         """
         return self._decision(X)
 
-    def score_samples(self, X: ArrayLike) -> Floats:
+    def score_samples(self, X: Any) -> Floats:
         """Return ``w'x``, from which the boundary takes ``offset_``.
 
         Parameters
@@ -94,7 +94,7 @@ class LiveOneClassSVM(ChangingEstimator):
         """
         return self.decision_function(X) + self.offset_
 
-    def predict(self, X: ArrayLike) -> Ints:
+    def predict(self, X: Any) -> Ints:
         """Return 1 for inliers and -1 for outliers.
 
         Parameters

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.metaestimators import available_if
 
@@ -68,7 +68,7 @@ class Probabilities:
     _calibration: Kept | None = None
 
     @available_if(_is_asked_for)  # type: ignore[untyped-decorator]
-    def predict_proba(self, X: ArrayLike) -> Floats:
+    def predict_proba(self, X: Any) -> Floats:
         """Return the probability of each class.
 
         Parameters
@@ -93,7 +93,7 @@ class Probabilities:
         return self._calibrated().probabilities(values)
 
     @available_if(_is_asked_for)  # type: ignore[untyped-decorator]
-    def predict_log_proba(self, X: ArrayLike) -> Floats:
+    def predict_log_proba(self, X: Any) -> Floats:
         """Return the logarithms of ``predict_proba``.
 
         Parameters

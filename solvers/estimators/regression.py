@@ -76,7 +76,7 @@ class LiveSVR(WithPaths):
     ) -> None:
         keep(self, locals())
 
-    def predict(self, X: ArrayLike) -> Floats:
+    def predict(self, X: Any) -> Floats:
         """Return f(x).
 
         Parameters

@@ -43,7 +43,7 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]
     """What scikit-learn adds to every one of them; goes before the live estimator among the bases."""
 
     kernel: str
-    columns: Any
+    columns: Any = None
     n_features_in_: int
     _get_param_names: Any = classmethod(cache(BaseEstimator._get_param_names.__func__))  # type: ignore[arg-type]
 

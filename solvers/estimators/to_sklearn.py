@@ -25,11 +25,13 @@ def to_sklearn(model: Any) -> Any:
 
     Raises
     ------
-    InvalidInput : the kernel is a function, the window is empty, or there is one class only
+    InvalidInput : the kernel is a function, rows are a table, the window is empty, or there is one class only
     """
     model._check_fitted()
     if callable(model.kernel):
         raise InvalidInput("a function is not taken along", field="kernel")
+    if model.columns is not None:
+        raise InvalidInput("a table is not taken along: scikit-learn has no such encoding", field="columns")
     if not model.n_window_:
         raise InvalidInput("is empty: there is nothing to take along", field="window")
     if hasattr(model, "classes_") and model.classes_.size < 2:

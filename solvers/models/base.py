@@ -41,7 +41,7 @@ from livesvm.solvers.runtime.types import Floats, Ints
 from livesvm.solvers.sparse import Features, SparseRows, dense, like
 from livesvm.solvers.tables import columns as table_columns
 from livesvm.solvers.tables import encoding
-from livesvm.solvers.tables.columns import Codes, Columns
+from livesvm.solvers.tables.columns import Codes, TableColumns
 from livesvm.solvers.tables.encoding import TableEncoding
 from livesvm.solvers.validation import Key
 
@@ -61,7 +61,7 @@ class LiveEstimator(Fitted):
     scale: str = "none"  #: of the features, see ``models.feature_scale``
     columns: Any = None  #: of a table, see ``tables.columns``; None: rows are numbers
     chosen_: Mapping[str, Any] = MappingProxyType({})  #: values of parameters that are "auto"
-    columns_: Columns  #: as they were given, or found in the first rows, with the words of the window
+    columns_: TableColumns  #: as they were given, or found in the first rows, with the words of the window
     _loss_parameters: tuple[str, ...] = ()  # names of those that the losses of examples are made of
     _shares_costs = False  # whether the losses of each example depend on the others
     _made_of: dict[str, Any]  # the parameters that the window's kernel and losses have
@@ -536,7 +536,7 @@ class LiveEstimator(Fitted):
         self._objects.update(zip(numbers, given, strict=True))
         return np.array(numbers, np.float64)[:, None]
 
-    def _coded(self, X: Any) -> tuple[Columns, Codes]:
+    def _coded(self, X: Any) -> tuple[TableColumns, Codes]:
         """Return the columns of the model, or of first rows, and rows of a table as numbers; raises InvalidInput."""
         known = vars(self).get("columns_")
         if known is None:
@@ -639,9 +639,10 @@ class LiveEstimator(Fitted):
         if isinstance(self.gamma, str):
             if self.gamma not in ("scale", "auto"):
                 raise InvalidInput(f"must be a number, 'scale' or 'auto', not {self.gamma!r}", field="gamma")
-            if isinstance(self.C, str) and "gamma" in self.chosen_:
+            is_open = isinstance(vars(self).get("C"), str)
+            if is_open and "gamma" in self.chosen_:
                 gamma = self.chosen_["gamma"]
-            elif self.gamma == "auto" and not isinstance(self.C, str):
+            elif self.gamma == "auto" and not is_open:
                 gamma = 1.0 / X.shape[1]
             else:
                 gamma = scaling.gamma(X, weights, self.kernel)

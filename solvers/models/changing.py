@@ -24,7 +24,7 @@ class ChangingEstimator(LiveEstimator):
 
     def partial_fit(
         self,
-        X: ArrayLike,
+        X: Any,
         y: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
         *,

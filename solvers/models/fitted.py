@@ -15,7 +15,7 @@ from livesvm.solvers.models.predictor import Gate, Predictor, checked_rows
 from livesvm.solvers.models.window import Window
 from livesvm.solvers.runtime.types import Floats
 from livesvm.solvers.sparse import Features, as_scipy, dense
-from livesvm.solvers.tables.columns import Codes, Columns
+from livesvm.solvers.tables.columns import Codes, TableColumns
 from livesvm.solvers.tables.encoding import TableEncoding
 from livesvm.solvers.validation import Key
 
@@ -28,7 +28,7 @@ class Fitted:
 
     _window: Window
     feature_scale_: Any = None  #: a FeatureScale, of a table a TableEncoding; None where ``scale`` is "none"
-    columns_: Columns
+    columns_: TableColumns
 
     @property
     def _learnt(self) -> Window:

@@ -1,4 +1,4 @@
-"""Columns of a model: names with a kind and an encoding each, given or found in the first rows, and what they read."""
+"""Columns of a table: names with a kind and an encoding each, given or found in the first rows, and what they read."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ENCODINGS: dict[Kind, tuple[Encoding, ...]] = {
 FEW = 20  #: rows, of which a column of words that are all different names the rows and says nothing of them
 
 
-class Column(NamedTuple):
+class TableColumn(NamedTuple):
     """One column."""
 
     name: str
@@ -43,10 +43,10 @@ class Codes(np.ndarray[Any, np.dtype[np.float64]]):
 
 
 @dataclass(frozen=True)
-class Columns:
+class TableColumns:
     """The columns of a model, in their order, and the words that stand in its window."""
 
-    each: tuple[Column, ...]
+    each: tuple[TableColumn, ...]
     words: dict[float, str] = field(default_factory=dict, compare=False)
 
     @property
@@ -63,7 +63,7 @@ class Columns:
         """Return them as text and numbers."""
         return [column.document() for column in self.each]
 
-    def read(self, X: Any) -> tuple[Columns, Codes]:
+    def read(self, X: Any) -> tuple[TableColumns, Codes]:
         """Return the same columns with the words of rows too, and the rows as numbers, (m, p).
 
         Parameters
@@ -93,7 +93,7 @@ class Columns:
         is_known = words.keys() <= self.words.keys()
         return self if is_known else replace(self, words=self.words | words), values.view(Codes)
 
-    def only_in(self, values: Floats) -> Columns:
+    def only_in(self, values: Floats) -> TableColumns:
         """Return the same with those words alone that stand among cells (n, p): of what has left nothing is kept."""
         return replace(self, words=words_in(values[:, self._are_words].ravel().tolist(), self.words))
 
@@ -130,17 +130,17 @@ def _has_names(X: Any) -> bool:
     return isinstance(X, list | tuple) and bool(X) and isinstance(X[0], Mapping)
 
 
-def found_in(X: Any) -> Columns:
+def found_in(X: Any) -> TableColumns:
     """Return columns with the kind that the cells of rows have, and what is done with such."""
     each, words = [], dict[float, str]()
     for at, (name, cells) in enumerate(columns_of(X).items()):
         kind = _kind_of_array(cells) if isinstance(cells, np.ndarray) else kind_of(cells)
         codes = coded(cells, kind, at, name, words)
         is_name = kind == "category" and codes.size >= FEW and distinct(codes).size == codes.size
-        each.append(Column(name, kind, "ignored" if is_name else ENCODINGS[kind][0]))
+        each.append(TableColumn(name, kind, "ignored" if is_name else ENCODINGS[kind][0]))
     if not each:
         raise InvalidInput("has no column", field="X")
-    return Columns(tuple(each), words)
+    return TableColumns(tuple(each), words)
 
 
 def _kind_of_array(cells: Any) -> Kind:
@@ -150,8 +150,8 @@ def _kind_of_array(cells: Any) -> Kind:
     return "yes-no" if letter == "b" else "time" if letter == "M" else kind_of(cells.tolist())
 
 
-def given(columns: Any, field: str = "columns") -> Columns:
-    """Return columns as they were given: a Column or a mapping each.
+def given(columns: Any, field: str = "columns") -> TableColumns:
+    """Return columns as they were given: a TableColumn or a mapping each.
 
     Raises
     ------
@@ -166,16 +166,16 @@ def given(columns: Any, field: str = "columns") -> Columns:
     for row, name in enumerate(names):
         if name in names[:row]:
             raise InvalidInput(f"{name!r} stands twice", field=field, row=row)
-    return Columns(tuple(each))
+    return TableColumns(tuple(each))
 
 
-def _given(one: Any, row: int, field: str) -> Column:
-    if isinstance(one, Column):
+def _given(one: Any, row: int, field: str) -> TableColumn:
+    if isinstance(one, TableColumn):
         one = one.document()
     if not isinstance(one, Mapping) or not isinstance(one.get("name"), str):
         raise InvalidInput("must be a mapping with a name", field=field, row=row)
-    if unknown := one.keys() - {*Column._fields}:
-        what = f"has {sorted(map(str, unknown))[0]!r}, which is none of {', '.join(Column._fields)}"
+    if unknown := one.keys() - {*TableColumn._fields}:
+        what = f"has {sorted(map(str, unknown))[0]!r}, which is none of {', '.join(TableColumn._fields)}"
         raise InvalidInput(what, field=field, row=row)
     kind = one.get("kind", "number")
     if kind not in KINDS:
@@ -189,10 +189,10 @@ def _given(one: Any, row: int, field: str) -> Column:
     relevance = number_or_none(one.get("relevance", 1.0))
     if relevance is None or not 0.0 < relevance <= 1e6:
         raise InvalidInput("has a relevance that is not above 0 and at most 1e6", field=field, row=row)
-    return Column(one["name"], kind, encoding, relevance)
+    return TableColumn(one["name"], kind, encoding, relevance)
 
 
-def with_relevance(columns: Columns, encodings: Sequence[Encoding], relevance: Sequence[float]) -> Columns:
+def with_relevance(columns: TableColumns, encodings: Sequence[Encoding], relevance: Sequence[float]) -> TableColumns:
     """Return columns with other encodings, and relevances."""
     changed = zip(columns.each, encodings, relevance, strict=True)
     each = tuple(one._replace(encoding=how, relevance=float(r)) for one, how, r in changed)

@@ -20,7 +20,7 @@ from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.runtime.types import Floats, Ints
 from livesvm.solvers.sparse import Features, dense
 from livesvm.solvers.tables.cells import distinct
-from livesvm.solvers.tables.columns import Column, Columns, given
+from livesvm.solvers.tables.columns import TableColumn, TableColumns, given
 
 Fitted = dict[str, list[float]]
 MOST_WORDS = 64  #: of a column that have a feature each; others are like none of them
@@ -32,9 +32,9 @@ PERIODS = (("hour", DAY, DAY / 2), ("weekday", 7 * DAY, 6 * DAY), ("year", 365.2
 
 @dataclass(frozen=True)
 class TableEncoding:
-    """Columns with what was fitted to them."""
+    """TableColumns with what was fitted to them."""
 
-    columns: Columns
+    columns: TableColumns
     fitted: tuple[Fitted, ...]  #: of each column, numbers by name
     kind = "table"
 
@@ -55,7 +55,7 @@ class TableEncoding:
         return [name for column, one in self._each for name in self._names(column, one)]
 
     @property
-    def _each(self) -> list[tuple[Column, Fitted]]:
+    def _each(self) -> list[tuple[TableColumn, Fitted]]:
         return list(zip(self.columns.each, self.fitted, strict=True))
 
     def read(self, X: Any) -> Floats:
@@ -85,7 +85,7 @@ class TableEncoding:
             "words": [[code, words[code]] for code in sorted(words)],
         }
 
-    def _names(self, column: Column, one: Fitted) -> list[str]:
+    def _names(self, column: TableColumn, one: Fitted) -> list[str]:
         if "values" in one:
             words = self.columns.words
             return [f"{column.name}={words.get(value, f'{value:g}')}" for value in one["values"]]
@@ -97,7 +97,7 @@ class TableEncoding:
 _LENGTHS = {name: length for name, length, _ in PERIODS}
 
 
-def fitted(columns: Columns, codes: Floats, weights: Floats) -> TableEncoding:
+def fitted(columns: TableColumns, codes: Floats, weights: Floats) -> TableEncoding:
     """Return the encoding of rows as numbers (n, p) with ``weights`` (n,).
 
     Raises
@@ -112,7 +112,7 @@ def fitted(columns: Columns, codes: Floats, weights: Floats) -> TableEncoding:
     return out
 
 
-def _fitted(column: Column, codes: Floats, weights: Floats) -> Fitted:
+def _fitted(column: TableColumn, codes: Floats, weights: Floats) -> Fitted:
     """Return the numbers of one column; none where it is ignored, or constant."""
     values = distinct(codes)
     is_there = codes == codes
@@ -190,7 +190,7 @@ def _features(one: Fitted, codes: Floats) -> Floats:
 def restored(arrays: Mapping[str, Any]) -> TableEncoding:
     """Return the encoding that a checkpoint keeps."""
     documents = [dict(one) for one in arrays["encoding"]]
-    named = [{name: one.pop(name) for name in Column._fields} for one in documents]
+    named = [{name: one.pop(name) for name in TableColumn._fields} for one in documents]
     words = {float(code): str(word) for code, word in arrays["words"]}
     columns = replace(given(named, "encoding"), words=words)
     return TableEncoding(columns, tuple({name: list(values) for name, values in one.items()} for one in documents))

@@ -30,7 +30,7 @@ from livesvm.solvers.runtime.types import Bools, Floats, Ints
 from livesvm.solvers.sparse import dense
 from livesvm.solvers.tables import encoding
 from livesvm.solvers.tables.cells import distinct
-from livesvm.solvers.tables.columns import ENCODINGS, Column, Columns, Encoding
+from livesvm.solvers.tables.columns import ENCODINGS, Encoding, TableColumn, TableColumns
 
 LEAST = 40  #: examples of a first choice
 FOLDS = 5
@@ -46,7 +46,7 @@ LAPLACE = 2.0 * math.sqrt(2.0)  #: C by the variance of f over that deviation
 
 
 @dataclass(frozen=True)
-class Choice:
+class TunedParameters:
     """What was chosen, and how well it does.
 
     Attributes
@@ -76,7 +76,7 @@ class Choice:
         return self.loss < (1.0 - CLOSE) * self.present
 
 
-def choose(model: Any) -> Choice:
+def choose(model: Any) -> TunedParameters:
     """Return the parameters that suit a model's window; the model stays as it is.
 
     Parameters
@@ -86,7 +86,7 @@ def choose(model: Any) -> Choice:
 
     Returns
     -------
-    Choice
+    TunedParameters
         The parameters, and their score.
 
     Raises
@@ -97,7 +97,7 @@ def choose(model: Any) -> Choice:
     started = time.thread_time()
     with threadpool_limits(1, "blas"):
         chooser = _of_classes if hasattr(model, "classes_") else _of_values
-        found = chooser(_Window(model))
+        found = chooser(_TableWindow(model))
     return replace(found, seconds=time.thread_time() - started)
 
 
@@ -106,7 +106,7 @@ class Parameters(NamedTuple):
 
     C: float
     gamma: float
-    columns: Columns | None
+    columns: TableColumns | None
     epsilon: float | None = None  #: of regression
 
     def document(self) -> dict[str, Any]:
@@ -116,7 +116,7 @@ class Parameters(NamedTuple):
         return found if self.columns is None else found | {"columns": self.columns.documents()}
 
 
-class _Window:
+class _TableWindow:
     """A window as rows of numbers, with the ways in which its columns may be encoded."""
 
     def __init__(self, model: Any) -> None:
@@ -128,7 +128,7 @@ class _Window:
             raise InvalidInput(f"holds {self.n} examples; {LEAST} are needed to choose by", field="window")
         self.rows, self.weights = dense(model.window_features), model.window_sample_weight
         self.y = model._learnt.y
-        self.columns: Columns | None = model.columns_ if model.columns is not None else None
+        self.columns: TableColumns | None = model.columns_ if model.columns is not None else None
         epsilon = float(model.epsilon_) if hasattr(model, "epsilon_") else None
         is_given = not isinstance(model.gamma, str)
         #: gamma where a number was given, which stays
@@ -142,17 +142,17 @@ class _Window:
         gamma = scaling.gamma(self.features(columns)[0], self.weights)
         return Parameters(1.0, gamma, columns, None if self.present.epsilon is None else 0.1)
 
-    def judged(self, loss_of: Callable[[Parameters], float], loss: float, found: Parameters) -> Choice:
+    def judged(self, loss_of: Callable[[Parameters], float], loss: float, found: Parameters) -> TunedParameters:
         """Return what was found, or what is there, or the defaults: whichever has the least loss."""
         present = loss_of(self.present)
         default = present if self.present == self.defaults else loss_of(self.defaults)
         best = found
         if min(present, default) <= loss:
             loss, best = (default, self.defaults) if default < present else (present, self.present)
-        return Choice(best.document(), loss, present, default, self.n, 0.0)
+        return TunedParameters(best.document(), loss, present, default, self.n, 0.0)
 
     @property
-    def default_columns(self) -> Columns | None:
+    def default_columns(self) -> TableColumns | None:
         """The columns with what is done with each where nothing is said."""
         if self.columns is None:
             return None
@@ -162,12 +162,12 @@ class _Window:
         )
         return replace(self.columns, each=each)
 
-    def ways(self) -> list[Columns | None]:
+    def ways(self) -> list[TableColumns | None]:
         """Return columns with each way to encode them; of rows of numbers there is one."""
         if self.columns is None or self.model.columns != "auto" or self.fixed is not None:
             return [self.columns]
         few = [column.kind == "number" and _is_few(self.rows[:, at]) for at, column in enumerate(self.columns.each)]
-        out: list[Columns | None] = []
+        out: list[TableColumns | None] = []
         for numbers in ("standard", "normal-scores"):
             for as_words in (False, True):
                 each = tuple(
@@ -179,7 +179,7 @@ class _Window:
                     out.append(ways)
         return out
 
-    def features(self, columns: Columns | None) -> tuple[Floats, Ints]:
+    def features(self, columns: TableColumns | None) -> tuple[Floats, Ints]:
         """Return features (n, d) and the column that each is made of, (d,), numbered from 0 without a gap."""
         if columns is not None:
             fitted = encoding.fitted(columns, self.rows, self.weights)
@@ -189,7 +189,7 @@ class _Window:
         X = self.rows if scale is None else scale.apply(self.rows)
         return X, np.zeros(X.shape[1], np.int64)
 
-    def with_widths(self, columns: Columns | None, widths: Floats) -> tuple[float, Columns | None]:
+    def with_widths(self, columns: TableColumns | None, widths: Floats) -> tuple[float, TableColumns | None]:
         """Return gamma, and columns with their relevance: 1 for the one along which the kernel is narrowest."""
         gamma = float(widths.max())
         if columns is None or self.fixed is not None:
@@ -206,7 +206,7 @@ def _is_few(cells: Floats) -> bool:
     return bool(2 < values.size <= FEW_VALUES and (values == np.round(values)).all())
 
 
-def _encoded(column: Column, numbers: Encoding) -> Column:
+def _encoded(column: TableColumn, numbers: Encoding) -> TableColumn:
     """Return a column with relevance 1; of numbers with this encoding, unless they are ignored."""
     is_number = column.kind == "number" and column.encoding != "ignored"
     return column._replace(encoding=numbers if is_number else column.encoding, relevance=1.0)
@@ -218,7 +218,7 @@ def _encoded(column: Column, numbers: Encoding) -> Column:
 class _Folds:
     """Folds of a classifier's window, each walked over C in compiled code."""
 
-    def __init__(self, window: _Window) -> None:
+    def __init__(self, window: _TableWindow) -> None:
         model, y = window.model, window.y
         self.y = y.astype(np.int64) if window.view.pairs else (y > 0).astype(np.int64)
         self.parts: list[Split] = splits(self.y, "k_fold", FOLDS, classes=True)
@@ -227,7 +227,7 @@ class _Folds:
         self.intercept = bool(model.fit_intercept)
 
     def losses(self, Z: Floats, C: Floats) -> Floats:
-        """Return the log loss (p,) of held-out examples at each C (p,), for features (n, d) whose gamma is 1."""
+        """Return the log loss (p,) of held-out examples at each C (p,), by the kernel of gamma 1."""
         K = gaussian(Z)
         pairs = list(combinations(np.unique(self.y).tolist(), 2))
         held = {two: np.full((C.size, self.y.size), np.nan) for two in pairs}
@@ -279,7 +279,7 @@ def _log_losses(f: Floats, positive: Bools) -> Floats:
     return np.where(known, least, np.inf)
 
 
-def _of_classes(window: _Window) -> Choice:
+def _of_classes(window: _TableWindow) -> TunedParameters:
     t = outputs_of(window.y, classes=True)
     rough, fine = spread_evenly(window.n, ROUGH), spread_evenly(window.n)
     folds = _Folds(window)
@@ -298,7 +298,7 @@ def _of_classes(window: _Window) -> Choice:
     return window.judged(lambda given: _loss_of(folds, window, given), loss, parameters)
 
 
-def _loss_of(folds: _Folds, window: _Window, given: Parameters) -> float:
+def _loss_of(folds: _Folds, window: _TableWindow, given: Parameters) -> float:
     """Return the log loss of held-out examples with these parameters."""
     Z = window.features(given.columns)[0] * math.sqrt(given.gamma)
     return float(folds.losses(Z, np.array([given.C]))[0])
@@ -307,7 +307,7 @@ def _loss_of(folds: _Folds, window: _Window, given: Parameters) -> float:
 # -- regression --------------------------------------------------------------------------------------------------------
 
 
-def _of_values(window: _Window) -> Choice:
+def _of_values(window: _TableWindow) -> TunedParameters:
     t = outputs_of(window.y, classes=False)
     rough, fine = spread_evenly(window.n, ROUGH), spread_evenly(window.n)
     tried = []
@@ -326,7 +326,7 @@ def _of_values(window: _Window) -> Choice:
     return window.judged(lambda given: _error_of(window, parts, given), _error_of(window, parts, best), best)
 
 
-def _error_of(window: _Window, parts: list[Split], given: Parameters) -> float:
+def _error_of(window: _TableWindow, parts: list[Split], given: Parameters) -> float:
     """Return the mean absolute error of held-out examples with these parameters, in units of y."""
     X, _ = window.features(given.columns)
     model = window.model._like(C=given.C, gamma=given.gamma, epsilon=given.epsilon, columns=None, scale="none")

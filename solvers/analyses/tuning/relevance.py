@@ -1,7 +1,7 @@
 """How much each column counts: widths of a Gaussian kernel along the columns of a table, by the window's evidence.
 
-The targets are taken for values of a Gaussian process with noise, whose likelihood given the widths, the evidence, is
-in closed form with its gradient [Rasmussen & Williams 2006, section 5.4, "automatic relevance determination"]; L-BFGS
+The targets are taken for values of a Gaussian process with noise. Their likelihood given the widths, the evidence, is
+in closed form, and its gradient [Rasmussen & Williams 2006, section 5.4, "automatic relevance determination"]; L-BFGS
 finds the widths with the largest. Each may differ from their mean as a log-normal prior allows, so that few examples do
 not make few columns the only ones. The window's own problem, which is exact, is then solved with these widths.
 """
@@ -17,7 +17,7 @@ from livesvm.solvers.runtime.interrupt import check
 from livesvm.solvers.runtime.types import Floats, Ints
 
 EXAMPLES = 500  #: of the window by which widths are found, spread over it; an evaluation takes their number cubed
-SPREAD = 0.5  #: standard deviation of the logarithms of widths around their mean, of the prior
+SPREAD = 1.0  #: standard deviation of the logarithms of widths around their mean, of the prior
 MOST_OUTPUTS = 10  #: classes that are looked at, the most frequent ones
 NOISE = 0.3  #: from which the search sets out
 _LIMIT = 8.0  #: logarithms of widths go so far from the start
@@ -39,7 +39,7 @@ def spread_evenly(n: int, most: int = EXAMPLES) -> Ints:
 
 
 def gaussian(Z: Floats) -> Floats:
-    """Return kernel values (n, n) of features (n, d) whose gamma is 1; by products, with which nothing is solved."""
+    """Return kernel values (n, n) of features (n, d) for gamma 1; by products, as nothing is solved with them."""
     squares = np.einsum("ij,ij->i", Z, Z)
     K = Z @ Z.T
     K *= 2.0
