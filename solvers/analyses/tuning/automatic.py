@@ -2,9 +2,9 @@
 
 Each way to encode the columns gets the widths with the largest evidence, see ``relevance``. Of a regression the
 evidence chooses: f and what it leaves have known variances then, from which C and epsilon follow, C as for noise of
-Laplace's kind with that deviation. Of a classifier folds choose, C along the path of each, by the log loss of the
-decisions of examples that their model did not see, made probabilities by one sigmoid [Platt 1999]: other than counted
-errors it tells settings apart that label alike.
+Laplace's kind with that deviation. Of a classifier folds choose, C along the path of each, by the decisions of examples
+that their model did not see: by their log loss, made probabilities by one sigmoid [Platt 1999], and twice the share of
+wrong labels. The first tells settings apart that label alike, the second is what is asked for.
 """
 
 from __future__ import annotations
@@ -41,6 +41,7 @@ FEW_VALUES = 12  #: whole numbers of a column that may be categories
 ROUGH = 250  #: examples by which all ways to encode are looked at
 FIRST, LATER = 25, 15  #: iterations of the search for widths, by those and by more
 CLOSE = 0.02  #: of the loss by so much less another choice has to be than the present one
+WRONG = 2.0  #: what a wrong label counts, next to its log loss
 OF_NOISE = 0.1  #: epsilon, of the deviation of what f leaves
 LAPLACE = 2.0 * math.sqrt(2.0)  #: C by the variance of f over that deviation
 
@@ -54,7 +55,7 @@ class TunedParameters:
     parameters : dict
         What ``change`` takes: C, gamma, epsilon and columns, as far as they were asked for.
     loss : float
-        Mean log loss of held-out examples, of regression mean absolute error of the folds in units of y.
+        Of held-out examples: mean log loss and twice the share of wrong labels, or mean absolute error, in units of y.
     present, defaults : float
         The same of the parameters that the model has, and of those that it would have by default.
     n_examples : int
@@ -227,7 +228,7 @@ class _Folds:
         self.intercept = bool(model.fit_intercept)
 
     def losses(self, Z: Floats, C: Floats) -> Floats:
-        """Return the log loss (p,) of held-out examples at each C (p,), by the kernel of gamma 1."""
+        """Return the loss (p,) of held-out examples at each C (p,), by the kernel of gamma 1."""
         K = gaussian(Z)
         pairs = list(combinations(np.unique(self.y).tolist(), 2))
         held = {two: np.full((C.size, self.y.size), np.nan) for two in pairs}
@@ -244,7 +245,7 @@ class _Folds:
         return np.asarray(np.mean([self._of_pair(f, two) for two, f in held.items()], axis=0))
 
     def best(self, Z: Floats) -> tuple[float, float]:
-        """Return the least log loss over C, and that C."""
+        """Return the least loss over C, and that C."""
         losses, C = self.losses(Z, COSTS), COSTS
         if losses.argmin() == C.size - 1:
             losses, C = np.concatenate([losses, self.losses(Z, MORE_COSTS)]), np.concatenate([C, MORE_COSTS])
@@ -252,7 +253,8 @@ class _Folds:
 
     def _of_pair(self, f: Floats, two: tuple[int, int]) -> Floats:
         there = np.isin(self.y, two)
-        return _log_losses(f[:, there], np.isin(self.y[there], two[1]))
+        f, positive = f[:, there], np.isin(self.y[there], two[1])
+        return np.asarray(_log_losses(f, positive) + WRONG * ((f > 0) != positive).mean(axis=1))
 
 
 def _log_losses(f: Floats, positive: Bools) -> Floats:
@@ -299,7 +301,7 @@ def _of_classes(window: _TableWindow) -> TunedParameters:
 
 
 def _loss_of(folds: _Folds, window: _TableWindow, given: Parameters) -> float:
-    """Return the log loss of held-out examples with these parameters."""
+    """Return the loss of held-out examples with these parameters."""
     Z = window.features(given.columns)[0] * math.sqrt(given.gamma)
     return float(folds.losses(Z, np.array([given.C]))[0])
 

@@ -17,7 +17,7 @@ from livesvm.solvers.runtime.interrupt import check
 from livesvm.solvers.runtime.types import Floats, Ints
 
 EXAMPLES = 500  #: of the window by which widths are found, spread over it; an evaluation takes their number cubed
-SPREAD = 1.0  #: standard deviation of the logarithms of widths around their mean, of the prior
+SPREAD = 0.75  #: standard deviation of the logarithms of widths around their mean, of the prior
 MOST_OUTPUTS = 10  #: classes that are looked at, the most frequent ones
 NOISE = 0.3  #: from which the search sets out
 _LIMIT = 8.0  #: logarithms of widths go so far from the start
