@@ -17,7 +17,6 @@ from itertools import combinations
 from typing import Any, NamedTuple
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from livesvm.solvers.analyses.tuning.relevance import evidence, gaussian, outputs_of, spread_evenly
 from livesvm.solvers.analyses.tuning.splits import Split, splits
@@ -95,6 +94,8 @@ def choose(model: Any) -> TunedParameters:
     InvalidInput
         The window has too few examples, or of one class alone, or the kernel is another one.
     """
+    from threadpoolctl import threadpool_limits
+
     started = time.thread_time()
     with threadpool_limits(1, "blas"):
         chooser = _of_classes if hasattr(model, "classes_") else _of_values
