@@ -8,6 +8,7 @@ origin. Inner products do cancel there: a linear kernel may have a ``center``, w
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -54,7 +55,7 @@ class Kernel:
         for attribute, value in (("name", ALSO.get(self.name, self.name)), ("degree", degree), ("coef0", coef0)):
             object.__setattr__(self, attribute, value)
 
-    @property
+    @cached_property
     def always_positive(self) -> bool:
         """Whether every kernel matrix of this kernel is positive semi-definite."""
         return self.form.is_positive(self.coef0)
@@ -69,12 +70,12 @@ class Kernel:
         """What there is to know of it by name; raises InvalidInput for one that is not known."""
         return form_of(self.name)
 
-    @property
+    @cached_property
     def is_of_distances(self) -> bool:
         """Whether k(x, x) is 1, and gamma decides how near examples are."""
         return self.form.is_of_distances
 
-    @property
+    @cached_property
     def has_gamma(self) -> bool:
         """Whether it has a gamma."""
         return self.form.has_gamma

@@ -29,7 +29,7 @@ from livesvm.solvers.problem.piecewise_linear import MAX_KINKS, Losses, leaving
 from livesvm.solvers.runtime.by_reference import by_reference
 from livesvm.solvers.runtime.compile import compiled
 from livesvm.solvers.runtime.interrupt import AT_ONCE, COPY, parts
-from livesvm.solvers.runtime.memory import LINE, aligned, padded, scratch
+from livesvm.solvers.runtime.memory import BYTES, LINE, aligned, padded, scratch
 from livesvm.solvers.runtime.types import Bools, Floats, Ints
 from livesvm.solvers.sparse import Features, SparseRows, dense
 
@@ -118,7 +118,8 @@ class PathState:
         self.n_slots = 0  #: slots 0 .. n_slots-1 are or were in use
         self.vacant: list[int] = []
         self.XT: Features = NOTHING  #: (d, c) features; of sparse examples c rows
-        self.examples = empty_examples(0)
+        self.n_features, self.is_sparse = 0, False  #: whether only those features are held that are not 0
+        self.examples, self.capacity = empty_examples(0), 0  #: how many slots there are
         self._factor: Factor = empty_factor(0, 0)
         self._put_off: Ints | None = None  #: free examples whose factor and kernel rows are not there yet
         self._rows = RowCache(cache_bytes)
@@ -152,12 +153,8 @@ class PathState:
         X = self.XT if isinstance(self.XT, SparseRows) else np.ascontiguousarray(self.XT.T)
         diagonal = self.kernel.diagonal(X)
         arrays = (kinks, levels, *at_rest, *counts, f, beta, diagonal)
-        self.examples = Examples(*(_resized(a, n) for a in arrays))
+        self.examples, self.capacity = Examples(*(_resized(a, n) for a in arrays)), n
         self._factor, self._motion = empty_factor(0, 0), empty_motion(0)
-
-    @property
-    def capacity(self) -> int:
-        return self.examples.f.size
 
     @property
     def n(self) -> int:
@@ -165,29 +162,19 @@ class PathState:
         return self.n_slots - len(self.vacant)
 
     @property
-    def n_features(self) -> int:
-        return self.XT.width if isinstance(self.XT, SparseRows) else self.XT.shape[0]
-
-    @property
     def diagonal(self) -> Floats:
         """``k(x, x)`` by slot."""
         return self.examples.diagonal
 
-    @property
-    def is_sparse(self) -> bool:
-        """Whether only those features are held that are not 0."""
-        return isinstance(self.XT, SparseRows)
-
     def expect(self, X: Features) -> None:
         """Be ready for features as wide, and as dense or sparse, as those of ``X`` (m, d)."""
-        if isinstance(X, SparseRows):
-            self.XT = SparseRows.empty(self.capacity, X.width)
-        else:
-            self.XT = np.zeros((X.shape[1], self.capacity))
+        self.n_features, self.is_sparse = X.shape[1], isinstance(X, SparseRows)
+        shape = self.capacity, self.n_features
+        self.XT = SparseRows.empty(*shape) if self.is_sparse else np.zeros(shape[::-1])
 
     @property
     def n_free(self) -> int:
-        return int(self.factor.size[1]) if self._put_off is None else self._put_off.size
+        return int(self._factor.size[1]) if self._put_off is None else self._put_off.size
 
     @property
     def factor(self) -> Factor:
@@ -229,7 +216,8 @@ class PathState:
     @property
     def hot_bytes(self) -> int:
         """Bytes that :meth:`cool` gives back."""
-        return self._made_bytes + (self._data_bytes * self._spare // self.capacity if self._spare else 0)
+        spare = self._spare
+        return self._made_bytes + (self._data_bytes * spare // self.capacity if spare else 0)
 
     @property
     def held_bytes(self) -> int:
@@ -242,13 +230,13 @@ class PathState:
     def _made_bytes(self) -> int:
         *arrays, _size = self._factor
         buffers = 0 if self.buffers is None else self.buffers.nbytes
-        return buffers + self._rows.nbytes + sum(array.nbytes for array in (*arrays, *self._motion))
+        return buffers + self._rows.nbytes + sum(map(BYTES, (*arrays, *self._motion)))
 
     @property
     def _data_bytes(self) -> int:
         """Bytes of what there is by slot, but for what sparse rows hold."""
         features = 2 * self.XT.start.nbytes if isinstance(self.XT, SparseRows) else self.XT.nbytes
-        return features + sum(array.nbytes for array in self.examples)
+        return features + sum(map(BYTES, self.examples))
 
     @property
     def _spare(self) -> int:
@@ -294,7 +282,7 @@ class PathState:
         """Return the slots of the free examples, in the factor's order."""
         if self._put_off is not None:
             return self._put_off.copy()
-        factor = self.factor
+        factor = self._factor
         size, live = factor.size.tolist()
         slots = factor.slot[:size]
         return slots.copy() if live == size else slots[slots >= 0]
@@ -378,6 +366,7 @@ class PathState:
         """Make space for so many slots, no fewer than are in use."""
         fills = [np.inf, *([0.0] * (len(Examples._fields) - 1))]
         self.examples = Examples(*(_resized(a, capacity, fill) for a, fill in zip(self.examples, fills, strict=True)))
+        self.capacity = capacity
         if isinstance(self.XT, SparseRows):
             self.XT = self.XT.resized(capacity)
         else:
@@ -472,14 +461,15 @@ class PathState:
         """
         if slots.size == 0:
             return
-        n, m, rows, A = self.n_slots, slots.size, self.rows.vacate(slots.size, keep), self.features(slots)
+        n, m, cache, A = self.n_slots, slots.size, self.rows, self.features(slots)
+        rows = cache.vacate(m, keep)
         if m > 1 and n < self.capacity and m * n <= AT_HAND and self.kernel.has_gamma:
             block = scratch()[: m * n].reshape(m, n)
             self.kernel.write(A, self.XT, n, block, np.arange(m))
-            put_rows(self.rows.values, rows, block)
+            put_rows(cache.values, rows, block)
         else:
-            self.kernel.write(A, self.XT, n, self.rows.values, rows)
-        self.rows.hold(slots, rows)
+            self.kernel.write(A, self.XT, n, cache.values, rows)
+        cache.hold(slots, rows)
 
 
 @compiled

@@ -51,18 +51,6 @@ class Interrupt:
             flags, place = self._flag
             flags[place] = 1
 
-    def _observe(self) -> None:
-        """Call the handler if it was asked for."""
-        if self._asked:
-            self._asked = False
-            self._handler()
-
-    def _watch(self, flags: Ints, place: int) -> None:
-        """Raise ``flags[place]`` when asked from now on, or at once if that was so before."""
-        self._flag = flags, place
-        if self._asked:
-            flags[place] = 1
-
 
 class _Here(threading.local):
     """What is going on in a thread."""
@@ -147,7 +135,9 @@ def check() -> None:
     """Let what has asked interrupt here: called where a solve can stop; costs next to nothing."""
     interrupt = _here.interrupt
     while interrupt is not None:
-        interrupt._observe()
+        if interrupt._asked:
+            interrupt._asked = False
+            interrupt._handler()
         interrupt = interrupt._outer
 
 
@@ -169,7 +159,9 @@ def watch(flags: Ints, place: int) -> None:
     """Let compiled code that looks at ``flags[place]``, by ``is_stopped``, be interrupted from now on."""
     interrupt = _here.interrupt
     while interrupt is not None:
-        interrupt._watch(flags, place)
+        interrupt._flag = flags, place
+        if interrupt._asked:  # before this
+            flags[place] = 1
         interrupt = interrupt._outer
 
 
