@@ -15,6 +15,7 @@ from livesvm.service.models.outcome import Outcome
 from livesvm.service.store import codec
 from livesvm.service.store.base import Durability
 from livesvm.solvers.errors import InvalidInput
+from livesvm.solvers.models.base import Checked
 from livesvm.solvers.models.repeats import OnRepeat
 from livesvm.solvers.robust.settings import Robustness
 
@@ -38,10 +39,12 @@ class Batch:
     weights: Vector | None = None
     times: Vector | None = None  #: (n,) Unix seconds at which each happened; None: when they arrive
     tags: Tags | None = None  #: of each example, (n,)
+    checked: Checked | None = field(default=None, compare=False, repr=False)  #: by the model that they are planned for
 
     def document(self) -> dict[str, Any]:
         """Return this batch as numbers, lists and arrays."""
         parts = dict(vars(self))
+        del parts["checked"]
         for name in ("times", "tags"):
             if parts[name] is None:
                 del parts[name]  # as before there were any: a digest from then is the same now
@@ -50,6 +53,8 @@ class Batch:
     @property
     def tagged(self) -> dict[Key, tuple[str, ...]]:
         """Tags by key, of those of its examples, which have keys, that have any."""
+        if self.tags is None:
+            return {}
         pairs = zip(self.keys or [], self.tags or [], strict=False)
         return {key: tuple(tags) for key, tags in pairs if tags}
 
@@ -62,7 +67,7 @@ class Batch:
         }
         keys = [key for key, stays in zip(self.keys or [], which.tolist(), strict=True) if stays]
         tags = self.tags and [one for one, stays in zip(self.tags, which.tolist(), strict=True) if stays]
-        return replace(self, X=self.X[which], keys=keys, tags=tags, **columns)
+        return replace(self, X=self.X[which], keys=keys, tags=tags, checked=None, **columns)
 
 
 @dataclass(frozen=True)

@@ -45,15 +45,14 @@ def window_after(model: LiveEstimator | None, command: Command, edits: Edits) ->
 
 def follow(estimator: LiveEstimator, add: Batch | None, remove: list[Any], edits: Edits | None) -> Outcome:
     """Have an estimator follow the path of an update; raises SolverError with it as it was."""
-    report = estimator.update(
-        add=None if add is None else (add.X, add.y),
-        remove=remove or None,
-        keys=None if add is None else add.keys,
-        sample_weight=None if add is None else add.weights,
-        **{name: getattr(edits, name) for name in _VERBS if edits is not None},
-    )
+    given = {} if edits is None else {name: getattr(edits, name) for name in _VERBS}
+    if add is not None:
+        given |= {"add": add.checked or (add.X, add.y), "keys": add.keys, "sample_weight": add.weights}
+    report = estimator.update(remove=remove or None, **given)
     sizes = sizes_of(report)
-    more = {name: True for name in ("retrained", "abandoned") if getattr(report, name)}
+    more = {"retrained": True} if report.retrained else {}
+    if report.abandoned:
+        more["abandoned"] = True
     return Outcome(sizes, int(report.events), float(report.seconds), int(report.changed), more)
 
 

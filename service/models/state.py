@@ -219,9 +219,7 @@ class ModelState:
         update = self._settled(update)
         self._check_labels(update, most_classes)
         self._check_change(update)
-        command = self.window.plan(update, limits, now, request)
-        self._check_scale(command)
-        return command
+        return self._checked(self.window.plan(update, limits, now, request))
 
     def _check_change(self, update: Update) -> None:
         """Raise InvalidInput for a change of parameters that cannot be, before it is logged."""
@@ -237,14 +235,20 @@ class ModelState:
         if edits.rescale and not self.is_fitted:
             raise InvalidInput("the model knows no example yet", field="rescale")
 
-    def _check_scale(self, command: Command) -> None:
-        """Raise InvalidInput for what no solve can do, before it is logged: numbers too large for double precision."""
+    def _checked(self, command: Command) -> Command:
+        """Return a command whose examples are checked, as far as they can be before they are met.
+
+        Raises InvalidInput for what no solve can do, before it is logged: numbers too large for double precision.
+        """
         add, edits = command.add, command.edits or NO_EDITS
         C = (edits.change or {}).get("C", edits.C)
-        if add is None and C is None and not edits.reweight:
-            return
+        if add is not None and not edits.relabel and not isinstance(self.estimator, LiveL2SVC):
+            checked = self.estimator.checked(add.X, add.y, add.weights, edits.reweight, C)
+            return replace(command, add=replace(add, checked=checked))
         X, weights = (None, None) if add is None else (add.X, add.weights)
-        self.estimator.check_scale(X, weights, reweight=edits.reweight, C=C)
+        if not (add is None and C is None and not edits.reweight):
+            self.estimator.check_scale(X, weights, reweight=edits.reweight, C=C)
+        return command
 
     def apply_together(self, commands: Sequence[Command], net: Command) -> None:
         """Follow one path to where ``net`` leads, which is where ``commands`` lead one after the other.

@@ -339,6 +339,10 @@ class LiveSVC(WithPaths):
             self._set_classes(known)
         return targets
 
+    def _settled_targets(self, y: Any, m: int) -> Floats | None:
+        given, known = y.tolist(), self.classes_
+        return targets_of(y, known, self._values_of(known), "y") if {*known.tolist()}.issuperset(given) else None
+
     def _known_targets(self, y: ArrayLike | None, m: int) -> Floats:
         return targets_of(column_of(y, m, "y"), self.classes_, self._values_of(self.classes_), "y")
 

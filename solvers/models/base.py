@@ -11,10 +11,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from livesvm.solvers import validation
 from livesvm.solvers.errors import InvalidInput, InvalidType, NotOptimal
@@ -41,6 +41,16 @@ from livesvm.solvers.sparse import Features, SparseRows, dense, like
 from livesvm.solvers.validation import Key
 
 KERNEL_PARAMETERS = ("kernel", "gamma", "degree", "coef0", "fit_intercept", "scale")
+
+
+class Checked(NamedTuple):
+    """New examples as ``checked`` returns them, and ``update`` takes them in place of (X, y)."""
+
+    came: Features  #: (m, d) as they came
+    X: Features  #: (m, d) as the window has them
+    y: Floats  #: (m,) targets
+    weights: Floats  #: (m,)
+    size: float  #: largest k(x, x)
 
 
 class LiveEstimator(Fitted):
@@ -249,7 +259,8 @@ class LiveEstimator(Fitted):
             C = validation.cost(C)
         if robust is not None and not isinstance(robust, Robustness):
             raise InvalidType(f"must be a Robustness, not {type(robust).__name__}", field="robust")
-        relabel, reweight = validation.mapping(relabel, "relabel"), validation.mapping(reweight, "reweight")
+        relabel = {} if relabel is None else validation.mapping(relabel, "relabel")
+        reweight = {} if reweight is None else validation.mapping(reweight, "reweight")
         edits = Edits(relabel, reweight, decay, C, robust)
         if add is None and remove is None and edits == NO_EDITS and not hasattr(self, "_window"):
             raise InvalidInput("there is nothing to add, to remove or to change")
@@ -257,14 +268,14 @@ class LiveEstimator(Fitted):
         if on_repeat != "refuse":
             here = self._window.keys if hasattr(self, "_window") else {}
             asked = settled(asked, on_repeat, here, is_gram=self.kernel == "precomputed")
-        edits = NO_EDITS if asked.is_repeat else edits
+            edits = NO_EDITS if asked.is_repeat else edits
         leaving = () if asked.remove is None else asked.remove
         report = self._learn(asked.add, asked.sample_weight, asked.keys, leaving, edits)
         return report._replace(ignored=asked.ignored)
 
     def _learn(
         self,
-        add: tuple[Any, ArrayLike | None] | None,
+        add: Any,
         sample_weight: ArrayLike | None,
         keys: Iterable[Key] | None,
         remove: Iterable[Key],
@@ -273,7 +284,7 @@ class LiveEstimator(Fitted):
         """Change the window and all that is known of it; whatever fails leaves everything as it was."""
         started, before, window = time.perf_counter(), self._standing(), vars(self).get("_window")
         if window is not None:
-            add = self._unless_empty(add)
+            add = add if add is None or isinstance(add, Checked) else self._unless_empty(add)
             if add is None and edits == NO_EDITS and validation.is_empty(remove) and not self._reset_parameters():
                 validation.sample_weights(sample_weight, 0)
                 validation.new_keys(() if keys is None else keys, 0, {}, ())
@@ -327,18 +338,22 @@ class LiveEstimator(Fitted):
 
     def _change(
         self,
-        add: tuple[Any, ArrayLike | None] | None,
+        add: Any,
         sample_weight: ArrayLike | None,
         keys: Iterable[Key] | None,
         remove: Iterable[Key],
         edits: Edits,
     ) -> tuple[ExampleUpdate, Trace]:
         """Check everything, follow the path, and take over what holds from now on."""
-        self._make_ready(add, edits)
+        checked = add if isinstance(add, Checked) else None
+        if checked is None:
+            self._make_ready(add, edits)
         window = getattr(self, "_window", None)
-        rows, targets = self._examples(add, window)
-        weights = validation.sample_weights(sample_weight, rows.shape[0])
-        came = rows
+        if checked is None:
+            came, targets = self._examples(add, window)
+            rows, weights = came, validation.sample_weights(sample_weight, came.shape[0])
+        else:
+            came, rows, targets, weights, _ = checked
         heaviest = 1.0 if sample_weight is None else float(weights.max(initial=0.0))
         leaving = validation.known_keys(remove, window.keys if window is not None else {})
         if window is None:
@@ -349,7 +364,7 @@ class LiveEstimator(Fitted):
             window = self._new_window(rows, weights)
             self._begin_window(window, rows, targets, weights)
         else:
-            rows = rows if add is None else self._scaled(rows)
+            rows = rows if add is None or checked else self._scaled(rows)
             window.state.allow(self._cache_bytes())
             if self._reset_parameters():
                 edits = edits._replace(every_example=True)
@@ -362,7 +377,7 @@ class LiveEstimator(Fitted):
         C = edits.C
         if edits.reweight:
             heaviest = max(heaviest, float(new_weights.max()))
-        size = self._check_scale(window, rows, weights, heaviest, C)
+        size = checked.size if checked else self._check_scale(window, rows, weights, heaviest, C)
         robust = self._robust_after(edits)
         change = ExampleUpdate(
             rows,
@@ -410,6 +425,32 @@ class LiveEstimator(Fitted):
         losses = self._losses(y, weights)
         change = ExampleUpdate(rows, nothing, nothing, NO_LOSSES, [], [], keys, y, weights, losses, sides)
         return window.update(change, self._total_per_weight()).events
+
+    def checked(
+        self,
+        X: Features,
+        y: NDArray[Any] | None,
+        sample_weight: Floats | None,
+        reweight: Mapping[Key, float],
+        C: float | None,
+    ) -> Checked | None:
+        """Check the scale of an update, as ``check_scale`` does; return its new examples, with nothing left to check.
+
+        For callers that have checked features X (m, d), as wide as the window's, targets and weights (m,). None:
+        ``update`` has to read these, as they may change what the model is made of.
+        """
+        window = vars(self).get("_window")
+        targets = None if window is None or self._shares_costs else self._settled_targets(y, len(X))
+        if window is None or targets is None:
+            self.check_scale(X, sample_weight, reweight=reweight, C=C)
+            return None
+        rows, weights = self._scaled(X), np.ones(len(X)) if sample_weight is None else sample_weight
+        heaviest = max(float(weights.max()), *reweight.values(), 0.0)
+        return Checked(X, rows, targets, weights, self._check_scale(window, rows, weights, heaviest, C))
+
+    def _settled_targets(self, y: NDArray[Any] | None, m: int) -> Floats | None:
+        """Return targets (m,), unless they may change what the model is made of."""
+        return self._targets(y, m)
 
     def check_scale(
         self,
