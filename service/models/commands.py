@@ -235,17 +235,15 @@ class Command:
     def answer(self, version: int, outcome: Outcome, durability: Durability) -> bytes:
         """Return the answer to its caller."""
         reported: dict[str, Any] = {"added": self.added, "removed": self.remove, "changed": outcome.changed}
-        reported |= {name: keys for name in ("dropped", "ignored") if (keys := getattr(self, name))}
-        if self.n_ahead:
-            reported["n_ahead"] = self.n_ahead
+        if self.dropped:
+            reported["dropped"] = self.dropped
+        if self.ignored:
+            reported["ignored"] = self.ignored
+        times = None if self.add is None else self.add.times
+        if times is not None and (n_ahead := int(np.count_nonzero(times > self.arrived))):
+            reported["n_ahead"] = n_ahead  # whose time had not come yet when they arrived
         reported |= {"events": outcome.events, "seconds": outcome.seconds, **outcome.more}
         return outcome.answer(version, durability, **reported)
-
-    @property
-    def n_ahead(self) -> int:
-        """How many examples come with a time that had not come yet when they arrived."""
-        times = None if self.add is None else self.add.times
-        return 0 if times is None else int(np.count_nonzero(times > self.arrived))
 
     def reported(self, outcome: Outcome) -> dict[str, Any]:
         """Return what it changed, in numbers, for the log."""

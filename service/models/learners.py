@@ -33,20 +33,20 @@ def check_update(spec: ModelSpec, update: Update) -> None:
     if update.add is not None:
         if isinstance(update.add.X, SparseRows) and not task.is_exact:
             raise InvalidInput(f"is sparse; models of task {spec.task} take dense rows, or a dataset", field="X")
-        _check_targets(spec, update.add.y, "y")
+        _check_targets(spec, task, update.add.y, "y")
     if update.edits is None:
         return
     if update.edits.of_parameters:
         _check_change(spec, update.edits)
     if update.edits.relabel:
-        _check_targets(spec, np.array(list(update.edits.relabel.values())), "relabel.y")
+        _check_targets(spec, task, np.array(list(update.edits.relabel.values())), "relabel.y")
     if update.edits.C is not None and not spec.has_C:
         raise InvalidInput(f"is no parameter of {spec.task}", field="C")
 
 
-def _check_targets(spec: ModelSpec, y: Targets | None, field: str) -> None:
+def _check_targets(spec: ModelSpec, task: Task, y: Targets | None, field: str) -> None:
     """Raise InvalidInput unless every entry of y (m,) is a target of the task, and among the labels there may be."""
-    task_of(spec).check_targets(y, field)
+    task.check_targets(y, field)
     if spec.labels is not None and y is not None:
         check_among(y, spec.labels, field)
 

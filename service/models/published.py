@@ -77,8 +77,6 @@ class ModelRecord:
 
 
 _RECORD = [one.name for one in fields(ModelRecord)]
-_OF_STATE = [name for name in _RECORD if name not in ("n_features", "is_sparse", "n_support", "drift")]
-"""What a state has under the same name."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,13 +93,11 @@ class Published(ModelRecord):
         """Return the version that ``state`` is at."""
         predictor = state.estimator.predictor() if state.can_predict else None
         state.look()
-        found = {name: getattr(state, name) for name in _OF_STATE}
+        found = state.shown()
         return cls(
             **found,
-            n_features=state.window.n_features,
-            is_sparse=bool(state.window.is_sparse),
             n_support=0 if predictor is None else int(predictor.n_support),
-            drift=None if state.watch is None else state.watch.shown(),
+            can_predict=predictor is not None,
             predictor=predictor,
             classes=None if found["counts"] is None else getattr(state.estimator, "classes_", None),
             shape=state.spec.decision_function_shape,

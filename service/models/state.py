@@ -7,6 +7,7 @@ import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -115,8 +116,10 @@ class ModelState:
     updated_at: float | None = None
     watch: Watch | None = None  #: None: its examples are not scored before they are learnt
     owed: Owed | None = None  #: the retraining that an erasure has left to be done
-    _warnings: list[ModelWarning] = field(default_factory=list)  #: of the scale of its features, as last looked at
-    _until_look: int = 0  #: examples that may come before it is looked at again
+    warnings: list[dict[str, str]] = field(default_factory=list)  #: what makes it useless, as last looked at
+    _of_scale: list[ModelWarning] = field(default_factory=list)  #: those of the scale of its features
+    _until_look: int = 0  #: examples that may come before that is looked at again
+    _looked_at: int = -1  #: the version that was last looked at
 
     @classmethod
     def empty(cls, spec: ModelSpec, cache_mb: int) -> ModelState:
@@ -127,16 +130,18 @@ class ModelState:
     def apply(self, command: Command) -> Outcome:
         """Follow the path of one command; raises SolverError with the model as it was."""
         outcome, edits = Outcome(self.sizes), command.edits or NO_EDITS
-        scored = self._scored([command])
-        if edits.of_parameters:
+        scored = [] if self.watch is None else self._scored([command])
+        is_change = edits.change is not None or edits.rescale
+        if is_change:
             outcome = self._change(edits)
         elif command.add is not None or (self.is_fitted and (command.remove or edits != NO_EDITS)):
             outcome = follow(self.estimator, command.add, command.remove, command.edits)
         elif edits.C is not None:
             self.estimator.C = edits.C
         self._done(command, outcome)
-        self.look(afresh=edits.of_parameters)
-        return self._with_warnings(self._watched([command], scored, outcome))
+        if self.watch is not None or is_change:
+            outcome = self._watched([command], scored, outcome)
+        return self._with_warnings(outcome, afresh=is_change)
 
     def _scored(self, commands: Sequence[Command]) -> list[ScoredExamples | None]:
         """Return what the model makes of examples that commands bring, where it is watched."""
@@ -184,24 +189,26 @@ class ModelState:
         return Outcome(sizes_of(report), int(report.events), float(report.seconds), int(report.changed), more)
 
     def look(self, *, afresh: bool = False) -> None:
-        """See what makes the model useless, where as many examples have come as there were when that was done last."""
-        if not (afresh or self._until_look <= 0) or not self.is_fitted or not self.window.arrivals:
+        """See what makes this version useless: what it makes of its window, and its scale if that is due, or afresh.
+
+        The scale is looked at where as many examples have come as there were when that was done last.
+        """
+        if self._looked_at == self.version and not afresh:
             return
-        self._warnings = list(getattr(self.estimator, "scale_warnings", ()))
-        self._until_look = len(self.window.arrivals)
-
-    @property
-    def warnings(self) -> list[dict[str, str]]:
-        """What makes the model useless: its scale as last looked at, and what it makes of its window now."""
-        if not task_of(self.spec).is_exact and not self.estimator.is_trained:
+        self._looked_at, model, found = self.version, self.estimator, list[ModelWarning]()
+        if self.is_fitted and self.window.arrivals:
+            if afresh or self._until_look <= 0:
+                self._of_scale = list(getattr(model, "scale_warnings", ()))
+                self._until_look = len(self.window.arrivals)
+            found = [*self._of_scale, *model.flagged_warnings]
+        self.warnings = [{"name": one.name, "message": one.message} for one in found] if found else []
+        if isinstance(model, LiveL2SVC) and not model.is_trained:
             why = "the model has not been trained yet" if self.owed is None else self.owed.reason
-            return [{"name": "untrained", "message": f"{why}; it predicts nothing until it is retrained"}]
-        flagged = self.estimator.flagged_warnings if self.is_fitted and self.window.arrivals else []
-        return [{"name": one.name, "message": one.message} for one in (*self._warnings, *flagged)]
+            self.warnings = [{"name": "untrained", "message": f"{why}; it predicts nothing until it is retrained"}]
 
-    def _with_warnings(self, outcome: Outcome) -> Outcome:
-        found = self.warnings
-        return replace(outcome, more=outcome.more | {"warnings": found}) if found else outcome
+    def _with_warnings(self, outcome: Outcome, *, afresh: bool) -> Outcome:
+        self.look(afresh=afresh)
+        return replace(outcome, more=outcome.more | {"warnings": self.warnings}) if self.warnings else outcome
 
     def plan(self, update: Update, limits: WindowLimits, most_classes: int, now: float, request: str | None) -> Command:
         """Return what an update means for this model, which it leaves as it is.
@@ -216,15 +223,15 @@ class ModelState:
         InvalidInput, DuplicateKey, UnknownKey
         """
         check_update(self.spec, update)
-        update = self._settled(update)
+        if update.edits is not None:
+            self._check_change(update.edits)
+            update = self._settled(update, update.edits)
         self._check_labels(update, most_classes)
-        self._check_change(update)
         return self._checked(self.window.plan(update, limits, now, request))
 
-    def _check_change(self, update: Update) -> None:
+    def _check_change(self, edits: Edits) -> None:
         """Raise InvalidInput for a change of parameters that cannot be, before it is logged."""
-        edits = update.edits
-        if edits is None or not edits.of_parameters:
+        if not edits.of_parameters:
             return
         estimator: Any = self.estimator
         if edits.rescale and estimator.scale == "none":
@@ -330,7 +337,7 @@ class ModelState:
     @property
     def _unscaled(self) -> dict[str, Any]:
         """What has an estimator of this task scale nothing."""
-        return {"scale": "none"} if "scale" in parameters(self.spec, self.cache_mb) else {}
+        return {"scale": "none"} if "scale" in self._made else {}
 
     def _robust(self, edits: Edits) -> Robustness | None:
         """Return the robust losses of the model now, with the sides of all examples that keep their labels."""
@@ -340,18 +347,9 @@ class ModelState:
         kept = {key: side for key, side in robust.outliers.items() if key not in edits.relabel}
         return replace(robust, outliers=kept)
 
-    @property
-    def robust(self) -> dict[str, Any] | None:
-        """What makes the model robust, and how many outliers it has; None: its losses are convex."""
-        found = self.estimator.robustness() if self.is_fitted else None
-        if found is None:
-            return None
-        return {"theta": found.theta, "s": found.s, "n_outliers": len(found.outliers)}
-
-    def _settled(self, update: Update) -> Update:
+    def _settled(self, update: Update, edits: Edits) -> Update:
         """Return the update, with nothing open, that makes the model convex again; raises InvalidInput if it is."""
-        edits = update.edits
-        if edits is None or edits.robust != CONVEX:
+        if edits.robust != CONVEX:
             return update
         now = self.estimator.robustness() if self.is_fitted else None
         robust = None if now is None else Robustness(1.0, now.s)
@@ -437,6 +435,7 @@ class ModelState:
             self.owed = self._retrained_by(model, training)
             outcome = replace(outcome, sizes=self.sizes, seconds=outcome.seconds + time.perf_counter() - began)
         model.forget_labels()
+        self.look(afresh=True)
         return outcome
 
     def _retrained_by(self, model: LiveL2SVC, training: TrainedOn) -> Owed | None:
@@ -482,8 +481,7 @@ class ModelState:
             self.estimator = new_estimator(self.spec, self.cache_mb, **self.changed)
             outcome = Outcome(Sizes())
             self._done(command, outcome)
-        self.look(afresh=True)
-        return self._with_warnings(outcome)
+        return self._with_warnings(outcome, afresh=True)
 
     def become(self, found: ModelState, at: float | None) -> Outcome:
         """Be what was found, as the next version."""
@@ -549,11 +547,6 @@ class ModelState:
         return labels
 
     @property
-    def counts(self) -> dict[Any, int] | None:
-        """How many examples each class has, by label; None where there are no classes."""
-        return self.estimator.counts if isinstance(self.estimator, Served) else None
-
-    @property
     def can_predict(self) -> bool:
         """Whether there is something to predict by."""
         return self.estimator.is_trained
@@ -567,16 +560,47 @@ class ModelState:
     @property
     def changed(self) -> dict[str, Any]:
         """Parameters that an update or a retraining may have changed since the model was created."""
-        made = parameters(self.spec, self.cache_mb)
+        made = self._made
         now = {name: getattr(self.estimator, name) for name in (*KERNEL_PARAMETERS, *CHANGEABLE) if name in made}
         C = None if "lam" in made else self.C
         return ({} if C is None else {"C": C}) | {k: v for k, v in now.items() if v != made[k]}
 
+    @cached_property
+    def _made(self) -> dict[str, Any]:
+        """The parameters that the estimator was made with."""
+        return parameters(self.spec, self.cache_mb)
+
+    def shown(self) -> dict[str, Any]:
+        """Return what its version shows, under the names of ``ModelRecord``, but for what it predicts by.
+
+        Of robust losses theta, s and how many outliers there are; ``counts`` of the examples of each class, by label.
+        """
+        model: Any = self.estimator
+        robust = model.robustness() if self.is_fitted else None
+        outliers = robust and {"theta": robust.theta, "s": robust.s, "n_outliers": len(robust.outliers)}
+        kernel = {"name": model.kernel, "gamma": model.gamma, "degree": model.degree, "coef0": model.coef0}
+        return {
+            "version": self.version,
+            "sizes": self.sizes,
+            "n_features": self.window.n_features,
+            "row_bytes": self.row_bytes,
+            "is_sparse": bool(self.window.is_sparse),
+            "C": self.C,
+            "kernel": kernel,
+            "robust": outliers,
+            "counts": model.counts if isinstance(model, Served) else None,
+            "gamma": self.gamma,
+            "parameters": self.parameters,
+            "warnings": self.warnings,
+            "updated_at": self.updated_at,
+            "drift": None if self.watch is None else self.watch.shown(),
+        }
+
     @property
     def parameters(self) -> dict[str, Any]:
         """What else its parameters are now, next to C and the kernel, where its task has them."""
-        made, model = parameters(self.spec, self.cache_mb), self.estimator
-        now = {name: getattr(model, name) for name in CHANGEABLE if name in made}
+        model = self.estimator
+        now = {name: getattr(model, name) for name in CHANGEABLE if name in self._made}
         if not isinstance(model, LivePUClassifier):
             return now
         estimate = getattr(model, "prior_estimate_", None)
@@ -591,12 +615,6 @@ class ModelState:
         if not self.is_fitted or self.estimator.kernel == "linear":
             return None
         return float(self.estimator.gamma_)
-
-    @property
-    def kernel(self) -> dict[str, Any]:
-        """The current kernel, as it is asked for."""
-        now = {name: getattr(self.estimator, name) for name in KERNEL_PARAMETERS}
-        return {"name": now.pop("kernel"), **now}
 
     @property
     def row_bytes(self) -> float:
