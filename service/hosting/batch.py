@@ -34,7 +34,7 @@ from livesvm.service.hosting.context import Context
 from livesvm.service.hosting.feed import HostedFeed, Planned
 from livesvm.service.hosting.handle import Reply, Updated
 from livesvm.service.hosting.model import HostedModel, PlannedUpdate
-from livesvm.service.logs.audit import changed
+from livesvm.service.logs.calls import changed
 from livesvm.service.models.commands import Update
 from livesvm.service.resources.machine import give_back
 from livesvm.service.resources.solve_scheduler import Solve

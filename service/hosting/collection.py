@@ -22,7 +22,7 @@ from livesvm.service.hosting.context import Context
 from livesvm.service.hosting.handle import FeedHandle, ModelHandle, Reader, Reply, Updated
 from livesvm.service.hosting.logged import first_summary
 from livesvm.service.hosting.replica import Replica
-from livesvm.service.logs.audit import changed
+from livesvm.service.logs.calls import changed
 from livesvm.service.models.commands import Update
 from livesvm.service.models.types import ServingState
 from livesvm.service.resources.solve_scheduler import Solve

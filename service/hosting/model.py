@@ -26,7 +26,7 @@ from livesvm.service.hosting.memory import bytes_after, bytes_of
 from livesvm.service.hosting.recent import Recent
 from livesvm.service.hosting.replica import Replica, queued
 from livesvm.service.hosting.summary import Summary
-from livesvm.service.logs.audit import changed
+from livesvm.service.logs.calls import changed
 from livesvm.service.models.arrays import Key, Rows
 from livesvm.service.models.commands import Command, Update
 from livesvm.service.models.examples import WantedExamples, WindowPage, page_of
@@ -189,7 +189,7 @@ class HostedModel(Replica[ModelState]):
         self.check_open()
         state = self.current
         training = state.trained_on
-        with self.solving(solve):
+        with self.context.turns.turn(solve):
             window = state.window
             leaving = intent.leaving(self.id, [*window.arrivals, *window.left], window.tags)
             rests = intent.is_of_training(self.id, training)
@@ -212,7 +212,7 @@ class HostedModel(Replica[ModelState]):
         solve = self.begun(solve)
         if self.current.sizes.n_examples == 0:
             raise EmptyModel(f"model {self.id} knows no example yet")
-        with self.solving(solve):
+        with self.context.turns.turn(solve):
             return self.current.certificate()
 
     @queued(reads=True)
@@ -221,7 +221,7 @@ class HostedModel(Replica[ModelState]):
         solve, seen = self.begun(solve), self.published
         if seen.calibration is None:
             seen.check_known(self.spec)
-            with self.context.budget.holding("jobs", self.held.size), self.solving(solve):
+            with self.context.budget.holding("jobs", self.held.size), self.context.turns.turn(solve):
                 self._published = seen = replace(seen, calibration=self.current.calibration())
         return seen
 
@@ -261,22 +261,23 @@ class HostedModel(Replica[ModelState]):
         return of_model(self.id, self.current)
 
     def _count(self, became: str, seconds: float | None) -> None:
-        metrics = self.context.source.metrics
-        metrics.updates.labels(self.spec.task, became).inc()
+        metrics, task = self.context.source.metrics, self.spec.task
+        metrics.updates.labels(task, became).inc()
         if seconds is not None:
-            metrics.update_seconds.labels(self.spec.task).observe(seconds)
+            metrics.update_seconds.labels(task).observe(seconds)
 
     def _apply(self, update: Update, request: str | None, digest: bytes, solve: Solve) -> Reply:
-        command = self._planned(update, request)
+        state = self.current
+        command = self._planned(state, update, request)
         if isinstance(command, Reply):
             return command
-        with self.held.growing(bytes_after(self.current, command, self._cache_mb)):
+        with self.held.growing(bytes_after(state, command, _cached(state.spec, self.context.settings))):
             return self._execute(command, digest, solve)
 
-    def _planned(self, update: Update, request: str | None) -> Command | Reply:
+    def _planned(self, state: ModelState, update: Update, request: str | None) -> Command | Reply:
         """Return the command of an update, or the answer to one that changes nothing."""
-        state, settings = self.current, self.context.settings
-        limits = limits_of(self.spec, settings)
+        settings = self.context.settings
+        limits = limits_of(state.spec, settings)
         command = state.plan(update, limits, settings.max_classes, time.time(), request)
         by_age = update.remove is not None and update.remove.older_than is not None
         is_named = request is not None and not isinstance(request, OwnName)
@@ -313,12 +314,14 @@ class HostedModel(Replica[ModelState]):
 
     def _show(self, entry: LogEntry, outcome: Outcome, durability: Durability) -> bytes:
         """Show readers the model; return the answer."""
-        self._publish(self.current)
-        return entry.answer(self.current.version, outcome, durability)
+        state = self.current
+        self._published = Published.of(state)
+        return entry.answer(state.version, outcome, durability)
 
     def _follow(self, entry: LogEntry, outcome: Outcome, size: int, durability: Durability) -> None:
         """Count and announce what an entry did; ``size`` is that of its record in bytes."""
-        state, metrics, task = self.current, self.context.source.metrics, self.spec.task
+        state, metrics = self.current, self.context.source.metrics
+        task = state.spec.task
         with self.following():
             metrics.solve_seconds.labels(task).observe(outcome.seconds)
             metrics.update_events.labels(task).observe(outcome.events)
@@ -341,7 +344,7 @@ class HostedModel(Replica[ModelState]):
             solve.check()
             digest = b"" if request is None else update.digest()
             earlier = None if request is None else self.journal.recall(request, digest, is_stored=is_stored)
-            planned = self._planned(update, request) if earlier is None else Reply(earlier, replayed=True)
+            planned = self._planned(self.current, update, request) if earlier is None else Reply(earlier, replayed=True)
         if isinstance(planned, Reply):
             self._count("replayed" if planned.replayed else "applied", 0.0)
             return planned

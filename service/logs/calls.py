@@ -1,4 +1,4 @@
-"""Facts of the call under way: its caller, its outcome, and the time of its stages.
+"""Facts of the call under way: its caller, its outcome, the time of its stages, and what it changed.
 
 Whoever works on a call finds it in the context, which goes with it from the event loop into threads and back; at any
 time one of them works on it.
@@ -12,6 +12,9 @@ from time import perf_counter
 from typing import Any
 
 NANOSECONDS = 10**9
+AUDIT = "livesvm.audit"
+"""The log with one line for each change of a model, with its caller, kind and new version."""
+_audit = logging.getLogger(AUDIT)
 
 
 class Call:
@@ -86,3 +89,12 @@ def tell(log: logging.Logger, level: int, event: str, facts: dict[str, Any], sam
         record = logging.LogRecord(log.name, level, "", 0, event, None, None)
         record.facts, record.same = facts, same
         log.handle(record)
+
+
+def changed(action: str, model: str, **facts: Any) -> None:
+    """Log that the call under way changed a model; ``facts`` are counts, and never examples."""
+    call, facts = _current.get(), {"model": model, **facts}
+    if call is not None:
+        call.facts.update(facts)
+    if call is None or not call.is_silent:
+        tell(_audit, logging.INFO, action, facts)

@@ -15,6 +15,7 @@ from functools import partial
 from math import inf
 
 from livesvm.service.errors import CutOff, NotSolved, OutOfTime, TurnMissed
+from livesvm.service.logs.calls import stage
 from livesvm.solvers.runtime.interrupt import Interrupt, interruptible
 
 SHORT_SECONDS = 0.05
@@ -98,14 +99,17 @@ class SolveScheduler:
     @contextmanager
     def turn(self, solve: Solve) -> Iterator[None]:
         """Solve inside, when there is a place; raises NotSolved inside when the solve is to end."""
+        stage("turn")
         self._take(solve)
+        stage("solve")
         try:
             with interruptible(partial(self._heed, solve)) as solve._interrupt:
                 yield
         finally:
             with self._lock:
                 self._leave(solve)
-                self._admit()
+                if self._waiting:
+                    self._admit()
             solve._interrupt = None  # which refers to what it solved
 
     def counts(self) -> dict[str, int]:
@@ -166,8 +170,6 @@ class SolveScheduler:
 
     def _admit(self) -> None:
         """Let waiting solves run as far as there are places: the short ones first, then in order."""
-        if not self._waiting:
-            return
         now = time.monotonic()
         for solve in sorted(self._waiting, key=lambda waiting: (_is_long(waiting, now), waiting._came)):
             long = sum(_is_long(running, now) for running in self._running)
@@ -198,9 +200,9 @@ class SolveScheduler:
             self._wake.wait()
             time.sleep(TICK_SECONDS)
             with self._lock:
-                self._look()
                 now = time.monotonic()
                 if self._running or self._waiting:
+                    self._look()
                     idle_since = now
                 elif self._closed:
                     is_over = True

@@ -174,18 +174,18 @@ def test_whatever_fails_in_an_update_changes_nothing_or_has_its_whole_effect(
 ) -> None:
     caplog.set_level(logging.CRITICAL)
     opened, random, steps = open_store(), np.random.default_rng(1), Steps()
-    handed_in = HostedModel._handed_in
+    submit = Mailbox.submit
 
-    def counted(model: HostedModel, call: Callable[[], Any], **options: Any) -> Any:
+    def counted(mailbox: Mailbox, call: Callable[[], Any], **options: Any) -> Any:
         """Hand in a call that is counted by the thread that makes it."""
 
         def run() -> Any:
             with steps.counted():
                 return call()
 
-        return handed_in(model, run, **options)
+        return submit(mailbox, run, **options)
 
-    monkeypatch.setattr(HostedModel, "_handed_in", counted)
+    monkeypatch.setattr(Mailbox, "submit", counted)
     mine, plain = (
         HostedModels(MODEL, context_of(one), lambda size: None).create("m", ModelSpec(C=1.0))
         for one in (opened, SqliteStore(tmp_path / "plain"))
