@@ -13,16 +13,12 @@ from fastapi_offline import FastAPIOffline
 
 from livesvm.service.access.hosts import Hosts
 from livesvm.service.api import problems
-from livesvm.service.api.bodies.memory import BodyMemory
-from livesvm.service.api.docs import Docs
 from livesvm.service.api.edge.body_limits import BodyLimits
-from livesvm.service.api.edge.gate import Gate
 from livesvm.service.api.edge.root_path import RootPath
-from livesvm.service.api.methods import Heads
+from livesvm.service.api.middleware import BodyMemory, Docs, Gate, Heads, RequestLog
 from livesvm.service.api.openapi import describe
 from livesvm.service.api.page import files as page
 from livesvm.service.api.page import help as documentation
-from livesvm.service.api.request_log import RequestLog
 from livesvm.service.api.routes import (
     access,
     datasets,

@@ -205,16 +205,13 @@ class UpdateRequest(Request):
 
     @model_validator(mode="after")
     def _does_something(self) -> Self:
-        self._check_verbs()
-        return self
-
-    def _check_verbs(self) -> None:
-        """Raise unless there is something to do, and what stands alone does."""
-        given = {name for name in UpdateRequest.model_fields if getattr(self, name) is not None}
-        given |= {"robust"} if self._is_convex else set()
-        for alone in ("change", "rescale"):
-            if alone in given and len(given) > 1:
+        """Raise unless what stands alone does."""
+        verbs = (self.add, self.remove, self.relabel, self.reweight, self.decay, self.C, self.change, self.rescale)
+        n_given = len(verbs) - verbs.count(None) + self._is_convex
+        for alone in ("change", "rescale") if n_given > 1 else ():
+            if getattr(self, alone) is not None:
                 raise InvalidInput("stands alone; send the rest as another update", field=alone)
+        return self
 
     def command(self) -> commands.Update:
         """Return the update for the model."""
@@ -229,7 +226,7 @@ class UpdateRequest(Request):
         if self.change is not None or self.rescale:
             change = None if self.change is None else self.change.parameters()
             return commands.Edits(change=change, rescale=bool(self.rescale))
-        if all(value is None for value in (self.relabel, self.reweight, self.decay, self.C)) and not self._is_convex:
+        if not (self.relabel or self.reweight or self.decay or self.C or self._is_convex):
             return None
         return commands.Edits(
             {} if self.relabel is None else self.relabel.by_key(),
@@ -331,7 +328,7 @@ class WhatIfRequest(UpdateRequest):
         if not self.model_fields_set:
             raise ValueError("ask about an update or an erasure; this asks about nothing")
         if self.erase is None:
-            self._check_verbs()
+            UpdateRequest._does_something(self)
         elif self.model_fields_set - {"erase", "X"}:
             raise InvalidInput("stands alone; ask for the rest as another question", field="erase")
         return self

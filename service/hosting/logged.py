@@ -32,9 +32,9 @@ from livesvm.service.history.replay import Patience
 from livesvm.service.history.writeback import Snapshot
 from livesvm.service.hosting.context import Context
 from livesvm.service.hosting.handle import Reply
-from livesvm.service.hosting.memory import HeldMemory
 from livesvm.service.hosting.summary import Summary
 from livesvm.service.logs.calls import stage
+from livesvm.service.resources.memory import HeldMemory
 from livesvm.service.resources.solve_scheduler import Solve
 from livesvm.service.store import codec
 from livesvm.service.store.base import (

@@ -7,11 +7,13 @@ was published last and never wait for learning. Nothing above this module may as
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Iterable, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
+from threading import Lock
 from typing import Any, NamedTuple
 
 from livesvm.service.errors import EmptyModel, UnknownModel
@@ -22,16 +24,13 @@ from livesvm.service.history.replay import Patience
 from livesvm.service.history.versions import oldest_kept, state_at
 from livesvm.service.hosting.handle import Description, Erased, OwnName, Reply
 from livesvm.service.hosting.happened import of_model
-from livesvm.service.hosting.memory import bytes_after, bytes_of
-from livesvm.service.hosting.recent import Recent
 from livesvm.service.hosting.replica import Replica, queued
 from livesvm.service.hosting.summary import Summary
 from livesvm.service.logs.calls import changed
 from livesvm.service.models.arrays import Key, Rows
-from livesvm.service.models.commands import Command, Update
+from livesvm.service.models.commands import Command, Outcome, Update
 from livesvm.service.models.examples import WantedExamples, WindowPage, page_of
 from livesvm.service.models.learners import task_of
-from livesvm.service.models.outcome import Outcome
 from livesvm.service.models.published import ModelRecord, Published
 from livesvm.service.models.retrained import Retrained
 from livesvm.service.models.spec import ModelSpec
@@ -271,7 +270,7 @@ class HostedModel(Replica[ModelState]):
         command = self._planned(state, update, request)
         if isinstance(command, Reply):
             return command
-        with self.held.growing(bytes_after(state, command, _cached(state.spec, self.context.settings))):
+        with self.held.growing(state.bytes_with(command.add, _cached(state.spec, self.context.settings))):
             return self._execute(command, digest, solve)
 
     def _planned(self, state: ModelState, update: Update, request: str | None) -> Command | Reply:
@@ -290,7 +289,7 @@ class HostedModel(Replica[ModelState]):
         source, cache_mb = self.context.source, self.context.settings.cache_mb
         with self.context.turns.turn(solve), source.health.store_call("load"):
             found = state_at(source.store, self.spec, cache_mb, self.id, version)
-        with self.held.growing(bytes_of(found, self._cache_mb)):
+        with self.held.growing(found.bytes_with(None, self._cache_mb)):
             return self._execute(Restoration(version, found.encode(), request, time.time()), digest, solve)
 
     def _swap(self, found: Retrained, request: str | None, digest: bytes, solve: Solve) -> Reply:
@@ -359,7 +358,7 @@ class HostedModel(Replica[ModelState]):
             self.journal.appended(state, logged, error)
             assert durability is not None
             solve, level = self.begun(planned.solve), durability
-            with self.growing(bytes_after(state, command, self._cache_mb), logged.sequence):
+            with self.growing(state.bytes_with(command.add, self._cache_mb), logged.sequence):
                 show = partial(self._show, command, durability=level)
                 outcome, answer = self.applied(partial(command.apply, state), show, solve)
         with self.following():
@@ -400,3 +399,31 @@ def described_at_rest(spec: ModelSpec, found: Summary | None, settings: Settings
     known = {"n_features": spec.n_features, "C": spec.C} if reported is None else ModelRecord.in_document(reported)
     now = Description("live", **known, id=spec.id or "", cache_mb=settings.cache_mb, awake=False)
     return replace(now, memory=now.needs(_cached(spec, settings)))
+
+
+KEPT = 50
+"""Updates that are remembered."""
+
+
+class Recent:
+    """Counts since the model woke: updates by its writer, predictions by any thread."""
+
+    def __init__(self) -> None:
+        self._updates: deque[dict[str, Any]] = deque(maxlen=KEPT)
+        self._lock = Lock()
+        self.predicted = 0  #: rows
+
+    def note_update(self, version: int, at: float | None, outcome: Outcome, reported: dict[str, Any]) -> None:
+        """Remember an update: the version that it made, when (Unix time), what came of it, what it changed."""
+        self._updates.append(
+            {"version": version, "at": at, "seconds": outcome.seconds, **vars(outcome.sizes), **reported}
+        )
+
+    def note_predicted(self, rows: int) -> None:
+        """Count rows that were predicted."""
+        with self._lock:
+            self.predicted += rows
+
+    def updates(self) -> list[dict[str, Any]]:
+        """Return the newest updates, newest first."""
+        return list(self._updates.copy())[::-1]

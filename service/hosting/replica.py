@@ -38,10 +38,10 @@ from livesvm.service.hosting.context import Context
 from livesvm.service.hosting.handle import Reply, Return
 from livesvm.service.hosting.logged import Logged, S
 from livesvm.service.hosting.mailbox import Mailbox
-from livesvm.service.hosting.memory import HeldMemory
 from livesvm.service.logs.calls import changed
 from livesvm.service.models.size import FIXED_BYTES
 from livesvm.service.models.types import ServingState
+from livesvm.service.resources.memory import HeldMemory
 from livesvm.service.resources.solve_scheduler import Solve
 from livesvm.service.store.base import (
     Appending,
@@ -338,7 +338,7 @@ class Replica(Logged[S]):
         self._state.cool()
         self.hot = 0
         if self._held is not None:
-            self._held.cooled(self._state.held_bytes)
+            self._held.cooled(FIXED_BYTES + self._state.held_bytes)
 
     def rest(self) -> bool:
         """Go to rest, unless a call is under way or something is owed the store; whether it did."""

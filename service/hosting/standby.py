@@ -11,8 +11,7 @@ from livesvm.service.errors import ModelUnavailable, ServiceError
 from livesvm.service.history.erasure import left
 from livesvm.service.history.versions import decided_state
 from livesvm.service.hosting.context import Context
-from livesvm.service.hosting.memory import bytes_of
-from livesvm.service.hosting.recent import Recent
+from livesvm.service.hosting.model import Recent
 from livesvm.service.models.arrays import Rows
 from livesvm.service.models.published import Published
 from livesvm.service.models.spec import ModelSpec
@@ -123,7 +122,7 @@ class Standby:
         try:
             with self._context.turns.turn(solve), source.health.store_call("load"):
                 state = self._newest()
-            self._context.budget.resize(self, bytes_of(state, self._context.settings.cache_mb))
+            self._context.budget.resize(self, state.bytes_with(None, self._context.settings.cache_mb))
         except (StoreError, ServiceError, SolverError) as error:
             self._fault = str(error)
             return

@@ -10,9 +10,8 @@ import numpy as np
 
 from livesvm.service.hosting.model import limits_of
 from livesvm.service.models.arrays import Key, Rows
-from livesvm.service.models.commands import Update
+from livesvm.service.models.commands import Outcome, Update
 from livesvm.service.models.learners import task_of
-from livesvm.service.models.outcome import Outcome
 from livesvm.service.models.published import Published
 from livesvm.service.models.spec import ModelSpec
 from livesvm.service.models.state import ModelCopy, ModelState

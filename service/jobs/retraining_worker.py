@@ -16,6 +16,7 @@ from livesvm.service.datasets.arrays import Arrays
 from livesvm.service.jobs.plots import MOST_POINTS
 from livesvm.service.models.arrays import Key
 from livesvm.service.models.classifier import check_kind, labels_of
+from livesvm.service.models.commands import Sizes
 from livesvm.service.models.following import sizes_of
 from livesvm.service.models.labels import as_labels, check_among, check_labels
 from livesvm.service.models.learners import (
@@ -25,7 +26,6 @@ from livesvm.service.models.learners import (
     restored_estimator,
     task_of,
 )
-from livesvm.service.models.outcome import Sizes
 from livesvm.service.models.spec import ModelSpec
 from livesvm.service.models.state import GAP, ModelState
 from livesvm.service.models.trained_on import TrainedOn

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic_core import to_json
 
 from livesvm.service.models.arrays import Key, Rows, Tags, Vector
 from livesvm.service.models.labels import Targets
-from livesvm.service.models.outcome import Outcome
 from livesvm.service.store import codec
 from livesvm.service.store.base import Durability
 from livesvm.solvers.errors import InvalidInput
@@ -239,11 +239,16 @@ class Command:
             reported["dropped"] = self.dropped
         if self.ignored:
             reported["ignored"] = self.ignored
-        times = None if self.add is None else self.add.times
-        if times is not None and (n_ahead := int(np.count_nonzero(times > self.arrived))):
-            reported["n_ahead"] = n_ahead  # whose time had not come yet when they arrived
+        if self.add is not None and self.add.times is not None and self.n_ahead:
+            reported["n_ahead"] = self.n_ahead
         reported |= {"events": outcome.events, "seconds": outcome.seconds, **outcome.more}
         return outcome.answer(version, durability, **reported)
+
+    @property
+    def n_ahead(self) -> int:
+        """How many examples come with a time that had not come yet when they arrived."""
+        times = None if self.add is None else self.add.times
+        return 0 if times is None else int(np.count_nonzero(times > self.arrived))
 
     def reported(self, outcome: Outcome) -> dict[str, Any]:
         """Return what it changed, in numbers, for the log."""
@@ -284,3 +289,32 @@ class Command:
         """Return the command that a document of the log tells of."""
         add, edits = document.pop("add"), document.pop("edits")
         return cls(add=add and Batch(**add), edits=edits and Edits.from_document(edits), **document)
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """What the newest update left: examples by side, and how well the optimality conditions hold."""
+
+    n_examples: int = 0
+    n_free: int = 0
+    n_bound: int = 0
+    max_violation: float = 0.0
+    relative_gap: float | None = None  #: not known of an update that an older version of this service applied
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What one command did: the sizes after it, the path's events, its seconds, and how many that stayed changed.
+
+    ``more`` is what else is reported of it: warnings, what a change of parameters made of those, and a path given up.
+    """
+
+    sizes: Sizes
+    events: int = 0
+    seconds: float = 0.0
+    changed: int = 0
+    more: dict[str, Any] = field(default_factory=dict)
+
+    def answer(self, version: int, durability: Durability, **reported: Any) -> bytes:
+        """JSON of what the command made of the model, and of what else is ``reported``."""
+        return to_json({"version": version, **reported, **vars(self.sizes), "durability": durability.value})

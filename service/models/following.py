@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from livesvm.service.models.commands import Batch, Command, Edits
-from livesvm.service.models.outcome import Outcome, Sizes
+from livesvm.service.models.commands import Batch, Command, Edits, Outcome, Sizes
 from livesvm.solvers.models.base import LiveEstimator
 from livesvm.solvers.models.report import UpdateReport
 from livesvm.solvers.sparse import SparseRows, like, stacked

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from livesvm.service.errors import EmptyModel
 from livesvm.service.models.arrays import Matrix, Rows, Vector
+from livesvm.service.models.commands import Sizes
 from livesvm.service.models.labels import are_signs
 from livesvm.service.models.learners import task_of
-from livesvm.service.models.outcome import Sizes
 from livesvm.service.models.size import model_bytes
 from livesvm.service.models.spec import ModelSpec
 from livesvm.service.models.state import ModelState

@@ -15,7 +15,17 @@ import numpy as np
 from livesvm.service.errors import NotSolved
 from livesvm.service.models.arrays import Key, Vector
 from livesvm.service.models.classifier import Served, ServedClassifier
-from livesvm.service.models.commands import CONVEX, DRIFT_ALARMS, NO_EDITS, Batch, Command, Edits, Update
+from livesvm.service.models.commands import (
+    CONVEX,
+    DRIFT_ALARMS,
+    NO_EDITS,
+    Batch,
+    Command,
+    Edits,
+    Outcome,
+    Sizes,
+    Update,
+)
 from livesvm.service.models.following import follow, learnt, sizes_of, window_after
 from livesvm.service.models.learners import (
     CHANGEABLE,
@@ -27,8 +37,8 @@ from livesvm.service.models.learners import (
     restored_estimator,
     task_of,
 )
-from livesvm.service.models.outcome import Outcome, Sizes
 from livesvm.service.models.proofs import proof_of
+from livesvm.service.models.size import model_bytes
 from livesvm.service.models.spec import ModelSpec
 from livesvm.service.models.trained_on import TrainedOn
 from livesvm.service.models.watch import ScoredExamples, Watch
@@ -522,12 +532,17 @@ class ModelState:
         for labels, name in come + ([(np.array(relabelled), "relabel.y")] if relabelled else []):
             self.estimator.check_classes(labels, most, name)
 
-    def n_classes_after(self, command: Command) -> int:
-        """Return classes that there are while a command is followed; 0 where there are none."""
-        known = self.labels
-        if known is None or command.add is None or command.add.y is None:
-            return len(known or ())
-        return len({*known, *command.add.y.tolist()})
+    def bytes_with(self, add: Batch | None, cache_mb: int) -> int:
+        """Return the bytes of the model once an update has rebuilt what cooling gives up, and added examples.
+
+        These come before old ones leave, which free nothing.
+        """
+        n, n_free, row_bytes, known = self.sizes.n_examples, self.sizes.n_free, self.row_bytes, {*(self.labels or ())}
+        if add is not None:
+            known |= {*add.y.tolist()} if add.y is not None and isinstance(self.estimator, Served) else set()
+            row_bytes, n = (row_bytes * n + add.X.nbytes) / (n + len(add.X)), n + len(add.X)
+            n_free += len(add.X) * max(1, len(known) - 1)
+        return model_bytes(n, row_bytes, n_free, cache_mb, len(known)) + self.window.left_bytes
 
     def meets(self, command: Command) -> bool:
         """Return whether a command brings a class that the model does not know."""

@@ -5,11 +5,12 @@ from __future__ import annotations
 import logging
 import math
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Literal, get_args
 
 from livesvm.service.errors import BodyTooLarge, MemoryBusy, OutOfMemory
+from livesvm.service.resources.machine import give_back, resident_bytes
 
 log = logging.getLogger(__name__)
 
@@ -168,3 +169,67 @@ _WHAT_TO_DO = "delete or bound models, cancel jobs, or raise LIVESVM_MEMORY_MB"
 
 def _megabytes(size: float) -> str:
     return f"{size / MEGABYTE:.0f} MB"
+
+
+def check_grown(budget: Budget) -> None:
+    """Raise OutOfMemory if jobs have written down so much that the process nears its limit."""
+    try:
+        budget.check_lasting(resident_bytes())
+    except OutOfMemory:
+        give_back()
+        budget.check_lasting(resident_bytes())
+
+
+class HeldMemory:
+    """What one replica holds of the budget while it is awake; changed in its mailbox alone, but for the release.
+
+    A window that has become smaller holds what it had before: its arrays stay as large.
+
+    Parameters
+    ----------
+    budget : of the process
+    name : of the replica, for people
+    make_room : puts others to rest until so many bytes are free; raises NoRoom
+    """
+
+    def __init__(self, budget: Budget, name: str, make_room: Callable[[int], None]) -> None:
+        self._budget, self._name, self._make_room = budget, name, make_room
+        self.size = 0
+
+    def __str__(self) -> str:
+        return self._name
+
+    def insist(self, size: int) -> None:
+        """Hold so many bytes, whether they fit or not: it is what was acknowledged."""
+        self.size = size
+        self._budget.insist(self, size)
+
+    def cooled(self, size: int) -> None:
+        """Hold no more than these bytes, as an update makes the rest again."""
+        self.size = min(self.size, size)
+        self._budget.insist(self, self.size)
+
+    @contextmanager
+    def growing(self, size: int) -> Iterator[None]:
+        """Hold at least so many bytes; raises OutOfMemory. If what is inside fails, the replica holds what it did."""
+        before = self.size
+        after = max(before, size)
+        try:
+            self._resize(after)
+            yield
+        except BaseException:
+            self._resize(before)
+            raise
+
+    def _resize(self, size: int) -> None:
+        try:
+            self._budget.resize(self, size)
+        except OutOfMemory:
+            self._make_room(size - self.size)
+            self._budget.resize(self, size)
+        self.size = size
+
+    def release(self) -> None:
+        """Hold nothing more: the replica is not in memory."""
+        self.size = 0
+        self._budget.release(self)

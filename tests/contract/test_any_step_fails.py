@@ -21,7 +21,7 @@ from livesvm.service.feeds.batch import Batch
 from livesvm.service.feeds.row_tables import table_of
 from livesvm.service.feeds.spec import spec_of
 from livesvm.service.hosting.kinds import FEED, MODEL, HostedFeeds, HostedModels
-from livesvm.service.hosting.model import HostedModel
+from livesvm.service.hosting.mailbox import Mailbox
 from livesvm.service.models.spec import ModelSpec
 from livesvm.service.store.base import Store, StoreUnavailable
 from livesvm.service.store.sqlite import SqliteStore

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import io
+import json
+import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
-from typing import Any, TypeVar, get_args
+from typing import Any, NamedTuple, TypeVar, get_args
 
 import numpy as np
 from fastapi import Request
 from numpy.typing import NDArray
 from pydantic import BaseModel, ValidationError
 
-from livesvm.service.api.bodies import json_bounds
-from livesvm.service.api.bodies.memory import COPIES
 from livesvm.service.api.edge.body_limits import BodyLimits
 from livesvm.service.api.requests import MOST_OLDEST, PredictRequest, UpdateRequest
 from livesvm.service.errors import BodyTooLarge, InvalidRequest, MalformedBody, UnsupportedMedia, not_among
@@ -39,6 +39,8 @@ ADD_MEMBERS = ROW_MEMBERS | {"y", "keys", "weights", "sample_weight", "times", "
 EDIT_MEMBERS = frozenset({"relabel_keys", "relabel_y", "reweight_keys", "reweight_weights", "decay", "C"})
 UPDATE_MEMBERS = ADD_MEMBERS | EDIT_MEMBERS | {"remove_keys", "remove_oldest"}
 
+COPIES = 2
+"""Of a body: its pieces, and the whole of them."""
 READING = 10
 """Memory that reading an array takes, in bytes of it: one of it, one of the array, and eight for each as float64."""
 
@@ -91,11 +93,11 @@ def parse_json(body: Body, schema: type[M]) -> M:
         raise UnsupportedMedia(f"this call reads {JSON}")
     if schema.most_bytes is not None and len(body.data) > schema.most_bytes:
         raise BodyTooLarge(f"the body has {len(body.data)} bytes, the limit for this call is {schema.most_bytes}")
-    names = json_bounds.few_names(body.data)
+    written = few_names(body.data)
     try:
-        with body.memory(json_bounds.parsed_bytes(body.data)):
+        with body.memory(parsed_bytes(body.data)):
             read = schema.model_validate_json(body.data)
-            json_bounds.refuse_repeated(body.data, names)
+            refuse_repeated(body.data, written)
             return read
     except ValidationError as error:
         faults = error.errors(include_url=False, include_input=False)
@@ -137,7 +139,7 @@ def with_json(body: Body, use: Callable[[bytes], T]) -> T:
     """
     if body.media != JSON:
         raise UnsupportedMedia(f"this call reads {JSON}")
-    with body.memory(json_bounds.parsed_bytes(body.data)):
+    with body.memory(parsed_bytes(body.data)):
         return use(body.data)
 
 
@@ -285,3 +287,72 @@ def schema_content(schema: str, *binary: str) -> dict[str, Any]:
     content: dict[str, Any] = {JSON: {"schema": {"$ref": f"#/components/schemas/{schema}"}}}
     content |= {media: {"schema": {"type": "string", "format": "binary"}} for media in binary}
     return {"requestBody": {"required": True, "content": content}}
+
+
+MOST_FIELDS = 256
+"""Fields of all objects together; requests need thirty."""
+BYTES_A_NUMBER = 96
+"""What a number takes at most while it is parsed: as the parser has it, as Python's object, as float64."""
+BYTES_A_LETTER = 6
+"""What a byte of a string takes: as the parser has it, and as Python's, where each letter is as wide as the widest."""
+BYTES_AN_ITEM = 256
+"""The same for an array, an object or a string, besides what it holds."""
+
+_STRING = rb'"([^"\\]*+(?:\\.[^"\\]*+)*+)"?(\s*+:)?'
+_STRINGS = re.compile(_STRING, re.DOTALL)
+_OF_OBJECTS = re.compile(_STRING + rb"|([{}])", re.DOTALL)
+
+
+class OpenObject(NamedTuple):
+    """An object on the way to a place in a text: the name that it stands under, and the names in it so far."""
+
+    name: str
+    names: set[str]
+
+
+def parsed_bytes(data: bytes, of_field: int = 0) -> int:
+    """Return the memory that parsing a JSON text takes at most, and ``of_field`` more for each value in an object.
+
+    Commas and brackets in strings count too.
+    """
+    is_plain = data.isascii() and b"\\u" not in data
+    commas, items = data.count(b","), data.count(b"[") + data.count(b"{")
+    text = (2 if is_plain else BYTES_A_LETTER) * len(data)
+    return text + (BYTES_A_NUMBER + of_field) * (commas + items) + BYTES_AN_ITEM * (items + data.count(b'"') // 2)
+
+
+def names(data: bytes) -> Iterator[bytes]:
+    """Yield the names in all objects of a JSON text, as they are written; of a malformed one those before its fault."""
+    return (found[1] for found in _STRINGS.finditer(data) if found[2])
+
+
+def few_names(data: bytes, requests: int = 1) -> list[bytes]:
+    """Return the names in all objects of a JSON text; raises InvalidInput for more than so many requests need."""
+    most, found = MOST_FIELDS * requests, list[bytes]()
+    for text in _STRINGS.finditer(data):
+        if text[2]:
+            found.append(text[1])
+            if len(found) > most:
+                raise InvalidInput(f"holds more than the {most} fields that any request needs", field="body")
+    return found
+
+
+def refuse_repeated(data: bytes, written: list[bytes]) -> None:
+    """Raise InvalidInput for a name that stands twice in an object of a JSON text, which is well formed.
+
+    ``written`` are all of its names.
+    """
+    if len(set(written)) == len(written) and b"\\" not in b"".join(written):
+        return
+    objects: list[OpenObject] = []
+    name = ""
+    for found in _OF_OBJECTS.finditer(data):
+        if found[3] == b"{":
+            objects.append(OpenObject(name, set()))
+        elif found[3] == b"}":
+            name = objects.pop().name
+        elif found[2]:
+            name = json.loads(b'"' + found[1] + b'"')
+            if name in objects[-1].names:
+                raise InvalidInput("stands twice", field=".".join([*(one.name for one in objects[1:]), name]))
+            objects[-1].names.add(name)

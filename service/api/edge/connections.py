@@ -211,7 +211,7 @@ class Connection(HttpToolsProtocol):
         if under_way is None or not under_way.response_started:
             kind, body = kind_of(error), to_json(problem(error))
             own = {"content-type": MEDIA_TYPE, "content-length": str(len(body)), "connection": "close"}
-            fields = [*self.server_state.default_headers, *HEADERS]
+            fields = [*self.server_state.default_headers, *HEADERS.items()]
             fields += [(name.encode(), value.encode()) for name, value in (own | headers_of(kind)).items()]
             line = f"HTTP/1.1 {kind.status} {HTTPStatus(kind.status).phrase}".encode()
             self.transport.write(b"\r\n".join([line, *(name + b": " + value for name, value in fields), b"", body]))

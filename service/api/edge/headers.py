@@ -8,14 +8,14 @@ import re
 
 POLICY = b"default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 """Nothing is loaded; plots have styles within."""
-HEADERS: tuple[tuple[bytes, bytes], ...] = (
-    (b"x-content-type-options", b"nosniff"),
-    (b"referrer-policy", b"no-referrer"),
-    (b"x-frame-options", b"DENY"),
-    (b"cross-origin-resource-policy", b"same-origin"),
-    (b"content-security-policy", POLICY),
-    (b"cache-control", b"no-store"),
-)
+HEADERS = {
+    b"x-content-type-options": b"nosniff",
+    b"referrer-policy": b"no-referrer",
+    b"x-frame-options": b"DENY",
+    b"cross-origin-resource-policy": b"same-origin",
+    b"content-security-policy": POLICY,
+    b"cache-control": b"no-store",
+}
 """Each where the answer has none of that name."""
 _INLINE_SCRIPT = re.compile(rb"<script(?![^>]*\bsrc=)[^>]*>(.+?)</script>", re.DOTALL)
 _OF_PAGES = (
