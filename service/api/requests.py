@@ -203,8 +203,7 @@ class UpdateRequest(Request):
         """Whether it asks for convex losses: leaving `robust` out does not."""
         return "robust" in self.model_fields_set
 
-    @model_validator(mode="after")
-    def _does_something(self) -> Self:
+    def _check_verbs(self) -> Self:
         """Raise unless what stands alone does."""
         verbs = (self.add, self.remove, self.relabel, self.reweight, self.decay, self.C, self.change, self.rescale)
         n_given = len(verbs) - verbs.count(None) + self._is_convex
@@ -212,6 +211,8 @@ class UpdateRequest(Request):
             if getattr(self, alone) is not None:
                 raise InvalidInput("stands alone; send the rest as another update", field=alone)
         return self
+
+    _does_something = model_validator(mode="after")(_check_verbs)
 
     def command(self) -> commands.Update:
         """Return the update for the model."""
@@ -328,7 +329,7 @@ class WhatIfRequest(UpdateRequest):
         if not self.model_fields_set:
             raise ValueError("ask about an update or an erasure; this asks about nothing")
         if self.erase is None:
-            UpdateRequest._does_something(self)
+            self._check_verbs()
         elif self.model_fields_set - {"erase", "X"}:
             raise InvalidInput("stands alone; ask for the rest as another question", field="erase")
         return self

@@ -247,7 +247,7 @@ class HostedModel(Replica[ModelState]):
         return recover(context.source, lease, self.spec, Means(context.settings.cache_mb, context.turns, patience))
 
     def _publish(self, state: ModelState) -> None:
-        self._published = Published.of(state)
+        self._published = state.published()
 
     def _forget(self) -> None:
         self._published = self._recent = None
@@ -270,7 +270,7 @@ class HostedModel(Replica[ModelState]):
         command = self._planned(state, update, request)
         if isinstance(command, Reply):
             return command
-        with self.held.growing(state.bytes_with(command.add, _cached(state.spec, self.context.settings))):
+        with self.held.growing(state.bytes_with(command.add)):
             return self._execute(command, digest, solve)
 
     def _planned(self, state: ModelState, update: Update, request: str | None) -> Command | Reply:
@@ -289,7 +289,7 @@ class HostedModel(Replica[ModelState]):
         source, cache_mb = self.context.source, self.context.settings.cache_mb
         with self.context.turns.turn(solve), source.health.store_call("load"):
             found = state_at(source.store, self.spec, cache_mb, self.id, version)
-        with self.held.growing(found.bytes_with(None, self._cache_mb)):
+        with self.held.growing(found.bytes_with(None)):
             return self._execute(Restoration(version, found.encode(), request, time.time()), digest, solve)
 
     def _swap(self, found: Retrained, request: str | None, digest: bytes, solve: Solve) -> Reply:
@@ -314,7 +314,7 @@ class HostedModel(Replica[ModelState]):
     def _show(self, entry: LogEntry, outcome: Outcome, durability: Durability) -> bytes:
         """Show readers the model; return the answer."""
         state = self.current
-        self._published = Published.of(state)
+        self._published = state.published()
         return entry.answer(state.version, outcome, durability)
 
     def _follow(self, entry: LogEntry, outcome: Outcome, size: int, durability: Durability) -> None:
@@ -358,7 +358,7 @@ class HostedModel(Replica[ModelState]):
             self.journal.appended(state, logged, error)
             assert durability is not None
             solve, level = self.begun(planned.solve), durability
-            with self.growing(state.bytes_with(command.add, self._cache_mb), logged.sequence):
+            with self.growing(state.bytes_with(command.add), logged.sequence):
                 show = partial(self._show, command, durability=level)
                 outcome, answer = self.applied(partial(command.apply, state), show, solve)
         with self.following():

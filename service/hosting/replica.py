@@ -39,9 +39,8 @@ from livesvm.service.hosting.handle import Reply, Return
 from livesvm.service.hosting.logged import Logged, S
 from livesvm.service.hosting.mailbox import Mailbox
 from livesvm.service.logs.calls import changed
-from livesvm.service.models.size import FIXED_BYTES
 from livesvm.service.models.types import ServingState
-from livesvm.service.resources.memory import HeldMemory
+from livesvm.service.resources.memory import FIXED_BYTES, HeldMemory
 from livesvm.service.resources.solve_scheduler import Solve
 from livesvm.service.store.base import (
     Appending,

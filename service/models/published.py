@@ -13,9 +13,8 @@ from livesvm.service.models.arrays import Matrix, Rows, Vector
 from livesvm.service.models.commands import Sizes
 from livesvm.service.models.labels import are_signs
 from livesvm.service.models.learners import task_of
-from livesvm.service.models.size import model_bytes
 from livesvm.service.models.spec import ModelSpec
-from livesvm.service.models.state import ModelState
+from livesvm.service.resources.memory import model_bytes
 from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.models.calibration import Calibration, columns
 from livesvm.solvers.pu.held_out import HeldOut, Threshold
@@ -87,21 +86,6 @@ class Published(ModelRecord):
     classes: NDArray[Any] | None = None
     shape: str = "ovr"
     calibration: Calibration | HeldOut | None = None
-
-    @classmethod
-    def of(cls, state: ModelState) -> Published:
-        """Return the version that ``state`` is at."""
-        predictor = state.estimator.predictor() if state.can_predict else None
-        state.look()
-        found = state.shown()
-        return cls(
-            **found,
-            n_support=0 if predictor is None else int(predictor.n_support),
-            can_predict=predictor is not None,
-            predictor=predictor,
-            classes=None if found["counts"] is None else getattr(state.estimator, "classes_", None),
-            shape=state.spec.decision_function_shape,
-        )
 
     @property
     def n_values(self) -> int:

@@ -26,23 +26,27 @@ from livesvm.service.models.commands import (
     Sizes,
     Update,
 )
-from livesvm.service.models.following import follow, learnt, sizes_of, window_after
 from livesvm.service.models.learners import (
     CHANGEABLE,
     KERNEL_PARAMETERS,
     SOLVED_AGAIN,
     check_update,
+    follow,
+    learnt,
     new_estimator,
     parameters,
     restored_estimator,
+    sizes_of,
     task_of,
+    window_after,
 )
 from livesvm.service.models.proofs import proof_of
-from livesvm.service.models.size import model_bytes
+from livesvm.service.models.published import Published
 from livesvm.service.models.spec import ModelSpec
 from livesvm.service.models.trained_on import TrainedOn
 from livesvm.service.models.watch import ScoredExamples, Watch
 from livesvm.service.models.window import Window, WindowLimits
+from livesvm.service.resources.memory import model_bytes
 from livesvm.service.store import codec
 from livesvm.service.store.base import StoreDamaged
 from livesvm.solvers.errors import InvalidInput, MemoryLimit, SolverError
@@ -532,7 +536,7 @@ class ModelState:
         for labels, name in come + ([(np.array(relabelled), "relabel.y")] if relabelled else []):
             self.estimator.check_classes(labels, most, name)
 
-    def bytes_with(self, add: Batch | None, cache_mb: int) -> int:
+    def bytes_with(self, add: Batch | None) -> int:
         """Return the bytes of the model once an update has rebuilt what cooling gives up, and added examples.
 
         These come before old ones leave, which free nothing.
@@ -542,6 +546,7 @@ class ModelState:
             known |= {*add.y.tolist()} if add.y is not None and isinstance(self.estimator, Served) else set()
             row_bytes, n = (row_bytes * n + add.X.nbytes) / (n + len(add.X)), n + len(add.X)
             n_free += len(add.X) * max(1, len(known) - 1)
+        cache_mb = 0 if isinstance(self.estimator, LiveL2SVC) else self.cache_mb
         return model_bytes(n, row_bytes, n_free, cache_mb, len(known)) + self.window.left_bytes
 
     def meets(self, command: Command) -> bool:
@@ -585,31 +590,39 @@ class ModelState:
         """The parameters that the estimator was made with."""
         return parameters(self.spec, self.cache_mb)
 
-    def shown(self) -> dict[str, Any]:
-        """Return what its version shows, under the names of ``ModelRecord``, but for what it predicts by.
+    def published(self) -> Published:
+        """Return its version for readers.
 
-        Of robust losses theta, s and how many outliers there are; ``counts`` of the examples of each class, by label.
+        Of robust losses it has theta, s and how many outliers there are.
         """
+        self.look()
         model: Any = self.estimator
+        predictor = model.predictor() if model.is_trained else None
+        is_served = isinstance(model, Served)
         robust = model.robustness() if self.is_fitted else None
         outliers = robust and {"theta": robust.theta, "s": robust.s, "n_outliers": len(robust.outliers)}
         kernel = {"name": model.kernel, "gamma": model.gamma, "degree": model.degree, "coef0": model.coef0}
-        return {
-            "version": self.version,
-            "sizes": self.sizes,
-            "n_features": self.window.n_features,
-            "row_bytes": self.row_bytes,
-            "is_sparse": bool(self.window.is_sparse),
-            "C": self.C,
-            "kernel": kernel,
-            "robust": outliers,
-            "counts": model.counts if isinstance(model, Served) else None,
-            "gamma": self.gamma,
-            "parameters": self.parameters,
-            "warnings": self.warnings,
-            "updated_at": self.updated_at,
-            "drift": None if self.watch is None else self.watch.shown(),
-        }
+        return Published(
+            version=self.version,
+            sizes=self.sizes,
+            n_features=self.window.n_features,
+            row_bytes=self.row_bytes,
+            is_sparse=bool(self.window.is_sparse),
+            n_support=0 if predictor is None else int(predictor.n_support),
+            C=self.C,
+            kernel=kernel,
+            robust=outliers,
+            counts=model.counts if is_served else None,
+            gamma=self.gamma,
+            parameters=self.parameters,
+            warnings=self.warnings,
+            updated_at=self.updated_at,
+            drift=None if self.watch is None else self.watch.shown(),
+            can_predict=predictor is not None,
+            predictor=predictor,
+            classes=getattr(model, "classes_", None) if is_served else None,
+            shape=self.spec.decision_function_shape,
+        )
 
     @property
     def parameters(self) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The memory budget of the process: what work will need is asked for before it begins, and given back after it."""
+"""The memory budget of the process, and what replicas hold of it: asked for before work begins, given back after."""
 
 from __future__ import annotations
 
@@ -20,6 +20,15 @@ LASTING = frozenset({"models", "jobs"})
 """What is held for longer than a request; more of it has to wait until something is deleted."""
 RESERVED = 0.1
 """Share of the budget that nothing lasting takes, so that full models still predict and forget."""
+FLOAT = 8
+COPIES = 4
+"""Of the features: the solver's, a larger one while it grows, the support vectors that are shown, a snapshot's."""
+BYTES_AN_EXAMPLE = 600
+"""Of an example besides its features: its key, its arrival, and what the solver keeps by slot."""
+PAIR_BYTES = 2**16
+"""Of a pair of more than two classes besides its examples."""
+FIXED_BYTES = 2**17
+"""Of a model besides its examples: the solver's work arrays, its journal, its handle."""
 MEGABYTE = 2**20
 SMALL = MEGABYTE
 """What a request may always take, as places bound how many do: where some fill the memory, small ones are served."""
@@ -233,3 +242,19 @@ class HeldMemory:
         """Hold nothing more: the replica is not in memory."""
         self.size = 0
         self._budget.release(self)
+
+
+def model_bytes(n: int, row_bytes: float, n_free: int, cache_mb: int, n_classes: int = 2) -> int:
+    """Return what a model of ``n`` examples may take, whose features have ``row_bytes`` each.
+
+    Its kernel rows take at most ``cache_mb``, with those of the free in them. Of more than two classes every example is
+    in as many problems as there are others, and ``n_free`` counts it so.
+    """
+    others = max(1, n_classes - 1)
+    pairs = others * n_classes // 2 if others > 1 else 1
+    slots = 64 + n * 5 // 4
+    rows = min(cache_mb * MEGABYTE, FLOAT * others * slots**2)
+    free = min(n_free, rows // (FLOAT * slots))
+    features = int(COPIES * row_bytes * slots)
+    factors = FLOAT * free**2 // pairs if pairs > 1 else FLOAT * free**2
+    return FIXED_BYTES + PAIR_BYTES * (pairs - 1) + features + rows + factors + BYTES_AN_EXAMPLE * others * slots

@@ -368,7 +368,7 @@ def test_a_model_that_cannot_be_trained_on_what_is_left_says_so(service: Service
     assert receipt["certificate"] is None
     (warning,) = live.describe().warnings
     assert warning["name"] == "untrained"
-    assert live.current.shown()["counts"] == {-1: N - len(gone)}
+    assert live.current.published().counts == {-1: N - len(gone)}
 
 
 def test_what_a_model_would_be_is_what_it_is_then(service: Service) -> None:

@@ -176,9 +176,9 @@ def of_window(state: ModelState) -> list[Any]:
 
 def of_parameters(state: ModelState) -> list[Any]:
     """Return what else a model tells of itself."""
-    shown = state.shown()
-    kernel = {name: value for name, value in shown["kernel"].items() if name != "gamma"}
-    others = [shown[name] for name in ("C", "gamma", "parameters", "robust", "counts")]
+    shown = state.published()
+    kernel = {name: value for name, value in (shown.kernel or {}).items() if name != "gamma"}
+    others = [shown.C, shown.gamma, shown.parameters, shown.robust, shown.counts]
     return [kernel, *others, state.sizes.n_examples]
 
 

@@ -10,7 +10,7 @@ from starlette.requests import Request
 
 from livesvm.service.api.edge.clients import client_of
 from livesvm.service.errors import BodyTimeout, BodyTooLarge, MalformedBody
-from livesvm.service.resources.places import Places
+from livesvm.service.resources.pools import Places
 from livesvm.service.settings import Settings
 
 PACE = 1000.0
