@@ -13,7 +13,7 @@ from fastapi_offline import FastAPIOffline
 
 from livesvm.service.access.hosts import Hosts
 from livesvm.service.api import problems
-from livesvm.service.api.edge.body_limits import BodyLimits
+from livesvm.service.api.bodies.reading import BodyLimits
 from livesvm.service.api.edge.root_path import RootPath
 from livesvm.service.api.middleware import BodyMemory, Docs, Gate, Heads, RequestLog
 from livesvm.service.api.openapi import describe

@@ -149,7 +149,7 @@ def matrix(value: Any, field: str = "X") -> Matrix:
     if not (is_even and {*map(type, chain.from_iterable(value))} <= _NUMBERS):
         for row, entries in enumerate(value):
             _check_row(entries, row, len(value[0]) if isinstance(value[0], list) else 0, field)
-    return check_matrix(_to_float(value, field), field)
+    return _checked(_to_float(value, field), field, 2, "row and one column")
 
 
 def _check_row(entries: Any, row: int, width: int, field: str) -> None:
@@ -171,7 +171,7 @@ def vector(value: Any, field: str) -> Vector:
     for row, entry in enumerate(value):
         if type(entry) not in _NUMBERS:
             raise InvalidInput(f"must be a number, not {_named(entry)}", field=field, row=row)
-    return check_vector(_to_float(value, field), field)
+    return _checked(_to_float(value, field), field, 1, "entry")
 
 
 def tags(value: Any, field: str = "tags") -> Tags:

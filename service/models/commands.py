@@ -53,8 +53,6 @@ class Batch:
     @property
     def tagged(self) -> dict[Key, tuple[str, ...]]:
         """Tags by key, of those of its examples, which have keys, that have any."""
-        if self.tags is None:
-            return {}
         pairs = zip(self.keys or [], self.tags or [], strict=False)
         return {key: tuple(tags) for key, tags in pairs if tags}
 

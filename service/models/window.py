@@ -121,7 +121,7 @@ class Window:
         self.is_numbered |= is_given and not {*map(type, added)} <= {str}
         self.next_key = command.next_key
         if command.add is not None:
-            self.tags |= command.add.tagged
+            self.tags |= command.add.tagged if command.add.tags else {}
             self.n_features = command.add.X.shape[1]
             self.is_sparse = isinstance(command.add.X, SparseRows)
 

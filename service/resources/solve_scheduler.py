@@ -140,7 +140,8 @@ class SolveScheduler:
             self._start_ticking()
             solve._came = time.monotonic()
             if not self._waiting and len(self._running) < self._at_once:
-                self._let_run(solve, solve._came)
+                self._running.append(solve)
+                solve._since = solve._came
                 return
             self._waiting.append(solve)
             self._admit()
@@ -176,14 +177,11 @@ class SolveScheduler:
             if len(self._running) > self._at_once or (_is_long(solve, now) and long >= self._at_once):
                 return
             self._waiting.remove(solve)
-            self._let_run(solve, now)
+            self._running.append(solve)
+            solve._since = now
             if solve._go is not None:
                 solve._go.set()
                 solve._go = None
-
-    def _let_run(self, solve: Solve, now: float) -> None:
-        self._running.append(solve)
-        solve._since = now
 
     def _start_ticking(self) -> None:
         if self._ticker is None:

@@ -340,8 +340,8 @@ class LiveSVC(WithPaths):
         return targets
 
     def _settled_targets(self, y: Any, m: int) -> Floats | None:
-        given, known = y.tolist(), self.classes_
-        return targets_of(y, known, self._values_of(known), "y") if {*known.tolist()}.issuperset(given) else None
+        given, target = y.tolist(), dict(zip(self.classes_.tolist(), self._values_of(self.classes_), strict=True))
+        return np.array([*map(target.get, given)], np.float64) if target.keys() >= {*given} else None
 
     def _known_targets(self, y: ArrayLike | None, m: int) -> Floats:
         return targets_of(column_of(y, m, "y"), self.classes_, self._values_of(self.classes_), "y")

@@ -370,7 +370,9 @@ class LiveEstimator(Fitted):
                 edits = edits._replace(every_example=True)
         m, gone = len(targets), set(leaving)
         adding = window.unused_keys(m) if keys is None else validation.new_keys(keys, m, window.keys, gone)
-        changed = edited(window, edits, gone, self._targets, self._cutoff_rule)
+        changed = NO_EXAMPLES
+        if edits != NO_EDITS:
+            changed = edited(window, edits, gone, self._targets, self._cutoff_rule)
         if self._weigh(window, leaving, (targets, weights), changed):
             changed = edited(window, edits._replace(every_example=True), gone, self._targets, self._cutoff_rule)
         changing, new_y, new_weights, new_sides = changed
@@ -436,15 +438,16 @@ class LiveEstimator(Fitted):
     ) -> Checked | None:
         """Check the scale of an update, as ``check_scale`` does; return its new examples, with nothing left to check.
 
-        For callers that have checked features X (m, d), as wide as the window's, targets and weights (m,). None:
-        ``update`` has to read these, as they may change what the model is made of.
+        For callers that have checked features X (m, d), dense or sparse and as wide as those of the window, targets and
+        weights (m,). None: ``update`` has to read these, as they may change what the model is made of.
         """
         window = vars(self).get("_window")
         targets = None if window is None or self._shares_costs else self._settled_targets(y, len(X))
         if window is None or targets is None:
             self.check_scale(X, sample_weight, reweight=reweight, C=C)
             return None
-        rows, weights = self._scaled(X), np.ones(len(X)) if sample_weight is None else sample_weight
+        scale, weights = self.feature_scale_, np.ones(len(X)) if sample_weight is None else sample_weight
+        rows = X if scale is None else scale.apply(X)
         heaviest = max(float(weights.max()), *reweight.values(), 0.0)
         return Checked(X, rows, targets, weights, self._check_scale(window, rows, weights, heaviest, C))
 

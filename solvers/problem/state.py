@@ -301,7 +301,8 @@ class PathState:
             self.XT = self.XT.put(slots, X, self.vacant)  # drops those of removed examples when space is made
             _set_out(self.examples, NOTHING, slots, np.empty((m, 0)), diagonal, *losses)
             return slots
-        XT = dense(self.XT)
+        XT = self.XT
+        assert not isinstance(XT, SparseRows)
         if X.size <= LITTLE:
             _set_out(self.examples, XT, slots, X, diagonal, *losses)
             return slots

@@ -16,8 +16,7 @@ from pydantic_core import to_json
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from livesvm.service.api.edge.admission import Admission
-from livesvm.service.api.edge.body_limits import PACE
-from livesvm.service.api.edge.clients import client_of
+from livesvm.service.api.edge.clients import PACE, client_of
 from livesvm.service.api.edge.headers import HEADERS
 from livesvm.service.api.problem_documents import MEDIA_TYPE, kind_of, problem
 from livesvm.service.api.problems import headers_of
