@@ -379,7 +379,7 @@ class HostedFeed(Replica[FeedState]):
             return answer({name: done[name] for name in COUNTS}, level)
 
         with self.growing(self._most_bytes, logged.sequence):
-            done, reported = self.applied(apply, show, self.begun())
+            done, reported = self.applied(logged.sequence, apply, show, self.begun())
         with self.following():
             self._count("applied", time.perf_counter() - began)
         self._follow(done, worked, len(logged.data))

@@ -211,7 +211,7 @@ class Logged(ABC, Generic[S]):
         logged = self.appending(entry, digest)
         durability = self.journal.append_next(self.current, logged.data, logged.idempotency)
         try:
-            done, reported = self.applied(apply, partial(show, durability=durability), solve)
+            done, reported = self.applied(logged.sequence, apply, partial(show, durability=durability), solve)
         except BaseException:
             self.check_applied(logged.sequence)
             raise
@@ -292,13 +292,14 @@ class Logged(ABC, Generic[S]):
         crash.point("erase-forgotten")
         return len(data), len(requests)
 
-    def applied(self, apply: Callable[[], T], show: Callable[[T], bytes], solve: Solve) -> tuple[T, bytes]:
+    def applied(
+        self, sequence: int, apply: Callable[[], T], show: Callable[[T], bytes], solve: Solve
+    ) -> tuple[T, bytes]:
         """Apply what was logged, and show readers what came of it; that, and the answer of ``show``.
 
         Where that fails the record is taken back, and the state is as it was before.
         """
         crash.point("after-log")
-        sequence = self.current.sequence + 1
         try:
             with self.context.turns.turn(solve):
                 done = apply()
@@ -424,10 +425,10 @@ class Logged(ABC, Generic[S]):
         if self._state is None or self.deleted or self._is_broken:
             return
         with self.following():
-            self.hot = self._state.hot_bytes
-            if self.journal.is_settled and self.checkpoints.is_due(self._state.version):
+            self.hot, self.due_at = self._state.hot_bytes, self.checkpoints.deadline()
+            if self.journal.is_settled and self.checkpoints.is_due(self._state.version, self.due_at):
                 self._save(self.checkpoints.save_quietly)
-            self.due_at = self.checkpoints.deadline()
+                self.due_at = self.checkpoints.deadline()
 
 
 def first_summary(spec: Any, wakes: bool) -> bytes:

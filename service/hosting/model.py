@@ -306,7 +306,7 @@ class HostedModel(Replica[ModelState]):
         state = self.current
         show = partial(self._show, entry)
         outcome, answer, record, durability = self.perform(entry, digest, partial(entry.apply, state), show, solve)
-        self._follow(entry, outcome, len(record), durability)
+        self._follow(state, entry, outcome, len(record), durability)
         self.remember(entry.request, answer)
         self.checkpoints.keep_solution(state, record, outcome.seconds)
         return Reply(answer)
@@ -317,10 +317,9 @@ class HostedModel(Replica[ModelState]):
         self._published = state.published()
         return entry.answer(state.version, outcome, durability)
 
-    def _follow(self, entry: LogEntry, outcome: Outcome, size: int, durability: Durability) -> None:
+    def _follow(self, state: ModelState, entry: LogEntry, outcome: Outcome, size: int, durability: Durability) -> None:
         """Count and announce what an entry did; ``size`` is that of its record in bytes."""
-        state, metrics = self.current, self.context.source.metrics
-        task = state.spec.task
+        metrics, task = self.context.source.metrics, state.spec.task
         with self.following():
             metrics.solve_seconds.labels(task).observe(outcome.seconds)
             metrics.update_events.labels(task).observe(outcome.events)
@@ -360,10 +359,10 @@ class HostedModel(Replica[ModelState]):
             solve, level = self.begun(planned.solve), durability
             with self.growing(state.bytes_with(command.add), logged.sequence):
                 show = partial(self._show, command, durability=level)
-                outcome, answer = self.applied(partial(command.apply, state), show, solve)
+                outcome, answer = self.applied(logged.sequence, partial(command.apply, state), show, solve)
         with self.following():
             self._count("applied", time.perf_counter() - began)
-        self._follow(command, outcome, len(logged.data), level)
+        self._follow(state, command, outcome, len(logged.data), level)
         try:
             self.checkpoints.keep_solution(state, logged.data, outcome.seconds)
         except BaseException:

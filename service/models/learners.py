@@ -31,7 +31,7 @@ def task_of(spec: ModelSpec) -> Task:
 
 def check_update(spec: ModelSpec, update: Update) -> None:
     """Raise InvalidInput if an update holds what the model's task cannot learn."""
-    task = task_of(spec)
+    task = TASKS[spec.task]
     if update.add is not None:
         if isinstance(update.add.X, SparseRows) and not task.is_exact:
             raise InvalidInput(f"is sparse; models of task {spec.task} take dense rows, or a dataset", field="X")

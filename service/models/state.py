@@ -43,6 +43,7 @@ from livesvm.service.models.learners import (
 from livesvm.service.models.proofs import proof_of
 from livesvm.service.models.published import Published
 from livesvm.service.models.spec import ModelSpec
+from livesvm.service.models.tasks import TASKS
 from livesvm.service.models.trained_on import TrainedOn
 from livesvm.service.models.watch import ScoredExamples, Watch
 from livesvm.service.models.window import Window, WindowLimits
@@ -574,7 +575,7 @@ class ModelState:
     @property
     def C(self) -> float | None:
         """The current C, where the task has one and it is known."""
-        C = float(self.estimator.C) if self.spec.has_C else math.nan
+        C = float(self.estimator.C) if TASKS[self.spec.task].has_cost else math.nan
         return None if math.isnan(C) else C
 
     @property

@@ -137,7 +137,8 @@ class SolveScheduler:
         solve.check()
         with self._lock:
             self.check_open()
-            self._start_ticking()
+            if not self._wake.is_set():
+                self._start_ticking()
             solve._came = time.monotonic()
             if not self._waiting and len(self._running) < self._at_once:
                 self._running.append(solve)
@@ -187,8 +188,7 @@ class SolveScheduler:
         if self._ticker is None:
             self._ticker = threading.Thread(target=self._tick, name="turns", daemon=True)
             self._ticker.start()
-        if not self._wake.is_set():
-            self._wake.set()
+        self._wake.set()
 
     # In the ticker's thread.
 

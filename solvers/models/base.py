@@ -66,6 +66,7 @@ class LiveEstimator(Fitted):
     scale: str = "none"  #: of the features, see ``models.feature_scale``
     _loss_parameters: tuple[str, ...] = ()  # names of those that the losses of examples are made of
     _shares_costs = False  # whether the losses of each example depend on the others
+    robust_: Robustness | None = None  #: how robust the losses are, without the outliers; None: they are convex
     _made_of: dict[str, Any]  # the parameters that the window's kernel and losses have
     _came: dict[Key, Floats]  # of a model with a scale: features of the window as they came
     _objects: dict[int, Any] | None = None  # examples that are no rows of numbers, by the number that is their feature
@@ -176,7 +177,7 @@ class LiveEstimator(Fitted):
             The path could not be followed; the model is as it was.
         """
         self._check_first(y)
-        before = self._standing()
+        before = vars(self).copy()
         try:
             self._forget()
             self._learn((X, y), sample_weight, keys, ())
@@ -282,7 +283,7 @@ class LiveEstimator(Fitted):
         edits: Edits = NO_EDITS,
     ) -> UpdateReport:
         """Change the window and all that is known of it; whatever fails leaves everything as it was."""
-        started, before, window = time.perf_counter(), self._standing(), vars(self).get("_window")
+        started, before, window = time.perf_counter(), vars(self).copy(), vars(self).get("_window")
         if window is not None:
             add = add if add is None or isinstance(add, Checked) else self._unless_empty(add)
             if add is None and edits == NO_EDITS and validation.is_empty(remove) and not self._reset_parameters():
@@ -321,10 +322,6 @@ class LiveEstimator(Fitted):
             self._check_features(X, reset=False)
             validation.check_width(width, self._window.width, "X")
         return None
-
-    def _standing(self) -> dict[str, Any]:
-        """Return all attributes: what a change that fails has to bring back, besides what the window brings back."""
-        return vars(self).copy()
 
     def _take_back(self, before: dict[str, Any]) -> None:
         """Have these attributes and no others."""
@@ -678,13 +675,9 @@ class LiveEstimator(Fitted):
 
     # -- robust losses -------------------------------------------------------------------------------------------------
 
-    @property
-    def _robust(self) -> Robustness | None:
-        return getattr(self, "robust_", None)
-
     def _robust_after(self, edits: Edits) -> Robustness | None:
         """Return the new robust losses of the model, without its outliers."""
-        robust = self._robust
+        robust = self.robust_
         if edits.robust is not None:
             robust = Robustness(float(edits.robust.theta), float(edits.robust.s))
         return None if robust is None or robust.theta == 1.0 else robust
@@ -708,10 +701,10 @@ class LiveEstimator(Fitted):
         Robustness or None
             theta, s and the outliers by key.
         """
-        if self._robust is None:
+        if self.robust_ is None:
             return None
         sides = zip(self._window.keys, self._window.sides.tolist(), strict=True)
-        return Robustness(self._robust.theta, self._robust.s, {key: side for key, side in sides if side})
+        return Robustness(self.robust_.theta, self.robust_.s, {key: side for key, side in sides if side})
 
     def local_optimality(self) -> LocalOptimality:
         """Return how well a robust model satisfies the conditions of a local optimum, recomputed from the data.
@@ -730,9 +723,9 @@ class LiveEstimator(Fitted):
             The model is not robust.
         """
         self._check_fitted()
-        if self._robust is None:
+        if self.robust_ is None:
             raise InvalidInput("the model is not robust", field="robust")
-        return self._window.local_optimality(self._terms(self._robust))
+        return self._window.local_optimality(self._terms(self.robust_))
 
     def prepare(self) -> None:
         """Do now what the first update after ``from_arrays`` would do first, to kernel rows and their factor.
@@ -787,7 +780,7 @@ class LiveEstimator(Fitted):
         dict
             Arrays and numbers by name, from which :meth:`from_arrays` makes the model.
         """
-        robust, scale = self._robust, self.feature_scale_
+        robust, scale = self.robust_, self.feature_scale_
         arrays = {**self._learnt.to_arrays(), "robust": np.array([] if robust is None else [robust.theta, robust.s])}
         if self._objects is not None:
             arrays["objects"] = self.window_X
@@ -850,7 +843,7 @@ class LiveEstimator(Fitted):
             raise InvalidInput("the arrays of this checkpoint do not belong together")
         if np.size(arrays.get("robust", ())):
             self.robust_ = Robustness(*np.asarray(arrays["robust"], np.float64).tolist())
-        losses = self._conditional(targets, weights, np.asarray(arrays["sides"], np.int8), None, self._robust)
+        losses = self._conditional(targets, weights, np.asarray(arrays["sides"], np.int8), None, self.robust_)
         total = self._total_per_weight() * float(weights.sum())
         try:
             window.restore(arrays, losses, total)

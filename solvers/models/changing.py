@@ -93,7 +93,7 @@ class ChangingEstimator(LiveEstimator):
             raise InvalidInput("a precomputed kernel cannot be changed; call fit", field="kernel")
         if parameters.get("kernel") == "precomputed":
             raise InvalidInput("the window has features, and not their kernel values; call fit", field="kernel")
-        before = self._standing()
+        before = vars(self).copy()
         try:
             vars(self).update(parameters)
             self._settle(parameters)

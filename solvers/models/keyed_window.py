@@ -85,7 +85,8 @@ class KeyedWindow(ABC):
     @property
     def width(self) -> int | None:
         """Number of features of an example to predict; None before any were seen."""
-        return (len(self.keys) if self.kernel.gram is not None else self._store.n_features) or None
+        store = self._store
+        return (len(self.keys) if store.kernel.gram is not None else store.n_features) or None
 
     @property
     def is_sparse(self) -> bool:

@@ -29,7 +29,14 @@ WHOLE = (slice(None),)
 
 
 class Interrupt:
-    """One running solve, see :func:`interruptible`."""
+    """Lets solves of this thread inside call ``handler``, in this thread, soon after they are asked.
+
+    It may raise a SolverError, which ends the solve with the model as it was; or return, after waiting if it likes, and
+    the solve goes on as if nothing had been. Where these are nested, those around are heeded too. ::
+
+        with interruptible(handler) as interrupt:  # another thread calls interrupt.ask()
+            model.update(...)
+    """
 
     def __init__(self, handler: Callable[[], None]) -> None:
         self._handler = handler
@@ -60,18 +67,7 @@ class _Here(threading.local):
 
 
 _here = _Here()
-
-
-def interruptible(handler: Callable[[], None]) -> Interrupt:
-    """Let solves of this thread inside call ``handler``, in this thread, soon after they are asked.
-
-    It may raise a SolverError, which ends the solve with the model as it was; or return, after waiting if it likes, and
-    the solve goes on as if nothing had been. Where these are nested, those around are heeded too. ::
-
-        with interruptible(handler) as interrupt:  # another thread calls interrupt.ask()
-            model.update(...)
-    """
-    return Interrupt(handler)
+interruptible = Interrupt
 
 
 @contextmanager

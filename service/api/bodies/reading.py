@@ -414,6 +414,7 @@ class BodyLimits:
                 raise MalformedBody("the client left before the body was whole")
             piece, has_more = message.get("body", b""), message.get("more_body", False)
             begun = loop.time()
-            yield piece
+            if piece:
+                yield piece
             due += loop.time() - begun  # what is done with it, such as writing to a disk, is not the client's time
             due = min(loop.time() + self._patience, due + len(piece) / pace)
