@@ -435,8 +435,30 @@ class LiveEstimator(Fitted):
     ) -> Checked | None:
         """Check the scale of an update, as ``check_scale`` does; return its new examples, with nothing left to check.
 
-        For callers that have checked features X (m, d), dense or sparse and as wide as those of the window, targets and
-        weights (m,). None: ``update`` has to read these, as they may change what the model is made of.
+        For callers that have checked the rest themselves.
+
+        Parameters
+        ----------
+        X : ndarray or SparseRows, shape (m, d)
+            Finite features of new examples, dense or sparse and as wide as those of the window.
+        y : ndarray, shape (m,), or None
+            Targets of the task.
+        sample_weight : ndarray, shape (m,), or None
+            Weights, in [0, 1e100]; None: ones.
+        reweight : mapping
+            As in ``update``.
+        C : float or None
+            As in ``update``.
+
+        Returns
+        -------
+        Checked or None
+            What ``update`` takes in place of (X, y); None: it has to read these, as the model may be made of them.
+
+        Raises
+        ------
+        InvalidInput
+            Names what is too large, with its row.
         """
         window = vars(self).get("_window")
         targets = None if window is None or self._shares_costs else self._settled_targets(y, len(X))

@@ -43,6 +43,7 @@ HANDLERS = frozenset(
         "_owe",
         "breaks",
         "_take_back",
+        "_answered",
     }
     | {
         "_run",

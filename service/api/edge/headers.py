@@ -5,6 +5,9 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
+import time
+from email.utils import formatdate
+from functools import lru_cache
 
 POLICY = b"default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 """Nothing is loaded; plots have styles within."""
@@ -29,3 +32,13 @@ def policy_of(page: bytes, workers: str) -> str:
     digests = sorted({hashlib.sha256(script).digest() for script in _INLINE_SCRIPT.findall(page)})
     scripts = " ".join(f"'sha256-{base64.b64encode(one).decode()}'" for one in digests)
     return _OF_PAGES.format(scripts=scripts, workers=workers)
+
+
+def dated() -> list[tuple[bytes, bytes]]:
+    """Return the header that tells when an answer was begun."""
+    return _dated(int(time.time()))
+
+
+@lru_cache(maxsize=1)
+def _dated(second: int) -> list[tuple[bytes, bytes]]:
+    return [(b"date", formatdate(second, usegmt=True).encode())]
