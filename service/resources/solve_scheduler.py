@@ -52,6 +52,11 @@ class Solve:
         """Have it end soon, from any thread, with this error; the first one counts."""
         self._ended = self._ended or error
 
+    @property
+    def has_ended(self) -> bool:
+        """Whether it is not wanted any more."""
+        return self._ended is not None
+
     def check(self) -> None:
         """Raise NotSolved if it is not wanted any more, or has had its time."""
         if (error := self.objection()) is not None:
