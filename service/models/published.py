@@ -18,6 +18,7 @@ from livesvm.service.resources.memory import model_bytes
 from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.models.calibration import Calibration, columns
 from livesvm.solvers.pu.held_out import HeldOut, Threshold
+from livesvm.solvers.validation import plain_features
 
 
 @dataclass(frozen=True)
@@ -147,7 +148,8 @@ class Published(ModelRecord):
         Raises InvalidInput for rows that are too large for the kernel.
         """
         with np.errstate(over="ignore", invalid="ignore"):
-            decision, prediction = task_of(spec).decide(self.predictor, X, self.classes, self.shape)
+            rows = plain_features(X)  # those from another process may be read-only
+            decision, prediction = task_of(spec).decide(self.predictor, rows, self.classes, self.shape)
         finite = np.isfinite(decision) if decision.ndim == 1 else np.isfinite(decision).all(axis=1)
         if not finite.all():
             raise InvalidInput("is too large for this kernel", field="X", row=int(np.argmin(finite)))

@@ -600,7 +600,7 @@ class ModelState:
         model: Any = self.estimator
         predictor = model.predictor() if model.is_trained else None
         is_served = isinstance(model, Served)
-        robust = model.robustness() if self.is_fitted else None
+        robust = model.robustness()
         outliers = robust and {"theta": robust.theta, "s": robust.s, "n_outliers": len(robust.outliers)}
         kernel = {"name": model.kernel, "gamma": model.gamma, "degree": model.degree, "coef0": model.coef0}
         return Published(
@@ -648,7 +648,7 @@ class ModelState:
     @property
     def row_bytes(self) -> float:
         """Bytes of an example's features, of sparse ones on average."""
-        if self.is_fitted and self.estimator.feature_scale_ is not None:
+        if self.estimator.feature_scale_ is not None:
             return 16.0 * (self.window.n_features or 0)  # as they came, and on the scale
         if not (self.window.is_sparse and self.is_fitted):
             return 8.0 * (self.window.n_features or 0)

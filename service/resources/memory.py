@@ -224,7 +224,8 @@ class HeldMemory:
         before = self.size
         after = max(before, size)
         try:
-            self._resize(after)
+            if after > before:
+                self._resize(after)
             yield
         except BaseException:
             self._resize(before)

@@ -67,7 +67,7 @@ class Solve:
         now = time.monotonic()
         if self._ended is not None:
             return self._ended
-        if self.used_by(now) > self.seconds:
+        if (self.used if self._since is None else self.used_by(now)) > self.seconds:
             return OutOfTime(f"no optimum was reached within {self.seconds:g} s of solving; nothing was changed")
         if now > self.until and self.used == 0.0 and self._since is None:
             return TurnMissed("other solves took the time that was given; nothing was changed")

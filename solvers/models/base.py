@@ -465,10 +465,11 @@ class LiveEstimator(Fitted):
         if window is None or targets is None:
             self.check_scale(X, sample_weight, reweight=reweight, C=C)
             return None
-        scale, weights = self.feature_scale_, np.ones(len(X)) if sample_weight is None else sample_weight
-        rows = X if scale is None else scale.apply(X)
+        came, scale = validation.plain_features(X), self.feature_scale_  # arrays from another process may be read-only
+        rows = came if scale is None else scale.apply(came)
+        weights = np.ones(len(X)) if sample_weight is None else validation.plain(sample_weight, np.float64)
         heaviest = max(float(weights.max()), *reweight.values(), 0.0)
-        return Checked(X, rows, targets, weights, self._check_scale(window, rows, weights, heaviest, C))
+        return Checked(came, rows, targets, weights, self._check_scale(window, rows, weights, heaviest, C))
 
     def _settled_targets(self, y: NDArray[Any] | None, m: int) -> Floats | None:
         """Return targets (m,), unless they may change what the model is made of."""

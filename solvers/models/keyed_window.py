@@ -219,7 +219,7 @@ class KeyedWindow(ABC):
 
     def _commit(self, change: ExampleUpdate, changed: Ints, slots: Ints, known: tuple[Any, Any], **more: Any) -> None:
         """Have other books from now on; ``known`` is what else is known of changed and of new examples."""
-        keys, columns = self.keys.copy(), [getattr(self, name) for name in self._columns]
+        keys, columns = self.keys.copy(), [*map(vars(self).__getitem__, self._columns)]
         for key in change.leaving:
             del keys[key]
         if changed.size:

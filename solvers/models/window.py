@@ -122,7 +122,7 @@ class Window(KeyedWindow):
         where the path fails, and where the features have left the kernel's center; the trace says so.
         """
         leave, changed = self._slots_of(change.leaving), self._slots_of(change.changing)
-        is_raised = self._make_positive(change.X, leave)
+        is_raised = not self.state.kernel.always_positive and self._make_positive(change.X, leave)
         total = 0.0
         if total_per_weight:
             stay = np.setdiff1d(self.slots, np.concatenate([leave, changed]), assume_unique=True)
@@ -191,7 +191,7 @@ class Window(KeyedWindow):
         Says whether values of the kernel have changed, as rounded ones may have to.
         """
         kernel = self.state.kernel
-        if kernel.always_positive or X.shape[0] == 0:
+        if X.shape[0] == 0:
             return False
         slots = self.slots
         if isinstance(kernel, FunctionKernel):

@@ -16,6 +16,7 @@ Glossary. An example lives in a *slot* for as long as it is in the window.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -133,7 +134,7 @@ class PathState:
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the state to pickle or copy: without kernel rows, factor and work, which are made when needed."""
-        made = ("_factor", "_rows", "_motion", "buffers", "XT", "examples", "_put_off")
+        made = ("_factor", "_rows", "rows", "_motion", "buffers", "XT", "examples", "_put_off")
         kept = {name: value for name, value in self.__dict__.items() if name not in made}
         n, e = self.n_slots, self.examples
         places = e.n_kinks[:n].astype(np.int8), e.segment[:n].astype(np.int8)
@@ -187,9 +188,9 @@ class PathState:
     def factor(self, factor: Factor) -> None:
         self._factor = factor
 
-    @property
+    @cached_property
     def rows(self) -> RowCache:
-        """The kernel rows, see :meth:`prepare`."""
+        """The kernel rows, see :meth:`prepare`; they stay the same until they are put off."""
         if self._put_off is not None:
             self.prepare()
         return self._rows
@@ -204,6 +205,7 @@ class PathState:
     def put_off(self, free: Ints) -> None:
         """Let the empty factor and cache be filled for the examples ``free`` when one of them is asked for."""
         self._put_off = free
+        vars(self).pop("rows", None)
 
     def cool(self) -> None:
         """Give up what the next update makes again: kernel rows, their factor, work, and space for more examples."""
@@ -257,7 +259,7 @@ class PathState:
             self._make_room()
             self.build(self, put_off)
         except BaseException:
-            self._put_off = put_off
+            self.put_off(put_off)
             raise
 
     @property
@@ -389,7 +391,7 @@ class PathState:
         ------
         MemoryLimit : those of the free examples do not fit into it
         """
-        if self.cache_bytes == cache_bytes:
+        if self._rows.limit == cache_bytes:
             return
         needed = 8 * self.capacity * self.n_free
         if needed > cache_bytes:
