@@ -260,7 +260,7 @@ class HostedModel(Replica[ModelState]):
         return of_model(self.id, self.current)
 
     def _count(self, became: str, seconds: float | None) -> None:
-        metrics, task = self.context.source.metrics, self.spec.task
+        metrics, task = self.context.source.metrics, self._spec.task
         metrics.updates.labels(task, became).inc()
         if seconds is not None:
             metrics.update_seconds.labels(task).observe(seconds)

@@ -23,12 +23,12 @@ from livesvm.solvers.kernels.function import FunctionKernel, objects_for, object
 from livesvm.solvers.kernels.gram import Gram
 from livesvm.solvers.kernels.kernel import Kernel
 from livesvm.solvers.models import feature_scale, scaling
-from livesvm.solvers.models.centering import center_of, is_movable
 from livesvm.solvers.models.feature_scale import FeatureScale
 from livesvm.solvers.models.fitted import Fitted
 from livesvm.solvers.models.keyed_window import ExampleUpdate
 from livesvm.solvers.models.repeats import Asked, OnRepeat, settled
 from livesvm.solvers.models.report import UpdateReport
+from livesvm.solvers.models.scaling import center_of, is_movable
 from livesvm.solvers.models.warnings import ModelWarning
 from livesvm.solvers.models.window import Window
 from livesvm.solvers.models.window_edits import NO_EDITS, NO_EXAMPLES, Edited, Edits, edited
@@ -528,7 +528,7 @@ class LiveEstimator(Fitted):
 
     def _check_scale(self, window: Window, rows: Features, weights: Floats, heaviest: float, C: float | None) -> float:
         """Check the scale of an update whose largest weight is ``heaviest``; return the largest new k(x, x)."""
-        kernel, n, cost = window.state.kernel, window.state.n + rows.shape[0], self._unit_cost(C)
+        kernel, n, cost = window.state.kernel, len(window.keys) + rows.shape[0], self._unit_cost(C)
         size = scaling.size_of_kernel(kernel, rows)
         most = window.room
         if n <= most.n and size <= most.kernel and cost <= most.C and heaviest <= most.weight:
@@ -639,7 +639,7 @@ class LiveEstimator(Fitted):
             changed=changed,
             events=trace.events,
             seconds=seconds,
-            n=state.n,
+            n=len(self._window.keys),
             n_free=state.n_free,
             n_bound=state.n_bound_supports(),
             max_violation=trace.max_violation,

@@ -21,9 +21,9 @@ from livesvm.solvers.homotopy.warm_start import resume
 from livesvm.solvers.kernels.definiteness import check_positive
 from livesvm.solvers.kernels.function import FunctionKernel
 from livesvm.solvers.kernels.kernel import Kernel
-from livesvm.solvers.models.centering import center_of, is_movable
 from livesvm.solvers.models.keyed_window import ExampleUpdate, KeyedWindow, standing_of, taken
 from livesvm.solvers.models.predictor import Predictor
+from livesvm.solvers.models.scaling import center_of, is_movable
 from livesvm.solvers.problem.piecewise_linear import Losses
 from livesvm.solvers.problem.state import PathState, are_free
 from livesvm.solvers.robust.local_optimality import LocalOptimality, local_optimality
