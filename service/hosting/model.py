@@ -271,7 +271,7 @@ class HostedModel(Replica[ModelState]):
         if isinstance(command, Reply):
             return command
         with self.held.growing(state.bytes_with(command.add)):
-            return self._execute(command, digest, solve)
+            return self._execute(state, command, digest, solve)
 
     def _planned(self, state: ModelState, update: Update, request: str | None) -> Command | Reply:
         """Return the command of an update, or the answer to one that changes nothing."""
@@ -290,7 +290,9 @@ class HostedModel(Replica[ModelState]):
         with self.context.turns.turn(solve), source.health.store_call("load"):
             found = state_at(source.store, self.spec, cache_mb, self.id, version)
         with self.held.growing(found.bytes_with(None)):
-            return self._execute(Restoration(version, found.encode(), request, time.time()), digest, solve)
+            return self._execute(
+                self.current, Restoration(version, found.encode(), request, time.time()), digest, solve
+            )
 
     def _swap(self, found: Retrained, request: str | None, digest: bytes, solve: Solve) -> Reply:
         if found.version < self.journal.left.version:
@@ -299,21 +301,19 @@ class HostedModel(Replica[ModelState]):
         with self.held.growing(self.held.size + found.size()):
             with self.context.turns.turn(solve):
                 now, changed = found.brought_up_to(self.current)
-            return self._execute(Retraining(found.job, now, request, time.time(), changed), digest, solve)
+            return self._execute(self.current, Retraining(found.job, now, request, time.time(), changed), digest, solve)
 
-    def _execute(self, entry: LogEntry, digest: bytes, solve: Solve) -> Reply:
+    def _execute(self, state: ModelState, entry: LogEntry, digest: bytes, solve: Solve) -> Reply:
         """Log, then apply, then publish, then answer."""
-        state = self.current
-        show = partial(self._show, entry)
+        show = partial(self._show, state, entry)
         outcome, answer, record, durability = self.perform(entry, digest, partial(entry.apply, state), show, solve)
         self._follow(state, entry, outcome, len(record), durability)
         self.remember(entry.request, answer)
         self.checkpoints.keep_solution(state, record, outcome.seconds)
         return Reply(answer)
 
-    def _show(self, entry: LogEntry, outcome: Outcome, durability: Durability) -> bytes:
+    def _show(self, state: ModelState, entry: LogEntry, outcome: Outcome, durability: Durability) -> bytes:
         """Show readers the model; return the answer."""
-        state = self.current
         self._published = state.published()
         return entry.answer(state.version, outcome, durability)
 
@@ -358,7 +358,7 @@ class HostedModel(Replica[ModelState]):
             assert durability is not None
             solve, level = self.begun(planned.solve), durability
             with self.growing(state.bytes_with(command.add), logged.sequence):
-                show = partial(self._show, command, durability=level)
+                show = partial(self._show, state, command, durability=level)
                 outcome, answer = self.applied(logged.sequence, partial(command.apply, state), show, solve)
         with self.following():
             self._count("applied", time.perf_counter() - began)

@@ -339,17 +339,16 @@ def _to_float(value: Any, field: str) -> NDArray[np.float64]:
 
 def check_matrix(X: NDArray[Any], field: str = "X") -> Matrix:
     """Return (n, d) numbers as finite C-ordered float64; n and d are at least 1."""
-    return _checked(X, field, 2, "row and one column")
+    return _checked(_numeric(X, field), field, 2, "row and one column")
 
 
 def check_vector(v: NDArray[Any], field: str) -> Vector:
     """Return (n,) numbers as finite float64; n is at least 1."""
-    return _checked(v, field, 1, "entry")
+    return _checked(_numeric(v, field), field, 1, "entry")
 
 
-def _checked(array: NDArray[Any], field: str, ndim: int, least: str) -> NDArray[np.float64]:
-    """Return numbers in so many dimensions as finite C-ordered float64, at least one of each."""
-    found = _numeric(array, field)
+def _checked(found: NDArray[np.float64], field: str, ndim: int, least: str) -> NDArray[np.float64]:
+    """Return numbers that are finite and not too large, at least one in each of so many dimensions."""
     if found.ndim != ndim:
         raise InvalidInput(f"must have {ndim} dimension{'s' * (ndim > 1)}, not {found.ndim}", field=field)
     if found.size == 0:

@@ -87,7 +87,8 @@ class Budget:
         ``held_already`` is what the same request holds already: with that it is too large, or others are in its way.
         """
         with self._lock:
-            self._check(kind, size, held_already)
+            if held_already + size > self._small or kind in LASTING:
+                self._check(kind, size, held_already)
             self._held[kind] += size
 
     def give(self, kind: Kind, size: int) -> None:
@@ -157,8 +158,6 @@ class Budget:
         if kind in LASTING:
             if total + size > (1.0 - RESERVED) * self.limit:
                 raise OutOfMemory(f"{_megabytes(size)} more are needed for {kind}; {self._told(total)}; {_WHAT_TO_DO}")
-        elif held_already + size <= self._small:
-            return
         elif held_already + size > self.limit - self._held["base"]:
             raise BodyTooLarge(f"it needs {_megabytes(held_already + size)} of memory; {self._told(total)}")
         elif total + size > self.limit:

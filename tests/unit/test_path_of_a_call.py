@@ -7,8 +7,8 @@ import subprocess
 import sys
 
 MOST = {
-    "update": {"calls": 400, "functions": 314, "files": 55, "changes of file": 249},
-    "predict": {"calls": 128, "functions": 100, "files": 26, "changes of file": 70},
+    "update": {"calls": 393, "functions": 312, "files": 55, "changes of file": 248},
+    "predict": {"calls": 124, "functions": 98, "files": 26, "changes of file": 70},
 }
 """What was reached; these may only go down."""
 SPARE = 4
