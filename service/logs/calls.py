@@ -52,11 +52,8 @@ class Call:
 _current: ContextVar[Call | None] = ContextVar("call", default=None)
 begin = _current.set
 end = _current.reset
-
-
-def current() -> Call | None:
-    """Return the call that is under way here, if there is one."""
-    return _current.get()
+current = _current.get
+"""Return the call that is under way here, if there is one."""
 
 
 def note(**facts: Any) -> None:
