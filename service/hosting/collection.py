@@ -164,7 +164,7 @@ class Collection(Generic[R]):
     def update_many(self, updates: Mapping[str, Update], request: str | None, asked: Solve) -> Updated:
         """Update many models, each by itself; ``request`` is the Idempotency-Key.
 
-        ``asked`` says until when, and ends once nobody waits: what has not begun by then is not done.
+        ``asked`` says until when, and ends once the caller has left: what has not begun by then is not done.
         """
         waits: dict[str, Future[Reply]] = {}
         answers, errors, replayed = dict[str, bytes](), dict[str, Exception](), 0
