@@ -1,4 +1,4 @@
-"""The layers that every request passes before its route, outermost first: a name and a log line, checks, memory."""
+"""The layers that every request passes before its route, outermost first: a name and a log line, then checks."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from livesvm.service.access.hosts import Hosts, host_of
 from livesvm.service.access.keys import Keys
 from livesvm.service.api import problems
-from livesvm.service.api.bodies.reading import COPIES
 from livesvm.service.api.edge.headers import HEADERS, policy_of
 from livesvm.service.api.routes.access import FEED_ID, bearer_of, let_in
 from livesvm.service.api.streams import MEDIA_TYPE
@@ -52,6 +51,7 @@ class RequestLog:
 
     Parameters
     ----------
+    budget : what bodies have taken of it is given back when their requests are answered
     slow_seconds : what takes longer is worth a warning
     is_stopping : whether the server cuts requests off
     traced : tells traces, where they are wanted
@@ -61,12 +61,13 @@ class RequestLog:
         self,
         app: ASGIApp,
         metrics: Metrics,
+        budget: Budget,
         slow_seconds: float,
         is_stopping: Callable[[], bool],
         traced: Traced | None = None,
     ) -> None:
         self._app = app
-        self._metrics = metrics
+        self._metrics, self._budget = metrics, budget
         self._slow_seconds = slow_seconds
         self._is_stopping = is_stopping
         self._traced = traced
@@ -105,6 +106,7 @@ class RequestLog:
             await problems.refuse(CutOff(_CUT), scope, receive, noting_send)
         finally:
             self._metrics.http_in_progress.dec()
+            self._budget.give("bodies", call.held)
             self._ended(call, scope, status, lasts)
             calls.end(token)
 
@@ -310,35 +312,3 @@ def _policed(send: Send) -> Send:
         await send(message)
 
     return sending
-
-
-STREAMED = "/datasets/"
-"""Where bodies go to disk as they come, and are not held in memory."""
-
-
-class BodyMemory:
-    """ASGI middleware; a body that does not fit is refused by the error that its reader meets."""
-
-    def __init__(self, app: ASGIApp, budget: Budget) -> None:
-        self._app = app
-        self._budget = budget
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on, and hold what has come of its body until it is answered."""
-        held = 0
-        is_streamed = scope["type"] == "http" and scope["path"].startswith(STREAMED)
-
-        async def counting_receive() -> Message:
-            """Take memory for what comes; raises BodyTooLarge or MemoryBusy if there is none."""
-            nonlocal held
-            message = await receive()
-            if not is_streamed and (size := COPIES * len(message.get("body", b""))):
-                self._budget.take("bodies", size)
-                held += size
-            return message
-
-        try:
-            await self._app(scope, counting_receive, send)
-        finally:
-            if held:
-                self._budget.give("bodies", held)

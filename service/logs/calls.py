@@ -25,13 +25,14 @@ class Call:
     id : by which it is found in the log
     """
 
-    __slots__ = ("began", "facts", "id", "is_silent", "key", "marks")
+    __slots__ = ("began", "facts", "held", "id", "is_silent", "key", "marks")
 
     def __init__(self, id: str, is_silent: bool = False) -> None:
         self.id = id
         self.is_silent = is_silent
         self.key: str | None = None
         self.facts: dict[str, Any] = {}
+        self.held = 0  #: bytes of the memory budget, for its body, until it is answered
         self.began = perf_counter()
         self.marks: list[tuple[str, float]] = [("receive", self.began)]
 

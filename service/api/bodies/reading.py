@@ -26,7 +26,7 @@ from livesvm.service.api.requests import MOST_OLDEST, PredictRequest, UpdateRequ
 from livesvm.service.errors import BodyTimeout, BodyTooLarge, InvalidRequest, MalformedBody, UnsupportedMedia, not_among
 from livesvm.service.files import npz
 from livesvm.service.files.malformed import Malformed
-from livesvm.service.logs.calls import stage
+from livesvm.service.logs.calls import current, stage
 from livesvm.service.models import arrays, commands, labels
 from livesvm.service.models.arrays import Key, Rows
 from livesvm.service.models.fields import Request as RequestBody
@@ -370,23 +370,27 @@ def refuse_repeated(data: bytes, written: list[bytes]) -> None:
 class BodyLimits:
     """Bodies on their way; used from one event loop.
 
-    They hold bytes, and no place of a worker: a slow client keeps no other request waiting.
+    They hold bytes, and no place of a worker: a slow client keeps no other request waiting. What has come of a body is
+    counted against the memory budget until its request is answered.
     """
 
-    def __init__(self, settings: Settings) -> None:
-        self.largest = settings.max_body_bytes
+    def __init__(self, settings: Settings, budget: Budget) -> None:
+        self.largest, self._budget = settings.max_body_bytes, budget
         self._patience, self._seconds = settings.header_seconds, settings.body_seconds
         full = "too many bodies are on their way already; send this one again"
         self._held = Places(settings.max_bodies * self.largest, full, full)  # a byte has one
 
     async def receive(self, request: Request) -> bytes:
-        """Return the body of a request; raises BodyTooLarge, BodyTimeout, MalformedBody or QueueFull."""
+        """Return the body of a request; raises BodyTooLarge, BodyTimeout, MalformedBody, MemoryBusy or QueueFull."""
         client = client_of(request.client.host) if request.client else ""
-        data = bytearray()
+        data, call = bytearray(), current()
         try:
             async for piece in self._pieces(request, PACE, self._seconds):
                 if len(data) + len(piece) > self.largest:
                     raise BodyTooLarge(f"the body has more than {self.largest} bytes")
+                if call is not None:
+                    self._budget.take("bodies", COPIES * len(piece))
+                    call.held += COPIES * len(piece)
                 self._held.take(client, len(piece))
                 data += piece
         finally:
