@@ -209,7 +209,7 @@ class Logged(ABC, Generic[S]):
         crash.point("before-log")
         stage("log")
         logged = self.appending(entry, digest)
-        durability = self.journal.append_next(self.current, logged.data, logged.idempotency)
+        durability = self.journal.append(self.current, logged.data, logged.idempotency)
         try:
             done, reported = self.applied(logged.sequence, apply, partial(show, durability=durability), solve)
         except BaseException:

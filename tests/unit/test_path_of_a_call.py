@@ -7,8 +7,8 @@ import subprocess
 import sys
 
 MOST = {
-    "update": {"calls": 393, "functions": 312, "files": 55, "changes of file": 248},
-    "predict": {"calls": 124, "functions": 98, "files": 26, "changes of file": 70},
+    "update": {"calls": 383, "functions": 307, "files": 54, "changes of file": 240},
+    "predict": {"calls": 120, "functions": 95, "files": 26, "changes of file": 66},
 }
 """What was reached; these may only go down."""
 SPARE = 4
