@@ -205,7 +205,14 @@ class Gate:
         if len(hosts) != 1:
             old = not hosts and scope["http_version"] == "1.0"  # it need not name a host, and no browser speaks it
             return None if old else MalformedRequest("give exactly one Host header")
-        return self._fault_of_host(hosts[0]) or self._fault_of_site(scope["method"], hosts[0], given)
+        fault: ServiceError | None = self._fault_of_host(hosts[0])
+        if fault is not None or self._has_keys or scope["method"] in SAFE_METHODS:
+            return fault
+        site, origin = given.get(b"sec-fetch-site", "none"), given.get(b"origin")
+        is_own = origin is None or origin.partition("://")[2].lower() == hosts[0].lower()
+        if site.lower() in _OWN_SITE and is_own:
+            return None
+        return CrossSite("a page of another site asks for a change; only with API keys could it be allowed to")
 
     def _look_at_host(self, authority: str) -> ServiceError | None:
         host = host_of(authority)
@@ -214,15 +221,6 @@ class Gate:
         if self._hosts.admit(host):
             return None
         return WrongHost(f"this service is not {host[:64]}; LIVESVM_ALLOWED_HOSTS lists the names that it answers to")
-
-    def _fault_of_site(self, method: str, host: str, given: dict[bytes, str]) -> ServiceError | None:
-        if self._has_keys or method in SAFE_METHODS:
-            return None
-        site, origin = given.get(b"sec-fetch-site", "none"), given.get(b"origin")
-        is_own = origin is None or origin.partition("://")[2].lower() == host.lower()
-        if site.lower() in _OWN_SITE and is_own:
-            return None
-        return CrossSite("a page of another site asks for a change; only with API keys could it be allowed to")
 
 
 class Heads:
