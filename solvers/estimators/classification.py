@@ -294,7 +294,7 @@ class LiveSVC(WithPaths):
         NotPositiveSemidefinite, NotOptimal, MemoryLimit
             The path could not be followed; the model is as it was.
         """
-        before = self._standing()
+        before = vars(self).copy()
         if classes is not None and not hasattr(self, "classes_"):
             self._set_classes(several_labels(classes))
         try:
@@ -341,6 +341,10 @@ class LiveSVC(WithPaths):
             self._set_classes(known)
         return targets
 
+    def _settled_targets(self, y: Any, m: int) -> Floats | None:
+        given, target = y.tolist(), dict(zip(self.classes_.tolist(), self._values_of(self.classes_), strict=True))
+        return np.array([*map(target.get, given)], np.float64) if target.keys() >= {*given} else None
+
     def _known_targets(self, y: ArrayLike | None, m: int) -> Floats:
         return targets_of(column_of(y, m, "y"), self.classes_, self._values_of(self.classes_), "y")
 
@@ -375,7 +379,7 @@ class LiveSVC(WithPaths):
 
     def _widened(self, window: Window, places: Ints, n_classes: int) -> ClassWindow:
         """Return the window of several classes that a window of no more than two becomes."""
-        if self._robust is not None:
+        if self.robust_ is not None:
             raise InvalidInput("a robust model is of two classes; make it convex first, by theta = 1", field="robust")
         arrays, own = window.to_arrays(), self.classes_.size - 1
         y = np.where(arrays["y"] > 0, own, 0)
@@ -437,12 +441,13 @@ class LiveSVC(WithPaths):
         return bool(self.balance_) and before != self.balance_
 
     def _unit_cost(self, C: float | None) -> float:
-        weights = self.class_weight
+        weights, own = self.class_weight, super()._unit_cost(C)
+        if weights is None:
+            return own
         if self._shares_costs:
-            return super()._unit_cost(C) * max(vars(self).get("balance_", {}).values(), default=1.0)
-        if not isinstance(weights, Mapping):
-            return super()._unit_cost(C)
-        return super()._unit_cost(C) * max([_weight_of(label, weights) for label in weights], default=1.0)
+            return own * max(vars(self).get("balance_", {}).values(), default=1.0)
+        each = [_weight_of(label, weights) for label in weights] if isinstance(weights, Mapping) else []
+        return own * max(each, default=1.0)
 
     def _class_weights(self, targets: Floats) -> Floats:
         """Return the weight of each target's class."""

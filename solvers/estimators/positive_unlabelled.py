@@ -291,7 +291,7 @@ class LivePUClassifier(WithThresholds, ChangingEstimator):
         """Learn what comes; once a model that waits lacks nothing, solve the window from nothing."""
         if not hasattr(self, "_window") or self._begun:
             return super()._learn(*args, **kwargs)
-        window, before = self._window, self._standing()
+        window, before = self._window, vars(self).copy()
         try:
             with window.undone_on_error():
                 report = super()._learn(*args, **kwargs)

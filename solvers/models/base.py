@@ -12,10 +12,10 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from types import MappingProxyType
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from livesvm.solvers import validation
 from livesvm.solvers.errors import InvalidInput, InvalidType, NotOptimal
@@ -24,12 +24,12 @@ from livesvm.solvers.kernels.function import FunctionKernel, objects_for, object
 from livesvm.solvers.kernels.gram import Gram
 from livesvm.solvers.kernels.kernel import Kernel
 from livesvm.solvers.models import feature_scale, scaling
-from livesvm.solvers.models.centering import center_of, is_movable
 from livesvm.solvers.models.feature_scale import FeatureScale
 from livesvm.solvers.models.fitted import Fitted
 from livesvm.solvers.models.keyed_window import ExampleUpdate
 from livesvm.solvers.models.repeats import Asked, OnRepeat, settled
 from livesvm.solvers.models.report import UpdateReport
+from livesvm.solvers.models.scaling import center_of, is_movable
 from livesvm.solvers.models.warnings import ModelWarning
 from livesvm.solvers.models.window import Window
 from livesvm.solvers.models.window_edits import NO_EDITS, NO_EXAMPLES, Edited, Edits, edited
@@ -48,6 +48,16 @@ from livesvm.solvers.validation import Key
 KERNEL_PARAMETERS = ("kernel", "gamma", "degree", "coef0", "fit_intercept", "scale", "columns")
 
 
+class Checked(NamedTuple):
+    """New examples as ``checked`` returns them, and ``update`` takes them in place of (X, y)."""
+
+    came: Features  #: (m, d) as they came
+    X: Features  #: (m, d) as the window has them
+    y: Floats  #: (m,) targets
+    weights: Floats  #: (m,)
+    size: float  #: largest k(x, x)
+
+
 class LiveEstimator(Fitted):
     """Base of the live estimators; a subclass says what targets mean and which losses they have."""
 
@@ -64,6 +74,7 @@ class LiveEstimator(Fitted):
     columns_: TableColumns  #: as they were given, or found in the first rows, with the words of the window
     _loss_parameters: tuple[str, ...] = ()  # names of those that the losses of examples are made of
     _shares_costs = False  # whether the losses of each example depend on the others
+    robust_: Robustness | None = None  #: how robust the losses are, without the outliers; None: they are convex
     _made_of: dict[str, Any]  # the parameters that the window's kernel and losses have
     _came: dict[Key, Floats]  # of a model with a scale: features of the window as they came
     _objects: dict[int, Any] | None = None  # examples that are no rows of numbers, by the number that is their feature
@@ -185,7 +196,7 @@ class LiveEstimator(Fitted):
             The path could not be followed; the model is as it was.
         """
         self._check_first(y)
-        before = self._standing()
+        before = vars(self).copy()
         try:
             self._forget()
             self._learn((X, y), sample_weight, keys, ())
@@ -268,7 +279,8 @@ class LiveEstimator(Fitted):
             C = validation.cost(C)
         if robust is not None and not isinstance(robust, Robustness):
             raise InvalidType(f"must be a Robustness, not {type(robust).__name__}", field="robust")
-        relabel, reweight = validation.mapping(relabel, "relabel"), validation.mapping(reweight, "reweight")
+        relabel = {} if relabel is None else validation.mapping(relabel, "relabel")
+        reweight = {} if reweight is None else validation.mapping(reweight, "reweight")
         edits = Edits(relabel, reweight, decay, C, robust)
         if add is None and remove is None and edits == NO_EDITS and not hasattr(self, "_window"):
             raise InvalidInput("there is nothing to add, to remove or to change")
@@ -276,23 +288,23 @@ class LiveEstimator(Fitted):
         if on_repeat != "refuse":
             here = self._window.keys if hasattr(self, "_window") else {}
             asked = settled(asked, on_repeat, here, is_gram=self.kernel == "precomputed")
-        edits = NO_EDITS if asked.is_repeat else edits
+            edits = NO_EDITS if asked.is_repeat else edits
         leaving = () if asked.remove is None else asked.remove
         report = self._learn(asked.add, asked.sample_weight, asked.keys, leaving, edits)
         return report._replace(ignored=asked.ignored)
 
     def _learn(
         self,
-        add: tuple[Any, ArrayLike | None] | None,
+        add: Any,
         sample_weight: ArrayLike | None,
         keys: Iterable[Key] | None,
         remove: Iterable[Key],
         edits: Edits = NO_EDITS,
     ) -> UpdateReport:
         """Change the window and all that is known of it; whatever fails leaves everything as it was."""
-        started, before, window = time.perf_counter(), self._standing(), vars(self).get("_window")
+        started, before, window = time.perf_counter(), vars(self).copy(), vars(self).get("_window")
         if window is not None:
-            add = self._unless_empty(add)
+            add = add if add is None or isinstance(add, Checked) else self._unless_empty(add)
             if add is None and edits == NO_EDITS and validation.is_empty(remove) and not self._reset_parameters():
                 validation.sample_weights(sample_weight, 0)
                 validation.new_keys(() if keys is None else keys, 0, {}, ())
@@ -330,10 +342,6 @@ class LiveEstimator(Fitted):
             validation.check_width(width, self._window.width, "X")
         return None
 
-    def _standing(self) -> dict[str, Any]:
-        """Return all attributes: what a change that fails has to bring back, besides what the window brings back."""
-        return vars(self).copy()
-
     def _take_back(self, before: dict[str, Any]) -> None:
         """Have these attributes and no others."""
         have(self, before)
@@ -346,18 +354,22 @@ class LiveEstimator(Fitted):
 
     def _change(
         self,
-        add: tuple[Any, ArrayLike | None] | None,
+        add: Any,
         sample_weight: ArrayLike | None,
         keys: Iterable[Key] | None,
         remove: Iterable[Key],
         edits: Edits,
     ) -> tuple[ExampleUpdate, Trace]:
         """Check everything, follow the path, and take over what holds from now on."""
-        self._make_ready(add, edits)
+        checked = add if isinstance(add, Checked) else None
+        if checked is None:
+            self._make_ready(add, edits)
         window = getattr(self, "_window", None)
-        rows, targets = self._examples(add, window)
-        weights = validation.sample_weights(sample_weight, rows.shape[0])
-        came = rows
+        if checked is None:
+            came, targets = self._examples(add, window)
+            rows, weights = came, validation.sample_weights(sample_weight, came.shape[0])
+        else:
+            came, rows, targets, weights, _ = checked
         heaviest = 1.0 if sample_weight is None else float(weights.max(initial=0.0))
         leaving = validation.known_keys(remove, window.keys if window is not None else {})
         if window is None:
@@ -368,20 +380,22 @@ class LiveEstimator(Fitted):
             window = self._new_window(rows, weights)
             self._begin_window(window, rows, targets, weights)
         else:
-            rows = rows if add is None else self._scaled(rows)
+            rows = rows if add is None or checked else self._scaled(rows)
             window.state.allow(self._cache_bytes())
             if self._reset_parameters():
                 edits = edits._replace(every_example=True)
         m, gone = len(targets), set(leaving)
         adding = window.unused_keys(m) if keys is None else validation.new_keys(keys, m, window.keys, gone)
-        changed = edited(window, edits, gone, self._targets, self._cutoff_rule)
+        changed = NO_EXAMPLES
+        if edits != NO_EDITS:
+            changed = edited(window, edits, gone, self._targets, self._cutoff_rule)
         if self._weigh(window, leaving, (targets, weights), changed):
             changed = edited(window, edits._replace(every_example=True), gone, self._targets, self._cutoff_rule)
         changing, new_y, new_weights, new_sides = changed
         C = edits.C
         if edits.reweight:
             heaviest = max(heaviest, float(new_weights.max()))
-        size = self._check_scale(window, rows, weights, heaviest, C)
+        size = checked.size if checked else self._check_scale(window, rows, weights, heaviest, C)
         robust = self._robust_after(edits)
         change = ExampleUpdate(
             rows,
@@ -429,6 +443,56 @@ class LiveEstimator(Fitted):
         losses = self._losses(y, weights)
         change = ExampleUpdate(rows, nothing, nothing, NO_LOSSES, [], [], keys, y, weights, losses, sides)
         return window.update(change, self._total_per_weight()).events
+
+    def checked(
+        self,
+        X: Features,
+        y: NDArray[Any] | None,
+        sample_weight: Floats | None,
+        reweight: Mapping[Key, float],
+        C: float | None,
+    ) -> Checked | None:
+        """Check the scale of an update, as ``check_scale`` does; return its new examples, with nothing left to check.
+
+        For callers that have checked the rest themselves.
+
+        Parameters
+        ----------
+        X : ndarray or SparseRows, shape (m, d)
+            Finite features of new examples, dense or sparse and as wide as those of the window.
+        y : ndarray, shape (m,), or None
+            Targets of the task.
+        sample_weight : ndarray, shape (m,), or None
+            Weights, in [0, 1e100]; None: ones.
+        reweight : mapping
+            As in ``update``.
+        C : float or None
+            As in ``update``.
+
+        Returns
+        -------
+        Checked or None
+            What ``update`` takes in place of (X, y); None: it has to read these, as the model may be made of them.
+
+        Raises
+        ------
+        InvalidInput
+            Names what is too large, with its row.
+        """
+        window = vars(self).get("_window")
+        targets = None if window is None or self._shares_costs else self._settled_targets(y, len(X))
+        if window is None or targets is None:
+            self.check_scale(X, sample_weight, reweight=reweight, C=C)
+            return None
+        came, scale = validation.plain_features(X), self.feature_scale_  # arrays from another process may be read-only
+        rows = came if scale is None else scale.apply(came)
+        weights = np.ones(len(X)) if sample_weight is None else validation.plain(sample_weight, np.float64)
+        heaviest = max(float(weights.max()), *reweight.values(), 0.0)
+        return Checked(came, rows, targets, weights, self._check_scale(window, rows, weights, heaviest, C))
+
+    def _settled_targets(self, y: NDArray[Any] | None, m: int) -> Floats | None:
+        """Return targets (m,), unless they may change what the model is made of."""
+        return self._targets(y, m)
 
     def check_scale(
         self,
@@ -483,7 +547,7 @@ class LiveEstimator(Fitted):
 
     def _check_scale(self, window: Window, rows: Features, weights: Floats, heaviest: float, C: float | None) -> float:
         """Check the scale of an update whose largest weight is ``heaviest``; return the largest new k(x, x)."""
-        kernel, n, cost = window.state.kernel, window.state.n + rows.shape[0], self._unit_cost(C)
+        kernel, n, cost = window.state.kernel, len(window.keys) + rows.shape[0], self._unit_cost(C)
         size = scaling.size_of_kernel(kernel, rows)
         most = window.room
         if n <= most.n and size <= most.kernel and cost <= most.C and heaviest <= most.weight:
@@ -615,7 +679,7 @@ class LiveEstimator(Fitted):
             changed=changed,
             events=trace.events,
             seconds=seconds,
-            n=state.n,
+            n=len(self._window.keys),
             n_free=state.n_free,
             n_bound=state.n_bound_supports(),
             max_violation=trace.max_violation,
@@ -684,13 +748,9 @@ class LiveEstimator(Fitted):
 
     # -- robust losses -------------------------------------------------------------------------------------------------
 
-    @property
-    def _robust(self) -> Robustness | None:
-        return getattr(self, "robust_", None)
-
     def _robust_after(self, edits: Edits) -> Robustness | None:
         """Return the new robust losses of the model, without its outliers."""
-        robust = self._robust
+        robust = self.robust_
         if edits.robust is not None:
             robust = Robustness(float(edits.robust.theta), float(edits.robust.s))
         return None if robust is None or robust.theta == 1.0 else robust
@@ -714,10 +774,10 @@ class LiveEstimator(Fitted):
         Robustness or None
             theta, s and the outliers by key.
         """
-        if self._robust is None:
+        if self.robust_ is None:
             return None
         sides = zip(self._window.keys, self._window.sides.tolist(), strict=True)
-        return Robustness(self._robust.theta, self._robust.s, {key: side for key, side in sides if side})
+        return Robustness(self.robust_.theta, self.robust_.s, {key: side for key, side in sides if side})
 
     def local_optimality(self) -> LocalOptimality:
         """Return how well a robust model satisfies the conditions of a local optimum, recomputed from the data.
@@ -736,9 +796,9 @@ class LiveEstimator(Fitted):
             The model is not robust.
         """
         self._check_fitted()
-        if self._robust is None:
+        if self.robust_ is None:
             raise InvalidInput("the model is not robust", field="robust")
-        return self._window.local_optimality(self._terms(self._robust))
+        return self._window.local_optimality(self._terms(self.robust_))
 
     def prepare(self) -> None:
         """Do now what the first update after ``from_arrays`` would do first, to kernel rows and their factor.
@@ -793,7 +853,7 @@ class LiveEstimator(Fitted):
         dict
             Arrays and numbers by name, from which :meth:`from_arrays` makes the model.
         """
-        robust, scale = self._robust, self.feature_scale_
+        robust, scale = self.robust_, self.feature_scale_
         arrays = {**self._learnt.to_arrays(), "robust": np.array([] if robust is None else [robust.theta, robust.s])}
         if self.chosen_:
             arrays["chosen"] = self.chosen_
@@ -869,7 +929,7 @@ class LiveEstimator(Fitted):
             raise InvalidInput("the arrays of this checkpoint do not belong together")
         if np.size(arrays.get("robust", ())):
             self.robust_ = Robustness(*np.asarray(arrays["robust"], np.float64).tolist())
-        losses = self._conditional(targets, weights, np.asarray(arrays["sides"], np.int8), None, self._robust)
+        losses = self._conditional(targets, weights, np.asarray(arrays["sides"], np.int8), None, self.robust_)
         total = self._total_per_weight() * float(weights.sum())
         try:
             window.restore(arrays, losses, total)

@@ -95,7 +95,7 @@ class ChangingEstimator(LiveEstimator):
             raise InvalidInput("a precomputed kernel cannot be changed; call fit", field="kernel")
         if parameters.get("kernel") == "precomputed":
             raise InvalidInput("the window has features, and not their kernel values; call fit", field="kernel")
-        before = self._standing()
+        before = vars(self).copy()
         try:
             vars(self).update(parameters)
             self._settle(parameters)
@@ -112,7 +112,7 @@ class ChangingEstimator(LiveEstimator):
 
     def _adopt(self, chosen: dict[str, Any]) -> UpdateReport:
         """Have chosen values for the parameters that are "auto"; all or nothing."""
-        before = self._standing()
+        before = vars(self).copy()
         try:
             if "columns" in chosen:
                 columns = table_columns.given(chosen["columns"])

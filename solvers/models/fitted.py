@@ -67,7 +67,8 @@ class Fitted:
         Predictor
             The decision function; of more than two classes a ``PairsPredictor``.
         """
-        return replace(self._frozen(), gate=self._gate())
+        gate = self._gate()
+        return self._frozen() if gate is None else replace(self._frozen(), gate=gate)
 
     def _frozen(self) -> Predictor:
         """Return the same for rows that are checked."""

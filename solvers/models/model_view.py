@@ -62,7 +62,7 @@ class View:
     @property
     def robustness(self) -> Robustness | None:
         """What makes it robust; None: its losses are convex."""
-        return self.model._robust
+        return self.model.robust_
 
     @property
     def prices(self) -> tuple[float, float] | None:

@@ -16,8 +16,7 @@ from livesvm.service.history.journal import Source
 from livesvm.service.hosting.context import Context
 from livesvm.service.hosting.model import HostedModel
 from livesvm.service.hosting.registry import Registry
-from livesvm.service.models.commands import Command
-from livesvm.service.models.outcome import Outcome
+from livesvm.service.models.commands import Command, Outcome
 from livesvm.service.models.spec import ModelSpec
 from livesvm.service.models.state import ModelState
 from livesvm.service.monitoring.health import Health

@@ -40,6 +40,7 @@ INTERNAL = {
     "FrankWolfeSVC.fit": "notes the names",
     "LiveEstimator.fit": "notes the names",
     "PUClassifier.fit": "notes the names",
+    "LiveEstimator.checked": "rows are checked",
     "LiveL2SVC.check_scale": "served: rows have no names",
     "LiveL2SVC.retrain_on": "served: rows have no names",
     "LiveL2SVC.update": "served: rows have no names",
