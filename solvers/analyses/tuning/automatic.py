@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from livesvm.solvers.analyses.tuning.relevance import evidence, gaussian, outputs_of, spread_evenly
+from livesvm.solvers.analyses.tuning.relevance import Evidence, evidence, gaussian, outputs_of, spread_evenly
 from livesvm.solvers.analyses.tuning.splits import Split, splits
 from livesvm.solvers.analyses.tuning.stepwise import FoldWorkspace
 from livesvm.solvers.errors import InvalidInput
@@ -33,9 +33,9 @@ from livesvm.solvers.tables.columns import ENCODINGS, Encoding, TableColumn, Tab
 
 LEAST = 40  #: examples of a first choice
 FOLDS = 5
-FEWER = 3  #: of a regression, each a fit
-COSTS = np.array([0.0625, 0.25, 1.0, 4.0, 16.0])  #: values of C that are tried first
-MORE_COSTS = np.array([64.0, 256.0, 1024.0])  #: and where the largest of them is the best
+FEWER = 3  #: by which ways to encode are compared, and regressions, of which each is a fit
+COSTS = tuple(map(np.array, ((0.0625, 0.25, 1.0, 4.0), (16.0, 64.0), (256.0, 1024.0))))
+"""Values of C that are tried: the next ones where the largest so far is the best, as walks to these take longest."""
 FEW_VALUES = 12  #: whole numbers of a column that may be categories
 ROUGH = 250  #: examples by which all ways to encode are looked at
 FIRST, LATER = 25, 15  #: iterations of the search for widths, by those and by more
@@ -118,6 +118,15 @@ class Parameters(NamedTuple):
         return found if self.columns is None else found | {"columns": self.columns.documents()}
 
 
+class Likeliest(NamedTuple):
+    """A way to encode columns, with its widths."""
+
+    widths: Evidence
+    columns: TableColumns | None
+    X: Floats  #: (n, d) features
+    places: Ints  #: (d,) the column of each
+
+
 class _TableWindow:
     """A window as rows of numbers, with the ways in which its columns may be encoded."""
 
@@ -164,21 +173,20 @@ class _TableWindow:
         )
         return replace(self.columns, each=each)
 
-    def ways(self) -> list[TableColumns | None]:
-        """Return columns with each way to encode them; of rows of numbers there is one."""
+    def ways(self) -> list[list[TableColumns | None]]:
+        """Return columns with each way to encode them, by how numbers are; of rows of numbers there is one."""
         if self.columns is None or self.model.columns != "auto" or self.fixed is not None:
-            return [self.columns]
+            return [[self.columns]]
         few = [column.kind == "number" and _is_few(self.rows[:, at]) for at, column in enumerate(self.columns.each)]
-        out: list[TableColumns | None] = []
+        out: list[list[TableColumns | None]] = []
         for numbers in ("standard", "normal-scores"):
-            for as_words in (False, True):
+            out.append([])
+            for as_words in (False, True) if any(few) else (False,):
                 each = tuple(
                     _encoded(column, "one-hot" if as_words and one else numbers)
                     for column, one in zip(self.columns.each, few, strict=True)
                 )
-                ways = replace(self.columns, each=each)
-                if ways not in out:
-                    out.append(ways)
+                out[-1].append(replace(self.columns, each=each))
         return out
 
     def features(self, columns: TableColumns | None) -> tuple[Floats, Ints]:
@@ -190,6 +198,15 @@ class _TableWindow:
         scale = feature_scale.fitted(self.model.scale, self.rows, self.weights)
         X = self.rows if scale is None else scale.apply(self.rows)
         return X, np.zeros(X.shape[1], np.int64)
+
+    def likeliest(self, ways: list[TableColumns | None], t: Floats, places: Ints) -> Likeliest:
+        """Return, of ways to encode the columns, the one with the largest evidence of some examples."""
+        tried = []
+        for columns in ways:
+            X, of = self.features(columns)
+            found = evidence(X[places], of, t[places], iterations=FIRST, fixed=self.fixed)
+            tried.append(Likeliest(found, columns, X, of))
+        return min(tried, key=lambda one: one.widths.loss)
 
     def with_widths(self, columns: TableColumns | None, widths: Floats) -> tuple[float, TableColumns | None]:
         """Return gamma, and columns with their relevance: 1 for the one along which the kernel is narrowest."""
@@ -228,12 +245,12 @@ class _Folds:
         self.costs = window.weights * model._class_weights(y)
         self.intercept = bool(model.fit_intercept)
 
-    def losses(self, Z: Floats, C: Floats) -> Floats:
+    def losses(self, Z: Floats, C: Floats, folds: int = FOLDS) -> Floats:
         """Return the loss (p,) of held-out examples at each C (p,), by the kernel of gamma 1."""
         K = gaussian(Z)
         pairs = list(combinations(np.unique(self.y).tolist(), 2))
         held = {two: np.full((C.size, self.y.size), np.nan) for two in pairs}
-        for learnt, judging in self.parts:
+        for learnt, judging in self.parts[:folds]:
             for two in pairs:
                 check()
                 mine, others = (places[np.isin(self.y[places], two)] for places in (learnt, judging))
@@ -243,18 +260,24 @@ class _Folds:
                     values = K[np.ix_(mine, np.concatenate([mine, others]))]
                     f = self.workspace.decisions(values, signs, self.costs[mine], C, intercept=self.intercept)
                     held[two][:, others] = f
-        return np.asarray(np.mean([self._of_pair(f, two) for two, f in held.items()], axis=0))
+        judged = np.concatenate([judging for _, judging in self.parts[:folds]])
+        return np.asarray(
+            np.mean([self._of_pair(f[:, judged], self.y[judged], two) for two, f in held.items()], axis=0)
+        )
 
-    def best(self, Z: Floats) -> tuple[float, float]:
-        """Return the least loss over C, and that C."""
-        losses, C = self.losses(Z, COSTS), COSTS
-        if losses.argmin() == C.size - 1:
-            losses, C = np.concatenate([losses, self.losses(Z, MORE_COSTS)]), np.concatenate([C, MORE_COSTS])
+    def best(self, Z: Floats, folds: int = FOLDS) -> tuple[float, float]:
+        """Return the least loss over C, and that C, by so many of the folds."""
+        losses, C = np.empty(0), np.empty(0)
+        for more in COSTS:
+            losses, C = np.concatenate([losses, self.losses(Z, more, folds)]), np.concatenate([C, more])
+            if losses.argmin() < C.size - 1:
+                break
         return float(losses.min()), float(C[losses.argmin()])
 
-    def _of_pair(self, f: Floats, two: tuple[int, int]) -> Floats:
-        there = np.isin(self.y, two)
-        f, positive = f[:, there], np.isin(self.y[there], two[1])
+    @staticmethod
+    def _of_pair(f: Floats, y: Ints, two: tuple[int, int]) -> Floats:
+        there = np.isin(y, two)
+        f, positive = f[:, there], np.isin(y[there], two[1])
         return np.asarray(_log_losses(f, positive) + WRONG * ((f > 0) != positive).mean(axis=1))
 
 
@@ -286,17 +309,15 @@ def _of_classes(window: _TableWindow) -> TunedParameters:
     t = outputs_of(window.y, classes=True)
     rough, fine = spread_evenly(window.n, ROUGH), spread_evenly(window.n)
     folds = _Folds(window)
-    tried = []
-    for columns in window.ways():
-        X, places = window.features(columns)
-        found = evidence(X[rough], places, t[rough], iterations=FIRST, fixed=window.fixed)
-        tried.append((*folds.best(X * np.sqrt(found.widths[places])), columns, X, places, found))
-    loss, C, columns, X, places, found = min(tried, key=lambda one: one[0])
+    tried, ways = [], window.ways()
+    for some in ways:
+        found, columns, X, places = window.likeliest(some, t, rough)
+        losses = folds.losses(X * np.sqrt(found.widths[places]), COSTS[0], FEWER) if len(ways) > 1 else np.zeros(1)
+        tried.append((losses.min(), found, columns, X, places))
+    _, found, columns, X, places = min(tried, key=lambda one: one[0])
     if fine.size > rough.size:
-        more = evidence(X[fine], places, t[fine], iterations=LATER, start=found, fixed=window.fixed)
-        again = folds.best(X * np.sqrt(more.widths[places]))
-        if again[0] <= loss:
-            (loss, C), found = again, more
+        found = evidence(X[fine], places, t[fine], iterations=LATER, start=found, fixed=window.fixed)
+    loss, C = folds.best(X * np.sqrt(found.widths[places]))
     parameters = Parameters(C, *window.with_widths(columns, found.widths))
     return window.judged(lambda given: _loss_of(folds, window, given), loss, parameters)
 
@@ -313,11 +334,8 @@ def _loss_of(folds: _Folds, window: _TableWindow, given: Parameters) -> float:
 def _of_values(window: _TableWindow) -> TunedParameters:
     t = outputs_of(window.y, classes=False)
     rough, fine = spread_evenly(window.n, ROUGH), spread_evenly(window.n)
-    tried = []
-    for columns in window.ways():
-        X, places = window.features(columns)
-        tried.append((evidence(X[rough], places, t[rough], iterations=FIRST, fixed=window.fixed), columns, X, places))
-    found, columns, X, places = min(tried, key=lambda one: one[0].loss)
+    every_way = [columns for some in window.ways() for columns in some]
+    found, columns, X, places = window.likeliest(every_way, t, rough)
     if fine.size > rough.size:
         found = evidence(X[fine], places, t[fine], iterations=LATER, start=found, fixed=window.fixed)
     deviation, noise = float(window.y.std()) or 1.0, math.sqrt(found.noise)
