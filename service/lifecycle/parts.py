@@ -46,9 +46,8 @@ from livesvm.service.resources.pools import Pool, SteppedPool
 from livesvm.service.resources.solve_scheduler import SolveScheduler
 from livesvm.service.settings import Settings
 from livesvm.service.store.base import SERVICE, DocumentName, Store, StoreDamaged, StoreError
-from livesvm.service.store.embedded import open_embedded
 from livesvm.service.store.lock import DirectoryLock
-from livesvm.service.store.sqlite import DATABASE
+from livesvm.service.store.sqlite import DATABASE, SqliteStore
 from livesvm.service.webhooks.catalogue import Webhooks
 from livesvm.service.webhooks.deliveries import Deliveries
 from livesvm.service.webhooks.outbox import Outbox
@@ -94,7 +93,7 @@ def open_store(settings: Settings, holder: str) -> Store:
     """Open the store that the settings name, as the service ``holder``; raises StoreError."""
     if not settings.redis_url:
         _check_leftovers(settings.data_dir)
-        return open_embedded(settings.data_dir)
+        return SqliteStore(settings.data_dir / DATABASE)
     from livesvm.service.store.redis import RedisStore  # its library is only loaded where it is used
 
     return RedisStore(
