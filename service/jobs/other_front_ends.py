@@ -8,8 +8,9 @@ from __future__ import annotations
 import json
 import time
 from dataclasses import asdict, dataclass
-from typing import Any, Protocol
+from typing import Any
 
+from livesvm.service.datasets.catalogue import FrontEnds
 from livesvm.service.errors import JobElsewhere, UnknownJob
 from livesvm.service.jobs.files import JobRecord
 from livesvm.service.monitoring.health import Health
@@ -24,28 +25,6 @@ GONE_SECONDS = 7 * 86_400.0
 """For which jobs of a front end that is away are listed after they were asked for, and their end is still asked for."""
 
 Document = dict[str, Any]
-
-
-class FrontEnds(Protocol):
-    """What a front end tells of itself, and knows of the others. Its calls wait for the store."""
-
-    holder: str
-    """This front end, by a name that it keeps."""
-
-    def announce(self) -> None:
-        """Tell the others where its files are; raises StoreUnavailable."""
-
-    def keep(self) -> None:
-        """Tell the others again where that has changed; raises StoreUnavailable."""
-
-    def leave(self) -> None:
-        """Tell the others that it is not there any more."""
-
-    def is_away(self, holder: str) -> bool:
-        """Return whether one has left, or shows no life; raises StoreError."""
-
-    def job_file(self, holder: str, name: str) -> bytes:
-        """Return a file of the jobs of another front end, which may be away; raises StoreUnavailable."""
 
 
 def short(holder: str) -> str:

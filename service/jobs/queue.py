@@ -34,10 +34,9 @@ from livesvm.service.errors import (
 from livesvm.service.history.journal import Source
 from livesvm.service.hosting.handle import Description, ModelHandle
 from livesvm.service.hosting.memory import check_grown
-from livesvm.service.jobs.examples import Examples
 from livesvm.service.jobs.failures import is_foreseen, recorded
 from livesvm.service.jobs.files import STATES, Document, JobFiles, JobRecord, State
-from livesvm.service.jobs.kind import FOUND, KEY_FIELDS, JobKind, Sharding, Subject, Workplace
+from livesvm.service.jobs.kind import FOUND, KEY_FIELDS, Examples, JobKind, Sharding, Subject, Workplace
 from livesvm.service.jobs.kinds import ALL_KINDS
 from livesvm.service.jobs.log import ENDED, happened, log_end
 from livesvm.service.jobs.other_front_ends import CANCEL, DELETE, GONE_SECONDS, OtherJob, SharedJobs, short
