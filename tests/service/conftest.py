@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
 from tests.service.process import ServiceProcess
+from tests.support.live_models import FailingStore
 
 Make = Callable[..., str]
 
@@ -24,6 +27,12 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServiceProcess
 def http(service: ServiceProcess) -> Iterator[httpx.Client]:
     with service.http() as client:
         yield client
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[FailingStore]:
+    with closing(FailingStore(tmp_path / "store")) as opened:
+        yield opened
 
 
 _numbers = itertools.count()

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -32,12 +30,6 @@ from tests.support.live_models import FailingStore, alive, batch, check_restored
 
 SPEC = codec.encode({"spec": ModelSpec(id="m", C=10.0).model_dump_json()})
 Apply = Callable[[ModelState, Command], Outcome]
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[FailingStore]:
-    with closing(FailingStore(tmp_path / "store")) as opened:
-        yield opened
 
 
 @pytest.fixture(scope="module", autouse=True)
