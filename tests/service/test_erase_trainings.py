@@ -37,7 +37,7 @@ from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.estimators.large_window import LiveL2SVC
 from tests.support.erasing import bytes_of_directory, intent_of, traces
 from tests.support.live_models import predicted
-from tests.support.waiting import PATIENCE
+from tests.support.waiting import PATIENCE, until
 
 N = 40
 RNG = np.random.default_rng(7)
@@ -112,10 +112,7 @@ def wait(service: Service, job: str) -> None:
 
 def retrained(live: ModelHandle) -> None:
     """Wait until the result of the job that an erasure has asked for is applied."""
-    end = time.monotonic() + PATIENCE
-    while live.describe().warnings:
-        assert time.monotonic() < end
-        time.sleep(0.01)
+    until(lambda: not live.describe().warnings)
 
 
 def rival(gone: list[int], gamma: Any = 0.5) -> np.ndarray:

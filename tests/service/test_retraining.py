@@ -26,6 +26,7 @@ from livesvm.solvers import FrankWolfeSVC
 from livesvm.solvers.errors import InvalidInput
 from tests.service.process import ServiceProcess, ServiceStartedAfresh
 from tests.service.starts import WORKER
+from tests.support.waiting import until
 
 KERNEL = {"name": "rbf", "gamma": 0.5}
 
@@ -298,10 +299,7 @@ def workers(service: ServiceProcess) -> set[int]:
 
 def running(client: Client, service: ServiceProcess, job: str) -> int:
     """Return the process that works on a job, once it has reported how far it is."""
-    end = time.monotonic() + 120
-    while not client.job(job).get("total"):
-        assert time.monotonic() < end
-        time.sleep(0.03)
+    until(lambda: client.job(job).get("total"))
     (worker,) = workers(service)
     return worker
 
