@@ -11,8 +11,7 @@ from livesvm.service.datasets.arrays import MOST_LABELS
 from livesvm.service.errors import EmptyModel, NotApplicable
 from livesvm.service.hosting.handle import Description
 from livesvm.service.jobs import plots
-from livesvm.service.jobs.examples import Examples
-from livesvm.service.jobs.kind import Document, JobKind, Order, check_known
+from livesvm.service.jobs.kind import Document, Examples, JobKind, Order, check_known
 from livesvm.service.jobs.plots import Curve, Extension
 from livesvm.service.models.commands import Edits, Update
 from livesvm.service.models.fields import Cost, Request
