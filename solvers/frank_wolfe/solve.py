@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from livesvm.solvers.frank_wolfe import by_blocks, exact_search, sampled
+from livesvm.solvers.frank_wolfe import by_blocks, single_steps
 from livesvm.solvers.frank_wolfe.options import BLOCKS, Options, Variant
 from livesvm.solvers.frank_wolfe.problem import Known, Problem
 from livesvm.solvers.frank_wolfe.solution import DualSolution, GapTrace
@@ -21,11 +21,11 @@ def solve(problem: Problem, options: Options, trace: GapTrace, start: Known | No
         start = None
     if options.variant == "auto":
         return by_blocks.solve(problem, options, start, random, trace)
-    a = exact_search.first(problem.of_class, random) if start is None else start.b / start.b.sum()
+    a = single_steps.first(problem.of_class, random) if start is None else start.b / start.b.sum()
     if options.sampling is None:
-        return exact_search.solve(problem, options, a, random, trace)
-    found, is_full = sampled.solve(problem, options, a, random, trace)
+        return single_steps.solve_by_rows(problem, options, a, random, trace)
+    found, is_full = single_steps.solve_by_samples(problem, options, a, random, trace)
     if found.is_converged or not is_full or not options.looks_at_all:
         return found
-    rest = exact_search.solve(problem, options, found.a / found.a.sum(), random, trace)
+    rest = single_steps.solve_by_rows(problem, options, found.a / found.a.sum(), random, trace)
     return replace(rest, steps=found.steps + rest.steps, kernel_values=found.kernel_values + rest.kernel_values)

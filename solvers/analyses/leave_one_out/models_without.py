@@ -9,9 +9,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from livesvm.solvers.analyses.leave_one_out.by_path import leave_by_paths
+from livesvm.solvers.analyses.leave_one_out.by_path import decisions_by_updates, leave_by_paths
 from livesvm.solvers.analyses.leave_one_out.by_pivots import ModelChanges, leave_by_pivots
-from livesvm.solvers.analyses.leave_one_out.by_updates import decisions_by_updates
 from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.homotopy.refresh import refresh
 from livesvm.solvers.homotopy.run import NO_EXAMPLES

@@ -15,8 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from livesvm.solvers.analyses.regularization.continuation import PathReport
-from livesvm.solvers.analyses.regularization.error_curve import ErrorCurve, from_counts, joined
-from livesvm.solvers.analyses.regularization.optima import Optima, Sizes
+from livesvm.solvers.analyses.regularization.optima import ErrorCurve, Optima, Sizes, from_counts, joined
 from livesvm.solvers.analyses.regularization.path import RegularizationPath, Turns, regularization_path
 from livesvm.solvers.errors import InvalidInput, NotOptimal
 from livesvm.solvers.models.base import LiveEstimator
