@@ -30,11 +30,9 @@ from livesvm.solvers.estimators.training_data import (
     values_with,
 )
 from livesvm.solvers.frank_wolfe import one_versus_one
-from livesvm.solvers.frank_wolfe.core_set import SAMPLE
 from livesvm.solvers.frank_wolfe.one_versus_one import PairProblem
 from livesvm.solvers.frank_wolfe.problem import Gap, Known, Problem, carried, gap_of
-from livesvm.solvers.frank_wolfe.solution import DualSolution
-from livesvm.solvers.frank_wolfe.solve import Options, Variant
+from livesvm.solvers.frank_wolfe.solution import SAMPLE, DualSolution, Options, Variant
 from livesvm.solvers.kernels.function import FunctionKernel
 from livesvm.solvers.kernels.kernel import Kernel
 from livesvm.solvers.kernels.matrix_products import PreparedRows, product

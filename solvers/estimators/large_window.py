@@ -17,8 +17,7 @@ from livesvm.solvers.estimators.training_data import problems_of, scale_of, solv
 from livesvm.solvers.frank_wolfe import one_versus_one
 from livesvm.solvers.frank_wolfe.one_versus_one import PairProblem, Training
 from livesvm.solvers.frank_wolfe.problem import check_finite
-from livesvm.solvers.frank_wolfe.solution import Look
-from livesvm.solvers.frank_wolfe.solve import Options, Variant
+from livesvm.solvers.frank_wolfe.solution import Look, Options, Variant
 from livesvm.solvers.kernels.kernel import Kernel
 from livesvm.solvers.models.base import LiveEstimator, all_or_nothing, keep
 from livesvm.solvers.models.class_labels import (

@@ -18,8 +18,7 @@ from livesvm.solvers.frank_wolfe import by_shards
 from livesvm.solvers.frank_wolfe.by_shards import Over, ShardedSolution
 from livesvm.solvers.frank_wolfe.one_versus_one import pairs
 from livesvm.solvers.frank_wolfe.shard import Crew, Shard
-from livesvm.solvers.frank_wolfe.solution import PER_MILLE, GapTrace, Look
-from livesvm.solvers.frank_wolfe.solve import BLOCKS
+from livesvm.solvers.frank_wolfe.solution import BLOCKS, PER_MILLE, GapTrace, Look
 from livesvm.solvers.kernels.matrix_products import DENSE
 from livesvm.solvers.models.class_labels import labels_after
 from livesvm.solvers.models.large_predictor import Trained

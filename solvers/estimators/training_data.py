@@ -14,9 +14,8 @@ from livesvm.solvers import validation
 from livesvm.solvers.errors import InvalidInput, MemoryLimit, NotPositiveSemidefinite
 from livesvm.solvers.frank_wolfe import one_versus_one
 from livesvm.solvers.frank_wolfe.one_versus_one import PairProblem, Training
-from livesvm.solvers.frank_wolfe.options import Options
 from livesvm.solvers.frank_wolfe.problem import Known, Problem, check_finite
-from livesvm.solvers.frank_wolfe.solution import PER_MILLE, Look
+from livesvm.solvers.frank_wolfe.solution import PER_MILLE, Look, Options
 from livesvm.solvers.kernels.definiteness import ROUNDING, indefinite, most_rounding
 from livesvm.solvers.kernels.function import FunctionKernel, objects_for, objects_in
 from livesvm.solvers.kernels.gram import Gram, precision_of

@@ -11,7 +11,6 @@ from livesvm.solvers.kernels.matrix_products import PreparedRows, block
 from livesvm.solvers.runtime.interrupt import check
 from livesvm.solvers.runtime.types import Floats, Ints, Numbers
 
-SAMPLE = 59  #: one of so many is among the worst 5%, with probability 0.95 [Frandi et al., Theorem 1]
 TRIES = 3  #: samples without any example to gain by after which every example is looked at
 NEAR = 0.5  #: of the tolerance: an example as far may violate soon
 LATEST = 0.1  #: share of the core that may have joined since its examples were last gathered

@@ -1,20 +1,20 @@
-"""Several classes: one problem for each pair of them, several pairs at once."""
+"""Several classes: one problem for each pair of them, several pairs at once, each by any of the variants."""
 
 from __future__ import annotations
 
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import combinations
 from typing import NamedTuple
 
 import numpy as np
 
+from livesvm.solvers.frank_wolfe import by_blocks, single_steps
 from livesvm.solvers.frank_wolfe.problem import Known, Problem
-from livesvm.solvers.frank_wolfe.solution import DualSolution, GapTrace, Look
-from livesvm.solvers.frank_wolfe.solve import Options, solve
+from livesvm.solvers.frank_wolfe.solution import DualSolution, GapTrace, Look, Options
 from livesvm.solvers.kernels.matrix_products import PreparedRows
 from livesvm.solvers.runtime.threads import solve_in_parallel
 from livesvm.solvers.runtime.types import Floats, Ints
@@ -112,6 +112,23 @@ def train(
     together_ = _Together(len(own), tell, look)
     works = [partial(together_.one, q, own[q].problem, options, starts[q]) for q in range(len(own))]
     return Training(solve_in_parallel(works, threads), np.array(together_.points))
+
+
+def solve(problem: Problem, options: Options, trace: GapTrace, start: Known | None = None) -> DualSolution:
+    """Return the solution of a problem, from ``start`` if that is given and has coefficients."""
+    random = np.random.default_rng(options.seed)
+    if start is not None and not start.b.any():
+        start = None
+    if options.variant == "auto":
+        return by_blocks.solve(problem, options, start, random, trace)
+    a = single_steps.first(problem.of_class, random) if start is None else start.b / start.b.sum()
+    if options.sampling is None:
+        return single_steps.solve_by_rows(problem, options, a, random, trace)
+    found, is_full = single_steps.solve_by_samples(problem, options, a, random, trace)
+    if found.is_converged or not is_full or not options.looks_at_all:
+        return found
+    rest = single_steps.solve_by_rows(problem, options, found.a / found.a.sum(), random, trace)
+    return replace(rest, steps=found.steps + rest.steps, kernel_values=found.kernel_values + rest.kernel_values)
 
 
 class _Together:

@@ -14,9 +14,8 @@ import numpy as np
 from livesvm.solvers.frank_wolfe import steps
 from livesvm.solvers.frank_wolfe.active_row_cache import ActiveRows
 from livesvm.solvers.frank_wolfe.core_set import Core, SampledSearch
-from livesvm.solvers.frank_wolfe.options import CORE_STEPS, STEPS, Options
 from livesvm.solvers.frank_wolfe.problem import Problem, exact_parts, gap_of
-from livesvm.solvers.frank_wolfe.solution import DualSolution, GapTrace, solution
+from livesvm.solvers.frank_wolfe.solution import CORE_STEPS, STEPS, DualSolution, GapTrace, Options, solution
 from livesvm.solvers.frank_wolfe.steps import At
 from livesvm.solvers.runtime.interrupt import AT_ONCE, check
 from livesvm.solvers.runtime.scalars import One

@@ -13,11 +13,10 @@ from numpy.typing import NDArray
 from livesvm.solvers.frank_wolfe import by_blocks, core_set, growth, single_steps
 from livesvm.solvers.frank_wolfe import problem as problem_module
 from livesvm.solvers.frank_wolfe.blocks import relative_gap
-from livesvm.solvers.frank_wolfe.one_versus_one import coefficients_of, pairs, problems
+from livesvm.solvers.frank_wolfe.one_versus_one import coefficients_of, pairs, problems, solve
 from livesvm.solvers.frank_wolfe.problem import CLEAR, Known, Problem, balanced, exact_parts, gap_of, rough_of
 from livesvm.solvers.frank_wolfe.single_steps import _next, first
-from livesvm.solvers.frank_wolfe.solution import GapTrace, solution
-from livesvm.solvers.frank_wolfe.solve import Options, solve
+from livesvm.solvers.frank_wolfe.solution import GapTrace, Options, solution
 from livesvm.solvers.kernels.matrix_products import PreparedRows
 from tests.oracle import Matrix, Vector
 from tests.unit.test_frank_wolfe_parts import RBF, problem_of
