@@ -154,7 +154,7 @@ def conformal(model: LiveEstimator, *, weights: ArrayLike | None = None, progres
         Between 0 and 1, of the window's examples, oldest first: how much each counts in quantiles, as by its age. They
         have to be fixed before the rows are seen.
     progress : callable or None, default None
-        Called with how much is done and how much there is; returning False cancels.
+        Called with how much is done and how much there is; returning False raises Cancelled.
 
     Returns
     -------
@@ -165,8 +165,6 @@ def conformal(model: LiveEstimator, *, weights: ArrayLike | None = None, progres
     ------
     InvalidInput
         A model without targets, fewer than two examples, or weights that are none.
-    Cancelled
-        ``progress`` said so.
     NotOptimal
         A path could not be followed.
 

@@ -119,7 +119,7 @@ class LiveOneClassSVM(ChangingEstimator):
         nu_min, nu_max : float
             The range of nu, in (0, 1].
         progress : callable or None, default None
-            Called with how much is done and how much there is; returning False cancels.
+            Called with how much is done and how much there is; returning False raises Cancelled.
 
         Returns
         -------
@@ -130,8 +130,6 @@ class LiveOneClassSVM(ChangingEstimator):
         ------
         InvalidInput
             The range is empty or not in (0, 1], or the window is empty.
-        Cancelled
-            ``progress`` said so.
         NotOptimal
             A path could not be followed to the acceptable gap.
         """

@@ -12,6 +12,7 @@ from sklearn.utils.metaestimators import available_if
 from livesvm.solvers.analyses.leave_one_out.assessment import held_out_by_class
 from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.models.calibration import Calibration, columns
+from livesvm.solvers.models.changing import ChangingEstimator
 from livesvm.solvers.runtime.types import Floats
 
 METHODS = {True: "sigmoid", "platt": "sigmoid", "sigmoid": "sigmoid", "isotonic": "isotonic"}
@@ -61,7 +62,7 @@ class Kept(NamedTuple):
     calibration: Calibration
 
 
-class Probabilities:
+class Probabilities(ChangingEstimator):
     """``predict_proba`` of a live classifier; goes before it among the bases."""
 
     probability: bool | str
@@ -87,9 +88,8 @@ class Probabilities:
         InvalidInput
             The window has fewer than two classes, or one of them a single example.
         """
-        model: Any = self
-        model._check_fitted()
-        values = columns(model._decision(X), model.classes_.size)
+        self._check_fitted()
+        values = columns(self._decision(X), self.classes_.size)
         return self._calibrated().probabilities(values)
 
     @available_if(_is_asked_for)  # type: ignore[untyped-decorator]
@@ -112,7 +112,6 @@ class Probabilities:
 
     def _calibrated(self) -> Calibration:
         """Return the calibration of the window as it is now."""
-        model: Any = self
         method = METHODS.get(self.probability)
         if method is None:
             raise InvalidInput(
@@ -121,10 +120,10 @@ class Probabilities:
         kept = self._calibration
         if (
             kept is None
-            or kept.window is not model._window
-            or (kept.updates, kept.method) != (model._window.updates, method)
+            or kept.window is not self._window
+            or (kept.updates, kept.method) != (self._window.updates, method)
         ):
-            kept = self._calibration = Kept(model._window, model._window.updates, method, calibrated(model, method))
+            kept = self._calibration = Kept(self._window, self._window.updates, method, calibrated(self, method))
         return kept.calibration
 
 

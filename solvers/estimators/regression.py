@@ -100,7 +100,7 @@ class LiveSVR(WithPaths):
         epsilon_min, epsilon_max : float
             The range of half widths, above 0, in units of y.
         progress : callable or None, default None
-            Called with how much is done and how much there is; returning False cancels.
+            Called with how much is done and how much there is; returning False raises Cancelled.
 
         Returns
         -------
@@ -111,8 +111,6 @@ class LiveSVR(WithPaths):
         ------
         InvalidInput
             The range or the window is empty, or the loss is another one than "epsilon_insensitive".
-        Cancelled
-            ``progress`` said so.
         NotOptimal
             A path could not be followed to the acceptable gap.
         """

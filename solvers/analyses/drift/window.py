@@ -140,7 +140,7 @@ def drift(
         Examples that remedies are judged by; by default those since the change, or an eighth of the window, and at
         least 30.
     progress : callable or None, default None
-        Called with how much is done and how much there is; returning False cancels.
+        Called with how much is done and how much there is; returning False raises Cancelled.
 
     Returns
     -------
@@ -151,8 +151,6 @@ def drift(
     ------
     InvalidInput
         A model without targets, fewer than two examples, or a number that is out of range.
-    Cancelled
-        ``progress`` said so.
     NotOptimal
         A path could not be followed.
 

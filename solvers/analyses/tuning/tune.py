@@ -116,7 +116,7 @@ def tune(
         When each of the window's examples happened (numbers, datetimes or ISO 8601 texts), by which they are
         ordered; by default, and of equals, as they came.
     progress : callable or None, default None
-        Called with how much is done and how much there is; returning False cancels.
+        Called with how much is done and how much there is; returning False raises Cancelled.
 
     Returns
     -------
@@ -127,8 +127,6 @@ def tune(
     ------
     InvalidInput
         Something cannot be used, or the kernel is precomputed.
-    Cancelled
-        ``progress`` said so.
     NotOptimal
         A path could not be followed.
     """
