@@ -15,6 +15,7 @@ from livesvm.solvers import validation
 from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.estimators.paths import WithPaths
 from livesvm.solvers.models.base import KERNEL_PARAMETERS, keep
+from livesvm.solvers.models.changing import ChangingEstimator
 from livesvm.solvers.models.class_labels import (
     column_of,
     exact_labels,
@@ -262,36 +263,6 @@ class LiveSVC(WithPaths):
         keys: Iterable[Key] | None = None,
         on_repeat: OnRepeat = "refuse",
     ) -> Any:
-        """Add examples to the window, like ``update(add=(X, y))``.
-
-        Parameters
-        ----------
-        X : array_like or sparse matrix, shape (m, d)
-            Rows, in the units of the features. With the kernel "precomputed" kernel values (m, n) with the window's
-            examples, oldest first; with a function for a kernel, what that takes.
-        y : array_like, shape (m,)
-            Labels.
-        classes : array_like or None, default None
-            Fixes the labels on the first call; others may still come later.
-        sample_weight : array_like, shape (m,), or None, default None
-            Weights that multiply C, in [0, 1e100]; ones by default.
-        keys : iterable of str or int, or None, default None
-            A name for each row; unused whole numbers by default.
-        on_repeat : {"refuse", "ignore", "replace"}, default "refuse"
-            What becomes of a row with a key of the window, as in ``update``.
-
-        Returns
-        -------
-        Self
-            The model.
-
-        Raises
-        ------
-        InvalidInput, DuplicateKey
-            See the message; the model is as it was.
-        NotPositiveSemidefinite, NotOptimal, MemoryLimit
-            The path could not be followed; the model is as it was.
-        """
         before = self._standing()
         if classes is not None and not hasattr(self, "classes_"):
             self._set_classes(several_labels(classes))
@@ -301,6 +272,14 @@ class LiveSVC(WithPaths):
             self._take_back(before)
             raise
         return self
+
+    partial_fit.__doc__ = (ChangingEstimator.partial_fit.__doc__ or "").replace(
+        "        sample_weight :",
+        """        classes : array_like or None, default None
+            Fixes the labels on the first call; others may still come later.
+        sample_weight :""",
+        1,
+    )
 
     @property
     def window_y(self) -> NDArray[Any]:

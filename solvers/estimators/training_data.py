@@ -180,13 +180,10 @@ def solved(
         found = one_versus_one.train(own, options, starts, threads, tell, look)
     for pair, solution in zip(own, found.solutions, strict=True):
         if not solution.R > 0.0:
-            raise _not_positive(pair.problem.examples.kernel)
+            name = pair.problem.examples.kernel.name
+            reason = f"the {name} kernel has a negative eigenvalue on these examples; it must be positive semi-definite"
+            raise NotPositiveSemidefinite(reason, field="kernel")
     return found
-
-
-def _not_positive(kernel: Kernel) -> NotPositiveSemidefinite:
-    reason = f"the {kernel.name} kernel has a negative eigenvalue on these examples; it must be positive semi-definite"
-    return NotPositiveSemidefinite(reason, field="kernel")
 
 
 def problems_of(

@@ -106,12 +106,15 @@ def train(
     tell : called with how much is done, and how much there is: of the only pair, or pairs
     look : called with the gap as it gets smaller
     """
-    if len(own) == 1:
-        found = solve(own[0].problem, options, GapTrace(options.tol, tell, look), starts[0])
-        return Training([found], found.trace)
-    together_ = _Together(len(own), tell, look)
-    works = [partial(together_.one, q, own[q].problem, options, starts[q]) for q in range(len(own))]
-    return Training(solve_in_parallel(works, threads), np.array(together_.points))
+    reported = PairsTrace(len(own), tell, look)
+
+    def one(q: int) -> DualSolution:
+        found = solve(own[q].problem, options, reported.of(q, options.tol), starts[q])
+        reported.ended()
+        return found
+
+    found = solve_in_parallel([partial(one, q) for q in range(len(own))], threads)
+    return Training(found, np.array(reported.points))
 
 
 def solve(problem: Problem, options: Options, trace: GapTrace, start: Known | None = None) -> DualSolution:
@@ -131,23 +134,29 @@ def solve(problem: Problem, options: Options, trace: GapTrace, start: Known | No
     return replace(rest, steps=found.steps + rest.steps, kernel_values=found.kernel_values + rest.kernel_values)
 
 
-class _Together:
-    """What is reported of several searches at once."""
+class PairsTrace:
+    """What is reported of the searches for all pairs of classes: the worst gap of those that have begun.
+
+    Progress is that of the only one, or how many have ended.
+    """
 
     def __init__(self, count: int, tell: Callable[[int, int], None], look: Look | None) -> None:
         self._count, self._tell, self._look = count, tell, look
         self._begun, self._lock = time.perf_counter(), threading.Lock()
         self._gaps: dict[int, float] = {}
         self._done = 0
-        self.points: list[tuple[float, float]] = []
+        self.points: list[tuple[float, float]] = []  #: seconds, and the worst gap known then
 
-    def one(self, q: int, problem: Problem, options: Options, start: Known | None) -> DualSolution:
-        """Solve one of them."""
-        found = solve(problem, options, GapTrace(options.tol, look=partial(self._see, q)), start)
+    def of(self, q: int, tol: float) -> GapTrace:
+        """Return what the search for pair ``q`` is to report."""
+        return GapTrace(tol, self._tell if self._count == 1 else None, partial(self._see, q))
+
+    def ended(self) -> None:
+        """Take note of the end of one search."""
         with self._lock:
             self._done += 1
-            self._tell(self._done, self._count)
-        return found
+            if self._count > 1:
+                self._tell(self._done, self._count)
 
     def _see(self, q: int, _: float, gap: float) -> None:
         with self._lock:
