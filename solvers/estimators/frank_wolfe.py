@@ -11,7 +11,6 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
-from threadpoolctl import threadpool_limits
 
 from livesvm.solvers import validation
 from livesvm.solvers.errors import InvalidInput
@@ -40,6 +39,7 @@ from livesvm.solvers.models.base import all_or_nothing, keep
 from livesvm.solvers.models.class_labels import are_among, places_of
 from livesvm.solvers.models.pairs_predictor import scores as class_scores
 from livesvm.solvers.runtime.progress import Progress
+from livesvm.solvers.runtime.threads import one_blas_thread
 from livesvm.solvers.runtime.types import Floats, Ints
 
 ROWS = 16384  #: of X that are prepared at once for decisions
@@ -378,7 +378,7 @@ class FrankWolfeSVC(_Classifier, _Estimator):
         validation.check_width(rows.shape[1], self.n_features_in_, "X")
         is_sparse = sparse.issparse(self._support.values)
         out = np.empty((rows.shape[0], self.dual_coef_.shape[0]))
-        with threadpool_limits(1, "blas"):
+        with one_blas_thread():
             for start in range(0, rows.shape[0], ROWS):
                 part = rows[start : start + ROWS]
                 if sparse.issparse(part) != is_sparse:
@@ -430,7 +430,7 @@ class FrankWolfeSVC(_Classifier, _Estimator):
             if np.unique(signs).size < 2:  # one has no weight
                 continue
             problem = Problem(prepared.take(indices), signs, costs[indices], self._threads())
-            with threadpool_limits(1, "blas"):
+            with one_blas_thread():
                 gaps.append(gap_of(problem, a[indices], problem.parts(problem.examples, a[indices])))
         if not gaps:
             raise InvalidInput("has no two of the model's classes: give its training data", field="y")

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from threadpoolctl import threadpool_limits
 
 from livesvm.solvers.errors import InvalidInput, NotOptimal
 from livesvm.solvers.estimators.large_window import LiveL2SVC
@@ -23,6 +22,7 @@ from livesvm.solvers.kernels.matrix_products import DENSE
 from livesvm.solvers.models.class_labels import labels_after
 from livesvm.solvers.models.large_predictor import Trained
 from livesvm.solvers.runtime.progress import Progress, steadily
+from livesvm.solvers.runtime.threads import one_blas_thread
 from livesvm.solvers.runtime.types import Floats, Ints
 
 Mask = NDArray[np.bool_]
@@ -128,7 +128,7 @@ class OverShards:
         own = zip(data.each(codes), data.each(costs), strict=True)
         data.crew.prepare([partial(Shard.assign, codes=mine, costs=theirs) for mine, theirs in own])
         todo, found = pairs(classes.size), []
-        with steadily(progress, PER_MILLE if len(todo) == 1 else len(todo)) as tell, threadpool_limits(1, "blas"):
+        with steadily(progress, PER_MILLE if len(todo) == 1 else len(todo)) as tell, one_blas_thread():
             reported = PairsTrace(len(todo), tell, look)
             for q, two in enumerate(todo):
                 found.append(self._pair(*two, threads, reported.of(q, tol)))

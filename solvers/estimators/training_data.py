@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
-from threadpoolctl import threadpool_limits
 
 from livesvm.solvers import validation
 from livesvm.solvers.errors import InvalidInput, MemoryLimit, NotPositiveSemidefinite
@@ -24,6 +23,7 @@ from livesvm.solvers.kernels.matrix_products import PreparedRows, product
 from livesvm.solvers.models import scaling
 from livesvm.solvers.models.class_labels import column_of, labels_with
 from livesvm.solvers.runtime.progress import Progress, steadily
+from livesvm.solvers.runtime.threads import one_blas_thread
 from livesvm.solvers.runtime.types import Floats, Ints
 from livesvm.solvers.sparse import Features, SparseRows, checked, columns_of, like
 
@@ -176,7 +176,7 @@ def solved(
 
     Raises NotPositiveSemidefinite for a solution that no convex problem has: a'K~a of it is not positive.
     """
-    with steadily(progress, PER_MILLE if len(own) == 1 else len(own)) as tell, threadpool_limits(1, "blas"):
+    with steadily(progress, PER_MILLE if len(own) == 1 else len(own)) as tell, one_blas_thread():
         found = one_versus_one.train(own, options, starts, threads, tell, look)
     for pair, solution in zip(own, found.solutions, strict=True):
         if not solution.R > 0.0:

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from threadpoolctl import threadpool_limits
 
 from livesvm.solvers.certificate import Certificate
 from livesvm.solvers.errors import InvalidInput
@@ -21,6 +20,7 @@ from livesvm.solvers.kernels.matrix_products import PreparedRows
 from livesvm.solvers.models.class_labels import are_among, places_of
 from livesvm.solvers.models.large_predictor import Trained
 from livesvm.solvers.models.pairs_predictor import by_other_class
+from livesvm.solvers.runtime.threads import one_blas_thread
 from livesvm.solvers.runtime.types import Floats, Ints
 from livesvm.solvers.validation import Key
 
@@ -253,7 +253,7 @@ def proofs(
             raise InvalidInput(f"{reason}, whose optimum it could be compared with", field="model")
         kernel = kernel_of(w.X[slots], w.weights[slots])
         problem = Problem(PreparedRows.of(kernel, w.X[slots]), y, C * w.weights[slots])
-        with threadpool_limits(1, "blas"):
+        with one_blas_thread():
             gap = gap_of(problem, b, problem.parts(problem.examples, b))
         proof = Certificate(0.5 * gap.relative, gap.primal - gap.dual, gap.relative, gap.primal, gap.dual, y.size)
         out[negative, positive] = proof
