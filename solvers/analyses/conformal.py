@@ -16,10 +16,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from livesvm.solvers import validation
 from livesvm.solvers.analyses.leave_one_out.models_without import ModelsWithout, models_without_each
-from livesvm.solvers.analyses.scores import scores_of, strangeness
 from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.models.base import LiveEstimator
-from livesvm.solvers.models.model_view import View
+from livesvm.solvers.models.model_view import View, scores_of, strangeness
 from livesvm.solvers.models.predictor import rows_of
 from livesvm.solvers.runtime.progress import Progress
 from livesvm.solvers.runtime.types import Bools, Floats

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from livesvm.solvers.frank_wolfe import by_blocks, core_set, growth, single_steps
+from livesvm.solvers.frank_wolfe import by_blocks, growth, single_steps
 from livesvm.solvers.frank_wolfe import problem as problem_module
 from livesvm.solvers.frank_wolfe.blocks import relative_gap
 from livesvm.solvers.frank_wolfe.one_versus_one import coefficients_of, pairs, problems, solve
@@ -168,7 +168,7 @@ def check_solution(problem: Problem, Q: Matrix, found: Any, digits: float) -> No
     assert found.trace[-1, 1] == found.gap.relative
 
 
-class WatchedCore(core_set.Core):
+class WatchedCore(single_steps.Core):
     """A core over the problem with the matrix ``Q``."""
 
     Q: ClassVar[Matrix]
@@ -197,10 +197,10 @@ class WatchedCore(core_set.Core):
         self.check()
 
 
-class WatchedSamples(core_set.SampledSearch):
+class WatchedSamples(single_steps.SampledSearch):
     """Its search."""
 
-    def _worst(self, some: Ints) -> core_set.SampledExample:
+    def _worst(self, some: Ints) -> single_steps.SampledExample:
         found, held = super()._worst(some), self._core
         g = WatchedCore.Q[:, held.indices] @ held.a
         assert g[found.i] == pytest.approx(g[some].min(), abs=1e-4)

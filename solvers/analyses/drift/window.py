@@ -19,10 +19,9 @@ from numpy.typing import ArrayLike
 from livesvm.solvers.analyses.drift.martingale import RUN, Alarm, DriftTest
 from livesvm.solvers.analyses.leave_one_out.assessment import held_out_by_class, in_order, left_out
 from livesvm.solvers.analyses.leave_one_out.models_without import checked
-from livesvm.solvers.analyses.scores import losses_of, places_of, scores_of
 from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.models.base import LiveEstimator
-from livesvm.solvers.models.model_view import View
+from livesvm.solvers.models.model_view import View, losses_of, places_of, scores_of
 from livesvm.solvers.runtime.progress import Progress, Teller, steadily
 from livesvm.solvers.runtime.types import Floats, Ints
 

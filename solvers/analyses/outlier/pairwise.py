@@ -245,6 +245,6 @@ def pairwise_outlier_path(
     labels, paths = copy.labels, {}
     for number, (a, b) in enumerate(todo):
         tell = part_of(progress, number, len(todo))
-        alone = copy.pair_alone((a, b))
+        alone = copy.of_pair((a, b), alone=True)
         paths[labels[a], labels[b]] = outlier_path(alone, parameter, theta=theta, s=s, progress=tell)
     return PairwiseOutlierPath(parameter, tuple(copy.window.keys), paths, copy)

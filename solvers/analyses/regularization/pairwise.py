@@ -240,5 +240,5 @@ def pairwise_regularization_path(
     paths = {}
     for number, two in enumerate(todo):
         tell = part_of(progress, number, len(todo))
-        paths[two] = regularization_path(copy.pair_alone(two), "C", minimum, maximum, tell)
+        paths[two] = regularization_path(copy.of_pair(two, alone=True), "C", minimum, maximum, tell)
     return PairwiseRegularizationPath(copy, paths, time.perf_counter() - started)
