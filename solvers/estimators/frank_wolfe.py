@@ -38,11 +38,20 @@ from livesvm.solvers.kernels.matrix_products import PreparedRows, product
 from livesvm.solvers.models.base import all_or_nothing, keep
 from livesvm.solvers.models.class_labels import are_among, places_of
 from livesvm.solvers.models.pairs_predictor import scores as class_scores
+from livesvm.solvers.runtime.docstrings import Taking
 from livesvm.solvers.runtime.progress import Progress
 from livesvm.solvers.runtime.threads import one_blas_thread
 from livesvm.solvers.runtime.types import Floats, Ints
 
 ROWS = 16384  #: of X that are prepared at once for decisions
+
+
+taking_training_rows = Taking(
+    """
+    X : array_like or sparse matrix, shape (m, d)
+        Rows, in the units of the features; with the kernel "precomputed" kernel values (m, n) with the training rows.
+    """
+)
 
 
 class Last(NamedTuple):
@@ -330,39 +339,22 @@ class FrankWolfeSVC(_Classifier, _Estimator):
 
     # -- answers -------------------------------------------------------------------------------------------------------
 
-    def decision_function(self, X: Any) -> Floats:
-        """Return decisions of two classes, or scores of more.
-
-        Parameters
-        ----------
-        X : array_like or sparse matrix, shape (m, d)
-            Rows, in the units of the features; with the kernel "precomputed" kernel values (m, n) with the training
-            rows.
-
-        Returns
-        -------
+    @taking_training_rows(
+        """
         ndarray, shape (m,) or (m, n_classes)
             Decisions in units of ``margin_``, positive for ``classes_[1]``, or a score of each class.
         """
+    )
+    def decision_function(self, X: Any) -> Floats:
+        """Return decisions of two classes, or scores of more."""
         decisions = self._decisions(X)
         if self.classes_.size == 2:
             return np.asarray(decisions[:, 0])
         return class_scores(-decisions / self.margin_, self.classes_.size)  # which are positive for the first of two
 
+    @taking_training_rows("ndarray, shape (m,)\n    Labels.")
     def predict(self, X: Any) -> NDArray[Any]:
-        """Return the label of each row.
-
-        Parameters
-        ----------
-        X : array_like or sparse matrix, shape (m, d)
-            Rows, in the units of the features; with the kernel "precomputed" kernel values (m, n) with the training
-            rows.
-
-        Returns
-        -------
-        ndarray, shape (m,)
-            Labels.
-        """
+        """Return the label of each row."""
         scores = self.decision_function(X)
         found = (scores > 0).astype(np.int64) if scores.ndim == 1 else scores.argmax(axis=1)
         return np.asarray(self.classes_[found])

@@ -13,6 +13,7 @@ from livesvm.solvers.analyses.leave_one_out.assessment import held_out_by_class
 from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.models.calibration import Calibration, columns
 from livesvm.solvers.models.changing import ChangingEstimator
+from livesvm.solvers.runtime.docstrings import taking_rows
 from livesvm.solvers.runtime.types import Floats
 
 METHODS = {True: "sigmoid", "platt": "sigmoid", "sigmoid": "sigmoid", "isotonic": "isotonic"}
@@ -69,44 +70,23 @@ class Probabilities(ChangingEstimator):
     _calibration: Kept | None = None
 
     @available_if(_is_asked_for)  # type: ignore[untyped-decorator]
-    def predict_proba(self, X: ArrayLike) -> Floats:
-        """Return the probability of each class.
-
-        Parameters
-        ----------
-        X : array_like or sparse matrix, shape (m, d)
-            Rows, in the units of the features. With the kernel "precomputed" kernel values (m, n) with the window's
-            examples, oldest first; with a function for a kernel, what that takes.
-
-        Returns
-        -------
-        ndarray, shape (m, n_classes)
-            Probabilities, in the order of ``classes_``.
-
-        Raises
-        ------
+    @taking_rows(
+        "ndarray, shape (m, n_classes)\n    Probabilities, in the order of ``classes_``.",
+        """
         InvalidInput
             The window has fewer than two classes, or one of them a single example.
-        """
+        """,
+    )
+    def predict_proba(self, X: ArrayLike) -> Floats:
+        """Return the probability of each class."""
         self._check_fitted()
         values = columns(self._decision(X), self.classes_.size)
         return self._calibrated().probabilities(values)
 
     @available_if(_is_asked_for)  # type: ignore[untyped-decorator]
+    @taking_rows("ndarray, shape (m, n_classes)\n    Logarithms of probabilities.")
     def predict_log_proba(self, X: ArrayLike) -> Floats:
-        """Return the logarithms of ``predict_proba``.
-
-        Parameters
-        ----------
-        X : array_like or sparse matrix, shape (m, d)
-            Rows, in the units of the features. With the kernel "precomputed" kernel values (m, n) with the window's
-            examples, oldest first; with a function for a kernel, what that takes.
-
-        Returns
-        -------
-        ndarray, shape (m, n_classes)
-            Logarithms of probabilities.
-        """
+        """Return the logarithms of ``predict_proba``."""
         with np.errstate(divide="ignore"):
             return np.asarray(np.log(self.predict_proba(X)))
 

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
+from livesvm.solvers.runtime.docstrings import Taking
 from livesvm.solvers.runtime.types import Floats, Ints
 
 ROUNDING = 1e-10  # errors that differ by less than this share of the largest are the same
@@ -153,6 +154,18 @@ def mean_of(curves: list[ErrorCurve], shares: Floats) -> ErrorCurve:
     return ErrorCurve(edges, left, right)
 
 
+at_a_value = Taking(
+    """
+    value : float
+        A value of the path's parameter.
+    """,
+    """
+    InvalidInput
+        The value is not on the path.
+    """,
+)
+
+
 class Sizes(NamedTuple):
     """How many are free, and how many are free or have a coefficient at a bound that is not zero."""
 
@@ -164,65 +177,25 @@ class Optima(ABC):
     """The optimum of a window for every value of a parameter."""
 
     @abstractmethod
+    @at_a_value("live estimator\n    Fitted; it knows nothing of the path.")
     def at(self, value: float) -> Any:
-        """Return a fitted estimator for a value of the parameter.
-
-        Parameters
-        ----------
-        value : float
-            A value of the path's parameter.
-
-        Returns
-        -------
-        live estimator
-            Fitted; it knows nothing of the path.
-
-        Raises
-        ------
-        InvalidInput
-            The value is not on the path.
-        """
+        """Return a fitted estimator for a value of the parameter."""
 
     @abstractmethod
-    def coefficients(self, value: float) -> Floats:
-        """Return the coefficients at a value of the parameter.
-
-        Parameters
-        ----------
-        value : float
-            A value of the path's parameter.
-
-        Returns
-        -------
+    @at_a_value(
+        """
         ndarray, shape (n,)
             Signed coefficients beta, oldest example first. Of more than two classes (n, n_classes - 1): column r is of
             the pair with the r-th other class, positive for the first of the two.
-
-        Raises
-        ------
-        InvalidInput
-            The value is not on the path.
         """
+    )
+    def coefficients(self, value: float) -> Floats:
+        """Return the coefficients at a value of the parameter."""
 
     @abstractmethod
+    @at_a_value("Sizes\n    Counts of examples.")
     def sizes(self, value: float) -> Sizes:
-        """Return how many examples are free at a value of the parameter, and how many are support vectors.
-
-        Parameters
-        ----------
-        value : float
-            A value of the path's parameter.
-
-        Returns
-        -------
-        Sizes
-            Counts of examples.
-
-        Raises
-        ------
-        InvalidInput
-            The value is not on the path.
-        """
+        """Return how many examples are free at a value of the parameter, and how many are support vectors."""
 
     @abstractmethod
     def validation_error(self, X: ArrayLike, y: ArrayLike | None = None) -> ErrorCurve:

@@ -22,6 +22,7 @@ from livesvm.solvers.analyses.regularization.optima import (
     ErrorCurve,
     Optima,
     Sizes,
+    at_a_value,
     from_counts,
     from_residuals,
     joined,
@@ -106,24 +107,9 @@ class RegularizationPath(Optima):
     def coefficients(self, value: float) -> Floats:
         return self.position(value).beta
 
+    @at_a_value("float\n    b.")
     def intercept(self, value: float) -> float:
-        """Return b at a value of the parameter, in the units of the features.
-
-        Parameters
-        ----------
-        value : float
-            A value of the path's parameter.
-
-        Returns
-        -------
-        float
-            b.
-
-        Raises
-        ------
-        InvalidInput
-            The value is not on the path.
-        """
+        """Return b at a value of the parameter, in the units of the features."""
         found = self.position(value)
         return found.b - self._view.window.moved(found.beta)
 
@@ -189,24 +175,9 @@ class RegularizationPath(Optima):
                 turned.append(first + row)
         return Turns(np.concatenate(positive), np.concatenate(values), np.concatenate(turned))
 
+    @at_a_value("Position\n    By example, oldest first.")
     def position(self, value: float) -> Position:
-        """Return coefficients, places on the staircase and b at a value of the parameter, oldest example first.
-
-        Parameters
-        ----------
-        value : float
-            A value of the path's parameter.
-
-        Returns
-        -------
-        Position
-            By example, oldest first.
-
-        Raises
-        ------
-        InvalidInput
-            The value is not on the path.
-        """
+        """Return coefficients, places on the staircase and b at a value of the parameter, oldest example first."""
         if not self.minimum <= value <= self.maximum:
             raise InvalidInput(
                 f"the path goes from {self.minimum:.6g} to {self.maximum:.6g}, not to {value!r}", field=self.parameter
