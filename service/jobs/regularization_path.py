@@ -18,7 +18,7 @@ from livesvm.service.models.fields import Cost, Request
 from livesvm.service.models.learners import new_estimator, task_of
 from livesvm.service.models.spec import ModelSpec
 from livesvm.service.models.state import ModelCopy
-from livesvm.solvers.analyses.regularization.error_curve import ErrorCurve
+from livesvm.solvers.analyses.regularization.optima import ErrorCurve
 from livesvm.solvers.analyses.regularization.pairwise import PairBreakpoints, PairwiseRegularizationPath
 from livesvm.solvers.analyses.regularization.path import RegularizationPath
 from livesvm.solvers.errors import InvalidInput

@@ -35,7 +35,7 @@ class Kernel:
     ``precomputed``: the only feature of an example is its number in ``gram``. See ``kernels.table``.
 
     ``center`` (d,) is for the kernel "linear" of dense features: (x - center)'(z - center). Where the coefficients sum
-    up to 0, as with an intercept, only the intercept differs, by ``moved``; see ``models.centering``.
+    up to 0, as with an intercept, only the intercept differs, by ``moved``; see ``models.scaling``.
     """
 
     name: str = "rbf"

@@ -56,7 +56,7 @@ def influences(model: LiveEstimator, X: ArrayLike | Features, *, progress: Progr
     X : array-like or sparse of shape (m, d)
         Rows; for the kernel "precomputed" kernel values (m, n) of rows and window, oldest first.
     progress : callable or None, default None
-        Called with how much is done and how much there is; returning False cancels.
+        Called with how much is done and how much there is; returning False raises Cancelled.
 
     Returns
     -------
@@ -67,8 +67,6 @@ def influences(model: LiveEstimator, X: ArrayLike | Features, *, progress: Progr
     ------
     InvalidInput
         Rows of another width, or a window of fewer than two examples.
-    Cancelled
-        ``progress`` said so.
     NotOptimal
         A path could not be followed.
 
@@ -128,7 +126,7 @@ def data_values(
     y : array-like of shape (m,)
         Targets of the rows.
     progress : callable or None, default None
-        Called with how much is done and how much there is; returning False cancels.
+        Called with how much is done and how much there is; returning False raises Cancelled.
 
     Returns
     -------
@@ -139,8 +137,6 @@ def data_values(
     ------
     InvalidInput
         As of :func:`influences`; targets that the model cannot have.
-    Cancelled
-        ``progress`` said so.
     NotOptimal
         A path could not be followed.
 
