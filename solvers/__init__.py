@@ -11,7 +11,7 @@ from livesvm.solvers.analyses.leave_one_out.influence import DataValues, Influen
 from livesvm.solvers.analyses.one_at_a_time import update_singly
 from livesvm.solvers.analyses.outlier.cccp import cccp
 from livesvm.solvers.analyses.outlier.pairwise import PairwiseOutlierPath
-from livesvm.solvers.analyses.regularization.error_curve import Best, ErrorCurve
+from livesvm.solvers.analyses.regularization.optima import Best, ErrorCurve
 from livesvm.solvers.analyses.regularization.pairwise import PairwiseRegularizationPath
 from livesvm.solvers.analyses.regularization.path import RegularizationPath
 from livesvm.solvers.analyses.tuning.automatic import TunedParameters

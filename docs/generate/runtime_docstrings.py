@@ -20,12 +20,14 @@ class RuntimeDocstrings(griffe.Extension):
             cls.docstring = _docstring(inspect.cleandoc(loaded.__doc__ or ""), cls)
 
     def on_function_instance(self, *, func: griffe.Function, **_: Any) -> None:
-        """Read the docstring that a method without one inherits."""
+        """Read the docstring that a method without one inherits, or that was completed when it was loaded."""
         parent = func.parent
         is_ours = func.module.path.startswith("livesvm.solvers.") and func.name[0] != "_"
-        if func.docstring is None and is_ours and isinstance(parent, griffe.Class):
+        if is_ours and isinstance(parent, griffe.Class):
             kind = getattr(import_module(func.module.path), parent.name, None)
-            func.docstring = _docstring(inspect.getdoc(getattr(kind, func.name, None)) or "", func)
+            loaded = inspect.getdoc(getattr(kind, func.name, None)) or ""
+            if func.docstring is None or len(loaded) > len(func.docstring.value):
+                func.docstring = _docstring(loaded, func)
 
 
 def _docstring(text: str, of: griffe.Object) -> griffe.Docstring | None:

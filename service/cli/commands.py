@@ -61,7 +61,7 @@ def calling(work: Callable[..., Any]) -> Callable[..., None]:
 
 
 def plain(
-    call: Callable[..., Request[Any]], id: Any = None, columns: Sequence[str] = (), *, asks: str = ""
+    call: Callable[..., Request[Any]], id: Any = None, columns: Sequence[str] = (), *, part: str = "", asks: str = ""
 ) -> Callable[..., None]:
     """Return the command that makes one call of the table and prints its answer; its help is that of the call.
 
@@ -69,6 +69,7 @@ def plain(
     ----------
     id : type of the command's argument, by which the call finds what it is about; None: it is about all
     columns : of an answer that is a list, those that are shown
+    part : of an answer, that alone is shown
     asks : the question that is put before, of something that cannot be undone, with ``{}`` for the id
     """
 
@@ -79,7 +80,8 @@ def plain(
         answer = getattr(client, call.__name__)(*given.values())
         if answer is None:
             return Told({"deleted": given["id"]}, [])
-        return Told(answer, [(answer, columns)]) if columns else answer
+        shown = (answer, columns) if columns else answer[part] if part else answer
+        return Told(answer, [shown])
 
     kinds = {"client": Any} | ({"id": id} if id else {}) | ({"yes": Yes} if asks else {})
     parameters = [

@@ -133,20 +133,8 @@ def run(
     return Told({"sent": sent, "skipped": known, **found}, [said, _scored(found["scores"])])
 
 
-@app.command("pause")
-@calling
-def pause(client: Client, feed: FeedId) -> Any:
-    """Take nothing more from the feed's source, until it is resumed."""
-    found = client.pause_feed(feed)
-    return Told(found, [found["source"]])
-
-
-@app.command("resume")
-@calling
-def resume(client: Client, feed: FeedId) -> Any:
-    """Take what waits in the feed's source."""
-    found = client.resume_feed(feed)
-    return Told(found, [found["source"]])
+app.command("pause")(plain(feeds.pause_feed, FeedId, part="source"))
+app.command("resume")(plain(feeds.resume_feed, FeedId, part="source"))
 
 
 @app.command("watch")

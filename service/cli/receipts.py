@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 
-from livesvm.service.cli.commands import calling
-from livesvm.service.cli.output import Told
-
-if TYPE_CHECKING:
-    from livesvm.service.client import Client
+from livesvm.service.cli.commands import plain
+from livesvm.service.client import requests
 
 app = typer.Typer(help="Receipts of erasures.", no_args_is_help=True)
 
@@ -46,18 +43,8 @@ def verify(
     print(f"signed by {receipt['public_key']}")
 
 
-@app.command("key")
-@calling
-def key(client: Client) -> Any:
-    """Print the public key by which a service signs receipts, for `receipt verify --key`."""
-    reported = client.receipt_key()
-    return Told(reported, [reported["public_key"]])
+app.command("key")(plain(requests.receipt_key, part="public_key"))
 
 
 def _readings(text: str) -> list[int | str]:
     return [text, int(text)] if text.isascii() and text.isdigit() else [text]
-
-
-@app.callback()
-def _group() -> None:
-    """Hold the commands about receipts of erasures."""

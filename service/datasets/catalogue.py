@@ -1,7 +1,7 @@
 """The datasets of one service: their files in its data directory, their descriptions in the store.
 
 Where the store is shared, another service knows the descriptions and not the files. On a Ray cluster it gets them from
-the front end that has them, by a :class:`FileTransfer`, for as long as a job needs them; else it says so by name.
+the front end that has them, by :class:`FrontEnds`, for as long as a job needs them; else it says so by name.
 
 A dataset is what its description says, and the description is written last and in one step: half an upload is never
 seen, and one that replaces another is seen whole. Files that no description knows are what a crash has left, and go
@@ -17,8 +17,8 @@ import secrets
 import shutil
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol
@@ -86,8 +86,8 @@ class Found:
     held_by: str | None = None
 
 
-class FileTransfer(Protocol):
-    """What gets the files of a dataset from the front end that has them; raises DatasetElsewhere, StoreError."""
+class FrontEnds(Protocol):
+    """What a front end tells of itself, and knows of the others. Its calls wait for the store, and raise StoreError."""
 
     holder: str
     """This front end, by a name that it keeps."""
@@ -95,11 +95,23 @@ class FileTransfer(Protocol):
     def announce(self) -> None:
         """Tell the others where the files of this one are."""
 
+    def keep(self) -> None:
+        """Tell the others again where that has changed."""
+
+    def leave(self) -> None:
+        """Tell the others that it is not there any more; raises nothing."""
+
+    def is_away(self, holder: str) -> bool:
+        """Return whether one has left, or shows no life."""
+
     def where(self, described: Mapping[str, Any]) -> Document:
-        """Return where the files of a dataset are, for a process that can read them there."""
+        """Return where the files of a dataset are, for a process that can read them there; raises DatasetElsewhere."""
 
     def bring(self, described: Mapping[str, Any], to: Path, check: Callable[[], None]) -> None:
-        """Write the files of a dataset to a directory; what ``check``, which is called often, raises ends it."""
+        """Write the files of a dataset to a directory; raises DatasetElsewhere, and what ``check`` does."""
+
+    def job_file(self, holder: str, name: str) -> bytes:
+        """Return a file of the jobs of another front end, which may be away."""
 
 
 class Upload:
@@ -148,10 +160,10 @@ class Datasets:
     """The datasets of one service; its calls wait for disk and store, so none belongs on the event loop."""
 
     def __init__(
-        self, settings: Settings, store: Store, health: Health, budget: Budget, carrier: FileTransfer | None = None
+        self, settings: Settings, store: Store, health: Health, budget: Budget, fronts: FrontEnds | None = None
     ) -> None:
         self._settings, self._store, self._health, self._budget = settings, store, health, budget
-        self._carrier = carrier
+        self._fronts = fronts
         self._root = settings.data_dir / DIRECTORY
         self._share = DiskShare(self._root, settings.datasets_share, settings.disk_room_mb * MEGABYTE)
         self._lock = threading.Lock()
@@ -201,7 +213,7 @@ class Datasets:
         described = {"name": name, "format": asked.format, "created_at": time.time(), "sha256": sha256}
         described |= {"uploaded_bytes": upload.size, "directory": upload.directory.name, **found}
         described |= {"salt": salt} if found["has_keys"] else {}
-        described |= {"held_by": self._carrier.holder} if self._carrier is not None else {}
+        described |= {"held_by": self._fronts.holder} if self._fronts is not None else {}
         with self._lock:
             self._check_room(name)
             before = self._described(name)
@@ -275,7 +287,7 @@ class Datasets:
     def _wanted(self, described: Document, keys: Sequence[int | str]) -> Found | None:
         wanted = to_text(marks_of(described["salt"], keys))
         found = Found(described["name"], described["directory"], wanted, None, described.get("held_by"))
-        return self._found(described, found) if self._carrier_of(described) is None else found
+        return self._found(described, found) if self._holder_of(described) is None else found
 
     def _found(self, described: Document, asked: Found) -> Found | None:
         arrays, wanted = Arrays(self.directory(described), described), from_text(asked.marks)
@@ -348,28 +360,26 @@ class Datasets:
     def where(self, described: Document) -> Document:
         """Return where on the cluster the files of a dataset are; raises as :meth:`directory`."""
         now = self.check(described)
-        here = {} if self._carrier_of(now) else {"directory": str(self.directory(described).resolve())}
-        return here if self._carrier is None else self._carrier.where({"held_by": self._carrier.holder} | now)
+        here = {} if self._holder_of(now) else {"directory": str(self.directory(described).resolve())}
+        return here if self._fronts is None else self._fronts.where({"held_by": self._fronts.holder} | now)
 
     def brought(self, described: Document, to: Path, check: Callable[[], None]) -> Path:
         """Return where the files of a dataset are, here: brought ``to`` a directory if they are with another front end.
 
         Raises as :meth:`directory`, and what ``check`` does.
         """
-        carrier = self._carrier_of(now := self.check(described))
-        if carrier is None:
+        others = self._holder_of(now := self.check(described))
+        if others is None:
             return self.directory(described)
         with _on_disk():
             to.mkdir(parents=True, exist_ok=True)
-            carrier.bring(now, to, check)
+            others.bring(now, to, check)
         return to
 
-    def _carrier_of(self, described: Document) -> FileTransfer | None:
-        """Return what gets the files of a dataset that another front end has; None for one that has to be here."""
-        carrier = self._carrier
-        if carrier is None or described["is_here"] or described.get("held_by", carrier.holder) == carrier.holder:
-            return None
-        return carrier
+    def _holder_of(self, described: Document) -> FrontEnds | None:
+        """Return the front ends, of which another one has the files of a dataset; None for one that has to be here."""
+        own = None if self._fronts is None else self._fronts.holder
+        return None if described["is_here"] or described.get("held_by", own) == own else self._fronts
 
     def directory(self, described: Document) -> Path:
         """Return where the files of a dataset are.
@@ -384,8 +394,8 @@ class Datasets:
         return directory
 
     def _announce(self) -> None:
-        if self._carrier is not None:
-            self._carrier.announce()
+        if self._fronts is not None:
+            self._fronts.announce()
 
     def close(self) -> None:
         """End what is being read."""
@@ -434,15 +444,13 @@ def _named(salt: str, keys: Sequence[int | str], rows: Found) -> set[int | str]:
     return {key for key, is_there in zip(keys, wanted.tolist(), strict=True) if is_there}
 
 
-class _on_disk:  # noqa: N801 - a context, as a function would be
+@contextmanager
+def _on_disk() -> Iterator[None]:
     """Turn what a disk refuses into StoreUnavailable."""
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
-        if isinstance(error, OSError):
-            raise StoreUnavailable(f"the disk does not take the dataset: {error}") from error
+    try:
+        yield
+    except OSError as error:
+        raise StoreUnavailable(f"the disk does not take the dataset: {error}") from error
 
 
 def copy_data(source: Path, target: Path) -> None:

@@ -23,12 +23,11 @@ from livesvm.service.feeds.contest import SERVED, Contest
 from livesvm.service.feeds.features import Ahead, History, layout_of, natural_period, own_rows, shared_row
 from livesvm.service.feeds.forecasts import Forecast, Pending, PendingForecasts
 from livesvm.service.feeds.knowledge import Knowledge
-from livesvm.service.feeds.represent import reference, represented
+from livesvm.service.feeds.represent import StepFeatures, reference, represented
 from livesvm.service.feeds.rows import Rows
 from livesvm.service.feeds.scores import ScoredForecast, StepScores
 from livesvm.service.feeds.season import find_season
 from livesvm.service.feeds.spec import FeedSpec
-from livesvm.service.feeds.step_features import StepFeatures
 from livesvm.service.feeds.step_model import Recipe, StepModel
 from livesvm.service.feeds.timeline import Correction, Plan, Reading, Row, Timeline
 from livesvm.solvers.errors import InvalidInput

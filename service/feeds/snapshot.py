@@ -14,9 +14,9 @@ from livesvm.service.feeds.features import layout_of
 from livesvm.service.feeds.forecaster import Forecaster
 from livesvm.service.feeds.forecasts import FORECAST, Forecast
 from livesvm.service.feeds.model_selection import Choice, Trial
+from livesvm.service.feeds.represent import StepFeatures
 from livesvm.service.feeds.rows import Rows
 from livesvm.service.feeds.spec import FeedSpec
-from livesvm.service.feeds.step_features import StepFeatures
 from livesvm.service.feeds.step_model import Recipe, StepModel
 from livesvm.service.feeds.timeline import Reading, Timeline
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
+from urllib.parse import quote, unquote
 
 from livesvm.service.history.names import prefix_of
 from livesvm.solvers.errors import InvalidInput
@@ -14,8 +14,6 @@ LONGEST = 64
 LARGEST = 2**63
 """Number that is a name: as text it is one as well, and JSON may hold one of a million digits."""
 SERIES_ID = r"[A-Za-z0-9._~-]{1,64}"
-_PLAIN = re.compile(rb"[A-Za-z0-9._-]")
-_QUOTED = re.compile(r"~([0-9A-F]{2})")
 OF_FEEDS = frozenset(
     [
         "observations",
@@ -76,11 +74,9 @@ def quoted(name: str) -> str:
     ('meter-17', 'Z~C3~A4hler~207', '~70lot')
     """
     is_special = not name.strip(".") or name.partition(".")[0] in OF_FEEDS
-    data = name.encode("utf-8", errors="surrogatepass")
-    found = "".join(
-        f"~{byte:02X}" if (is_special and at == 0) or not _PLAIN.fullmatch(bytes([byte])) else chr(byte)
-        for at, byte in enumerate(data)
-    )
+    found = quote(name, safe="", errors="surrogatepass").replace("~", "~7E").replace("%", "~")
+    if is_special:
+        found = f"~{ord(name[0]):02X}{found[1:]}"
     if len(found) > LONGEST:
         raise InvalidInput(
             f"has {len(found)} characters as {found[:LONGEST]}..., the limit is {LONGEST}", field="series"
@@ -90,8 +86,7 @@ def quoted(name: str) -> str:
 
 def unquoted(quoted: str) -> str:
     """Return the name that was quoted."""
-    data = _QUOTED.sub(lambda found: chr(int(found[1], 16)), quoted)
-    return data.encode("latin-1", errors="replace").decode("utf-8", errors="replace")
+    return unquote(quoted.replace("~", "%"))
 
 
 def feed_of(fleet: str, name: str) -> str:

@@ -9,6 +9,8 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any
 
+from pydantic_core import from_json, to_json
+
 from livesvm.service.feeds import model_selection, presenter
 from livesvm.service.feeds.forecaster import Forecaster
 from livesvm.service.feeds.size import feed_bytes
@@ -172,18 +174,7 @@ def _needed(asked: Document, now: Description) -> int:
 
 def _plain(found: Document) -> Document:
     """Return numbers that JSON has, null for those that it has not."""
-
-    def plain(value: Any) -> Any:
-        """Return the same for what is inside."""
-        if isinstance(value, dict):
-            return {name: plain(one) for name, one in value.items()}
-        if isinstance(value, list | tuple):
-            return [plain(one) for one in value]
-        if hasattr(value, "item"):
-            value = value.item()
-        return None if isinstance(value, float) and not math.isfinite(value) else value
-
-    result: Document = plain(found)
+    result: Document = from_json(to_json(found, inf_nan_mode="null", fallback=lambda value: value.item()))
     return result
 
 

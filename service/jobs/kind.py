@@ -10,10 +10,8 @@ from typing import Any, Protocol
 
 from livesvm.service.datasets.catalogue import Datasets
 from livesvm.service.hosting.handle import Description
-from livesvm.service.jobs.examples import Examples
 from livesvm.service.jobs.plots import Extension
-from livesvm.service.models.fields import Request
-from livesvm.service.models.labels import Targets
+from livesvm.service.models.fields import Matrix, Request, Targets, Weights
 from livesvm.service.models.spec import ModelSpec
 from livesvm.service.models.state import ModelCopy
 from livesvm.solvers.errors import InvalidInput
@@ -47,6 +45,18 @@ def without_keys(result: Any, at: str = "") -> tuple[Any, set[str]]:
         kept[name], below = without_keys(result[name], f"{at}{name}.")
         withheld |= below
     return {name: kept[name] for name in result if name in kept}, withheld
+
+
+class Examples(Request):
+    """Examples that come with the request of a job and stay with it alone."""
+
+    X: Matrix
+    y: Targets | None = None
+    weights: Weights | None = None
+
+    def memory(self) -> int:
+        """Return bytes that they take."""
+        return int(sum(array.nbytes for array in (self.X, self.y, self.weights) if array is not None))
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,9 @@ from __future__ import annotations
 import json
 import time
 from dataclasses import asdict, dataclass
-from typing import Any, Protocol
+from typing import Any
 
+from livesvm.service.datasets.catalogue import FrontEnds
 from livesvm.service.errors import JobElsewhere, UnknownJob
 from livesvm.service.jobs.files import JobRecord
 from livesvm.service.monitoring.health import Health
@@ -19,33 +20,11 @@ KIND = "job"
 """Of the documents, by the id of the job."""
 END = "job-end"
 """Of the documents that ask for the end of a job, or for its deletion, by its id."""
-CANCEL, DELETE = b"cancel", b"delete"
+CANCEL, DELETE = "cancel", "delete"
 GONE_SECONDS = 7 * 86_400.0
-"""For which jobs of a front end that is away are listed after they were asked for."""
+"""For which jobs of a front end that is away are listed after they were asked for, and their end is still asked for."""
 
 Document = dict[str, Any]
-
-
-class FrontEnds(Protocol):
-    """What a front end tells of itself, and knows of the others. Its calls wait for the store."""
-
-    holder: str
-    """This front end, by a name that it keeps."""
-
-    def announce(self) -> None:
-        """Tell the others where its files are; raises StoreUnavailable."""
-
-    def keep(self) -> None:
-        """Tell the others again where that has changed; raises StoreUnavailable."""
-
-    def leave(self) -> None:
-        """Tell the others that it is not there any more."""
-
-    def is_away(self, holder: str) -> bool:
-        """Return whether one has left, or shows no life; raises StoreError."""
-
-    def job_file(self, holder: str, name: str) -> bytes:
-        """Return a file of the jobs of another front end, which may be away; raises StoreUnavailable."""
 
 
 def short(holder: str) -> str:
@@ -86,14 +65,15 @@ class SharedJobs:
         """Ask the front end of a job to cancel it; or to delete it, which the others take for done, if it has ended."""
         with self._health.store_call("document"):
             asked = DELETE if other.record.is_finished else CANCEL
-            self._store.put_document(DocumentName(END, other.record.id), asked)
+            self._store.put_document(DocumentName(END, other.record.id), f"{asked} {time.time()}".encode())
             if other.record.is_finished:
                 self._store.delete_document(DocumentName(KIND, other.record.id))
 
-    def asked(self, id: str) -> bytes | None:
-        """Return what another front end asks of a job of this one: its end, or its deletion."""
+    def asked(self, id: str) -> tuple[str, float]:
+        """Return what is asked of a job, its end or its deletion, and when: Unix time."""
         with self._health.store_call("load"):
-            return self._store.document(DocumentName(END, id))
+            asked, _, at = (self._store.document(DocumentName(END, id)) or b"").decode().partition(" ")
+        return asked, float(at or "inf")
 
     def done(self, id: str) -> None:
         """Forget what was asked of a job, once it is done; a crash before has it done again."""
@@ -101,11 +81,11 @@ class SharedJobs:
             self._store.delete_document(DocumentName(END, id))
 
     def ids(self) -> tuple[set[str], set[str]]:
-        """Return the jobs that are known, and those of this front end that are asked to end."""
+        """Return the jobs that are known, and those that are asked to end."""
         with self._health.store_call("load"):
             found = self._store.documents()
-        ends = {at.name for at in found if at.kind == END and at.name.endswith(self.mark)}
-        return {at.name for at in found if at.kind == KIND}, ends
+        known, ends = ({at.name for at in found if at.kind == kind} for kind in (KIND, END))
+        return known, ends
 
     def is_known(self, id: str) -> bool:
         """Return whether all front ends know a job, and none has deleted it."""
@@ -113,12 +93,15 @@ class SharedJobs:
             return self._store.document(DocumentName(KIND, id)) is not None
 
     def find(self, id: str) -> OtherJob:
-        """Return a job of another front end; raises UnknownJob."""
+        """Return a job of another front end; raises UnknownJob, and forgets one that this front end had."""
         with self._health.store_call("load"):
             data = None if id.endswith(self.mark) else self._store.document(DocumentName(KIND, id))
-        if data is None:
+        told = {} if data is None else json.loads(data)
+        if told.get("holder") == self._fronts.holder:
+            self.forget(id)
+            told = {}
+        if not told:
             raise UnknownJob(f"there is no job {id[:64]!r}")
-        told = json.loads(data)
         return OtherJob(JobRecord(**told["record"]), told["holder"], told["shown"])
 
     def check(self, other: OtherJob) -> OtherJob:

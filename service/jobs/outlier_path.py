@@ -10,8 +10,7 @@ from pydantic import ConfigDict, Field, model_validator
 from livesvm.service.errors import EmptyModel, NotApplicable
 from livesvm.service.hosting.handle import Description
 from livesvm.service.jobs import plots
-from livesvm.service.jobs.examples import Examples
-from livesvm.service.jobs.kind import Document, JobKind, Order, check_known
+from livesvm.service.jobs.kind import Document, Examples, JobKind, Order, check_known
 from livesvm.service.jobs.plots import Curve, Extension
 from livesvm.service.jobs.regularization_path import check_shape, error_of
 from livesvm.service.models.arrays import Key

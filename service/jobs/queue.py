@@ -33,13 +33,12 @@ from livesvm.service.errors import (
 )
 from livesvm.service.history.journal import Source
 from livesvm.service.hosting.handle import Description, ModelHandle
-from livesvm.service.jobs.examples import Examples
 from livesvm.service.jobs.failures import is_foreseen, recorded
 from livesvm.service.jobs.files import STATES, Document, JobFiles, JobRecord, State
-from livesvm.service.jobs.kind import FOUND, KEY_FIELDS, JobKind, Sharding, Subject, Workplace
+from livesvm.service.jobs.kind import FOUND, KEY_FIELDS, Examples, JobKind, Sharding, Subject, Workplace
 from livesvm.service.jobs.kinds import ALL_KINDS
 from livesvm.service.jobs.log import ENDED, happened, log_end
-from livesvm.service.jobs.other_front_ends import CANCEL, OtherJob, SharedJobs, short
+from livesvm.service.jobs.other_front_ends import CANCEL, DELETE, GONE_SECONDS, OtherJob, SharedJobs, short
 from livesvm.service.jobs.plots import Extension
 from livesvm.service.logs.calls import current, note
 from livesvm.service.models.arrays import Key
@@ -210,21 +209,24 @@ class Jobs:
 
     def _look_at(self, shared: SharedJobs) -> None:
         known, ends = shared.ids()
+        own = {id for id in known | ends if id.endswith(shared.mark)} | self._records.keys()
         for id in ends:
-            asked = shared.asked(id)
-            with self._lock, suppress(UnknownJob):
-                if asked == CANCEL:
-                    self.cancel(id)
-                elif self.get(id).is_finished:
-                    self._forget(id)
-                    self._told.pop(id, None)
-            shared.done(id)
-        for id in self._records.keys() | {id for id in known - ends if id.endswith(shared.mark)}:
+            asked, at = shared.asked(id)
+            if id in own:
+                with self._lock, suppress(UnknownJob):
+                    if asked == CANCEL:
+                        self.cancel(id)
+                    elif asked == DELETE and self.get(id).is_finished:
+                        self._forget(id)
+                        self._told.pop(id, None)
+            if id in own or time.time() - at > GONE_SECONDS:
+                shared.done(id)
+        for id in self._records.keys() | own & (known - ends):
             self._tell(id, again=id not in known)
         for id in self._others.keys() - known:
             self._others.pop(id, None)
-        for id in known:
-            if not (id.endswith(shared.mark) or (id in self._others and self._others[id].record.is_finished)):
+        for id in known - own:
+            if not (id in self._others and self._others[id].record.is_finished):
                 with suppress(UnknownJob):
                     self._others[id] = shared.find(id)
         for id, other in list(self._others.items()):

@@ -11,15 +11,14 @@ from livesvm.service.datasets.arrays import MOST_LABELS
 from livesvm.service.errors import EmptyModel, NotApplicable
 from livesvm.service.hosting.handle import Description
 from livesvm.service.jobs import plots
-from livesvm.service.jobs.examples import Examples
-from livesvm.service.jobs.kind import Document, JobKind, Order, check_known
+from livesvm.service.jobs.kind import Document, Examples, JobKind, Order, check_known
 from livesvm.service.jobs.plots import Curve, Extension
 from livesvm.service.models.commands import Edits, Update
 from livesvm.service.models.fields import Cost, Request
 from livesvm.service.models.learners import new_estimator, task_of
 from livesvm.service.models.spec import ModelSpec
 from livesvm.service.models.state import ModelCopy
-from livesvm.solvers.analyses.regularization.error_curve import ErrorCurve
+from livesvm.solvers.analyses.regularization.optima import ErrorCurve
 from livesvm.solvers.analyses.regularization.pairwise import PairBreakpoints, PairwiseRegularizationPath
 from livesvm.solvers.analyses.regularization.path import RegularizationPath
 from livesvm.solvers.errors import InvalidInput

@@ -23,16 +23,15 @@ from livesvm.service.history.rescue import DIRECTORY as UNSTORED
 from livesvm.service.lifecycle.parts import JOBS
 from livesvm.service.receipts.signing import FILE, PUBLIC
 from livesvm.service.store.base import StoreDamaged, StoreInUse, StoreUnavailable
-from livesvm.service.store.embedded import SHARES, open_embedded
 from livesvm.service.store.files import put_in_place, unfinished, write_whole
 from livesvm.service.store.lock import DirectoryLock
-from livesvm.service.store.sqlite import DATABASE
+from livesvm.service.store.sqlite import DATABASE, SqliteStore
 from livesvm.service.store.sqlite_file import copy_database
 
 LIST = "backup.json"
 """Names the files of a backup, with their SHA-256."""
-PARTS = (SHARES, DATASETS, JOBS, UNSTORED, FILE, PUBLIC)
-"""Of a data directory, next to the database; shares are in backups of earlier versions."""
+PARTS = (DATASETS, JOBS, UNSTORED, FILE, PUBLIC)
+"""Of a data directory, next to the database."""
 TRIES = 5
 """Where datasets are replaced or deleted while they are copied, a copy is begun again so often."""
 _BLOCK = 2**20
@@ -118,7 +117,7 @@ def _at_rest(data_dir: Path, has_store: bool) -> Iterator[None]:
         return
     try:
         if has_store:
-            open_embedded(data_dir).close()
+            SqliteStore(data_dir / DATABASE).close()
         yield
     finally:
         lock.release()
@@ -126,8 +125,6 @@ def _at_rest(data_dir: Path, has_store: bool) -> Iterator[None]:
 
 def _copy(data_dir: Path, to: Path, has_store: bool) -> None:
     if has_store:
-        if (data_dir / SHARES).exists():
-            raise StoreUnavailable("a service of an earlier version has divided the store: back it up by that version")
         copy_database(data_dir / DATABASE, to / DATABASE)
         for described in _described(to / DATABASE):
             _copy_dataset(data_dir / DATASETS, to / DATASETS, described)

@@ -19,7 +19,7 @@ from functools import partial
 from typing import Any
 
 from livesvm.service import crash
-from livesvm.service.datasets.catalogue import Datasets
+from livesvm.service.datasets.catalogue import Datasets, FrontEnds
 from livesvm.service.errors import (
     ModelUnavailable,
     NothingToErase,
@@ -37,7 +37,6 @@ from livesvm.service.history.names import FEEDS, FLEET, is_feed, stored_feed
 from livesvm.service.history.rescue import remove_all
 from livesvm.service.hosting.collection import Feeds, Hosting, Models
 from livesvm.service.hosting.handle import Erased
-from livesvm.service.jobs.other_front_ends import FrontEnds
 from livesvm.service.jobs.queue import Jobs
 from livesvm.service.jobs.retraining import RetrainRequest
 from livesvm.service.lifecycle.deletions import DELETED_AT_ONCE, Deletions, delete_feeds

@@ -17,10 +17,9 @@ from ipaddress import ip_address
 from pathlib import Path
 from shutil import disk_usage
 from socket import gethostname
-from typing import TYPE_CHECKING
 
 from livesvm.service.access.keys import Keys
-from livesvm.service.datasets.catalogue import DIRECTORY, Datasets
+from livesvm.service.datasets.catalogue import DIRECTORY, Datasets, FrontEnds
 from livesvm.service.errors import NotReady
 from livesvm.service.fleets.catalogue import Fleets
 from livesvm.service.history.journal import Source
@@ -31,7 +30,7 @@ from livesvm.service.hosting.coverage import Coverings
 from livesvm.service.hosting.registry import Registry
 from livesvm.service.jobs.files import JobFiles
 from livesvm.service.jobs.kind import Sharding
-from livesvm.service.jobs.other_front_ends import FrontEnds, SharedJobs
+from livesvm.service.jobs.other_front_ends import SharedJobs
 from livesvm.service.jobs.queue import Elsewhere, JobLimits, Jobs
 from livesvm.service.lifecycle.erasures import Erasures
 from livesvm.service.lifecycle.fencing import Fencing
@@ -46,17 +45,13 @@ from livesvm.service.resources.pools import Pool, SteppedPool
 from livesvm.service.resources.solve_scheduler import SolveScheduler
 from livesvm.service.settings import Settings
 from livesvm.service.store.base import SERVICE, DocumentName, Store, StoreDamaged, StoreError
-from livesvm.service.store.embedded import open_embedded
 from livesvm.service.store.lock import DirectoryLock
-from livesvm.service.store.sqlite import DATABASE
+from livesvm.service.store.sqlite import DATABASE, SqliteStore
 from livesvm.service.webhooks.catalogue import Webhooks
 from livesvm.service.webhooks.deliveries import Deliveries
 from livesvm.service.webhooks.outbox import Outbox
 from livesvm.solvers import warm_up
 from livesvm.solvers.runtime.threads import wait_for_rest
-
-if TYPE_CHECKING:  # Ray is only loaded where replicas live there
-    from livesvm.service.ray.front_ends import RayFrontEnds
 
 JOBS = "jobs"
 """Below the data directory."""
@@ -94,7 +89,7 @@ def open_store(settings: Settings, holder: str) -> Store:
     """Open the store that the settings name, as the service ``holder``; raises StoreError."""
     if not settings.redis_url:
         _check_leftovers(settings.data_dir)
-        return open_embedded(settings.data_dir)
+        return SqliteStore(settings.data_dir / DATABASE)
     from livesvm.service.store.redis import RedisStore  # its library is only loaded where it is used
 
     return RedisStore(
@@ -126,31 +121,19 @@ def open_hosting(context: Context, gone: Callable[[str], object]) -> Hosting:
     return hosting
 
 
-def _elsewhere(settings: Settings) -> Elsewhere | None:
-    """Return what does the work of jobs, if it is not this process."""
+def _over_ray(
+    settings: Settings, store: Store, health: Health, holder: str
+) -> tuple[FrontEnds | None, Elsewhere | None, Sharding | None]:
+    """Return the other front ends, what does the work of jobs, and how datasets are worked on over shards, if any."""
     if not settings.ray:
-        return None
+        return None, None, None
+    from livesvm.service.ray.front_ends import RayFrontEnds
     from livesvm.service.ray.work import work_elsewhere
 
-    return work_elsewhere
-
-
-def _beside(settings: Settings, store: Store, health: Health, holder: str) -> RayFrontEnds | None:
-    """Return the other front ends, if there may be any."""
-    if not settings.ray:
-        return None
-    from livesvm.service.ray.front_ends import RayFrontEnds
-
     here = settings.data_dir.resolve()
-    return RayFrontEnds({"root": str(here / DIRECTORY), "jobs": str(here / JOBS)}, store, health, holder)
-
-
-def _sharding(settings: Settings) -> Sharding | None:
-    """Return how datasets are worked on over shards, if workers can hold them."""
-    if not settings.ray:
-        return None
+    fronts = RayFrontEnds({"root": str(here / DIRECTORY), "jobs": str(here / JOBS)}, store, health, holder)
     address = "auto" if settings.ray == "local" else settings.ray  # by then it is in the environment
-    return Sharding(SHARDS, address, settings.ray_shard_mb * MEGABYTE, settings.ray_seconds)
+    return fronts, work_elsewhere, Sharding(SHARDS, address, settings.ray_shard_mb * MEGABYTE, settings.ray_seconds)
 
 
 def _check_leftovers(data_dir: Path) -> None:
@@ -197,9 +180,8 @@ class Service:
         self.metrics.watch_feeds(feeds, settings.metrics_models)
         self.health.troubles = feeds.troubles
         self.health.states = lambda: Counter(models.states()) + Counter(feeds.states())
-        fronts = _beside(settings, self.store, self.health, holder)
-        self.fronts: FrontEnds | None = fronts
-        self.datasets = Datasets(settings, self.store, self.health, self.budget, fronts)
+        self.fronts, elsewhere, sharding = _over_ray(settings, self.store, self.health, holder)
+        self.datasets = Datasets(settings, self.store, self.health, self.budget, self.fronts)
         limits = JobLimits(settings.jobs, settings.jobs_waiting, settings.jobs_kept)
         self.compiling = Compiling()
         self.health.uncompiled = self.compiling.left
@@ -215,9 +197,9 @@ class Service:
             budget=self.budget,
             compiling=self.compiling,
             datasets=self.datasets,
-            elsewhere=_elsewhere(settings),
-            sharding=_sharding(settings),
-            shared=None if fronts is None else SharedJobs(self.store, self.health, fronts),
+            elsewhere=elsewhere,
+            sharding=sharding,
+            shared=None if self.fronts is None else SharedJobs(self.store, self.health, self.fronts),
             outbox=self.outbox,
         )
         self.erasures = Erasures(settings, source, self.hosting, (self.jobs, self.datasets), self.fronts, holder)

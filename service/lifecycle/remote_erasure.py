@@ -12,10 +12,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from livesvm.service.datasets.catalogue import Datasets, Found
+from livesvm.service.datasets.catalogue import Datasets, Found, FrontEnds
 from livesvm.service.errors import UnknownDataset
 from livesvm.service.history.erasure import BEGUN
-from livesvm.service.jobs.other_front_ends import FrontEnds, short
+from livesvm.service.jobs.other_front_ends import short
 from livesvm.service.jobs.queue import Jobs
 from livesvm.service.store.base import DocumentName, Store
 

@@ -13,8 +13,10 @@ import time
 from collections import Counter
 from concurrent.futures import wait
 from contextlib import suppress
+from typing import Any
 
 import ray
+from ray._raylet import GcsClient  # type: ignore[attr-defined]  # its stub leaves it out
 from threadpoolctl import threadpool_limits
 
 from livesvm.service.errors import ServiceError
@@ -24,7 +26,6 @@ from livesvm.service.logs.setup import set_up
 from livesvm.service.models.types import ServingState
 from livesvm.service.monitoring.health import Health
 from livesvm.service.monitoring.metrics import Metrics
-from livesvm.service.ray.draining import Node
 from livesvm.service.ray.host import RETRY_SECONDS, Host
 from livesvm.service.ray.lines import Endpoint, Listener
 from livesvm.service.ray.places import Place, place_of
@@ -41,7 +42,41 @@ IDLE_SECONDS = 3.0
 SWITCH_SECONDS = 0.0001
 MOVE_SECONDS = 1.0
 """For which one that moves waits for snapshots."""
+DRAIN_SECONDS, ASK_SECONDS = 3.0, 2.0
+"""Between two looks whether the node is drained, and for Ray to say so."""
 log = logging.getLogger(__name__)
+
+
+class Node:
+    """Where this process is. Which nodes are drained Ray tells by no public call; so does Ray Serve ask."""
+
+    def __init__(self) -> None:
+        context = ray.get_runtime_context()
+        self.id = str(context.get_node_id())
+        self.host = str(ray.util.get_node_ip_address())
+        self._cluster: Any = GcsClient(address=context.gcs_address)
+        self._looked_at = time.monotonic()
+
+    @property
+    def label(self) -> str:
+        """As metrics and the log have it."""
+        return self.id[:12]
+
+    def is_to_be_left(self) -> bool:
+        """Return whether it is drained, and there is another one that is not; asks Ray now and then."""
+        if time.monotonic() - self._looked_at < DRAIN_SECONDS:
+            return False
+        self._looked_at = time.monotonic()
+        try:
+            drained = set(self._cluster.get_draining_nodes(timeout=ASK_SECONDS))
+        except Exception as error:
+            log.warning("Ray does not say which nodes are drained: %s", error)
+            return False
+        return self.id in drained and any(_takes_actors(node) and node["NodeID"] not in drained for node in ray.nodes())
+
+
+def _takes_actors(node: dict[str, Any]) -> bool:
+    return bool(node["Alive"] and node["Resources"].get("CPU", 0.0) > 0.0)
 
 
 class _Part(RedisStore):

@@ -57,9 +57,9 @@ class RayFrontEnds:
                 self._put(is_there=False)
 
     def _put(self, *, is_there: bool) -> None:
-        self._reported_node = self._node()
-        told = {"node": self._reported_node, **self._here, "is_there": is_there}
+        told = {"node": (node := self._node()), **self._here, "is_there": is_there}
         self._store.put_document(DocumentName(KIND, self.holder), json.dumps(told).encode())
+        self._reported_node = node
 
     def _node(self) -> str | None:
         """Return the node that this front end belongs to; the last known one while it joins again."""

@@ -53,16 +53,18 @@ class Listener:
     def __init__(self, answer: Callable[[bytes], Awaitable[bytes]]) -> None:
         self._answer, self._secret = answer, secrets.token_bytes(SECRET_BYTES)
         self._server: asyncio.Server | None = None
+        self._opening = asyncio.Lock()
         self._under_way: set[asyncio.Task[None]] = set()
 
     async def endpoint(self, host: str) -> Endpoint:
         """Return where it listens; begins to, the first time. Raises OSError."""
-        if self._server is None:
-            context = _tls(ssl.Purpose.CLIENT_AUTH)
-            seconds = None if context is None else CONNECT_SECONDS
-            self._server = await asyncio.start_server(
-                self._serve, host, 0, ssl=context, ssl_handshake_timeout=seconds, limit=BUFFER
-            )
+        async with self._opening:
+            if self._server is None:
+                context = _tls(ssl.Purpose.CLIENT_AUTH)
+                seconds = None if context is None else CONNECT_SECONDS
+                self._server = await asyncio.start_server(
+                    self._serve, host, 0, ssl=context, ssl_handshake_timeout=seconds, limit=BUFFER
+                )
         return Endpoint(host, int(self._server.sockets[0].getsockname()[1]), self._secret)
 
     async def _serve(self, reader: StreamReader, writer: StreamWriter) -> None:

@@ -21,8 +21,8 @@ from livesvm.service.store.base import (
     StoreDamaged,
     StoredModel,
 )
-from livesvm.service.store.embedded import open_embedded
 from livesvm.service.store.lock import DirectoryLock
+from livesvm.service.store.sqlite import DATABASE, SqliteStore
 
 KEEP_ALL = 2**53
 _LOOK_SECONDS = 0.2
@@ -54,7 +54,7 @@ def open_place(place: str, prefix: str, opened: ExitStack) -> Store:
         return opened.enter_context(closing(RedisStore(place, holder, prefix=prefix, timeout=_TOOL_SECONDS)))
     lock = DirectoryLock(Path(place))
     opened.callback(lock.release)
-    return opened.enter_context(closing(open_embedded(Path(place))))
+    return opened.enter_context(closing(SqliteStore(Path(place) / DATABASE)))
 
 
 def copy_models(source: Store, target: Store, patience: float, say: Callable[[Copied], None]) -> None:

@@ -106,6 +106,14 @@ local function unlink_unfinished(but)
 end
 """
 
+_WRITTEN = """
+local count = redis.call('HGET', KEYS[8], ARGV[2])
+if not count then return {'lost'} end
+for i = 0, tonumber(count) - 1 do
+  if redis.call('EXISTS', KEYS[9] .. ':' .. ARGV[2] .. ':' .. i) == 0 then return {'lost'} end
+end
+"""
+
 _DESCRIBE = """
 local function describe(meta, sequence, summary)
   if summary == '' then redis.call('HDEL', meta, 'described', 'summary')
@@ -286,12 +294,8 @@ PUBLISH_SNAPSHOT = (
     _HELD
     + _UNLINK
     + _DESCRIBE
+    + _WRITTEN
     + """
-local count = redis.call('HGET', KEYS[8], ARGV[2])
-if not count then return {'lost'} end
-for i = 0, tonumber(count) - 1 do
-  if redis.call('EXISTS', KEYS[9] .. ':' .. ARGV[2] .. ':' .. i) == 0 then return {'lost'} end
-end
 local replaced = redis.call('HGET', KEYS[7], ARGV[3])
 redis.call('HSET', KEYS[7], ARGV[3], ARGV[4])
 if replaced then unlink_behind(replaced) end
@@ -333,11 +337,9 @@ SUPERSEDE = (
     + """
 local newest = tonumber(redis.call('HGET', KEYS[1], 'sequence'))
 if newest > tonumber(ARGV[3]) then return {'sequence', newest} end
-local count = redis.call('HGET', KEYS[8], ARGV[2])
-if not count then return {'lost'} end
-for i = 0, tonumber(count) - 1 do
-  if redis.call('EXISTS', KEYS[9] .. ':' .. ARGV[2] .. ':' .. i) == 0 then return {'lost'} end
-end
+"""
+    + _WRITTEN
+    + """
 redis.call('HSET', KEYS[1], 'sequence', ARGV[3])
 describe(KEYS[1], ARGV[3], ARGV[5])
 local replaced = redis.call('HVALS', KEYS[7])

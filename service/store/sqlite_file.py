@@ -15,7 +15,14 @@ from urllib.parse import quote
 from livesvm.service.store.base import StoreDamaged, StoreUnavailable
 from livesvm.service.store.files import put_in_place, unfinished
 from livesvm.service.store.sqlite_marks import ENDING, Marks, new_marks, read_marks
-from livesvm.service.store.sqlite_schema import add_functions, bring_up_to_date, is_old, make, missing_tables
+from livesvm.service.store.sqlite_schema import (
+    add_functions,
+    bring_up_to_date,
+    checked_schema,
+    is_old,
+    make,
+    missing_tables,
+)
 from livesvm.service.store.sqlite_wal import Walk, walk
 
 ROOM = 2**20
@@ -27,6 +34,8 @@ FREE = 0.25
 COPY = "-damaged-"
 """Of the name of a copy of what was damaged, behind that of the database."""
 _BUSY_SECONDS = 1.0
+_VERSION = slice(60, 64)
+"""Where the header of a database has its PRAGMA user_version, by SQLite's description of the file format."""
 _DAMAGE = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
 _WHAT_TO_DO = "restore a backup, or remove {} to start anew without what it held"
 
@@ -314,6 +323,7 @@ def _check_file(path: Path) -> Marks | None:
     """Return the marks of a database, if it has any; raises StoreDamaged if there is only a trace of it."""
     if path.exists() and not path.stat().st_size:
         raise StoreDamaged(f"{path} is empty, 0 bytes: {_WHAT_TO_DO.format('the file')}")
+    _check_header(path)
     wal, marks = write_ahead_log(path), read_marks(path)
     if not path.exists() and _size(wal):
         raise StoreDamaged(f"{wal} is there, but not its database {path.name}: {_WHAT_TO_DO.format('it')}")
@@ -323,6 +333,14 @@ def _check_file(path: Path) -> Marks | None:
     if marks is None and (found := walk(wal)).behind:
         raise StoreDamaged(f"{wal} is damaged: {found}; {_WHAT_TO_DO.format('it')}")
     return marks
+
+
+def _check_header(path: Path) -> None:
+    """Raise StoreTooNew, or StoreUnavailable if it is too old: SQLite would change the file before it says that."""
+    with suppress(FileNotFoundError), path.open("rb") as file:
+        header = file.read(_VERSION.stop)
+        if header.startswith(b"SQLite format 3"):
+            checked_schema(int.from_bytes(header[_VERSION], "big"))
 
 
 def _report_missing(path: Path, db: sqlite3.Connection) -> None:

@@ -15,8 +15,7 @@ import os
 import struct
 import threading
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing
+from collections.abc import Iterator, Mapping
 from enum import IntEnum
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -196,12 +195,6 @@ class Marks:
         lost = f"it was acknowledged up to record {mark.sequence}, and the database {has}"
         return f"{lost}: restore a backup, delete the model, or {accept}"
 
-    def slots(self, *, documents: bool) -> bytes:
-        """Return the slot of documents, or those of models."""
-        names: list[bytes] = self._rows()["name"].tolist()[1:]
-        chosen = [name != _UNUSED and (name == DOCUMENTS) is documents for name in names]
-        return bytes(self._rows()[1:][np.array(chosen, bool)].tobytes())
-
     def write(self) -> None:
         """Write all marks into a new file, on the disk, without those of what is deleted; raises OSError."""
         with self._lock:
@@ -361,14 +354,6 @@ def read_marks(database: Path) -> Marks | None:
 def new_marks(database: Path) -> Marks:
     """Return the marks of a database that had none."""
     return Marks(database.with_name(database.name + ENDING))
-
-
-def join_marks(database: Path, others: Sequence[Path]) -> None:
-    """Have the marks of a database say of models what those of other databases do, whose models it has by now."""
-    slots = [(read_marks(database) or new_marks(database)).slots(documents=True)]
-    slots += [found.slots(documents=False) for other in others if (found := read_marks(other)) is not None]
-    with closing(Marks(database.with_name(database.name + ENDING), b"".join(slots))) as joined:
-        joined.write()
 
 
 def _compared(mark: Mark, head: int | None, epoch: int) -> Kind | None:

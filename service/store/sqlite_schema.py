@@ -16,8 +16,6 @@ SCHEMA = 8
 """8: summaries; specifications in a table of their own."""
 OLDEST = 7
 """That of 0.2.0."""
-DIVIDED = 9
-"""Of a database whose models an earlier version has moved to shares: it must not be taken for empty."""
 _TABLES = {
     "models": """CREATE TABLE models (
         id TEXT PRIMARY KEY, epoch INTEGER NOT NULL, sequence INTEGER NOT NULL, created REAL NOT NULL,
@@ -86,21 +84,11 @@ def _schema(db: sqlite3.Connection) -> int:
 
 def checked_schema(found: int) -> int:
     """Return a schema that is read here; raises StoreTooNew, StoreUnavailable if it is too old."""
-    if found > DIVIDED:
-        raise StoreTooNew(f"the database has schema {found}; this version reads up to {DIVIDED}")
+    if found > SCHEMA:
+        raise StoreTooNew(f"the database has schema {found}; this version reads up to {SCHEMA}")
     if 0 < found < OLDEST:
         raise StoreUnavailable(f"the database has schema {found}, of a version before 0.2.0: start 0.2.0 on it first")
     return found
-
-
-def is_divided(db: sqlite3.Connection) -> bool:
-    """Return whether its models are in shares; raises StoreTooNew."""
-    return _schema(db) == DIVIDED
-
-
-def mark_joined(db: sqlite3.Connection) -> None:
-    """Have a database that was divided say that its models are in it."""
-    db.execute(f"PRAGMA user_version = {SCHEMA}")
 
 
 def make(db: sqlite3.Connection) -> None:

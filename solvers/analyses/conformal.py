@@ -16,10 +16,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from livesvm.solvers import validation
 from livesvm.solvers.analyses.leave_one_out.models_without import ModelsWithout, models_without_each
-from livesvm.solvers.analyses.scores import scores_of, strangeness
 from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.models.base import LiveEstimator
-from livesvm.solvers.models.model_view import View
+from livesvm.solvers.models.model_view import View, scores_of, strangeness
 from livesvm.solvers.models.predictor import rows_of
 from livesvm.solvers.runtime.progress import Progress
 from livesvm.solvers.runtime.types import Bools, Floats
@@ -153,7 +152,7 @@ def conformal(model: LiveEstimator, *, weights: ArrayLike | None = None, progres
         Between 0 and 1, of the window's examples, oldest first: how much each counts in quantiles, as by its age. They
         have to be fixed before the rows are seen.
     progress : callable or None, default None
-        Called with how much is done and how much there is; returning False cancels.
+        Called with how much is done and how much there is; returning False raises Cancelled.
 
     Returns
     -------
@@ -164,8 +163,6 @@ def conformal(model: LiveEstimator, *, weights: ArrayLike | None = None, progres
     ------
     InvalidInput
         A model without targets, fewer than two examples, or weights that are none.
-    Cancelled
-        ``progress`` said so.
     NotOptimal
         A path could not be followed.
 

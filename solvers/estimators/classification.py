@@ -15,6 +15,7 @@ from livesvm.solvers import validation
 from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.estimators.paths import WithPaths
 from livesvm.solvers.models.base import KERNEL_PARAMETERS, keep
+from livesvm.solvers.models.changing import ChangingEstimator
 from livesvm.solvers.models.class_labels import (
     column_of,
     exact_labels,
@@ -31,6 +32,7 @@ from livesvm.solvers.models.window import Window
 from livesvm.solvers.models.window_edits import Edited, Edits
 from livesvm.solvers.problem.piecewise_linear import Losses, hinge
 from livesvm.solvers.robust.ramp_losses import LABELS, CutoffRule
+from livesvm.solvers.runtime.docstrings import taking_rows
 from livesvm.solvers.runtime.types import Floats, Ints
 from livesvm.solvers.validation import Key
 
@@ -116,22 +118,17 @@ class LiveSVC(WithPaths):
         self._learnt  # noqa: B018 - it raises
         return list(combinations(self.classes_.tolist(), 2))
 
+    @taking_rows(
+        """
+        ndarray, shape (m,), (m, n_classes) or (m, n_pairs)
+            Decisions, in units of f; positive for ``classes_[1]`` of two classes.
+        """
+    )
     def decision_function(self, X: Any) -> Floats:
         """Return decisions.
 
         Of two classes f(x), positive for ``classes_[1]``. Of more by ``decision_function_shape``: the votes of each
         class, and by less than a third of a vote their margins; or a decision for each pair, positive for the first.
-
-        Parameters
-        ----------
-        X : array_like or sparse matrix, shape (m, d)
-            Rows, in the units of the features. With the kernel "precomputed" kernel values (m, n) with the window's
-            examples, oldest first; with a function for a kernel, what that takes.
-
-        Returns
-        -------
-        ndarray, shape (m,), (m, n_classes) or (m, n_pairs)
-            Decisions, in units of f; positive for ``classes_[1]`` of two classes.
         """
         decisions = self._decision(X)
         if not self._has_several():
@@ -141,20 +138,9 @@ class LiveSVC(WithPaths):
             raise InvalidInput(reason, field="decision_function_shape")
         return decisions if self.decision_function_shape == "ovo" else scores(decisions, self.classes_.size)
 
+    @taking_rows("ndarray, shape (m,)\n    Labels.")
     def predict(self, X: Any) -> NDArray[Any]:
-        """Return the label of each row: the class that wins most pairs, and of several the first.
-
-        Parameters
-        ----------
-        X : array_like or sparse matrix, shape (m, d)
-            Rows, in the units of the features. With the kernel "precomputed" kernel values (m, n) with the window's
-            examples, oldest first; with a function for a kernel, what that takes.
-
-        Returns
-        -------
-        ndarray, shape (m,)
-            Labels.
-        """
+        """Return the label of each row: the class that wins most pairs, and of several the first."""
         if self.break_ties and self.decision_function_shape == "ovo" and self._has_several():
             raise InvalidInput("must be False when decision_function_shape is 'ovo'", field="break_ties")
         decisions, n = self._decision(X), self.classes_.size
@@ -264,36 +250,6 @@ class LiveSVC(WithPaths):
         keys: Iterable[Key] | None = None,
         on_repeat: OnRepeat = "refuse",
     ) -> Any:
-        """Add examples to the window, like ``update(add=(X, y))``.
-
-        Parameters
-        ----------
-        X : array_like or sparse matrix, shape (m, d)
-            Rows, in the units of the features. With the kernel "precomputed" kernel values (m, n) with the window's
-            examples, oldest first; with a function for a kernel, what that takes.
-        y : array_like, shape (m,)
-            Labels.
-        classes : array_like or None, default None
-            Fixes the labels on the first call; others may still come later.
-        sample_weight : array_like, shape (m,), or None, default None
-            Weights that multiply C, in [0, 1e100]; ones by default.
-        keys : iterable of str or int, or None, default None
-            A name for each row; unused whole numbers by default.
-        on_repeat : {"refuse", "ignore", "replace"}, default "refuse"
-            What becomes of a row with a key of the window, as in ``update``.
-
-        Returns
-        -------
-        Self
-            The model.
-
-        Raises
-        ------
-        InvalidInput, DuplicateKey
-            See the message; the model is as it was.
-        NotPositiveSemidefinite, NotOptimal, MemoryLimit
-            The path could not be followed; the model is as it was.
-        """
         before = vars(self).copy()
         if classes is not None and not hasattr(self, "classes_"):
             self._set_classes(several_labels(classes))
@@ -303,6 +259,14 @@ class LiveSVC(WithPaths):
             self._take_back(before)
             raise
         return self
+
+    partial_fit.__doc__ = (ChangingEstimator.partial_fit.__doc__ or "").replace(
+        "        sample_weight :",
+        """        classes : array_like or None, default None
+            Fixes the labels on the first call; others may still come later.
+        sample_weight :""",
+        1,
+    )
 
     @property
     def window_y(self) -> NDArray[Any]:

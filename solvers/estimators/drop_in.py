@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from livesvm.solvers.models.changing import ChangingEstimator
 from livesvm.solvers.models.report import UpdateReport
 from livesvm.solvers.models.warnings import LARGE_GAP, gap_message
 
@@ -25,16 +26,14 @@ IGNORED = {
 }
 
 
-class DropIn:
+class DropIn(ChangingEstimator):
     """Attributes of scikit-learn's support vector machines; goes before the live estimator among the bases."""
 
-    kernel: Any
     n_iter_: Any  #: breakpoints of the path of the last update, 1 at least
     fit_status_ = 0  #: there is no model but at its optimum
 
     def _note(self, report: UpdateReport) -> None:
-        model: Any = self
-        model._window.updates += 1
+        self._window.updates += 1
         self.n_iter_ = self._iterations(max(1, report.events))
         if report.relative_gap > LARGE_GAP:
             warnings.warn(gap_message(report.relative_gap), RuntimeWarning, stacklevel=4)
@@ -45,7 +44,7 @@ class DropIn:
     @property
     def dual_coef_(self) -> Any:
         """Signed coefficients of the support vectors, (n_classes - 1, n_support); of a sparse window a csr_array."""
-        return self._like_window(super().dual_coef_)  # type: ignore[misc]
+        return self._like_window(super().dual_coef_)
 
     @property
     def coef_(self) -> Any:
@@ -60,13 +59,11 @@ class DropIn:
         return out
 
     def _weights(self) -> Any:
-        model: Any = self
-        return model.dual_coef_ @ model._learnt.state.kernel.centered(model.support_vectors_)
+        return self.dual_coef_ @ self._learnt.state.kernel.centered(self.support_vectors_)
 
     def _like_window(self, values: Any) -> Any:
         """Return numbers (m, n) as scikit-learn has what it has learnt: sparse where the window is."""
-        model: Any = self
-        if not model._learnt.is_sparse:
+        if not self._learnt.is_sparse:
             return np.asarray(values)
         from scipy.sparse import csr_array
 
@@ -75,8 +72,7 @@ class DropIn:
     @property
     def shape_fit_(self) -> tuple[int, ...]:
         """The window's examples and their features, (n, d); of examples that are no rows of numbers (n,)."""
-        model: Any = self
-        X = model.window_X
+        X = self.window_X
         return (len(X),) if isinstance(X, list) else tuple(X.shape)
 
     def to_sklearn(self) -> Any:
@@ -106,5 +102,4 @@ class DropIn:
     @property
     def n_support_(self) -> NDArray[np.int32]:
         """How many support vectors there are, (1,); of a classifier those of each class."""
-        model: Any = self
-        return np.array([model.support_.size], np.int32)
+        return np.array([self.support_.size], np.int32)

@@ -11,7 +11,6 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
-from threadpoolctl import threadpool_limits
 
 from livesvm.solvers import validation
 from livesvm.solvers.errors import InvalidInput
@@ -30,22 +29,29 @@ from livesvm.solvers.estimators.training_data import (
     values_with,
 )
 from livesvm.solvers.frank_wolfe import one_versus_one
-from livesvm.solvers.frank_wolfe.core_set import SAMPLE
 from livesvm.solvers.frank_wolfe.one_versus_one import PairProblem
-from livesvm.solvers.frank_wolfe.problem import Gap, Known, Problem, gap_of
-from livesvm.solvers.frank_wolfe.solution import DualSolution
-from livesvm.solvers.frank_wolfe.solve import Options, Variant
-from livesvm.solvers.frank_wolfe.warm_start import carried
+from livesvm.solvers.frank_wolfe.problem import Gap, Known, Problem, carried, gap_of
+from livesvm.solvers.frank_wolfe.solution import SAMPLE, DualSolution, Options, Variant
 from livesvm.solvers.kernels.function import FunctionKernel
 from livesvm.solvers.kernels.kernel import Kernel
 from livesvm.solvers.kernels.matrix_products import PreparedRows, product
 from livesvm.solvers.models.base import all_or_nothing, keep
 from livesvm.solvers.models.class_labels import are_among, places_of
 from livesvm.solvers.models.pairs_predictor import scores as class_scores
+from livesvm.solvers.runtime.docstrings import Taking
 from livesvm.solvers.runtime.progress import Progress
+from livesvm.solvers.runtime.threads import one_blas_thread
 from livesvm.solvers.runtime.types import Floats, Ints
 
 ROWS = 16384  #: of X that are prepared at once for decisions
+
+
+taking_training_rows = Taking(
+    """
+    X : array_like or sparse matrix, shape (m, d)
+        Rows, in the units of the features; with the kernel "precomputed" kernel values (m, n) with the training rows.
+    """
+)
 
 
 class Last(NamedTuple):
@@ -333,39 +339,22 @@ class FrankWolfeSVC(_Classifier, _Estimator):
 
     # -- answers -------------------------------------------------------------------------------------------------------
 
-    def decision_function(self, X: Any) -> Floats:
-        """Return decisions of two classes, or scores of more.
-
-        Parameters
-        ----------
-        X : array_like or sparse matrix, shape (m, d)
-            Rows, in the units of the features; with the kernel "precomputed" kernel values (m, n) with the training
-            rows.
-
-        Returns
-        -------
+    @taking_training_rows(
+        """
         ndarray, shape (m,) or (m, n_classes)
             Decisions in units of ``margin_``, positive for ``classes_[1]``, or a score of each class.
         """
+    )
+    def decision_function(self, X: Any) -> Floats:
+        """Return decisions of two classes, or scores of more."""
         decisions = self._decisions(X)
         if self.classes_.size == 2:
             return np.asarray(decisions[:, 0])
         return class_scores(-decisions / self.margin_, self.classes_.size)  # which are positive for the first of two
 
+    @taking_training_rows("ndarray, shape (m,)\n    Labels.")
     def predict(self, X: Any) -> NDArray[Any]:
-        """Return the label of each row.
-
-        Parameters
-        ----------
-        X : array_like or sparse matrix, shape (m, d)
-            Rows, in the units of the features; with the kernel "precomputed" kernel values (m, n) with the training
-            rows.
-
-        Returns
-        -------
-        ndarray, shape (m,)
-            Labels.
-        """
+        """Return the label of each row."""
         scores = self.decision_function(X)
         found = (scores > 0).astype(np.int64) if scores.ndim == 1 else scores.argmax(axis=1)
         return np.asarray(self.classes_[found])
@@ -381,7 +370,7 @@ class FrankWolfeSVC(_Classifier, _Estimator):
         validation.check_width(rows.shape[1], self.n_features_in_, "X")
         is_sparse = sparse.issparse(self._support.values)
         out = np.empty((rows.shape[0], self.dual_coef_.shape[0]))
-        with threadpool_limits(1, "blas"):
+        with one_blas_thread():
             for start in range(0, rows.shape[0], ROWS):
                 part = rows[start : start + ROWS]
                 if sparse.issparse(part) != is_sparse:
@@ -433,7 +422,7 @@ class FrankWolfeSVC(_Classifier, _Estimator):
             if np.unique(signs).size < 2:  # one has no weight
                 continue
             problem = Problem(prepared.take(indices), signs, costs[indices], self._threads())
-            with threadpool_limits(1, "blas"):
+            with one_blas_thread():
                 gaps.append(gap_of(problem, a[indices], problem.parts(problem.examples, a[indices])))
         if not gaps:
             raise InvalidInput("has no two of the model's classes: give its training data", field="y")

@@ -17,8 +17,7 @@ from livesvm.solvers.estimators.training_data import problems_of, scale_of, solv
 from livesvm.solvers.frank_wolfe import one_versus_one
 from livesvm.solvers.frank_wolfe.one_versus_one import PairProblem, Training
 from livesvm.solvers.frank_wolfe.problem import check_finite
-from livesvm.solvers.frank_wolfe.solution import Look
-from livesvm.solvers.frank_wolfe.solve import Options, Variant
+from livesvm.solvers.frank_wolfe.solution import Look, Options, Variant
 from livesvm.solvers.kernels.kernel import Kernel
 from livesvm.solvers.models.base import LiveEstimator, all_or_nothing, keep
 from livesvm.solvers.models.class_labels import (
@@ -31,12 +30,10 @@ from livesvm.solvers.models.class_labels import (
     places_of,
 )
 from livesvm.solvers.models.large_predictor import Trained
-from livesvm.solvers.models.large_proofs import proofs
-from livesvm.solvers.models.next_start import next_start, signed_coefficients
 from livesvm.solvers.models.pairs_predictor import summary, winners
 from livesvm.solvers.models.repeats import Asked, OnRepeat, settled
 from livesvm.solvers.models.report import UpdateReport
-from livesvm.solvers.models.sliding_window import SlidingWindow
+from livesvm.solvers.models.sliding_window import SlidingWindow, next_start, proofs, signed_coefficients
 from livesvm.solvers.robust.settings import Robustness
 from livesvm.solvers.runtime.progress import Progress
 from livesvm.solvers.runtime.types import Floats, Ints
@@ -221,7 +218,7 @@ class LiveL2SVC(LiveEstimator):
     def window_coefficients(self) -> Floats:
         """Signed coefficients of the window's examples in the last training, (n,), oldest first.
 
-        Of several classes (n, n_classes - 1), see ``models.next_start.signed_coefficients``.
+        Of several classes (n, n_classes - 1), see ``models.sliding_window.signed_coefficients``.
         """
         return signed_coefficients(self._trained, self._examples_here)
 

@@ -13,6 +13,7 @@ from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.models.base import keep
 from livesvm.solvers.models.changing import ChangingEstimator
 from livesvm.solvers.problem.piecewise_linear import Losses, one_class
+from livesvm.solvers.runtime.docstrings import taking_rows
 from livesvm.solvers.runtime.progress import Progress
 from livesvm.solvers.runtime.types import Floats, Ints
 
@@ -60,54 +61,22 @@ class LiveOneClassSVM(ChangingEstimator):
     ) -> None:
         keep(self, locals())
 
+    @taking_rows("ndarray, shape (m,)\n    f(x), in units of ``score_samples``; negative for outliers.")
     def decision_function(self, X: Any) -> Floats:
         """Return the signed distance to the boundary; negative for outliers.
 
         Margin examples lie on the boundary: what only rounding keeps off it, 1e-10 of rho, is 0.
-
-        Parameters
-        ----------
-        X : array_like or sparse matrix, shape (m, d)
-            Rows, in the units of the features. With the kernel "precomputed" kernel values (m, n) with the window's
-            examples, oldest first; with a function for a kernel, what that takes.
-
-        Returns
-        -------
-        ndarray, shape (m,)
-            f(x), in units of ``score_samples``; negative for outliers.
         """
         return self._decision(X)
 
+    @taking_rows("ndarray, shape (m,)\n    ``w'x``.")
     def score_samples(self, X: Any) -> Floats:
-        """Return ``w'x``, from which the boundary takes ``offset_``.
-
-        Parameters
-        ----------
-        X : array_like or sparse matrix, shape (m, d)
-            Rows, in the units of the features. With the kernel "precomputed" kernel values (m, n) with the window's
-            examples, oldest first; with a function for a kernel, what that takes.
-
-        Returns
-        -------
-        ndarray, shape (m,)
-            ``w'x``.
-        """
+        """Return ``w'x``, from which the boundary takes ``offset_``."""
         return self.decision_function(X) + self.offset_
 
+    @taking_rows("ndarray of int, shape (m,)\n    1 or -1.")
     def predict(self, X: Any) -> Ints:
-        """Return 1 for inliers and -1 for outliers.
-
-        Parameters
-        ----------
-        X : array_like or sparse matrix, shape (m, d)
-            Rows, in the units of the features. With the kernel "precomputed" kernel values (m, n) with the window's
-            examples, oldest first; with a function for a kernel, what that takes.
-
-        Returns
-        -------
-        ndarray of int, shape (m,)
-            1 or -1.
-        """
+        """Return 1 for inliers and -1 for outliers."""
         return np.where(self.decision_function(X) >= 0, 1, -1)
 
     def regularization_path(
@@ -120,7 +89,7 @@ class LiveOneClassSVM(ChangingEstimator):
         nu_min, nu_max : float
             The range of nu, in (0, 1].
         progress : callable or None, default None
-            Called with how much is done and how much there is; returning False cancels.
+            Called with how much is done and how much there is; returning False raises Cancelled.
 
         Returns
         -------
@@ -131,8 +100,6 @@ class LiveOneClassSVM(ChangingEstimator):
         ------
         InvalidInput
             The range is empty or not in (0, 1], or the window is empty.
-        Cancelled
-            ``progress`` said so.
         NotOptimal
             A path could not be followed to the acceptable gap.
         """

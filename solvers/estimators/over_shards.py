@@ -9,21 +9,20 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from threadpoolctl import threadpool_limits
 
 from livesvm.solvers.errors import InvalidInput, NotOptimal
 from livesvm.solvers.estimators.large_window import LiveL2SVC
 from livesvm.solvers.estimators.training_data import check_costs
 from livesvm.solvers.frank_wolfe import by_shards
 from livesvm.solvers.frank_wolfe.by_shards import Over, ShardedSolution
-from livesvm.solvers.frank_wolfe.one_versus_one import pairs
+from livesvm.solvers.frank_wolfe.one_versus_one import PairsTrace, pairs
 from livesvm.solvers.frank_wolfe.shard import Crew, Shard
-from livesvm.solvers.frank_wolfe.solution import PER_MILLE, GapTrace, Look
-from livesvm.solvers.frank_wolfe.solve import BLOCKS
+from livesvm.solvers.frank_wolfe.solution import BLOCKS, PER_MILLE, GapTrace, Look
 from livesvm.solvers.kernels.matrix_products import DENSE
 from livesvm.solvers.models.class_labels import labels_after
 from livesvm.solvers.models.large_predictor import Trained
 from livesvm.solvers.runtime.progress import Progress, steadily
+from livesvm.solvers.runtime.threads import one_blas_thread
 from livesvm.solvers.runtime.types import Floats, Ints
 
 Mask = NDArray[np.bool_]
@@ -128,14 +127,16 @@ class OverShards:
         codes = np.where(counts, np.searchsorted(classes, self._labels), -1)
         own = zip(data.each(codes), data.each(costs), strict=True)
         data.crew.prepare([partial(Shard.assign, codes=mine, costs=theirs) for mine, theirs in own])
-        reported = _Told(len(pairs(classes.size)), tol, look)
-        found = []
-        with steadily(progress, reported.total) as tell, threadpool_limits(1, "blas"):
-            for two in pairs(classes.size):
-                found.append(self._pair(*two, threads, reported.trace(tell)))
-                reported.ended(found[-1])
+        todo, found = pairs(classes.size), []
+        with steadily(progress, PER_MILLE if len(todo) == 1 else len(todo)) as tell, one_blas_thread():
+            reported = PairsTrace(len(todo), tell, look)
+            for q, two in enumerate(todo):
+                found.append(self._pair(*two, threads, reported.of(q, tol)))
+                reported.ended()
         model.predict_by(self._trained(classes, found))
-        return Trainings(reported.worst, sum(own.steps for own in found), np.array(reported.points))
+        return Trainings(
+            max(own.gap.relative for own in found), sum(own.steps for own in found), np.array(reported.points)
+        )
 
     def _pair(self, negative: int, positive: int, threads: int, trace: GapTrace) -> ShardedSolution:
         crew = self._data.crew
@@ -161,30 +162,3 @@ class OverShards:
         names = None if self._data.names is None else self._data.names[support]
         rows_of = self._data.take(support)
         return Trained(classes, self._kernel, rows_of, coefficients, R, gap, names=names)
-
-
-class _Told:
-    """What is reported of the pairs of classes, one after the other: the worst gap of those that have begun."""
-
-    def __init__(self, count: int, tol: float, look: Look | None) -> None:
-        self.total = PER_MILLE if count == 1 else count
-        self.worst, self.points = 0.0, list[tuple[float, float]]()
-        self._tol, self._look, self._count = tol, look, count
-        self._done, self._seconds = 0, 0.0
-
-    def trace(self, tell: Callable[[int, int], None]) -> GapTrace:
-        """Return what the search of the next pair is to tell."""
-        reported = tell if self._count == 1 else lambda *_: tell(self._done, self._count)
-        return GapTrace(self._tol, reported, self._see)
-
-    def _see(self, seconds: float, gap: float) -> None:
-        point = self._seconds + seconds, max(gap, self.worst)
-        self.points.append(point)
-        if self._look is not None:
-            self._look(*point)
-
-    def ended(self, found: ShardedSolution) -> None:
-        """Take the end of the search of a pair."""
-        self._done += 1
-        self._seconds += float(found.trace[-1, 0])
-        self.worst = max(self.worst, found.gap.relative)

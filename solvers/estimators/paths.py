@@ -30,7 +30,7 @@ class WithPaths(ChangingEstimator):
         C_min, C_max : float
             The range of C; sample and class weights multiply each.
         progress : callable or None, default None
-            Called with how much is done and how much there is; returning False cancels.
+            Called with how much is done and how much there is; returning False raises Cancelled.
 
         Returns
         -------
@@ -41,8 +41,6 @@ class WithPaths(ChangingEstimator):
         ------
         InvalidInput
             The range is empty, the window is, or it has examples of one class only.
-        Cancelled
-            ``progress`` said so.
         NotOptimal
             A path could not be followed to the acceptable gap.
 
@@ -83,7 +81,7 @@ class WithPaths(ChangingEstimator):
             Where the cutoffs end: of classes a margin, at most 0, by default 0; of regression the size of a residual,
             in units of y, by default with "theta" 3.7 times their median, with "s" a fifth of the largest.
         progress : callable or None, default None
-            Called with how much is done and how much there is; returning False cancels.
+            Called with how much is done and how much there is; returning False raises Cancelled.
 
         Returns
         -------
@@ -94,8 +92,6 @@ class WithPaths(ChangingEstimator):
         ------
         InvalidInput
             A parameter cannot be used, or all examples have one class.
-        Cancelled
-            ``progress`` said so.
         NotOptimal
             The path could not be followed.
         """

@@ -166,7 +166,7 @@ class LivePUClassifier(WithThresholds, ChangingEstimator):
         lam_min, lam_max : float
             The range of lam, above 0.
         progress : callable or None, default None
-            Called with how much is done and how much there is; returning False cancels.
+            Called with how much is done and how much there is; returning False raises Cancelled.
 
         Returns
         -------
@@ -177,8 +177,6 @@ class LivePUClassifier(WithThresholds, ChangingEstimator):
         ------
         InvalidInput
             The range or the window is empty.
-        Cancelled
-            ``progress`` said so.
         NotOptimal
             A path could not be followed to the acceptable gap.
         """

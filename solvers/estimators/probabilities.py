@@ -12,6 +12,8 @@ from sklearn.utils.metaestimators import available_if
 from livesvm.solvers.analyses.leave_one_out.assessment import held_out_by_class
 from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.models.calibration import Calibration, columns
+from livesvm.solvers.models.changing import ChangingEstimator
+from livesvm.solvers.runtime.docstrings import taking_rows
 from livesvm.solvers.runtime.types import Floats
 
 METHODS = {True: "sigmoid", "platt": "sigmoid", "sigmoid": "sigmoid", "isotonic": "isotonic"}
@@ -61,58 +63,35 @@ class Kept(NamedTuple):
     calibration: Calibration
 
 
-class Probabilities:
+class Probabilities(ChangingEstimator):
     """``predict_proba`` of a live classifier; goes before it among the bases."""
 
     probability: bool | str
     _calibration: Kept | None = None
 
     @available_if(_is_asked_for)  # type: ignore[untyped-decorator]
-    def predict_proba(self, X: Any) -> Floats:
-        """Return the probability of each class.
-
-        Parameters
-        ----------
-        X : array_like or sparse matrix, shape (m, d)
-            Rows, in the units of the features. With the kernel "precomputed" kernel values (m, n) with the window's
-            examples, oldest first; with a function for a kernel, what that takes.
-
-        Returns
-        -------
-        ndarray, shape (m, n_classes)
-            Probabilities, in the order of ``classes_``.
-
-        Raises
-        ------
+    @taking_rows(
+        "ndarray, shape (m, n_classes)\n    Probabilities, in the order of ``classes_``.",
+        """
         InvalidInput
             The window has fewer than two classes, or one of them a single example.
-        """
-        model: Any = self
-        model._check_fitted()
-        values = columns(model._decision(X), model.classes_.size)
+        """,
+    )
+    def predict_proba(self, X: Any) -> Floats:
+        """Return the probability of each class."""
+        self._check_fitted()
+        values = columns(self._decision(X), self.classes_.size)
         return self._calibrated().probabilities(values)
 
     @available_if(_is_asked_for)  # type: ignore[untyped-decorator]
+    @taking_rows("ndarray, shape (m, n_classes)\n    Logarithms of probabilities.")
     def predict_log_proba(self, X: Any) -> Floats:
-        """Return the logarithms of ``predict_proba``.
-
-        Parameters
-        ----------
-        X : array_like or sparse matrix, shape (m, d)
-            Rows, in the units of the features. With the kernel "precomputed" kernel values (m, n) with the window's
-            examples, oldest first; with a function for a kernel, what that takes.
-
-        Returns
-        -------
-        ndarray, shape (m, n_classes)
-            Logarithms of probabilities.
-        """
+        """Return the logarithms of ``predict_proba``."""
         with np.errstate(divide="ignore"):
             return np.asarray(np.log(self.predict_proba(X)))
 
     def _calibrated(self) -> Calibration:
         """Return the calibration of the window as it is now."""
-        model: Any = self
         method = METHODS.get(self.probability)
         if method is None:
             raise InvalidInput(
@@ -121,10 +100,10 @@ class Probabilities:
         kept = self._calibration
         if (
             kept is None
-            or kept.window is not model._window
-            or (kept.updates, kept.method) != (model._window.updates, method)
+            or kept.window is not self._window
+            or (kept.updates, kept.method) != (self._window.updates, method)
         ):
-            kept = self._calibration = Kept(model._window, model._window.updates, method, calibrated(model, method))
+            kept = self._calibration = Kept(self._window, self._window.updates, method, calibrated(self, method))
         return kept.calibration
 
 

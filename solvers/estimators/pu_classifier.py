@@ -125,7 +125,7 @@ class PUClassifier(_TwoClassEstimator, WithThresholds):
         sample_weight : array_like, shape (n,), or None, default None
             Weights within each kind; ones by default.
         progress : callable or None, default None
-            Called with how much is done and how much there is; returning False cancels.
+            Called with how much is done and how much there is; returning False raises Cancelled.
 
         Returns
         -------
@@ -138,8 +138,6 @@ class PUClassifier(_TwoClassEstimator, WithThresholds):
             See the message; also where there is no positive or no unlabelled example.
         NotOptimal
             The gap was not reached.
-        Cancelled
-            ``progress`` said so.
         """
         with all_or_nothing(self):
             self._learn(X, y, sample_weight, progress)

@@ -14,6 +14,7 @@ from livesvm.solvers.estimators.paths import WithPaths
 from livesvm.solvers.models.base import keep
 from livesvm.solvers.problem.piecewise_linear import Losses, epsilon_insensitive, pinball
 from livesvm.solvers.robust.ramp_losses import RESIDUALS, CutoffRule
+from livesvm.solvers.runtime.docstrings import taking_rows
 from livesvm.solvers.runtime.progress import Progress
 from livesvm.solvers.runtime.types import Floats
 
@@ -76,20 +77,9 @@ class LiveSVR(WithPaths):
     ) -> None:
         keep(self, locals())
 
+    @taking_rows("ndarray, shape (m,)\n    f(x), in units of y.")
     def predict(self, X: Any) -> Floats:
-        """Return f(x).
-
-        Parameters
-        ----------
-        X : array_like or sparse matrix, shape (m, d)
-            Rows, in the units of the features. With the kernel "precomputed" kernel values (m, n) with the window's
-            examples, oldest first; with a function for a kernel, what that takes.
-
-        Returns
-        -------
-        ndarray, shape (m,)
-            f(x), in units of y.
-        """
+        """Return f(x)."""
         return self._decision(X)
 
     @property
@@ -107,7 +97,7 @@ class LiveSVR(WithPaths):
         epsilon_min, epsilon_max : float
             The range of half widths, above 0, in units of y.
         progress : callable or None, default None
-            Called with how much is done and how much there is; returning False cancels.
+            Called with how much is done and how much there is; returning False raises Cancelled.
 
         Returns
         -------
@@ -118,8 +108,6 @@ class LiveSVR(WithPaths):
         ------
         InvalidInput
             The range or the window is empty, or the loss is another one than "epsilon_insensitive".
-        Cancelled
-            ``progress`` said so.
         NotOptimal
             A path could not be followed to the acceptable gap.
         """

@@ -8,15 +8,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
-from threadpoolctl import threadpool_limits
 
 from livesvm.solvers import validation
 from livesvm.solvers.errors import InvalidInput, MemoryLimit, NotPositiveSemidefinite
 from livesvm.solvers.frank_wolfe import one_versus_one
 from livesvm.solvers.frank_wolfe.one_versus_one import PairProblem, Training
-from livesvm.solvers.frank_wolfe.options import Options
 from livesvm.solvers.frank_wolfe.problem import Known, Problem, check_finite
-from livesvm.solvers.frank_wolfe.solution import PER_MILLE, Look
+from livesvm.solvers.frank_wolfe.solution import PER_MILLE, Look, Options
 from livesvm.solvers.kernels.definiteness import ROUNDING, indefinite, most_rounding
 from livesvm.solvers.kernels.function import FunctionKernel, objects_for, objects_in
 from livesvm.solvers.kernels.gram import Gram, precision_of
@@ -25,6 +23,7 @@ from livesvm.solvers.kernels.matrix_products import PreparedRows, product
 from livesvm.solvers.models import scaling
 from livesvm.solvers.models.class_labels import column_of, labels_with
 from livesvm.solvers.runtime.progress import Progress, steadily
+from livesvm.solvers.runtime.threads import one_blas_thread
 from livesvm.solvers.runtime.types import Floats, Ints
 from livesvm.solvers.sparse import Features, SparseRows, checked, columns_of, like
 
@@ -177,17 +176,14 @@ def solved(
 
     Raises NotPositiveSemidefinite for a solution that no convex problem has: a'K~a of it is not positive.
     """
-    with steadily(progress, PER_MILLE if len(own) == 1 else len(own)) as tell, threadpool_limits(1, "blas"):
+    with steadily(progress, PER_MILLE if len(own) == 1 else len(own)) as tell, one_blas_thread():
         found = one_versus_one.train(own, options, starts, threads, tell, look)
     for pair, solution in zip(own, found.solutions, strict=True):
         if not solution.R > 0.0:
-            raise _not_positive(pair.problem.examples.kernel)
+            name = pair.problem.examples.kernel.name
+            reason = f"the {name} kernel has a negative eigenvalue on these examples; it must be positive semi-definite"
+            raise NotPositiveSemidefinite(reason, field="kernel")
     return found
-
-
-def _not_positive(kernel: Kernel) -> NotPositiveSemidefinite:
-    reason = f"the {kernel.name} kernel has a negative eigenvalue on these examples; it must be positive semi-definite"
-    return NotPositiveSemidefinite(reason, field="kernel")
 
 
 def problems_of(

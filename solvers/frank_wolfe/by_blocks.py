@@ -10,10 +10,8 @@ import numpy as np
 from livesvm.solvers.frank_wolfe import growth
 from livesvm.solvers.frank_wolfe.active_row_cache import ActiveRows
 from livesvm.solvers.frank_wolfe.blocks import Active, active_of, optimize, relative_gap
-from livesvm.solvers.frank_wolfe.options import BLOCKS, Options
-from livesvm.solvers.frank_wolfe.problem import CLEAR, Known, Problem, exact_parts, gap_of, parts_from, since
-from livesvm.solvers.frank_wolfe.solution import DualSolution, GapTrace, solution
-from livesvm.solvers.frank_wolfe.warm_start import balanced
+from livesvm.solvers.frank_wolfe.problem import CLEAR, Known, Problem, balanced, exact_parts, gap_of, parts_from, since
+from livesvm.solvers.frank_wolfe.solution import BLOCKS, DualSolution, GapTrace, Options, solution
 from livesvm.solvers.kernels.matrix_products import PreparedRows
 from livesvm.solvers.runtime.types import Floats, Ints
 

@@ -1,20 +1,20 @@
-"""Several classes: one problem for each pair of them, several pairs at once."""
+"""Several classes: one problem for each pair of them, several pairs at once, each by any of the variants."""
 
 from __future__ import annotations
 
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import combinations
 from typing import NamedTuple
 
 import numpy as np
 
+from livesvm.solvers.frank_wolfe import by_blocks, single_steps
 from livesvm.solvers.frank_wolfe.problem import Known, Problem
-from livesvm.solvers.frank_wolfe.solution import DualSolution, GapTrace, Look
-from livesvm.solvers.frank_wolfe.solve import Options, solve
+from livesvm.solvers.frank_wolfe.solution import DualSolution, GapTrace, Look, Options
 from livesvm.solvers.kernels.matrix_products import PreparedRows
 from livesvm.solvers.runtime.threads import solve_in_parallel
 from livesvm.solvers.runtime.types import Floats, Ints
@@ -106,31 +106,57 @@ def train(
     tell : called with how much is done, and how much there is: of the only pair, or pairs
     look : called with the gap as it gets smaller
     """
-    if len(own) == 1:
-        found = solve(own[0].problem, options, GapTrace(options.tol, tell, look), starts[0])
-        return Training([found], found.trace)
-    together_ = _Together(len(own), tell, look)
-    works = [partial(together_.one, q, own[q].problem, options, starts[q]) for q in range(len(own))]
-    return Training(solve_in_parallel(works, threads), np.array(together_.points))
+    reported = PairsTrace(len(own), tell, look)
+
+    def one(q: int) -> DualSolution:
+        found = solve(own[q].problem, options, reported.of(q, options.tol), starts[q])
+        reported.ended()
+        return found
+
+    found = solve_in_parallel([partial(one, q) for q in range(len(own))], threads)
+    return Training(found, np.array(reported.points))
 
 
-class _Together:
-    """What is reported of several searches at once."""
+def solve(problem: Problem, options: Options, trace: GapTrace, start: Known | None = None) -> DualSolution:
+    """Return the solution of a problem, from ``start`` if that is given and has coefficients."""
+    random = np.random.default_rng(options.seed)
+    if start is not None and not start.b.any():
+        start = None
+    if options.variant == "auto":
+        return by_blocks.solve(problem, options, start, random, trace)
+    a = single_steps.first(problem.of_class, random) if start is None else start.b / start.b.sum()
+    if options.sampling is None:
+        return single_steps.solve_by_rows(problem, options, a, random, trace)
+    found, is_full = single_steps.solve_by_samples(problem, options, a, random, trace)
+    if found.is_converged or not is_full or not options.looks_at_all:
+        return found
+    rest = single_steps.solve_by_rows(problem, options, found.a / found.a.sum(), random, trace)
+    return replace(rest, steps=found.steps + rest.steps, kernel_values=found.kernel_values + rest.kernel_values)
+
+
+class PairsTrace:
+    """What is reported of the searches for all pairs of classes: the worst gap of those that have begun.
+
+    Progress is that of the only one, or how many have ended.
+    """
 
     def __init__(self, count: int, tell: Callable[[int, int], None], look: Look | None) -> None:
         self._count, self._tell, self._look = count, tell, look
         self._begun, self._lock = time.perf_counter(), threading.Lock()
         self._gaps: dict[int, float] = {}
         self._done = 0
-        self.points: list[tuple[float, float]] = []
+        self.points: list[tuple[float, float]] = []  #: seconds, and the worst gap known then
 
-    def one(self, q: int, problem: Problem, options: Options, start: Known | None) -> DualSolution:
-        """Solve one of them."""
-        found = solve(problem, options, GapTrace(options.tol, look=partial(self._see, q)), start)
+    def of(self, q: int, tol: float) -> GapTrace:
+        """Return what the search for pair ``q`` is to report."""
+        return GapTrace(tol, self._tell if self._count == 1 else None, partial(self._see, q))
+
+    def ended(self) -> None:
+        """Take note of the end of one search."""
         with self._lock:
             self._done += 1
-            self._tell(self._done, self._count)
-        return found
+            if self._count > 1:
+                self._tell(self._done, self._count)
 
     def _see(self, q: int, _: float, gap: float) -> None:
         with self._lock:

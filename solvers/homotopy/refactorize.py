@@ -9,8 +9,7 @@ import numpy as np
 
 from livesvm.solvers.homotopy.refresh import SPARE, refactor
 from livesvm.solvers.homotopy.tolerances import SETTINGS
-from livesvm.solvers.linalg.blocked_cholesky import factor_block
-from livesvm.solvers.linalg.cholesky import solve_forward
+from livesvm.solvers.linalg.cholesky import factor_block, solve_forward
 from livesvm.solvers.problem.state import PathState
 from livesvm.solvers.runtime.compile import compiled
 from livesvm.solvers.runtime.threads import in_parts

@@ -6,7 +6,7 @@ import numpy as np
 
 from livesvm.solvers.errors import MemoryLimit, NotPositiveSemidefinite
 from livesvm.solvers.kernels.kernel import Kernel
-from livesvm.solvers.linalg.blocked_cholesky import factor_block
+from livesvm.solvers.linalg.cholesky import factor_block
 from livesvm.solvers.runtime.types import Floats
 from livesvm.solvers.sparse import Features, columns_of
 

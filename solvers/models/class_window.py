@@ -21,10 +21,9 @@ from livesvm.solvers.homotopy.run import Trace
 from livesvm.solvers.kernels.kernel import Kernel
 from livesvm.solvers.kernels.shared import SharedFeatures
 from livesvm.solvers.models.keyed_window import ExampleUpdate, KeyedWindow, standing_of, taken
-from livesvm.solvers.models.memory_shares import PairShares
 from livesvm.solvers.models.pair import NO_EXAMPLES, Pair, PairChange, update_each
 from livesvm.solvers.models.pairs_predictor import PairsCertificate, PairsPredictor, Two, by_other_class, summary
-from livesvm.solvers.models.per_class import Parts
+from livesvm.solvers.models.per_class import PairShares, Parts
 from livesvm.solvers.problem.piecewise_linear import NO_LOSSES, Losses, hinge
 from livesvm.solvers.problem.state import are_free
 from livesvm.solvers.runtime.threads import solve_in_parallel

@@ -1,16 +1,17 @@
-"""A model as analyses see it: what they need of it and its users do not."""
+"""A model as analyses see it: what they need of it and its users do not, and how wrong its decisions are."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from itertools import combinations
 from typing import Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from livesvm.solvers.models.base import LiveEstimator
-from livesvm.solvers.models.pairs_predictor import Two
+from livesvm.solvers.models.pairs_predictor import Two, winners
 from livesvm.solvers.models.predictor import Gate, rows_of
 from livesvm.solvers.models.window import Window
 from livesvm.solvers.problem.piecewise_linear import Losses
@@ -92,16 +93,13 @@ class View:
         """The pairs of its classes where these are more than two, by place; else no example."""
         return list(getattr(self.model._window, "pairs", ()))
 
-    def of_pair(self, two: Two) -> LiveEstimator:
-        """Return a private model of one pair that has the whole window, those of other classes with no weight."""
-        return cast("LiveEstimator", cast(Any, self.model)._of_pair(two, alone=False))
+    def of_pair(self, two: Two, *, alone: bool = False) -> LiveEstimator:
+        """Return a private model of one pair that has the whole window, those of other classes with no weight.
 
-    def pair_alone(self, two: Two) -> LiveEstimator:
-        """Return a private model of one pair that has the examples of its classes alone, under their labels.
-
-        Kernel rows of all such models together may take as much memory as those of this one.
+        Or it has the examples of its classes ``alone``, under their labels. Kernel rows of all such models together may
+        take as much memory as those of this one.
         """
-        return cast("LiveEstimator", cast(Any, self.model)._of_pair(two, alone=True))
+        return cast("LiveEstimator", cast(Any, self.model)._of_pair(two, alone=alone))
 
     @property
     def labels(self) -> list[Any]:
@@ -159,3 +157,45 @@ class View:
     def terms(self, robust: Robustness) -> Terms:
         """Return how robust losses are computed."""
         return self.model._terms(robust)
+
+
+def strangeness(decisions: Floats, label: int, n_classes: int) -> Floats:
+    """Return by how much a class is behind the others at worst, of decisions (...,) or of pairs (..., n_pairs)."""
+    if n_classes == 2:
+        return -decisions if label == 1 else decisions
+    sides = [
+        (place, 1.0 if label == b else -1.0)
+        for place, (a, b) in enumerate(combinations(range(n_classes), 2))
+        if label in (a, b)
+    ]
+    return np.asarray(np.max(np.stack([side * decisions[..., place] for place, side in sides], axis=-1), axis=-1))
+
+
+def scores_of(view: View, decisions: Floats, targets: Floats) -> Floats:
+    """Return how strange targets (m,) of a window are for decisions (m,) or (m, n_pairs).
+
+    Of regression that is the residual, abs(y - f); of classes how far the class is from being predicted.
+    """
+    if view.prices is not None:
+        return np.asarray(np.abs(targets - decisions))
+    places, n_classes = places_of(view, targets), max(2, len(view.labels))
+    scores = np.empty(len(targets))
+    for label in np.unique(places):
+        those = places == label
+        scores[those] = strangeness(decisions[those], int(label), n_classes)
+    return scores
+
+
+def places_of(view: View, targets: Floats) -> Floats:
+    """Return the places of classes, (m,), that targets of a window mean."""
+    return np.asarray(targets if view.pairs else targets > 0, np.int64)
+
+
+def losses_of(view: View, decisions: Floats, targets: Floats) -> Floats:
+    """Return what decisions cost, (m,): 1 where a class is wrong; of regression what a model's error is the mean of."""
+    if view.prices is not None:
+        too_low, too_high = view.prices
+        return np.asarray(np.maximum(too_low * (targets - decisions), too_high * (decisions - targets)))
+    if view.pairs:
+        return np.asarray(winners(decisions, len(view.labels)) != targets, np.float64)
+    return np.asarray((decisions > 0) != (targets > 0), np.float64)

@@ -13,6 +13,7 @@ from livesvm.solvers import validation
 from livesvm.solvers.kernels.function import FunctionKernel, objects_for
 from livesvm.solvers.kernels.kernel import Kernel, times
 from livesvm.solvers.models.feature_scale import FeatureScale
+from livesvm.solvers.runtime.docstrings import taking_rows
 from livesvm.solvers.runtime.interrupt import AT_ONCE, check
 from livesvm.solvers.runtime.types import Floats
 from livesvm.solvers.sparse import Features, SparseRows, dense, like
@@ -62,48 +63,28 @@ class Predictor:
         """Number of support vectors."""
         return self.coefficients.size
 
-    def validate(self, X: ArrayLike | SparseRows) -> Features:
-        """Return rows checked.
-
-        Parameters
-        ----------
-        X : array_like or sparse matrix, shape (m, d)
-            Rows, in the units of the features. With the kernel "precomputed" kernel values (m, n) with the window's
-            examples, oldest first; with a function for a kernel, what that takes.
-
-        Returns
-        -------
-        ndarray or SparseRows, shape (m, d)
-            Finite float64 rows.
-
-        Raises
-        ------
+    @taking_rows(
+        "ndarray or SparseRows, shape (m, d)\n    Finite float64 rows.",
+        """
         InvalidInput
             Names the row and column; of a data frame also where its columns are not those that the model knows.
-        """
+        """,
+    )
+    def validate(self, X: ArrayLike | SparseRows) -> Features:
+        """Return rows checked."""
         if isinstance(self.scale, TableEncoding):
             return self.scale.read(X)
         return checked_rows(X, self.n_features, self.gate, is_given=self.kernel.gram is not None)
 
-    def decision_function(self, X: ArrayLike | SparseRows) -> Floats:
-        """Return f(x).
-
-        Parameters
-        ----------
-        X : array_like or sparse matrix, shape (m, d)
-            Rows, in the units of the features. With the kernel "precomputed" kernel values (m, n) with the window's
-            examples, oldest first; with a function for a kernel, what that takes.
-
-        Returns
-        -------
-        ndarray, shape (m,)
-            f(x).
-
-        Raises
-        ------
+    @taking_rows(
+        "ndarray, shape (m,)\n    f(x).",
+        """
         InvalidInput
             Names the row and column.
-        """
+        """,
+    )
+    def decision_function(self, X: ArrayLike | SparseRows) -> Floats:
+        """Return f(x)."""
         kernel, rows = read(self, X)
         return (self if kernel is self.kernel else replace(self, kernel=kernel)).decide(rows)
 

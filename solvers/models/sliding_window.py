@@ -1,14 +1,26 @@
-"""A window that slides without a solve: its examples by slot, and what the last training knew of each."""
+"""A window that slides without a solve, and the last training on it: coefficients, the next start, certificates."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from copy import copy
 from sys import getsizeof
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
 
+from livesvm.solvers.certificate import Certificate
+from livesvm.solvers.errors import InvalidInput
+from livesvm.solvers.frank_wolfe.one_versus_one import PairProblem
+from livesvm.solvers.frank_wolfe.problem import Known, Problem, carried, gap_of, rough_of
+from livesvm.solvers.kernels.kernel import Kernel
+from livesvm.solvers.kernels.matrix_products import PreparedRows
+from livesvm.solvers.models.class_labels import are_among, places_of
+from livesvm.solvers.models.large_predictor import Trained
+from livesvm.solvers.models.pairs_predictor import by_other_class
+from livesvm.solvers.runtime.threads import one_blas_thread
 from livesvm.solvers.runtime.types import Floats, Ints
 from livesvm.solvers.validation import Key
 
@@ -148,3 +160,101 @@ class SlidingWindow:
             self.parts = np.zeros((*parts.shape[:2], self.y.size))
             self.place[indices], self.taught[indices] = arrays["place"], arrays["taught"]
             self.costs[indices], self.parts[:, :, indices] = arrays["costs"], parts
+
+
+def coefficients_here(trained: Trained, w: SlidingWindow, q: int, slots: Ints, y: Floats) -> Floats:
+    """Return the coefficients b, (m,), that the last training gave to examples of its pair ``q``, labelled ``y`` (m,).
+
+    0 for examples that were not there, or had another label.
+    """
+    negative, positive = trained.pairs[q]
+    held = (w.place[slots] != NOWHERE) & (w.taught[slots] == np.where(y > 0, positive, negative))
+    return np.where(held, np.abs(trained.coefficients[q][w.place[slots]]) / trained.R[q], 0.0)
+
+
+def signed_coefficients(trained: Trained | None, w: SlidingWindow) -> Floats:
+    """Return the signed coefficients of the window's examples in the last training, (n,), oldest first.
+
+    Of several classes (n, n_classes - 1): column r belongs to the pair with the r-th other class, positive for the
+    first of the two.
+    """
+    place, taught = w.place[w.indices], w.taught[w.indices]
+    if trained is None:
+        return np.zeros(place.size)
+    values = np.where(place == NOWHERE, 0.0, (trained.coefficients / trained.R[:, None])[:, place])
+    if trained.classes.size == 2:
+        return np.asarray(values[0])
+    return by_other_class(values, taught, trained.classes.size)
+
+
+def next_start(
+    trained: Trained | None, w: SlidingWindow, pair: PairProblem, slots: Ints | None, labels: NDArray[Any]
+) -> Known | None:
+    """Return where the search for the pair of ``labels`` (2,) sets out; None: from nothing.
+
+    Parameters
+    ----------
+    slots : (n,) of all examples in the window; None: they are not of it
+    """
+    if trained is None or slots is None or not are_among(labels, trained.classes).all():
+        return None
+    slots = slots[pair.indices]
+    negative, positive = places_of(labels, trained.classes).tolist()
+    q, problem = trained.pairs.index((negative, positive)), pair.problem
+    b = coefficients_here(trained, w, q, slots, problem.y)
+    if not b.any():
+        return None
+    if trained.kernel != problem.examples.kernel or sparse.issparse(trained.X):
+        return Known(b, problem.parts(problem.examples, b))
+    known = np.flatnonzero(w.taught[slots] == np.where(problem.y > 0, positive, negative))
+    coefficients, rows = trained.coefficients[q], slots[known]
+    gone = np.setdiff1d(np.flatnonzero(coefficients), w.place[rows])
+    before = Problem(
+        PreparedRows.of(trained.kernel, np.vstack([w.X[rows], trained.X[gone]])),
+        np.concatenate([problem.y[known], np.sign(coefficients[gone])]),
+        np.concatenate([w.costs[rows], np.ones(gone.size)]),
+        problem.threads,
+    )
+    were = np.concatenate([b[known], np.abs(coefficients[gone]) / trained.R[q]])
+    other = np.where(problem.y[known] > 0, negative, positive)
+    parts = np.hstack([w.parts[:, other, rows], np.zeros((2, gone.size))])
+    places = np.full(slots.size, NOWHERE)
+    places[known] = np.arange(known.size)
+    return carried(problem, before, Known(were, parts, trained.age, rough=rough_of(were, parts)), places)
+
+
+def proofs(
+    trained: Trained, w: SlidingWindow, known: NDArray[Any], kernel_of: Callable[[Any, Floats], Kernel], C: float
+) -> dict[tuple[Any, Any], Certificate]:
+    """Return the certificate of every pair of labels that was trained on a window, without examples that have left.
+
+    Raises InvalidInput where a class, or all of a pair, came after the training.
+
+    Parameters
+    ----------
+    known : labels by their numbers in the window
+    kernel_of : the kernel for examples with weights
+    """
+    indices = w.indices[w.weights[w.indices] > 0]
+    numbers, out = w.y[indices], {}
+    since = known[np.unique(numbers)]
+    since = since[~are_among(since, trained.classes)]
+    if since.size:
+        raise InvalidInput(f"was not trained since examples of class {since[0]!s} came", field="model")
+    label_of = known.tolist()
+    for q, two in enumerate(trained.pairs):
+        negative, positive = trained.classes[list(two)].tolist()
+        places = [label_of.index(label) if label in label_of else NOWHERE for label in (negative, positive)]
+        slots = indices[np.isin(numbers, places)]
+        y = np.where(w.y[slots] == places[1], 1.0, -1.0)
+        b = coefficients_here(trained, w, q, slots, y)
+        if not b.any():
+            reason = f"was not trained on examples of {negative} and {positive} that are in its window"
+            raise InvalidInput(f"{reason}, whose optimum it could be compared with", field="model")
+        kernel = kernel_of(w.X[slots], w.weights[slots])
+        problem = Problem(PreparedRows.of(kernel, w.X[slots]), y, C * w.weights[slots])
+        with one_blas_thread():
+            gap = gap_of(problem, b, problem.parts(problem.examples, b))
+        proof = Certificate(0.5 * gap.relative, gap.primal - gap.dual, gap.relative, gap.primal, gap.dual, y.size)
+        out[negative, positive] = proof
+    return out

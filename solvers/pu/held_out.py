@@ -14,7 +14,7 @@ import numpy as np
 from livesvm.solvers.errors import InvalidInput, NotOptimal
 from livesvm.solvers.kernels.kernel import Kernel
 from livesvm.solvers.kernels.rows import KernelRows
-from livesvm.solvers.pu.landmarks import landmarks
+from livesvm.solvers.pu.prior import landmarks
 from livesvm.solvers.pu.problem import LITTLE, costs, pu_problem
 from livesvm.solvers.pu.usmo import usmo
 from livesvm.solvers.runtime.types import Bools, Floats, Ints

@@ -10,6 +10,7 @@ Garg, Wu, Smola, Balakrishnan & Lipton, "Mixture proportion estimation and PU le
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -17,11 +18,28 @@ import numpy as np
 from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.kernels.gram import Gram
 from livesvm.solvers.kernels.kernel import Kernel
-from livesvm.solvers.pu.landmarks import landmarks
+from livesvm.solvers.pu.problem import TINY
 from livesvm.solvers.runtime.interrupt import check
 from livesvm.solvers.runtime.types import Bools, Floats
-from livesvm.solvers.sparse import Features, dense, stacked
+from livesvm.solvers.sparse import Features, columns_of, dense, stacked
 from livesvm.solvers.validation import fraction
+
+LANDMARKS = 200
+LEAST = 1e-10  # of the largest eigenvalue: directions with less are rounding
+
+
+def landmarks(kernel: Kernel, X: Features, rng: np.random.Generator) -> Callable[[Features], Floats]:
+    """Choose landmarks at random from ``X`` (n, d); return what computes the features of rows (l, d) from them.
+
+    These are (l, r + 1), the last one a one: what makes kernel values with the landmarks independent.
+    """
+    marks = X[rng.permutation(len(X))[:LANDMARKS]]
+    Z = columns_of(marks)
+    values, vectors = np.linalg.eigh(kernel.matrix(marks, Z))
+    kept = values > LEAST * max(float(values[-1]), TINY)
+    root = vectors[:, kept] / np.sqrt(values[kept])
+    return lambda rows: np.column_stack([kernel.matrix(rows, Z) @ root, np.ones(len(rows))])
+
 
 DELTA = 0.1  # the bounds hold with probability 1 - DELTA [Garg et al.]
 SLACK = 0.01  # their gamma

@@ -6,9 +6,9 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
-from functools import partial
+from functools import cache, partial
 from operator import call
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from livesvm.solvers.errors import Cancelled
 from livesvm.solvers.runtime.interrupt import Interrupt, check, interruptible
@@ -21,7 +21,8 @@ LOOK_EVERY = 0.02  #: seconds between two looks at whether to stop, of the threa
 
 _threads = 1
 _lock = threading.Lock()
-_at_work = 0
+_at_work = _alone = 0
+_before: Any = None  #: what brings back the threads that BLAS had
 _at_rest = threading.Event()
 _at_rest.set()
 
@@ -38,6 +39,36 @@ def threads(count: int) -> Iterator[None]:
         yield
     finally:
         _threads = 1
+
+
+@contextmanager
+def one_blas_thread() -> Iterator[None]:
+    """Let BLAS work alone inside, in this and all other threads of the process.
+
+    Where others use the cores too, its threads wait for each other many times longer than they work; and sums do not
+    depend on how many there are.
+    """
+    global _alone, _before
+    with _lock:
+        _alone += 1
+        if _alone == 1:
+            _before = _blas().limit(limits=1, user_api="blas")
+    try:
+        yield
+    finally:
+        with _lock:
+            _alone -= 1
+            if not _alone:
+                _before.restore_original_limits()
+
+
+@cache
+def _blas() -> Any:
+    """Return what steers all BLAS of this process, that of SciPy among it."""
+    import scipy.linalg.lapack  # noqa: F401 - both are only loaded where they are used
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController()
 
 
 def allowed() -> int:

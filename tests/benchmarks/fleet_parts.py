@@ -14,9 +14,9 @@ from typing import Any, cast
 from livesvm.service.api.bodies import rows
 from livesvm.service.feeds import step_model
 from livesvm.service.feeds.forecaster import Forecaster
+from livesvm.service.feeds.represent import StepFeatures
 from livesvm.service.feeds.scores import StepScores
 from livesvm.service.feeds.state import FeedState, View
-from livesvm.service.feeds.step_features import StepFeatures
 from livesvm.service.feeds.step_model import StepModel
 from livesvm.service.fleets import readings
 from livesvm.service.fleets.catalogue import Fleet, Fleets

@@ -24,6 +24,11 @@ def redis_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServ
         yield server
 
 
+@pytest.fixture
+def prefix() -> str:
+    return uuid.uuid4().hex
+
+
 @pytest.fixture(params=["sqlite", "redis"])
 def open_store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Open]:
     """Open the same stored data, each time as another process of the same service would."""

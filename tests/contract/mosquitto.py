@@ -18,6 +18,7 @@ from paho.mqtt.client import Client, MQTTMessage
 from paho.mqtt.enums import CallbackAPIVersion, MQTTProtocolVersion
 
 from tests.contract.redis_server import free_port
+from tests.support.waiting import until
 
 EXECUTABLE = shutil.which("mosquitto", path=os.pathsep.join((os.environ.get("PATH", ""), "/usr/sbin")))
 needs_mosquitto = pytest.mark.skipif(EXECUTABLE is None, reason="needs mosquitto (apt-get install mosquitto)")
@@ -118,7 +119,4 @@ class Listener:
         client.on_message = lambda client, _, message: self.messages.append(message)
         client.on_subscribe = lambda *asked: done.append(asked)
         client.subscribe(topic, 1)
-        end = time.monotonic() + ANSWER_SECONDS
-        while not done:
-            assert time.monotonic() < end
-            time.sleep(0.005)
+        until(lambda: done, ANSWER_SECONDS)

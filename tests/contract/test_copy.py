@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sqlite3
-import uuid
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
 from pathlib import Path
@@ -16,11 +15,6 @@ from livesvm.service.store.copy import open_place
 from tests.contract.redis_server import RedisServer
 
 DATASET = DocumentName("dataset", "rivers")
-
-
-@pytest.fixture
-def prefix() -> str:
-    return uuid.uuid4().hex
 
 
 @pytest.fixture

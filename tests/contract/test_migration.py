@@ -17,7 +17,6 @@ import pytest
 
 from livesvm.service.store import redis, sqlite_schema
 from livesvm.service.store.base import Indexed, Lease, SnapshotInfo, StoredModel, StoreUnavailable
-from livesvm.service.store.embedded import open_embedded
 from livesvm.service.store.redis import RedisStore
 from livesvm.service.store.seals import seal, sha256
 from livesvm.service.store.sqlite import DATABASE, SqliteStore
@@ -100,7 +99,7 @@ def test_a_database_of_before_the_first_release_is_refused_as_it_is(tmp_path: Pa
         db.executescript(f"{SCHEMA_7} DROP TABLE documents; PRAGMA user_version = 6;")
     before = (tmp_path / DATABASE).read_bytes()
     with pytest.raises(StoreUnavailable, match=r"schema 6, of a version before 0\.2\.0: start 0\.2\.0 on it first$"):
-        open_embedded(tmp_path)
+        SqliteStore(tmp_path / DATABASE)
     assert (tmp_path / DATABASE).read_bytes() == before
 
 

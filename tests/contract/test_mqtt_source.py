@@ -20,6 +20,7 @@ from livesvm.service.feeds.sources.mqtt import MqttSource
 from livesvm.service.feeds.sources.spec import MqttSpec
 from tests.contract.mosquitto import Listener, Mosquitto, client_of, needs_mosquitto, publish
 from tests.contract.tls import TlsFront
+from tests.support.waiting import until
 
 pytestmark = needs_mosquitto
 
@@ -76,10 +77,7 @@ def settle(source: MqttSource, entries: list[SourceEntry], *dead: DeadLetter) ->
 
 def wait_until_lost(source: MqttSource) -> None:
     """Wait until a source knows that it is not connected."""
-    end = time.monotonic() + WAIT
-    while source._lost is None:
-        assert time.monotonic() < end
-        time.sleep(0.005)
+    until(lambda: source._lost is not None, WAIT)
     with pytest.raises(SourceError, match="not connected any more"):
         source.backlog(None)
 
@@ -120,10 +118,7 @@ def test_dead_letters_are_published_before_messages_are_settled(scene: Scene) ->
     settle(
         source, [good, bad], DeadLetter(good.position, "y", "no number"), DeadLetter(bad.position, None, "is no UTF-8")
     )
-    end = time.monotonic() + WAIT
-    while len(letters.messages) < 2:
-        assert time.monotonic() < end
-        time.sleep(0.01)
+    until(lambda: len(letters.messages) >= 2, WAIT)
     found = [json.loads(message.payload) for message in letters.messages]
     reported = {"feed": "load", "topic": scene.topic}
     entries = ["-".join(map(str, entry.position)) for entry in (good, bad)]

@@ -37,11 +37,6 @@ AT = DocumentName("fleet", "seas")
 
 
 @pytest.fixture
-def prefix() -> str:
-    return uuid.uuid4().hex
-
-
-@pytest.fixture
 def store(redis_server: RedisServer, prefix: str) -> Iterator[RedisStore]:
     with closing(RedisStore(redis_server.url, "me", prefix=prefix)) as opened:
         yield opened

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sqlite3
-import uuid
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -118,11 +117,6 @@ class Server:
 
     def name(self, of: str) -> str:
         return f"{{{self.prefix}}}:m:m:{of}"
-
-
-@pytest.fixture
-def prefix() -> str:
-    return uuid.uuid4().hex
 
 
 @pytest.fixture

@@ -37,6 +37,13 @@ class Scene:
         opened = RedisStream(spec, "load", "time", url or self.server.url, consumer, 2.0)
         return self.stack.enter_context(closing(opened))
 
+    def begun(self, *numbers: int) -> Source:
+        """Return a source that has begun, once these are in its stream."""
+        self.add(*numbers)
+        source = self.source()
+        source.begin(None, [])
+        return source
+
     def pending(self) -> int:
         return int(self.client.xpending(self.stream, "livesvm:load")["pending"])
 
@@ -138,9 +145,7 @@ def test_what_was_taken_when_a_service_died_is_settled(scene: Scene) -> None:
 
 
 def test_a_lost_group_is_made_again_where_the_feed_is(scene: Scene) -> None:
-    scene.add(1, 2, 3)
-    source = scene.source()
-    source.begin(None, [])
+    source = scene.begun(1, 2, 3)
     assert numbers(source, None, most=2) == [1, 2]
     scene.client.xgroup_destroy(scene.stream, "livesvm:load")
     with pytest.raises(SourceError, match="NOGROUP"):
@@ -150,13 +155,10 @@ def test_a_lost_group_is_made_again_where_the_feed_is(scene: Scene) -> None:
 
 
 def test_a_feed_of_a_name_that_was_used_before_begins_again(scene: Scene) -> None:
-    scene.add(1, 2)
-    before = scene.source()
-    before.begin(None, [])
+    before = scene.begun(1, 2)
     assert numbers(before, None) == [1, 2]
     before.settle(positions(1, 2), [])
-    source = scene.source()
-    source.begin(None, [])
+    source = scene.begun()
     assert numbers(source, None) == [1, 2]
     source.forget()
     assert scene.client.xinfo_groups(scene.stream) == []
@@ -168,9 +170,7 @@ def test_a_feed_of_a_name_that_was_used_before_begins_again(scene: Scene) -> Non
 
 
 def test_a_stream_that_has_lost_entries_is_not_read(scene: Scene) -> None:
-    scene.add(5, 6)
-    source = scene.source()
-    source.begin(None, [])
+    source = scene.begun(5, 6)
     assert numbers(source, None) == [5, 6]
     scene.client.delete(scene.stream)
     source.begin(at(6), [])  # nothing says yet that it will begin again
@@ -182,9 +182,7 @@ def test_a_stream_that_has_lost_entries_is_not_read(scene: Scene) -> None:
 
 
 def test_a_group_that_was_set_back_delivers_nothing_twice(scene: Scene) -> None:
-    scene.add(1, 2, 3)
-    source = scene.source()
-    source.begin(None, [])
+    source = scene.begun(1, 2, 3)
     assert numbers(source, None) == [1, 2, 3]
     source.settle(positions(1, 2, 3), [])
     scene.client.xgroup_setid(scene.stream, "livesvm:load", "0")
@@ -195,9 +193,7 @@ def test_a_group_that_was_set_back_delivers_nothing_twice(scene: Scene) -> None:
 
 
 def test_entries_that_were_removed_do_not_stop_the_others(scene: Scene) -> None:
-    scene.add(1, 2, 3)
-    source = scene.source()
-    source.begin(None, [])
+    source = scene.begun(1, 2, 3)
     assert numbers(source, None, most=2) == [1, 2]
     scene.client.xdel(scene.stream, "2-0")
     assert numbers(source, None) == [1]
@@ -219,8 +215,7 @@ def test_the_time_may_be_that_of_the_entry(scene: Scene) -> None:
 )
 def test_what_is_no_reading_is_reported(scene: Scene, fields: dict[Any, Any]) -> None:
     scene.client.xadd(scene.stream, fields)
-    source = scene.source()
-    source.begin(None, [])
+    source = scene.begun()
     (entry,) = source.fetch(None, MOST, WAIT)
     assert entry.fault
 
@@ -246,9 +241,7 @@ def test_a_server_that_was_killed_is_read_again(tmp_path: Path) -> None:
     with ExitStack() as stack:
         server = stack.enter_context(RedisServer(tmp_path))
         scene = Scene(server, stack)
-        scene.add(1, 2)
-        source = scene.source()
-        source.begin(None, [])
+        source = scene.begun(1, 2)
         assert numbers(source, None) == [1, 2]
         server.kill()
         with pytest.raises(SourceError):

@@ -14,7 +14,7 @@ from livesvm.service.store import sqlite_file
 from livesvm.service.store.base import Idempotency, StoreDamaged, StoreInUse, StoreTooNew, StoreUnavailable
 from livesvm.service.store.lock import DirectoryLock
 from livesvm.service.store.sqlite import DATABASE, SqliteStore
-from livesvm.service.store.sqlite_schema import DIVIDED
+from livesvm.service.store.sqlite_schema import SCHEMA
 
 
 def test_what_was_acknowledged_was_on_the_disk_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -52,8 +52,8 @@ def _after_a_loss_of_power(disk: Path, tmp_path: Path) -> SqliteStore:
 def test_a_newer_schema_is_refused(tmp_path: Path) -> None:
     SqliteStore(tmp_path / "s").close()
     with closing(sqlite3.connect(tmp_path / "s")) as db:
-        db.execute(f"PRAGMA user_version = {DIVIDED + 1}")
-    with pytest.raises(StoreTooNew, match=f"schema {DIVIDED + 1}"):
+        db.execute(f"PRAGMA user_version = {SCHEMA + 1}")
+    with pytest.raises(StoreTooNew, match=f"schema {SCHEMA + 1}"):
         SqliteStore(tmp_path / "s")
 
 

@@ -6,7 +6,7 @@ import io
 import random
 import zipfile
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ import numpy as np
 from tests.faults.hostile_bodies import npy
 from tests.faults.scene import CSV, JSON, NPZ, PARQUET, Scene, request
 from tests.faults.wire import Sent
+from tests.support.npz import parquet_of
 
 INFLATED = 2**25
 """Numbers in an archive of less than 300 kB; 256 MB."""
@@ -46,14 +47,7 @@ def text(kind: int) -> bytes:
     return start + repeat * (LARGE // len(repeat)) + b'":1}' * (kind // 7 == 2)
 
 
-def parquet(columns: dict[str, Any], **options: Any) -> bytes:
-    """Return a file of columns."""
-    import pyarrow as pa
-    from pyarrow import parquet
-
-    out = io.BytesIO()
-    parquet.write_table(pa.table(columns), out, **{"compression": "zstd", **options})
-    return out.getvalue()
+parquet = partial(parquet_of, compression="zstd")
 
 
 def repeated(text: str, rows: int, kind: str = "string") -> Any:

@@ -38,6 +38,7 @@ from tests.faults.cluster_subjects import Feed, Metered, Model, Subject
 from tests.faults.feed_source import RedisMeter
 from tests.service.process import ServiceProcess
 from tests.support.ray_cluster import RayCluster
+from tests.support.waiting import until
 
 PATIENCE = 180.0
 HEAD_SECONDS = 20
@@ -192,11 +193,8 @@ class Scene:
         return [front.errors[-2000:] for front in over]
 
     def _one_with_actors(self) -> int:
-        end = time.monotonic() + PATIENCE  # those of nodes that were lost may still be on their way to others
-        while not (nodes := [node for node in self.cluster.raylets if self.cluster.actors(node)]):
-            assert time.monotonic() < end
-            time.sleep(0.1)
-        return self.chance.choice(nodes)
+        nodes = until(lambda: [node for node in self.cluster.raylets if self.cluster.actors(node)], PATIENCE)
+        return self.chance.choice(nodes)  # actors of nodes that were lost may have been on their way to others
 
 
 KINDS: dict[str, Callable[[Scene], float]] = {

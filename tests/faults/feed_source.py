@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import random
-import sys
 import tempfile
 import threading
 import time
@@ -27,7 +26,7 @@ import redis
 from livesvm.service.crash import POINTS, SNAPSHOT_POINTS, SOURCE_POINTS
 from tests.contract.mosquitto import Mosquitto
 from tests.contract.redis_server import RedisServer
-from tests.faults.feeds import differences
+from tests.faults.feeds import differences, ended
 from tests.faults.mqtt_meter import MqttMeter, spec_of
 from tests.service.process import ServiceProcess
 from tests.support.feeds import rows_of, series
@@ -188,9 +187,7 @@ def main() -> None:
         f"{given.kills} kills of the service, {-(-given.kills // 3)} of the source; {meter.sent} readings, "
         f"{meter.poison} dead letters; start {np.median(times):.2f} s, worst {max(times):.2f} s; {len(faults)} faults"
     )
-    for fault in faults:
-        print("FAILED:", fault)
-    sys.exit(bool(faults))
+    ended(faults)
 
 
 if __name__ == "__main__":

@@ -21,9 +21,11 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NoReturn, Protocol
 
 import httpx
 import numpy as np
@@ -47,42 +49,119 @@ GROWTH = 1.1
 class Sender(Protocol):
     """A sender of calls."""
 
+    http: httpx.Client
+    calls: int
+
     def send(self, times: int = 1) -> dict[str, Any]:
         """Return the next calls; the last answer."""
 
 
-def until_killed(service: ServiceProcess, stream: Sender, chance: random.Random) -> None:
-    """Send calls until a kill at a random moment, or until the service dies at the point that it was started for."""
-    late = chance.uniform(0.0, 0.6) if "crash_at" not in service.settings else 30.0
-    timer = threading.Timer(late, service.kill)
-    timer.start()
-    try:
-        while True:
-            stream.send()
-    except httpx.TransportError:
-        pass
-    finally:
-        timer.cancel()
-        timer.join()
-    service.kill()
+@dataclass
+class Campaign:
+    """Kills of a service in the middle of calls.
+
+    Parameters
+    ----------
+    stream : sends the calls
+    repeated : sends the call again that was under way, and returns what is wrong then
+    differences : returns what is not as it would be untroubled
+    dies : share of starts at which the service is told to die at a named point
+    most : how often a point may be passed first
+    """
+
+    stream: Sender
+    repeated: Callable[[], list[str]]
+    differences: Callable[[], list[str]]
+    dies: float
+    most: Callable[[str], int]
+
+    def run(self, given: argparse.Namespace, path: str, spec: dict[str, Any], per_call: int) -> NoReturn:
+        """Create what is asked for at a path, kill the service again and again, and report; ends with 1 for a fault.
+
+        Parameters
+        ----------
+        per_call : readings of a call
+        """
+        chance, faults, times = random.Random(given.seed), list[str](), list[float]()
+        stream = self.stream
+        with ExitStack() as stack:
+            place = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+            settings: dict[str, Any] = {"snapshot_updates": 5, "compile_ahead": "false", "max_body_bytes": 2**20}
+            redis = stack.enter_context(RedisServer(place / "redis")) if given.redis else None
+            settings |= {} if redis is None else {"redis_url": redis.url, "lease_seconds": 1}
+            service = stack.enter_context(ServiceProcess(place / "data", **settings))
+            with service.http() as http:
+                http.post(path, json=spec).raise_for_status()
+            for kill in range(given.kills):
+                with service.http() as stream.http:
+                    self._until_killed(service, chance)
+                if redis is not None and kill % 4 == 0:
+                    redis.kill()
+                    redis.start()
+                service.settings.pop("crash_at", None)
+                if chance.random() < self.dies:
+                    point = chance.choice((*POINTS, *SNAPSHOT_POINTS))
+                    service.settings["crash_at"] = f"{point}:{chance.randint(1, self.most(point))}"
+                began = time.perf_counter()
+                service.start()
+                times.append(time.perf_counter() - began)
+                faults += [f"kill {kill}: {fault}" for fault in self._looked_at(service)]
+                if (kill + 1) % 20 == 0:
+                    print(f"{kill + 1} kills, {per_call * stream.calls} readings, {len(faults)} faults", flush=True)
+            service.settings.pop("crash_at", None)
+            service.kill()
+            service.start()
+            with service.http() as stream.http:
+                faults += self.differences()
+        sent = f"{given.kills} kills, {stream.calls} calls, {per_call * stream.calls} readings"
+        print(f"{sent}; start {np.median(times):.2f} s, worst {max(times):.2f} s; {len(faults)} faults")
+        ended(faults)
+
+    def _until_killed(self, service: ServiceProcess, chance: random.Random) -> None:
+        """Send calls until a kill at a random moment, or until the service dies at the point it was started for."""
+        late = chance.uniform(0.0, 0.6) if "crash_at" not in service.settings else 30.0
+        timer = threading.Timer(late, service.kill)
+        timer.start()
+        try:
+            while True:
+                self.stream.send()
+        except httpx.TransportError:
+            pass
+        finally:
+            timer.cancel()
+            timer.join()
+        service.kill()
+
+    def _looked_at(self, service: ServiceProcess) -> list[str]:
+        """Return what is wrong after a start; one that dies at its point is started again, and looked at then."""
+        crash_at = service.settings.pop("crash_at", None)
+        try:
+            with service.http() as self.stream.http:
+                found = self.repeated()
+        except httpx.TransportError:
+            service.kill()
+            service.start()
+            with service.http() as self.stream.http:
+                return self.repeated()
+        if crash_at is not None:
+            service.settings["crash_at"] = crash_at
+        return found
 
 
-def restarted(service: ServiceProcess, chance: random.Random) -> None:
-    """Start the service again, now and then so that it dies at a named point."""
-    service.settings.pop("crash_at", None)
-    if chance.random() < 0.5:
-        point = chance.choice((*POINTS, *SNAPSHOT_POINTS))
-        service.settings["crash_at"] = f"{point}:{chance.randint(1, 2 if point in SNAPSHOT_POINTS else 6)}"
-    service.start()
+def ended(faults: Sequence[str]) -> NoReturn:
+    """Print what was wrong, and end with 1 if anything was."""
+    for fault in faults:
+        print("FAILED:", fault)
+    sys.exit(bool(faults))
 
 
-def repeated(http: httpx.Client, stream: Stream) -> str | None:
+def repeated(stream: Stream) -> list[str]:
     """Send the call again that was under way; what is wrong then, if anything is."""
-    before = int(http.get("/feeds/load").json()["position"])
+    before = int(stream.http.get("/feeds/load").json()["position"])
     if before not in (SIZE * (stream.calls - 1), SIZE * stream.calls):
-        return f"the feed has {before} readings, {SIZE * (stream.calls - 1)} were acknowledged"
+        return [f"the feed has {before} readings, {SIZE * (stream.calls - 1)} were acknowledged"]
     now = stream.send_again()["position"]
-    return None if now == SIZE * stream.calls else f"the feed has {now} readings, {SIZE * stream.calls} were sent"
+    return [] if now == SIZE * stream.calls else [f"the feed has {now} readings, {SIZE * stream.calls} were sent"]
 
 
 def untroubled(calls: int, size: int, spec: dict[str, Any]) -> Forecaster:
@@ -157,69 +236,33 @@ def soak(total: int) -> list[str]:
     return grown + ([f"the gap is {worst}"] if worst > GAP else [])
 
 
+def asked(kills: int, **more: int) -> argparse.ArgumentParser:
+    """Return a parser of what is asked of a campaign: how many kills, and numbers by name."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--redis", action="store_true", help="On Redis, which is killed every fourth time too.")
+    for name, default in {"kills": kills, "seed": 0, **more}.items():
+        parser.add_argument(f"--{name}", type=int, default=default)
+    return parser
+
+
 def main() -> None:
     """Run it; ends with 1 where a promise was broken."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--kills", type=int, default=200)
-    parser.add_argument("--redis", action="store_true", help="On Redis, which is killed every fourth time too.")
-    parser.add_argument("--seed", type=int, default=0)
+    parser = asked(200)
     parser.add_argument("--readings", type=int, help="Send so many, and look whether memory stays.")
     given = parser.parse_args()
     if given.readings is not None:
         grown = soak(given.readings)
-        print("\n".join(f"FAILED: {one}" for one in grown) or "memory, and the gap, stay")
-        sys.exit(bool(grown))
-    chance, faults, times = random.Random(given.seed), [], []
-    with ExitStack() as stack:
-        place = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        settings: dict[str, Any] = {"snapshot_updates": 5, "compile_ahead": "false", "max_body_bytes": 2**20}
-        redis = None
-        if given.redis:
-            redis = stack.enter_context(RedisServer(place / "redis"))
-            settings |= {"redis_url": redis.url, "lease_seconds": 1}
-        service = stack.enter_context(ServiceProcess(place / "data", **settings))
-        with service.http() as http:
-            http.post("/feeds", json={"id": "load", **FEED}).raise_for_status()
-        with service.http() as http:
-            stream = Stream(http)
-        for kill in range(given.kills):
-            with service.http() as stream.http:
-                until_killed(service, stream, chance)
-            if redis is not None and kill % 4 == 0:
-                redis.kill()
-                redis.start()
-            began = time.perf_counter()
-            restarted(service, chance)
-            times.append(time.perf_counter() - began)
-            crash_at = service.settings.pop("crash_at", None)
-            with service.http() as stream.http:
-                try:
-                    fault = repeated(stream.http, stream)
-                except httpx.TransportError:  # it died at its point: the next round asks
-                    fault = None
-                    service.kill()
-                    service.start()
-                    with service.http() as stream.http:
-                        fault = repeated(stream.http, stream)
-                else:
-                    if crash_at is not None:
-                        service.settings["crash_at"] = crash_at
-            if fault is not None:
-                faults.append(f"kill {kill}: {fault}")
-            if (kill + 1) % 20 == 0:
-                print(f"{kill + 1} kills, {SIZE * stream.calls} readings, {len(faults)} faults", flush=True)
-        service.settings.pop("crash_at", None)
-        service.kill()
-        service.start()
-        with service.http() as http:
-            faults += differences(http, stream.calls)
-    print(
-        f"{given.kills} kills, {stream.calls} calls, {SIZE * stream.calls} readings; "
-        f"start {np.median(times):.2f} s, worst {max(times):.2f} s; {len(faults)} faults"
+        print("" if grown else "memory, and the gap, stay")
+        ended(grown)
+    stream = Stream(httpx.Client())
+    campaign = Campaign(
+        stream,
+        lambda: repeated(stream),
+        lambda: differences(stream.http, stream.calls),
+        dies=0.5,
+        most=lambda point: 2 if point in SNAPSHOT_POINTS else 6,
     )
-    for fault in faults:
-        print("FAILED:", fault)
-    sys.exit(bool(faults))
+    campaign.run(given, "/feeds", {"id": "load", **FEED}, SIZE)
 
 
 if __name__ == "__main__":

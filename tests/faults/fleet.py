@@ -10,24 +10,14 @@ of some are compared with feeds that were never troubled, and every model's cert
 
 from __future__ import annotations
 
-import argparse
-import random
-import sys
-import tempfile
-import time
-from contextlib import ExitStack
-from pathlib import Path
 from typing import Any
 
 import httpx
 import numpy as np
 
-from livesvm.service.crash import POINTS, SNAPSHOT_POINTS
 from livesvm.service.feeds.spec import spec_of
 from livesvm.service.feeds.state import FeedState
-from tests.contract.redis_server import RedisServer
-from tests.faults.feeds import AGREE, GAP, until_killed
-from tests.service.process import ServiceProcess
+from tests.faults.feeds import AGREE, GAP, Campaign, asked
 from tests.support.feeds import FEED, rows_of, series
 
 SIZE = 3
@@ -85,16 +75,6 @@ def repeated(stream: FleetStream) -> list[str]:
     return found if len(after) == stream.count else [*found, f"there are {len(after)} series"]
 
 
-def restarted(service: ServiceProcess, chance: random.Random, count: int) -> None:
-    """Start the service again, now and then so that it dies at a named point."""
-    service.settings.pop("crash_at", None)
-    if chance.random() < 0.6:
-        point = chance.choice((*POINTS, *SNAPSHOT_POINTS))
-        most = 4 if point in ("before-log", "before-answer") else 3 * count
-        service.settings["crash_at"] = f"{point}:{chance.randint(1, most)}"
-    service.start()
-
-
 def differences(stream: FleetStream) -> list[str]:
     """Return what of some series is not as it would be untroubled, and which certificates are not good."""
     http, found = stream.http, []
@@ -121,62 +101,16 @@ def differences(stream: FleetStream) -> list[str]:
 
 def main() -> None:
     """Run it; ends with 1 where a promise was broken."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--kills", type=int, default=100)
-    parser.add_argument("--series", type=int, default=24)
-    parser.add_argument("--redis", action="store_true", help="On Redis, which is killed every fourth time too.")
-    parser.add_argument("--seed", type=int, default=0)
-    given = parser.parse_args()
-    chance, faults, times = random.Random(given.seed), list[str](), list[float]()
-    with ExitStack() as stack:
-        place = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        settings: dict[str, Any] = {"snapshot_updates": 5, "compile_ahead": "false"}
-        redis = None
-        if given.redis:
-            redis = stack.enter_context(RedisServer(place / "redis"))
-            settings |= {"redis_url": redis.url, "lease_seconds": 1}
-        service = stack.enter_context(ServiceProcess(place / "data", **settings))
-        stream = FleetStream(stack.enter_context(service.http()), given.series)
-        stream.http.post("/fleets", json={"id": "meters", **FEED}).raise_for_status()
-        for kill in range(given.kills):
-            with service.http() as stream.http:
-                until_killed(service, stream, chance)
-            if redis is not None and kill % 4 == 0:
-                redis.kill()
-                redis.start()
-            began = time.perf_counter()
-            restarted(service, chance, given.series)
-            times.append(time.perf_counter() - began)
-            faults += [f"kill {kill}: {fault}" for fault in looked_at(service, stream)]
-            if (kill + 1) % 20 == 0:
-                print(f"{kill + 1} kills, {stream.calls} calls, {len(faults)} faults", flush=True)
-        service.settings.pop("crash_at", None)
-        service.kill()
-        service.start()
-        with service.http() as stream.http:
-            faults += differences(stream)
-    readings = SIZE * stream.calls * given.series
-    starts = f"start {np.median(times):.2f} s, worst {max(times):.2f} s"
-    print(f"{given.kills} kills, {stream.calls} calls, {readings} readings; {starts}; {len(faults)} faults")
-    for fault in faults:
-        print("FAILED:", fault)
-    sys.exit(bool(faults))
-
-
-def looked_at(service: ServiceProcess, stream: FleetStream) -> list[str]:
-    """Return what is wrong after a start; one that dies at its point is started again, and looked at then."""
-    crash_at = service.settings.pop("crash_at", None)
-    try:
-        with service.http() as stream.http:
-            found = repeated(stream)
-    except httpx.TransportError:
-        service.kill()
-        service.start()
-        with service.http() as stream.http:
-            return repeated(stream)
-    if crash_at is not None:
-        service.settings["crash_at"] = crash_at
-    return found
+    given = asked(100, series=24).parse_args()
+    stream = FleetStream(httpx.Client(), given.series)
+    campaign = Campaign(
+        stream,
+        lambda: repeated(stream),
+        lambda: differences(stream),
+        dies=0.6,
+        most=lambda point: 4 if point in ("before-log", "before-answer") else 3 * given.series,
+    )
+    campaign.run(given, "/fleets", {"id": "meters", **FEED}, SIZE * given.series)
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ import pytest
 
 from livesvm.service.crash import POINTS, SNAPSHOT_POINTS, SOLUTION_POINTS
 from tests.service.process import ServiceProcess
-from tests.support.updates_under_faults import MODEL, batch, check_whole, send
+from tests.support.updates_under_faults import MODEL, batch, check_whole, learnt, send
 
 pytestmark = pytest.mark.alone(reason="crash points end an actor alone; the campaign of kills over Ray kills those")
 
@@ -51,9 +51,7 @@ def test_killed_at_a_point(point: str, tmp_path: Path) -> None:
 def test_killed_while_a_snapshot_is_written(point: str, tmp_path: Path) -> None:
     """The second snapshot dies, after the 6th update: the one before it and the log are enough."""
     with ServiceProcess(tmp_path, crash_at=f"{point}:2", **NO_SOLUTIONS) as service, service.http() as http:
-        http.post("/models", json=MODEL).raise_for_status()
-        for number in range(5):
-            send(http, number).raise_for_status()
+        learnt(http, updates=5)
         with suppress(httpx.TransportError):  # the snapshot comes after the answer, which may still arrive
             send(http, 5)
         assert service.wait() == -9
@@ -71,9 +69,7 @@ def test_killed_while_a_solution_is_written(point: str, tmp_path: Path) -> None:
     """The 5th update dies when it is solved; behind a snapshot of the third, what has a solution is taken from it."""
     always: dict[str, Any] = {"snapshot_updates": 3, "solution_seconds": 1e-9}
     with ServiceProcess(tmp_path, crash_at=f"{point}:5", **always) as service, service.http() as http:
-        http.post("/models", json=MODEL).raise_for_status()
-        for number in range(4):
-            send(http, number).raise_for_status()
+        learnt(http, updates=4)
         with pytest.raises(httpx.TransportError):
             send(http, 4)
         assert service.wait() == -9
@@ -137,9 +133,7 @@ def test_an_update_that_fails_unforeseen_costs_nothing_but_itself(
     process = ServiceProcess(tmp_path, crash_at=crash_at, **NO_SOLUTIONS | {"snapshot_updates": 100})
     process.module = "tests.faults.failing_update"
     with process as service, service.http() as http:
-        http.post("/models", json=MODEL).raise_for_status()
-        for number in range(3):
-            send(http, number).raise_for_status()
+        learnt(http, updates=3)
         if crash_at:
             with pytest.raises(httpx.TransportError):
                 http.post("/models/m/update", json=poison, headers=headers)

@@ -16,7 +16,7 @@ import pytest
 
 from livesvm.service.cli.main import main
 from tests.service.process import ServiceProcess
-from tests.support.updates_under_faults import MODEL, check_whole, send
+from tests.support.updates_under_faults import check_whole, learnt, send
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.alone(reason="damages, fills and moves the one file of the store")
@@ -44,9 +44,7 @@ AWAY = (503, ["the store is not available"])
 def stored(tmp_path: Path) -> Path:
     """Three updates, and the service killed: all of them are in SQLite's own log."""
     with ServiceProcess(tmp_path) as service, service.http() as http:
-        http.post("/models", json=MODEL).raise_for_status()
-        for number in range(3):
-            send(http, number).raise_for_status()
+        learnt(http, updates=3)
         service.kill()
     return tmp_path
 

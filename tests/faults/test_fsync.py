@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 
 import pytest
 
 from tests.service.process import ServiceProcess
 from tests.support.updates_under_faults import MODEL, PROBE, check_whole, send
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.alone(reason="fails fsync in the one process")
 
@@ -17,10 +17,7 @@ def break_disk(directory: Path) -> None:
     """Return when every fsync of the service fails."""
     broken = directory / "broken"
     broken.touch()
-    end = time.monotonic() + 10
-    while broken.exists():
-        assert time.monotonic() < end
-        time.sleep(0.01)
+    until(lambda: not broken.exists(), 10)
 
 
 def test_an_update_whose_fsync_fails_is_refused_and_the_model_stays(tmp_path: Path) -> None:

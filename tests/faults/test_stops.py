@@ -19,6 +19,7 @@ import pytest
 from livesvm.service.client import Client
 from livesvm.service.store.sqlite import SqliteStore
 from tests.service.process import ServiceProcess, ServiceStartedAfresh, blobs
+from tests.support.waiting import until
 
 
 def add(rng: np.random.Generator, n: int = 10, d: int = 3) -> dict[str, Any]:
@@ -46,8 +47,7 @@ def test_sigterm_under_load_loses_nothing_and_exits_0(tmp_path: Path) -> None:
         threads = [threading.Thread(target=stream, args=(seed,)) for seed in range(3)]
         for thread in threads:
             thread.start()
-        while len(acknowledged) <= 10:
-            time.sleep(0.01)
+        until(lambda: len(acknowledged) > 10)
         assert service.stop() == 0
         for thread in threads:
             thread.join()
@@ -61,14 +61,6 @@ def test_sigterm_under_load_loses_nothing_and_exits_0(tmp_path: Path) -> None:
         assert restarted.stop() == 0
 
 
-def until(path: Path) -> None:
-    """Return when a file is there."""
-    end = time.monotonic() + 60
-    while not path.exists():
-        assert time.monotonic() < end
-        time.sleep(0.03)
-
-
 def test_an_update_that_outlasts_the_stop_is_reported_so_and_is_there_afterwards(tmp_path: Path) -> None:
     """Its solve is cut off, its client is asked to try again, and then it is done once."""
     process = ServiceStartedAfresh(tmp_path, shutdown_seconds=1)
@@ -78,10 +70,9 @@ def test_an_update_that_outlasts_the_stop_is_reported_so_and_is_there_afterwards
     with process as service, service.http() as http, ThreadPoolExecutor(2) as pool:
         http.post("/models", json={"id": "m"}).raise_for_status()
         held = pool.submit(httpx.post, f"{service.url}/models/m/update", json=body, headers=headers, timeout=30)
-        until(tmp_path / "held")
+        until((tmp_path / "held").exists)
         waiting = pool.submit(httpx.get, f"{service.url}/models/m/certificate", timeout=30)
-        while http.get("/models/m").json()["queue_depth"] == 0:
-            time.sleep(0.03)
+        until(lambda: http.get("/models/m").json()["queue_depth"])
         service.signal(signal.SIGTERM)
         for cut_off in (held.result(), waiting.result()):
             assert cut_off.status_code == 503
@@ -108,10 +99,9 @@ def test_the_client_asks_again_for_what_a_stop_cut_off(tmp_path: Path) -> None:
         with process as service:
             client.create_model("m")
             asked = pool.submit(client.update, "m", X, y, decay=0.5)
-            until(tmp_path / "held")
+            until((tmp_path / "held").exists)
             service.signal(signal.SIGTERM)
-            while "Cancel" not in service.errors:  # so the server's log says
-                time.sleep(0.01)
+            until(lambda: "Cancel" in service.errors)  # so the server's log says
             (tmp_path / "go").touch()
             assert service.wait() == 0
         with process:
@@ -197,10 +187,7 @@ def test_without_its_store_the_service_predicts_refuses_updates_and_recovers(tmp
             during = http.post("/models/m/predict", json={"X": X}).json()
             assert during == before | {"stale": True}
             other.execute("ROLLBACK")
-        end = time.monotonic() + 5
-        while http.get("/health/ready").status_code != 200:
-            assert time.monotonic() < end
-            time.sleep(0.1)
+        until(lambda: http.get("/health/ready").status_code == 200, 5)
         assert http.post("/models/m/update", json=add(rng)).json()["version"] == 2
         assert http.post("/models/m/predict", json={"X": X}).json()["stale"] is False
 
@@ -265,9 +252,7 @@ def test_after_sigterm_calls_are_answered_and_told_to_come_by_another_connection
         http.post("/models", json={"id": "m"}).raise_for_status()
         assert "connection" not in idle.get("/health/serving").headers
         service.signal(signal.SIGTERM)
-        end = time.monotonic() + 20
-        while http.get("/health/serving").status_code != 503:
-            assert time.monotonic() < end
+        until(lambda: http.get("/health/serving").status_code == 503, 20)
         assert http.get("/health/ready").json()["reasons"] == ["the service is stopping"]
         for client in (idle, http):  # on the connection from before, and on a new one
             for _ in range(2):

@@ -17,6 +17,7 @@ from livesvm.service.ray.places import place_of
 from tests.contract.redis_server import RedisServer
 from tests.service.process import ServiceProcess
 from tests.support.ray_cluster import RayCluster, children
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.operations
 LEASE = 3.0
@@ -105,14 +106,9 @@ def test_a_service_starts_ray_for_itself_starts_it_again_and_ends_it(tmp_path: P
             send(http, model, 0).raise_for_status()
         ours = [pid for pid in children(process.pid) if b"gcs_server" in Path(f"/proc/{pid}/cmdline").read_bytes()]
         os.kill(ours[0], signal.SIGKILL)
-        end = time.monotonic() + PATIENCE
-        while process.errors.count("this front end has joined the Ray cluster") < 2:
-            assert time.monotonic() < end
-            time.sleep(0.1)
+        until(lambda: process.errors.count("this front end has joined the Ray cluster") == 2, PATIENCE)
         assert {send(http, model, 1).status_code for model in MODELS} == {200}
         assert {version(http, model) for model in MODELS} == {2}
-        ours, end = children(process.pid), time.monotonic() + PATIENCE
+        ours = children(process.pid)
         assert process.stop() == 0
-    while any(Path(f"/proc/{pid}").exists() for pid in ours):  # Ray's own end a little later
-        assert time.monotonic() < end
-        time.sleep(0.1)
+    until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in ours), PATIENCE)  # Ray's own end a little later

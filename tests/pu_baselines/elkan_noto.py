@@ -14,7 +14,7 @@ import numpy as np
 
 from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.kernels.kernel import Kernel
-from livesvm.solvers.pu.landmarks import landmarks
+from livesvm.solvers.pu.prior import landmarks
 from livesvm.solvers.runtime.types import Bools, Floats
 
 FOLDS = 5

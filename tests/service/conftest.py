@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import itertools
+import json
 from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
+from livesvm.service.cli.main import main
 from tests.service.process import ServiceProcess
+from tests.support.live_models import FailingStore
 
 Make = Callable[..., str]
+Told = Callable[..., Any]
 
 
 @pytest.fixture(scope="session")
@@ -24,6 +30,24 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServiceProcess
 def http(service: ServiceProcess) -> Iterator[httpx.Client]:
     with service.http() as client:
         yield client
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[FailingStore]:
+    with closing(FailingStore(tmp_path / "store")) as opened:
+        yield opened
+
+
+@pytest.fixture
+def reported(service: ServiceProcess, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Told:
+    """Run a command that succeeds; what it prints as JSON."""
+    monkeypatch.setenv("LIVESVM_URL", service.url)
+
+    def run(*arguments: object) -> Any:
+        assert main([*map(str, arguments), "--json"]) == 0
+        return json.loads(capsys.readouterr().out)
+
+    return run
 
 
 _numbers = itertools.count()

@@ -9,7 +9,6 @@ import re
 import signal
 import socket
 import threading
-import time
 from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
@@ -19,6 +18,7 @@ import httpx
 
 from tests.service.starts import Forked, Started, afresh
 from tests.support.elsewhere import settings_for
+from tests.support.waiting import until
 
 START_SECONDS = 240.0
 """The first start compiles; the later ones find that in the cache."""
@@ -89,11 +89,8 @@ class ServiceProcess:
 
     def _wait_for_models(self) -> None:
         """Return when no model is still being restored, as one may be on a slow machine."""
-        end = time.monotonic() + START_SECONDS
         with self.http() as http:
-            while "still being restored" in http.get("/health/ready").text:
-                assert time.monotonic() < end
-                time.sleep(0.02)
+            until(lambda: "still being restored" not in http.get("/health/ready").text, START_SECONDS)
 
     def launch(self) -> None:
         """Start without waiting."""

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import httpx
@@ -14,6 +13,7 @@ from livesvm.service.access.keys import SCOPES, Keys, allows, digest, key_of, ne
 from livesvm.service.cli.main import main
 from livesvm.service.client import Client, ServiceProblem
 from tests.service.process import ServiceProcess
+from tests.support.waiting import until
 
 MALFORMED = (
     "",
@@ -108,13 +108,6 @@ def test_a_service_with_keys_lets_each_do_what_it_may(tmp_path: Path) -> None:
         assert http.post("/models/m/checkpoint", headers=elsewhere).status_code == 200  # a page that was given a key
 
 
-def soon(holds: Callable[[], bool]) -> None:
-    end = time.monotonic() + 20
-    while not holds():
-        assert time.monotonic() < end
-        time.sleep(0.05)
-
-
 def put(place: Path, version: str, text: str) -> None:
     """Write a file of keys as Kubernetes does: in a new directory, to which a link leads from then on."""
     (place / version).mkdir()
@@ -148,7 +141,7 @@ def test_keys_are_changed_without_a_restart(tmp_path: Path) -> None:
 
         watching = threading.Thread(target=watch, daemon=True)
         watching.start()
-        soon(lambda: bool(ended))
+        until(lambda: ended, 20)
         with service.http() as other:
             refused = other.get("/events", headers=by["1"])
             assert (refused.status_code, "LIVESVM_STREAMS" in refused.json()["detail"]) == (429, True)
@@ -170,7 +163,7 @@ def test_keys_are_changed_without_a_restart(tmp_path: Path) -> None:
         uploading = threading.Thread(target=upload, daemon=True)
         uploading.start()
         put(place, "b", f"{admin_entry}\n{old_entry}\n{new_entry}\n")
-        soon(lambda: http.get("/models", headers=by["2"]).status_code == 200)
+        until(lambda: http.get("/models", headers=by["2"]).status_code == 200, 20)
         shown = http.get("/metrics", headers=by["boss"]).text
         last = {label: float(last_used(shown, label)) for label in ("gauge-1", "gauge-2")}
         assert 0 < last["gauge-1"] <= last["gauge-2"]
@@ -178,17 +171,17 @@ def test_keys_are_changed_without_a_restart(tmp_path: Path) -> None:
         uploading.join(20)
         assert uploads == [401]
         put(place, "c", f"{admin_entry},{new_entry}\n")
-        soon(lambda: http.get("/models", headers=by["1"]).status_code == 401)  # on a connection that is kept
+        until(lambda: http.get("/models", headers=by["1"]).status_code == 401, 20)  # on a connection that is kept
         watching.join(20)
         assert ended == ["it began", "it ended"]
         assert "gauge-1" not in http.get("/metrics", headers=by["boss"]).text
         for number, text in enumerate((f"{admin_entry}\n{new_entry[:-1]}\n", "", "\n# none\n", "\x00" * 2**21)):
             put(place, f"broken-{number}", text)
             trouble = f"API keys are those of before: {'line 2 of ' if number == 0 else ''}{place / 'api-keys'}"
-            soon(lambda trouble=trouble: trouble in degraded(http))  # type: ignore[misc]
+            until(lambda trouble=trouble: trouble in degraded(http), 20)  # type: ignore[misc]
             assert http.get("/models", headers=by["2"]).status_code == 200
         put(place, "d", admin_entry)
-        soon(lambda: not degraded(http))
+        until(lambda: not degraded(http), 20)
         assert http.get("/models", headers=by["2"]).status_code == 401
     assert "added none; removed gauge-1 (read)" in service.errors
     assert not any(part in service.errors for part in (new_entry[-60:-1], admin_entry[-60:], old, new))

@@ -17,7 +17,6 @@ from livesvm.service.cli.main import main
 from livesvm.service.lifecycle import backup
 from livesvm.service.lifecycle.backup import back_up, restore
 from livesvm.service.store.base import StoreDamaged
-from livesvm.service.store.embedded import open_embedded
 from livesvm.service.store.sqlite import DATABASE, SqliteStore
 from tests.service.process import ServiceProcess, blobs
 
@@ -104,7 +103,7 @@ def test_a_backup_under_load_is_one_moment(running: tuple[ServiceProcess, httpx.
             before = http.get("/models/m").json()["version"]
             back_up(tmp_path / "data", tmp_path / f"kept-{number}")
             after = http.get("/models/m").json()["version"]
-            with closing(open_embedded(tmp_path / f"kept-{number}")) as store:
+            with closing(SqliteStore(tmp_path / f"kept-{number}" / DATABASE)) as store:
                 head = store.heads(["m"])["m"].sequence
                 assert before <= head <= after + 1
                 begin = store.snapshots("m")[0].sequence

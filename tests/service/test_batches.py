@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from concurrent.futures import Future
-from contextlib import closing
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -27,12 +25,6 @@ from tests.support.live_models import FailingStore, context_of
 
 NAMES = ("x/a", "x/b", "x/c")
 SPEC: FeedSpec = spec_of(SETTINGS)
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[FailingStore]:
-    with closing(FailingStore(tmp_path / "store")) as opened:
-        yield opened
 
 
 @pytest.fixture

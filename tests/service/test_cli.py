@@ -6,7 +6,6 @@ import io
 import json
 import subprocess
 import sys
-from collections.abc import Callable
 from functools import partialmethod
 from pathlib import Path
 from typing import Any
@@ -20,22 +19,8 @@ from livesvm.service.cli import files
 from livesvm.service.cli.main import main
 from livesvm.service.cli.models import COLUMNS
 from livesvm.service.client import Client
-from tests.service.conftest import Make
+from tests.service.conftest import Make, Told
 from tests.service.process import ServiceProcess, blobs
-
-Told = Callable[..., Any]
-
-
-@pytest.fixture
-def reported(service: ServiceProcess, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Told:
-    """Run a command that succeeds; what it prints as JSON."""
-    monkeypatch.setenv("LIVESVM_URL", service.url)
-
-    def run(*arguments: object) -> Any:
-        assert main([*map(str, arguments), "--json"]) == 0
-        return json.loads(capsys.readouterr().out)
-
-    return run
 
 
 def written(directory: Path, kind: str, X: list[list[float]], **columns: list[Any]) -> Path:

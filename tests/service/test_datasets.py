@@ -8,7 +8,6 @@ import json
 import os
 import socket
 import sqlite3
-import time
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -30,6 +29,7 @@ from livesvm.service.settings import Settings
 from livesvm.service.store.base import DocumentName
 from livesvm.service.store.sqlite import SqliteStore
 from tests.service.process import ServiceProcess
+from tests.support.waiting import until
 
 TABLE = b"a,b,y\n1,2,1\n3,4,-1\n5,6,1\n"
 
@@ -158,10 +158,7 @@ def test_half_an_upload_is_never_seen(own: ServiceProcess, client: Client) -> No
     with socket.create_connection((host, int(port))) as connection:  # one that stands still
         connection.sendall(head.encode() + TABLE)
         assert b" 408 " in connection.recv(4096)
-    end = time.monotonic() + 10
-    while directories(own) and time.monotonic() < end:
-        time.sleep(0.05)
-    assert directories(own) == []
+    until(lambda: not directories(own), 10)
 
 
 def test_datasets_outlive_a_kill_and_halves_do_not(tmp_path: Path) -> None:

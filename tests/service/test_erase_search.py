@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,17 +17,9 @@ from livesvm.service.models.spec import ModelSpec
 from livesvm.service.models.state import ModelState
 from livesvm.service.store import codec
 from livesvm.service.store.base import Idempotency, Lease, Store, StoreDamaged
-from livesvm.service.store.sqlite import SqliteStore
 from livesvm.solvers.robust.settings import Robustness
 
 SPEC = ModelSpec(id="m", C=1.0)
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    made = SqliteStore(tmp_path / "db")
-    yield made
-    made.close()
 
 
 @pytest.fixture

@@ -96,6 +96,13 @@ def trained(service: Service, live: HostedModel, *, applied: bool = True, **aske
     return record
 
 
+def trained_on_a_dataset(service: Service, **asked: Any) -> HostedModel:
+    uploaded(service, PEOPLE)
+    live = model(service)
+    trained(service, live, dataset="d", **asked)
+    return live
+
+
 def wait(service: Service, job: str) -> None:
     turn = service.jobs._under_way.get(job)
     if turn is not None:
@@ -105,10 +112,7 @@ def wait(service: Service, job: str) -> None:
 
 def retrained(live: ModelHandle) -> None:
     """Wait until the result of the job that an erasure has asked for is applied."""
-    end = time.monotonic() + PATIENCE
-    while live.describe().warnings:
-        assert time.monotonic() < end
-        time.sleep(0.01)
+    until(lambda: not live.describe().warnings)
 
 
 def rival(gone: list[int], gamma: Any = 0.5) -> np.ndarray:
@@ -172,9 +176,7 @@ def test_a_model_is_retrained_on_what_is_left_of_its_window(
 def test_a_model_is_retrained_on_what_is_left_of_a_dataset(
     everywhere: bool, solver: str, by: str, service: Service, tmp_path: Path
 ) -> None:
-    uploaded(service, PEOPLE)
-    live = model(service)
-    trained(service, live, solver=solver, dataset="d")
+    live = trained_on_a_dataset(service, solver=solver)
     asked = Sought((PEOPLE[GONE],)) if by == "key" else Sought((), (PEOPLE[GONE],))
     erasures = service.erasures
     receipt = (erasures.erase_everywhere(asked, ASKED) if everywhere else erasures.erase("m", asked, ASKED)).receipt
@@ -195,9 +197,7 @@ def test_rows_are_found_in_a_training_whose_dataset_is_gone(
     fate: str, by: str, service: Service, tmp_path: Path
 ) -> None:
     """The support vectors are known by what stood for their keys; no job can retrain on what is gone."""
-    uploaded(service, PEOPLE)
-    live = model(service)
-    trained(service, live, dataset="d")
+    live = trained_on_a_dataset(service)
     if fate == "deleted":
         service.datasets.delete("d")
     else:
@@ -309,9 +309,7 @@ def test_after_a_restart_it_is_known_what_an_erasure_left_untrained(
     has_dataset: bool, service: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The job is asked for again, and what it finds is applied; without its dataset the model is named on."""
-    uploaded(service, PEOPLE)
-    live = model(service)
-    trained(service, live, dataset="d")
+    trained_on_a_dataset(service)
     with monkeypatch.context() as stopped:  # before the job has ended
         stopped.setattr(service.jobs, "when_ended", lambda *_: None)
         if not has_dataset:
@@ -424,9 +422,7 @@ def test_a_training_that_was_made_before_its_examples_were_kept_is_made_again(se
 def test_a_job_that_another_erasure_ends_is_asked_for_again(
     service: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    uploaded(service, PEOPLE)
-    live = model(service)
-    trained(service, live, dataset="d")
+    live = trained_on_a_dataset(service)
     wait_until = threading.Event()
 
     def slow(_work: str, asked: dict[str, Any], tell: Any, check: Any) -> dict[str, Any]:
@@ -468,9 +464,7 @@ def test_a_gamma_of_the_examples_is_that_of_the_rest_after_a_retraining_too(
 def test_an_erasure_that_was_cut_off_ends_with_the_model_retrained(
     service: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    uploaded(service, PEOPLE)
-    live = model(service)
-    trained(service, live, dataset="d")
+    live = trained_on_a_dataset(service)
     keep = service.erasures.receipts.keep
 
     def fail(*_: Any) -> None:

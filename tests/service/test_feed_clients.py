@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import io
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import datetime
 from functools import partialmethod
 from importlib import import_module
@@ -19,6 +19,7 @@ from livesvm.service.cli.main import main
 from livesvm.service.client import AsyncClient, Client, ServiceProblem
 from livesvm.service.client.events import FeedEvents
 from livesvm.service.client.feeds import rows_of as sent_rows
+from tests.service.conftest import Told
 from tests.service.process import ServiceProcess
 from tests.support.feeds import FEED, rows_of, series
 
@@ -116,20 +117,6 @@ def test_frames_of_libraries_are_rows(library: str) -> None:
     assert all(row["time"].year == 2024 for row in sent_rows(frame))
 
 
-@pytest.fixture
-def reported(
-    service: ServiceProcess, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Callable[..., Any]:
-    """Run a command that succeeds; what it prints as JSON."""
-    monkeypatch.setenv("LIVESVM_URL", service.url)
-
-    def run(*arguments: object) -> Any:
-        assert main([*map(str, arguments), "--json"]) == 0
-        return json.loads(capsys.readouterr().out)
-
-    return run
-
-
 def _watched(capsys: pytest.CaptureFixture[str], feed: str) -> list[str]:
     assert main(["feed", "watch", feed, "--count", "1"]) == 0
     assert "readings" in capsys.readouterr().out
@@ -138,7 +125,7 @@ def _watched(capsys: pytest.CaptureFixture[str], feed: str) -> list[str]:
 
 
 def test_a_file_is_run_from_where_the_feed_stands(
-    reported: Callable[..., Any], client: Client, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    reported: Told, client: Client, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     rows = rows_of(series(120))
 
@@ -190,7 +177,7 @@ def test_a_file_is_run_from_where_the_feed_stands(
 
 
 def test_what_is_known_ahead_is_announced_by_the_command_run(
-    reported: Callable[..., Any], client: Client, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    reported: Told, client: Client, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     weather = np.cos(np.arange(130.0) ** 1.3)
     rows = [{**row, "w": float(w), "u": 1.0} for row, w in zip(rows_of(series(130)), weather, strict=True)]
@@ -225,7 +212,7 @@ def test_what_is_known_ahead_is_announced_by_the_command_run(
     client.delete_feed("sun")
 
 
-def test_a_file_is_run_on_within_the_hour_that_comes_twice(reported: Callable[..., Any], tmp_path: Path) -> None:
+def test_a_file_is_run_on_within_the_hour_that_comes_twice(reported: Told, tmp_path: Path) -> None:
     hours = [0, 1, 2, 2, 3, 4]
 
     def written(n: int) -> Path:
@@ -239,7 +226,7 @@ def test_a_file_is_run_on_within_the_hour_that_comes_twice(reported: Callable[..
     reported("feed", "delete", "local", "--yes")
 
 
-def test_a_file_with_dates_in_digits_is_run_on(reported: Callable[..., Any], client: Client, tmp_path: Path) -> None:
+def test_a_file_with_dates_in_digits_is_run_on(reported: Told, client: Client, tmp_path: Path) -> None:
     lines = ["time,y", *(f"202401{day:02d}{hour:02d},{hour}" for day in (1, 2) for hour in range(24))]
     reported("feed", "create", "digits", "y", "--settings", '{"every": "1h"}')
     for until, sent in ((31, 30), (49, 18), (49, 0)):
@@ -271,7 +258,7 @@ def test_a_feed_that_is_being_restored_is_waited_for(
 
 
 def test_a_feed_is_deleted_after_a_question(
-    reported: Callable[..., Any], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    reported: Told, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     reported("feed", "create", "gone", "y")
     assert "gone" in [feed["id"] for feed in reported("feed", "list")]

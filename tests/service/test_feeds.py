@@ -18,6 +18,7 @@ from tests.contract.conftest import redis_server
 from tests.contract.redis_server import RedisServer
 from tests.service.process import ServiceProcess
 from tests.support.feeds import FEED, Stream, rows_of, series
+from tests.support.npz import parquet_of
 from tests.support.waiting import until
 
 __all__ = ["redis_server"]
@@ -96,15 +97,6 @@ def test_history_holds_what_was_said_before(http: httpx.Client, feed: str) -> No
     assert problem(http.get(f"{feed}/history", params={"step": 2}))[:2] == (422, "step")
     for extension, begin in (("svg", b"<?xml"), ("png", b"\x89PNG")):
         assert http.get(f"{feed}/plot.{extension}").content.startswith(begin)
-
-
-def parquet_of(columns: dict[str, Any]) -> bytes:
-    import pyarrow as pa
-    from pyarrow import parquet
-
-    out = io.BytesIO()
-    parquet.write_table(pa.table(columns), out)
-    return out.getvalue()
 
 
 def test_csv_npz_and_parquet_are_the_same_readings(http: httpx.Client) -> None:

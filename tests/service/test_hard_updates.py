@@ -4,39 +4,34 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 from livesvm.service.errors import ModelUnavailable, OutOfTime, Restoring, TurnMissed, UnknownModel
-from livesvm.service.history.journal import Source
-from livesvm.service.hosting.context import Context
 from livesvm.service.hosting.model import HostedModel
 from livesvm.service.hosting.registry import Registry
 from livesvm.service.models.commands import Command, Outcome
 from livesvm.service.models.spec import ModelSpec
 from livesvm.service.models.state import ModelState
-from livesvm.service.monitoring.health import Health
-from livesvm.service.monitoring.metrics import Metrics
-from livesvm.service.resources.solve_scheduler import Solve, SolveScheduler
-from livesvm.service.settings import Settings
+from livesvm.service.resources.solve_scheduler import Solve
 from livesvm.service.store import codec
 from livesvm.service.store.base import Lease, Store, StoreDamaged, StoreUnavailable
 from livesvm.solvers import warm_up
 from livesvm.solvers.runtime.interrupt import check
-from tests.support.live_models import FailingStore, alive, batch, check_restored, decisions, failing_together
+from tests.support.live_models import (
+    FailingStore,
+    alive,
+    batch,
+    check_restored,
+    context_of,
+    decisions,
+    failing_together,
+)
 
 SPEC = codec.encode({"spec": ModelSpec(id="m", C=10.0).model_dump_json()})
 Apply = Callable[[ModelState, Command], Outcome]
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[FailingStore]:
-    with closing(FailingStore(tmp_path / "store")) as opened:
-        yield opened
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -76,10 +71,7 @@ def hard(monkeypatch: pytest.MonkeyPatch) -> Iterator[Hard]:
 
 
 def registry_of(store: Store, **settings: Any) -> Registry:
-    metrics = Metrics()
-    source = Source(store, Health(metrics), metrics)
-    chosen = Settings(**{"snapshot_replay_seconds": 1e9, "solution_seconds": 1e9} | settings)
-    return Registry(Context(chosen, source, SolveScheduler(1)))
+    return Registry(context_of(store, **settings))
 
 
 def set_aside(model: HostedModel) -> int:

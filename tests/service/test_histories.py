@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sqlite3
 import time
-from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
 from functools import partial
@@ -26,12 +25,6 @@ from tests.support.live_models import FailingStore, alive, batch, predicted
 from tests.support.solutions import ONE_CLASS, REGRESSION, SPEC, any_update, taken_back
 
 TASKS = pytest.mark.parametrize("spec", [SPEC, REGRESSION, ONE_CLASS], ids=lambda spec: spec.task)
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[FailingStore]:
-    with closing(FailingStore(tmp_path / "store")) as opened:
-        yield opened
 
 
 def held(state: ModelState) -> dict[str, Any]:

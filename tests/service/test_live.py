@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from contextlib import closing
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -28,12 +26,6 @@ from tests.support.live_models import (
     failing_together,
     looked_after,
 )
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[FailingStore]:
-    with closing(FailingStore(tmp_path / "store")) as opened:
-        yield opened
 
 
 @pytest.fixture

@@ -5,9 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import closing
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import httpx
@@ -265,12 +263,6 @@ def test_a_service_has_every_metric_that_an_alert_asks_for(http: httpx.Client) -
 
 
 # What goes wrong with the store, with a model in this process.
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[FailingStore]:
-    with closing(FailingStore(tmp_path / "store")) as opened:
-        yield opened
 
 
 def after(metrics: Metrics, call: Callable[[], Any], error: type[Exception] | None = None) -> Series:

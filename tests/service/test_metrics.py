@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import closing
-from pathlib import Path
 
 import pytest
 
@@ -24,12 +21,6 @@ from livesvm.service.store.sqlite import SqliteStore
 @pytest.fixture
 def metrics() -> Metrics:
     return Metrics()
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[SqliteStore]:
-    with closing(SqliteStore(tmp_path / "store")) as opened:
-        yield opened
 
 
 def test_only_so_many_models_get_series(metrics: Metrics) -> None:

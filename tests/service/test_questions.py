@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -22,6 +21,7 @@ from livesvm.service.models.window import WindowLimits
 from livesvm.solvers import IncrementalSVC, IncrementalSVR, conformal, drift
 from livesvm.solvers.analyses.leave_one_out.models_without import models_without_each
 from tests.service.process import ServiceProcess
+from tests.support.waiting import until
 
 KERNEL = {"name": "rbf", "gamma": 0.5}
 RNG = np.random.default_rng(3)
@@ -278,10 +278,7 @@ def test_a_coverage_is_not_worked_out_for_a_caller_that_has_left(tmp_path: Path)
 
         def wait_for(status: int) -> None:
             """Ask for a row again and again, until it is answered so."""
-            end = time.monotonic() + 120.0
-            while http.post("/models/m/predict", json={"X": ROWS[:1].tolist()}).status_code != status:
-                assert time.monotonic() < end
-                time.sleep(0.05)
+            until(lambda: http.post("/models/m/predict", json={"X": ROWS[:1].tolist()}).status_code == status)
 
         asked = many_rows(service)
         with service.connect() as connection:

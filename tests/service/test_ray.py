@@ -27,7 +27,7 @@ from tests.service.starts import Forked
 from tests.support.erasing import bytes_of_directory, bytes_of_redis, places
 from tests.support.jobs_over_rest import awaited, of_seconds
 from tests.support.ray_cluster import TASK, RayCluster
-from tests.support.updates_under_faults import MODEL, PROBE, batch, check_whole, send
+from tests.support.updates_under_faults import MODEL, PROBE, batch, check_whole, learnt, send
 from tests.support.waiting import until
 
 PATIENCE = 60.0
@@ -112,8 +112,7 @@ def test_a_removal_by_age_that_finds_nothing_is_kept_under_a_name_alone(
     http: tuple[httpx.Client, httpx.Client],
 ) -> None:
     """As in one process: the name that a call has on its way to the actor is none."""
-    http[0].post("/models", json=MODEL).raise_for_status()
-    send(http[0], 0).raise_for_status()
+    learnt(http[0], updates=1)
     for client in http:
         answer = client.post("/models/m/update", json={"remove": {"older_than": 0}})
         assert (answer.json()["version"], answer.json()["removed"]) == (1, [])
@@ -183,8 +182,7 @@ def forwarded(client: httpx.Client) -> float:
 @pytest.mark.slow
 def test_every_front_end_answers_for_every_job(http: tuple[httpx.Client, httpx.Client]) -> None:
     first, second = http
-    first.post("/models", json=MODEL).raise_for_status()
-    send(first, 0).raise_for_status()
+    learnt(first, updates=1)
     asked = second.post("/models/m/assessment", json={"method": "k-fold", "folds": 2})
     job = asked.headers["location"]
     assert [client.get(job, headers={"x-request-id": "mine"}).headers["x-request-id"] for client in http] == [
@@ -213,9 +211,7 @@ def test_an_erasure_ends_though_its_actor_is_killed(
     seconds: float, fleet: Fleet, http: tuple[httpx.Client, httpx.Client]
 ) -> None:
     first, second = http
-    first.post("/models", json=MODEL).raise_for_status()
-    for number in range(3):
-        send(first, number).raise_for_status()
+    learnt(first, updates=3)
     gone, name = {"keys": ["0-3", "2-7"]}, {"idempotency-key": f"officer {seconds}"}
     with ThreadPoolExecutor(1) as pool:
         erasing = pool.submit(lambda: second.post("/models/m/erase", json=gone, headers=name))
@@ -248,9 +244,7 @@ def traces_of(fleet: Fleet, key: str, x: list[float]) -> set[str]:
 @pytest.mark.slow
 def test_an_erasure_and_a_deletion_reach_the_jobs_of_every_front_end(http: tuple[httpx.Client, httpx.Client]) -> None:
     first, second = http
-    first.post("/models", json=MODEL).raise_for_status()
-    for number in range(2):
-        send(first, number).raise_for_status()
+    learnt(first, updates=2)
 
     def assessed() -> str:
         """Return a job of the second front end."""
@@ -289,9 +283,7 @@ def knows(client: httpx.Client) -> bool:
 @pytest.mark.slow
 def test_the_metrics_tell_what_is_done_where(http: tuple[httpx.Client, httpx.Client]) -> None:
     first, _ = http
-    first.post("/models", json=MODEL).raise_for_status()
-    for number in range(2):
-        send(first, number).raise_for_status()
+    learnt(first, updates=2)
     for client in http:
         until(lambda: knows(client))  # noqa: B023 (an actor is asked, and the store read, soon after they are known)
         families, done = applied(client)
@@ -305,9 +297,7 @@ def test_the_metrics_tell_what_is_done_where(http: tuple[httpx.Client, httpx.Cli
 @pytest.mark.slow
 def test_a_job_is_a_task_of_the_cluster(fleet: Fleet, http: tuple[httpx.Client, httpx.Client]) -> None:
     first, _ = http
-    first.post("/models", json=MODEL).raise_for_status()
-    for number in range(4):
-        send(first, number).raise_for_status()
+    learnt(first, updates=4)
     asked = first.post("/models/m/assessment", json={"method": "k-fold", "folds": 4})
     found = awaited(first, asked.json()["id"])
     assert (found["state"], found["done"], found["version"]) == ("done", 4, 4)
@@ -325,9 +315,7 @@ def test_an_actor_that_is_killed_comes_back_with_all_that_was_acknowledged(
     fleet: Fleet, http: tuple[httpx.Client, httpx.Client]
 ) -> None:
     first, second = http
-    first.post("/models", json=MODEL).raise_for_status()
-    for number in range(3):
-        send(first, number).raise_for_status()
+    learnt(first, updates=3)
     predicted(first)
     (actor,) = fleet.cluster.actors()
     os.kill(actor, signal.SIGKILL)
@@ -346,8 +334,7 @@ def test_an_actor_that_is_killed_comes_back_with_all_that_was_acknowledged(
 @pytest.mark.slow
 def test_an_actor_comes_back_where_jobs_have_all_cores(fleet: Fleet, http: tuple[httpx.Client, httpx.Client]) -> None:
     first, second = http
-    first.post("/models", json=MODEL).raise_for_status()
-    send(first, 0).raise_for_status()
+    learnt(first, updates=1)
     jobs = [of_seconds(first, "large")]
     again = second.post("/models/large/assessment", json={"method": "k-fold", "folds": 3000})
     jobs.append(again.raise_for_status().headers["location"])
@@ -364,9 +351,7 @@ def test_an_actor_comes_back_where_jobs_have_all_cores(fleet: Fleet, http: tuple
 @pytest.mark.slow
 def test_models_leave_a_node_that_is_drained(fleet: Fleet, http: tuple[httpx.Client, httpx.Client]) -> None:
     first, second = http
-    first.post("/models", json=MODEL).raise_for_status()
-    for number in range(3):
-        send(first, number).raise_for_status()
+    learnt(first, updates=3)
     (left,) = (raylet for raylet in fleet.cluster.raylets if fleet.cluster.actors(raylet))
     other = fleet.cluster.add_node()
     fleet.cluster.drain(left)
@@ -389,8 +374,7 @@ def test_an_actor_whose_model_was_taken_over_is_fenced_and_ends(
     fleet: Fleet, http: tuple[httpx.Client, httpx.Client], tmp_path: Path
 ) -> None:
     first, _ = http
-    first.post("/models", json=MODEL).raise_for_status()
-    send(first, 0).raise_for_status()
+    learnt(first, updates=1)
     (before,) = fleet.cluster.actors()
     os.kill(before, signal.SIGSTOP)
     try:
@@ -444,9 +428,7 @@ def test_what_is_not_used_goes_to_rest_in_its_actor_and_a_call_wakes_it(fleet: F
     settings = fleet.settings | {"redis_prefix": "rests", "rest_seconds": 1.0, "ray_actor_mb": 256}
     fronts = [ServiceProcess(tmp_path / name, **settings) for name in ("first", "second", "late")]
     with fronts[0], fronts[1], fronts[0].http(PATIENCE) as first, fronts[1].http(PATIENCE) as second:
-        first.post("/models", json=MODEL).raise_for_status()
-        for number in range(3):
-            send(first, number).raise_for_status()
+        learnt(first, updates=3)
         first.post("/feeds", json={"id": "f", "target": "load", "time": None, "steps": [1], "window": 40})
         first.post("/feeds/f/observations", json={"rows": readings(0, 50)}).raise_for_status()
         forecast = first.get("/feeds/f/forecast").json()

@@ -16,7 +16,7 @@ from livesvm.service.monitoring.health import CLUSTERLESS, HEADLESS
 from tests.contract.redis_server import RedisServer, free_port
 from tests.service.process import ServiceProcess
 from tests.support.ray_cluster import RayCluster
-from tests.support.updates_under_faults import MODEL, check_whole, send
+from tests.support.updates_under_faults import MODEL, check_whole, learnt, send
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.slow
@@ -73,8 +73,7 @@ def test_models_go_on_without_the_head_and_are_started_again_when_it_is_back(par
 def test_a_front_end_outlives_the_cluster_and_joins_the_next(parts: Parts) -> None:
     cluster, front = parts
     with front.http(PATIENCE) as http:
-        http.post("/models", json=MODEL).raise_for_status()
-        send(http, 0).raise_for_status()
+        learnt(http, updates=1)
         cluster.behead()
         until(cluster.lose)  # nodes end that do not find the head
         assert is_told(http)
@@ -98,8 +97,7 @@ def reasons(http: httpx.Client) -> list[str]:
 def test_a_front_end_that_starts_before_the_cluster_waits_for_it_and_can_be_ended_meanwhile(parts: Parts) -> None:
     cluster, front = parts
     with front.http(PATIENCE) as http:
-        http.post("/models", json=MODEL).raise_for_status()
-        send(http, 0).raise_for_status()
+        learnt(http, updates=1)
     cluster.behead()
     front.stop()
     front.settings["port"] = port = free_port()

@@ -17,7 +17,7 @@ from tests.contract.redis_server import RedisServer
 from tests.service.process import ServiceProcess
 from tests.support.jobs_over_rest import awaited, of_seconds
 from tests.support.ray_cluster import RayCluster
-from tests.support.updates_under_faults import MODEL, send
+from tests.support.updates_under_faults import learnt
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.slow
@@ -38,8 +38,7 @@ def services(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Two]:
         common |= {"api_keys": keys, "ray_seconds": PATIENCE}
         first, second = (ServiceProcess(directory / name, **common) for name in ("first", "second"))
         with first, second, client(first) as http:
-            http.post("/models", json=MODEL).raise_for_status()
-            send(http, 0).raise_for_status()
+            learnt(http, updates=1)
             yield first, second
 
 

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from concurrent.futures import Future
 from contextlib import closing, contextmanager
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 import trustme
@@ -193,3 +194,14 @@ def heard(plain: socket.socket) -> bytes:
         return plain.recv(100)
     except (ConnectionResetError, ssl.SSLError):
         return b""
+
+
+def test_first_questions_at_once_where_an_actor_listens_have_one_answer() -> None:
+    async def ask() -> list[Endpoint]:
+        listener = Listener(cast(Any, None))
+        found = await asyncio.gather(*(listener.endpoint("127.0.0.1") for _ in range(4)))
+        assert listener._server is not None
+        listener._server.close()
+        return found
+
+    assert len(set(asyncio.run(ask()))) == 1

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
-from contextlib import closing
 from dataclasses import asdict, dataclass, field, replace
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -17,7 +14,6 @@ from livesvm.service.errors import UnknownDataset
 from livesvm.service.history.erasure import BEGUN
 from livesvm.service.lifecycle.remote_erasure import KIND, RemoteErasures
 from livesvm.service.store.base import DocumentName, Store, StoreUnavailable
-from livesvm.service.store.sqlite import SqliteStore
 
 HERE, THERE = "front-end-1", "front-end-2"
 
@@ -64,12 +60,6 @@ class _Jobs:
         assert model == ""
         self.ended.append(set(directories))
         return 0
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    with closing(SqliteStore(tmp_path / "store")) as store:
-        yield store
 
 
 def row(directory: str, held_by: str | None, rows: int | None = None) -> dict[str, Any]:

@@ -26,6 +26,7 @@ from livesvm.solvers import FrankWolfeSVC
 from livesvm.solvers.errors import InvalidInput
 from tests.service.process import ServiceProcess, ServiceStartedAfresh
 from tests.service.starts import WORKER
+from tests.support.waiting import until
 
 KERNEL = {"name": "rbf", "gamma": 0.5}
 
@@ -54,6 +55,13 @@ def client(own: ServiceProcess) -> Iterator[Client]:
             client.delete_model(model["id"])
         for found in client.datasets():
             client.delete_dataset(found["name"])
+
+
+def slow(client: Client, model: str, C: float, seed: int, n: int = 3000) -> None:
+    """Create a model of so many examples that its retraining takes its time."""
+    rows, labels = data(n, seed)
+    client.create_model(model, task="l2svc", C=C, kernel=KERNEL)
+    client.update(model, rows, labels)
 
 
 def retrained(client: Client, model: str, **asked: Any) -> dict[str, Any]:
@@ -259,9 +267,7 @@ def test_what_cannot_be_done_is_said(client: Client) -> None:
 
 
 def test_a_dataset_that_goes_under_a_job(client: Client) -> None:
-    slow_X, slow_Y = data(3000, seed=4)
-    client.create_model("slow", task="l2svc", C=1e4, kernel=KERNEL)
-    client.update("slow", slow_X, slow_Y)
+    slow(client, "slow", C=1e4, seed=4)
     client.put_dataset("d", b"1,2,1\n3,4,-1\n", "csv")
     first = client.retrain("slow", tol=1e-9)["id"]
     of_the_old = client.retrain("slow", dataset="d")["id"]
@@ -293,10 +299,7 @@ def workers(service: ServiceProcess) -> set[int]:
 
 def running(client: Client, service: ServiceProcess, job: str) -> int:
     """Return the process that works on a job, once it has reported how far it is."""
-    end = time.monotonic() + 120
-    while not client.job(job).get("total"):
-        assert time.monotonic() < end
-        time.sleep(0.03)
+    until(lambda: client.job(job).get("total"))
     (worker,) = workers(service)
     return worker
 
@@ -315,9 +318,7 @@ def is_gone(process: int) -> bool:
 
 
 def test_a_worker_that_is_killed_or_cancelled_leaves_the_old_model(own: ServiceProcess, client: Client) -> None:
-    slow_X, slow_Y = data(3000, seed=6)
-    client.create_model("m", task="l2svc", C=1.0, kernel=KERNEL)
-    client.update("m", slow_X, slow_Y)
+    slow(client, "m", C=1.0, seed=6)
     retrained(client, "m")
     before = client.predict("m", Z)
     job = client.retrain("m", C=1e6, tol=1e-10)["id"]
@@ -352,10 +353,8 @@ def test_a_dataset_that_is_deleted_while_it_is_learnt_is_learnt_to_the_end(own: 
 
 
 def test_others_go_on_and_a_kill_in_the_middle_leaves_the_old_model(tmp_path: Path) -> None:
-    slow_X, slow_Y = data(3000, seed=5)
     with ServiceStartedAfresh(tmp_path) as service, Client(service.url, patience=0) as client:
-        client.create_model("m", task="l2svc", C=1.0, kernel=KERNEL)
-        client.update("m", slow_X, slow_Y)
+        slow(client, "m", C=1.0, seed=5)
         client.create_model("other", kernel=KERNEL)
         client.update("other", X[:50], Y[:50])
         retrained(client, "m")
@@ -437,9 +436,7 @@ def test_each_solver_learns_a_window_and_a_dataset_with_new_parameters(
 def test_a_solver_shows_its_gap_while_it_runs_and_can_be_cancelled(
     solver: str, own: ServiceProcess, client: Client
 ) -> None:
-    slow_X, slow_Y = data(20_000, seed=8)
-    client.create_model("m", task="l2svc", C=1.0, kernel=KERNEL)
-    client.update("m", slow_X, slow_Y)
+    slow(client, "m", C=1.0, n=20_000, seed=8)
     job = client.retrain("m", solver, C=1e7, tol=1e-11)["id"]
     worker, shown = running(client, own, job), b""
     end = time.monotonic() + 120
@@ -478,9 +475,7 @@ def test_the_datasets_of_another_machine_are_refused_by_name(own: ServiceProcess
     assert found["is_here"]
     retrained(client, "m", dataset="d")
     before = client.predict("m", Z)
-    slow_X, slow_Y = data(3000, seed=9)
-    client.create_model("slow", task="l2svc", C=1.0, kernel=KERNEL)
-    client.update("slow", slow_X, slow_Y)
+    slow(client, "slow", C=1.0, seed=9)
     first, waiting = client.retrain("slow", C=1e7, tol=1e-11)["id"], client.retrain("m", dataset="d")["id"]
     (directory,) = (own.data_dir / "datasets").iterdir()
     directory.rename(own.data_dir / "elsewhere")  # as a service that has taken over from the one that took the upload

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 from concurrent.futures import Future
-from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -170,12 +168,6 @@ def _apply(tally: Tally, number: int) -> int:
 
 
 TALLY = Kind(HostedTally, "tally.", "t", ModelExists, NotApplicable, lambda settings: 3, lambda spec, context: None)
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[SqliteStore]:
-    with closing(SqliteStore(tmp_path / "store")) as opened:
-        yield opened
 
 
 def test_a_kind_of_hosted_thing_is_one_class_and_one_entry(store: SqliteStore) -> None:

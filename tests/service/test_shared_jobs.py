@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast
@@ -13,7 +14,7 @@ import pytest
 
 from livesvm.service.errors import JobElsewhere, UnknownJob
 from livesvm.service.hosting.model import HostedModel
-from livesvm.service.jobs.files import JobFiles
+from livesvm.service.jobs.files import JobFiles, JobRecord
 from livesvm.service.jobs.other_front_ends import GONE_SECONDS, OtherJob, SharedJobs
 from livesvm.service.jobs.queue import JobLimits, Jobs
 from livesvm.service.monitoring.health import Health
@@ -80,6 +81,12 @@ def there(two: Two) -> Iterator[Jobs]:
     made = two.jobs(THERE)
     yield made
     made.stop()
+
+
+@contextmanager
+def closing_jobs(jobs: Jobs) -> Iterator[Jobs]:
+    yield jobs
+    jobs.stop()
 
 
 def listed(jobs: Jobs) -> tuple[list[str], list[str]]:
@@ -198,3 +205,66 @@ def test_a_cancellation_that_comes_late_or_twice_deletes_nothing(two: Two, here:
     assert finished(there, long).state == "cancelled"
     until(lambda: here.find(long).state == "cancelled")
     assert there.result(done) == here.result(done)
+
+
+@pytest.mark.parametrize("asked", ["cancel", "delete"])
+def test_what_is_asked_of_a_job_is_forgotten_once_it_is_done(
+    two: Two, here: Jobs, there: Jobs, monkeypatch: pytest.MonkeyPatch, asked: str
+) -> None:
+    job = there.submit("wait", two.live, {}).id
+    assert two.work.begun.wait(20)
+    if asked == "delete":
+        two.work.go.set()
+        finished(there, job)
+    until(lambda: here.find(job).state == ("done" if asked == "delete" else "running"))
+    here.remove(job)
+
+    def crash(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as ending:
+        ending.setattr(there, "cancel" if asked == "cancel" else "_forget", crash)
+        with pytest.raises(KeyboardInterrupt):
+            there.look()
+    assert two.store.documents("job-end") == [DocumentName("job-end", job)]
+    there.look()
+    assert two.store.documents("job-end") == []
+    if asked == "cancel":
+        assert finished(there, job).state == "cancelled"
+    else:
+        assert there.all() == []
+
+
+def test_what_is_asked_of_front_ends_that_never_return_is_forgotten_in_time(
+    two: Two, here: Jobs, there: Jobs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = there.submit("count", two.live, {}).id
+    until(lambda: here.find(job).is_finished)
+    here.remove(job)
+    here.look()
+    assert two.store.documents() == [DocumentName("job-end", job)]
+    now = time.time() + GONE_SECONDS + 1
+    monkeypatch.setattr("livesvm.service.jobs.queue.time.time", lambda: now)
+    here.look()
+    assert two.store.documents() == []
+
+
+def test_jobs_of_before_there_were_other_front_ends_are_listed_once_and_deleted_from_elsewhere(
+    two: Two, there: Jobs
+) -> None:
+    records = [JobRecord(f"j-{number:012}", "count", "m", {}, float(number), "done") for number in range(2)]
+    for record in records:
+        JobFiles(two.place / HERE).save(record)
+    with closing_jobs(two.jobs(HERE)) as here:
+        here.look()
+        here.look()
+        there.look()
+        assert listed(here) == listed(there) == ([record.id for record in records], [])
+        there.remove(records[0].id)
+        here.look()
+        assert listed(here) == listed(there) == ([records[1].id], [])
+    JobFiles(two.place / HERE).delete(records[1].id)  # and a crash came before others could be told
+    with closing_jobs(two.jobs(HERE)) as here:
+        here.look()
+        assert listed(here) == ([], [])
+        assert two.store.documents() == []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace
 from functools import partial
@@ -24,13 +24,6 @@ from livesvm.solvers.models.base import LiveEstimator
 from livesvm.solvers.robust.settings import Robustness
 from tests.support.live_models import FailingStore, Recovering, alive, batch, decisions
 from tests.support.solutions import ONE_CLASS, REGRESSION, SPEC, any_update, taken_back
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[FailingStore]:
-    with closing(FailingStore(tmp_path / "store")) as opened:
-        yield opened
-
 
 ALWAYS = 1e-9
 

@@ -19,6 +19,7 @@ from starlette.types import Message
 from livesvm.service.api.streams import Event, Streams
 from tests.service.conftest import Make
 from tests.service.process import ServiceProcess, blobs
+from tests.support.waiting import until
 
 
 def events(response: httpx.Response) -> list[tuple[str, dict[str, Any]]]:
@@ -153,7 +154,5 @@ def test_streams_count_as_requests_and_not_as_slow_ones(http: httpx.Client, make
     with http.stream("GET", f"/models/{model}/events") as response:
         http.delete(f"/models/{model}").raise_for_status()
         response.read()
-    end = time.monotonic() + 10
-    while noted(http, metrics[0]) == before[0]:  # the reader may be done before the request is
-        assert time.monotonic() < end
+    until(lambda: noted(http, metrics[0]) != before[0], 10)  # the reader may be done before the request is
     assert [noted(http, metric) for metric in metrics] == [before[0] + 1, before[1]]

@@ -1,4 +1,4 @@
-"""Arrays as bodies of requests."""
+"""Arrays and columns as bodies of requests."""
 
 from __future__ import annotations
 
@@ -30,6 +30,16 @@ def npz(compression: int = zipfile.ZIP_DEFLATED, **members: Any) -> bytes:
     with zipfile.ZipFile(stream, "w", compression) as archive:
         for name, array in members.items():
             archive.writestr(f"{name}.npy", npy(array))
+    return stream.getvalue()
+
+
+def parquet_of(columns: dict[str, Any], **options: Any) -> bytes:
+    """Return a file of columns."""
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    stream = io.BytesIO()
+    parquet.write_table(pa.table(columns), stream, **options)
     return stream.getvalue()
 
 

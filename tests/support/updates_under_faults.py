@@ -27,6 +27,13 @@ def send(http: httpx.Client, number: int, **options: Any) -> httpx.Response:
     return http.post("/models/m/update", json=batch(number), headers=headers, **options)
 
 
+def learnt(http: httpx.Client, updates: int) -> None:
+    """Create the model, and send it the first updates."""
+    http.post("/models", json=MODEL).raise_for_status()
+    for number in range(updates):
+        send(http, number).raise_for_status()
+
+
 def trained_from_nothing(numbers: list[int]) -> Any:
     """Return decisions of the library, trained at once on the window that these updates leave."""
     batches = [batch(number)["add"] for number in numbers]

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from livesvm.solvers import IncrementalOneClassSVM, IncrementalSVC, IncrementalSVR, k_fold, leave_one_out
 from livesvm.solvers.analyses.leave_one_out import by_path, models_without, tableau
@@ -47,6 +48,23 @@ def test_leave_one_out_is_exact_for_classification(C: float, n: int) -> None:
     assert found.keys == tuple(range(n))
     after = model.to_arrays()
     assert all(np.array_equal(before[name], after[name]) for name in before)
+
+
+def test_blas_works_alone_while_examples_leave() -> None:
+    threads: list[set[int]] = []
+
+    def noted() -> set[int]:
+        return {one["num_threads"] for one in threadpool_info() if one["user_api"] == "blas"}
+
+    def progress(done: int, total: int) -> bool:
+        threads.append(noted())
+        return True
+
+    model = IncrementalSVC(gamma=0.5).fit(*data())
+    with threadpool_limits(2, "blas"):
+        leave_one_out(model, progress=progress)
+        assert noted() == {2}
+    assert {1} in threads
 
 
 @pytest.mark.parametrize("fit_intercept", [True, False])

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from livesvm.solvers.linalg.blocked_cholesky import PANEL, TILE, factor_block
+from livesvm.solvers.linalg.cholesky import PANEL, TILE, factor_block
 from livesvm.solvers.runtime.threads import threads
 
 Floats = NDArray[np.float64]

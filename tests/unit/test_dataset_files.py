@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import zipfile
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -16,10 +17,12 @@ from livesvm.service.datasets.arrays import Arrays
 from livesvm.service.datasets.parsing import parse
 from livesvm.service.store.base import StoreDamaged
 from livesvm.solvers.errors import InvalidInput
+from tests.support.npz import parquet_of
 
 RNG = np.random.default_rng(0)
 X = np.round(RNG.normal(size=(30, 4)), 3)
 Y = np.where(X[:, 0] > 0, 1.0, -1.0)
+in_groups = partial(parquet_of, row_group_size=7)
 
 
 def parsed(directory: Path, format: str, data: bytes, **asked: Any) -> Arrays:
@@ -49,15 +52,6 @@ def lines_of(A: Any, origin: int = 1) -> bytes:
         entries = " ".join(f"{j + origin}:{v!r}" for j, v in zip(row.indices.tolist(), row.data.tolist(), strict=True))
         out.append(f"{label:g} {entries} # {i}\n")
     return "".join(out).encode()
-
-
-def parquet_of(columns: dict[str, Any]) -> bytes:
-    import pyarrow as pa
-    from pyarrow import parquet
-
-    out = io.BytesIO()
-    parquet.write_table(pa.table(columns), out, row_group_size=7)
-    return out.getvalue()
 
 
 def table_of(head: str = "") -> bytes:
@@ -91,7 +85,7 @@ DENSE = {
     "table with a head in quotes": ("csv", table_of('"a, first","b","c","d","y"\r\n')),
     "table with a head": ("csv", table_of("a,b,c,d,label\n")),
     "table between tabs": ("csv", table_of().replace(b",", b"\t")),
-    "parquet": ("parquet", parquet_of({**{f"x{j}": X[:, j] for j in range(4)}, "y": Y.astype(np.int32)})),
+    "parquet": ("parquet", in_groups({**{f"x{j}": X[:, j] for j in range(4)}, "y": Y.astype(np.int32)})),
 }
 
 
@@ -106,7 +100,7 @@ OF_WORDS = {
             + "".join(",".join([*map(repr, row), word]) + "\n" for row, word in zip(X.tolist(), WORDS, strict=True))
         ).encode(),
     ),
-    "parquet": ("parquet", parquet_of({**{f"x{j}": X[:, j] for j in range(4)}, "y": WORDS.tolist()})),
+    "parquet": ("parquet", in_groups({**{f"x{j}": X[:, j] for j in range(4)}, "y": WORDS.tolist()})),
 }
 
 
@@ -227,8 +221,8 @@ def test_parquet_with_text_that_is_not_utf8_or_an_index(tmp_path: Path) -> None:
 
     words = pa.StringArray.from_buffers(2, pa.py_buffer(np.array([0, 1, 2], np.int32)), pa.py_buffer(b"\x80\x81"))
     with pytest.raises(InvalidInput, match=r"no text in UTF-8|not a parquet file"):
-        parsed(tmp_path, "parquet", parquet_of({"x": [1.0, 2.0], "y": words}))
-    data = parquet_of({"x": [1.0, 2.0], "y": [1, -1], "__index_level_0__": [7, 3]})
+        parsed(tmp_path, "parquet", in_groups({"x": [1.0, 2.0], "y": words}))
+    data = in_groups({"x": [1.0, 2.0], "y": [1, -1], "__index_level_0__": [7, 3]})
     with pytest.raises(InvalidInput, match="index of a pandas table") as caught:
         parsed(tmp_path, "parquet", data)
     assert caught.value.column == 2
@@ -296,8 +290,8 @@ BAD: dict[str, tuple[str, bytes, str | None, int | None, int | None]] = {
     "three dimensions": ("npz", npz(X=X[:, :, None], y=Y), "X", None, None),
     "a weight below 0": ("npz", npz(X=X, y=Y, weights=np.where(np.arange(30) == 4, -1.0, 1.0)), "weights", 4, None),
     "no parquet": ("parquet", b"PAR1", "body", None, None),
-    "text in parquet": ("parquet", parquet_of({"a": ["x"], "y": [1.0]}), "body", None, 0),
-    "nothing in parquet": ("parquet", parquet_of({"a": [1.0, None], "y": [1.0, 1.0]}), "body", 1, 0),
+    "text in parquet": ("parquet", in_groups({"a": ["x"], "y": [1.0]}), "body", None, 0),
+    "nothing in parquet": ("parquet", in_groups({"a": [1.0, None], "y": [1.0, 1.0]}), "body", 1, 0),
 }
 
 

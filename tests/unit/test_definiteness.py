@@ -10,7 +10,7 @@ from livesvm.solvers.errors import MemoryLimit, NotPositiveSemidefinite
 from livesvm.solvers.kernels.definiteness import check_positive
 from livesvm.solvers.kernels.gram import Gram
 from livesvm.solvers.kernels.kernel import Kernel
-from livesvm.solvers.linalg.blocked_cholesky import PANEL
+from livesvm.solvers.linalg.cholesky import PANEL
 from tests.interrupts import Looks, Stop
 from tests.support.interrupts import looked_at
 

@@ -16,7 +16,7 @@ from sklearn.multiclass import OneVsOneClassifier
 from livesvm.solvers import FrankWolfeSVC, IncrementalSVC, TimeLimit, time_limit
 from livesvm.solvers.errors import Cancelled, InvalidInput, NotPositiveSemidefinite
 from livesvm.solvers.estimators import training_data
-from livesvm.solvers.frank_wolfe import blocks, growth, problem, sampled
+from livesvm.solvers.frank_wolfe import blocks, growth, problem, single_steps
 from tests.oracle import Matrix, Vector
 
 VARIANTS = ("auto", "fw", "mfw")
@@ -182,7 +182,7 @@ def test_samples_find_what_a_look_at_all_finds(variant: str) -> None:
 
 @pytest.mark.parametrize("variant", ["fw", "mfw"])
 def test_a_core_that_is_too_large_goes_on_without_samples(variant: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sampled, "LEAST_CAPACITY", 30)
+    monkeypatch.setattr(single_steps, "LEAST_CAPACITY", 30)
     X, y = rings()
     Q = twin(gram(X, "rbf", 0.7), y, np.full(y.size, 2.0))
     model = FrankWolfeSVC(C=2.0, gamma=0.7, variant=variant, cache_mb=1e-3, tol=0.1).fit(X, y)

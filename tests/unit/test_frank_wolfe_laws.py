@@ -10,15 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from livesvm.solvers.frank_wolfe import by_blocks, core_set, growth, sampled
+from livesvm.solvers.frank_wolfe import by_blocks, growth, single_steps
 from livesvm.solvers.frank_wolfe import problem as problem_module
 from livesvm.solvers.frank_wolfe.blocks import relative_gap
-from livesvm.solvers.frank_wolfe.exact_search import _next, first
-from livesvm.solvers.frank_wolfe.one_versus_one import coefficients_of, pairs, problems
-from livesvm.solvers.frank_wolfe.problem import CLEAR, Known, Problem, exact_parts, gap_of, rough_of
-from livesvm.solvers.frank_wolfe.solution import GapTrace, solution
-from livesvm.solvers.frank_wolfe.solve import Options, solve
-from livesvm.solvers.frank_wolfe.warm_start import balanced
+from livesvm.solvers.frank_wolfe.one_versus_one import coefficients_of, pairs, problems, solve
+from livesvm.solvers.frank_wolfe.problem import CLEAR, Known, Problem, balanced, exact_parts, gap_of, rough_of
+from livesvm.solvers.frank_wolfe.single_steps import _next, first
+from livesvm.solvers.frank_wolfe.solution import GapTrace, Options, solution
 from livesvm.solvers.kernels.matrix_products import PreparedRows
 from tests.oracle import Matrix, Vector
 from tests.unit.test_frank_wolfe_parts import RBF, problem_of
@@ -170,7 +168,7 @@ def check_solution(problem: Problem, Q: Matrix, found: Any, digits: float) -> No
     assert found.trace[-1, 1] == found.gap.relative
 
 
-class WatchedCore(core_set.Core):
+class WatchedCore(single_steps.Core):
     """A core over the problem with the matrix ``Q``."""
 
     Q: ClassVar[Matrix]
@@ -199,10 +197,10 @@ class WatchedCore(core_set.Core):
         self.check()
 
 
-class WatchedSamples(core_set.SampledSearch):
+class WatchedSamples(single_steps.SampledSearch):
     """Its search."""
 
-    def _worst(self, some: Ints) -> core_set.SampledExample:
+    def _worst(self, some: Ints) -> single_steps.SampledExample:
         found, held = super()._worst(some), self._core
         g = WatchedCore.Q[:, held.indices] @ held.a
         assert g[found.i] == pytest.approx(g[some].min(), abs=1e-4)
@@ -216,8 +214,8 @@ def test_a_core_is_what_it_says_after_every_example_that_joins(
     variant: Any, single: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(problem_module, "SMALL", 0 if single else 1000)
-    monkeypatch.setattr(sampled, "Core", WatchedCore)
-    monkeypatch.setattr(sampled, "SampledSearch", WatchedSamples)
+    monkeypatch.setattr(single_steps, "Core", WatchedCore)
+    monkeypatch.setattr(single_steps, "SampledSearch", WatchedSamples)
     problem, WatchedCore.Q = problem_of(100, cost=3.0)
     found = solve(problem, Options(variant, tol=0.02, sampling=12), GapTrace(0.02))
     assert found.is_converged

@@ -9,11 +9,10 @@ from scipy.optimize import nnls
 from livesvm.solvers.frank_wolfe import blocks, by_blocks, growth, steps, subproblem
 from livesvm.solvers.frank_wolfe import problem as problem_module
 from livesvm.solvers.frank_wolfe.active_row_cache import ActiveRows
-from livesvm.solvers.frank_wolfe.core_set import NEAR, Core, SampledSearch
 from livesvm.solvers.frank_wolfe.one_versus_one import pairs
-from livesvm.solvers.frank_wolfe.problem import Known, Problem, exact_parts, since
+from livesvm.solvers.frank_wolfe.problem import OLD, Known, Problem, carried, exact_parts, since
+from livesvm.solvers.frank_wolfe.single_steps import NEAR, Core, SampledSearch
 from livesvm.solvers.frank_wolfe.solution import GapTrace
-from livesvm.solvers.frank_wolfe.warm_start import OLD, carried
 from livesvm.solvers.kernels.kernel import Kernel
 from livesvm.solvers.kernels.matrix_products import PreparedRows
 from livesvm.solvers.models.pairs_predictor import scores

@@ -17,9 +17,8 @@ from livesvm.solvers.estimators.training_data import problems_of
 from livesvm.solvers.frank_wolfe import by_blocks, growth
 from livesvm.solvers.frank_wolfe import problem as problem_module
 from livesvm.solvers.frank_wolfe.one_versus_one import PairProblem
-from livesvm.solvers.frank_wolfe.problem import Known, gap_of
-from livesvm.solvers.frank_wolfe.warm_start import balanced
-from livesvm.solvers.models.next_start import next_start
+from livesvm.solvers.frank_wolfe.problem import Known, balanced, gap_of
+from livesvm.solvers.models.sliding_window import next_start
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(120, 3))

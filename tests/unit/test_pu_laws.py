@@ -11,10 +11,9 @@ from scipy.optimize import minimize
 
 from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.kernels.kernel import Kernel
-from livesvm.solvers.pu import landmarks as landmarks_module
+from livesvm.solvers.pu import prior as prior_module
 from livesvm.solvers.pu.held_out import Folds, HeldOut, Threshold, zero_one_risk
-from livesvm.solvers.pu.landmarks import landmarks
-from livesvm.solvers.pu.prior import DELTA, EDGE, RIDGES, SLACK, best_bin, held_out_scores
+from livesvm.solvers.pu.prior import DELTA, EDGE, RIDGES, SLACK, best_bin, held_out_scores, landmarks
 from livesvm.solvers.pu.problem import PUProblem, costs, live_losses, pu_losses, pu_problem, slacks
 from livesvm.solvers.pu.starts import NU, feasible_start, one_class_scores
 from tests import oracle
@@ -125,7 +124,7 @@ def test_scores_are_of_regressions_that_have_not_seen_the_example(p: int, n: int
 
 @pytest.mark.parametrize("few", [7, 200])
 def test_features_of_landmarks_have_the_kernel_for_their_product(few: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(landmarks_module, "LANDMARKS", few)
+    monkeypatch.setattr(prior_module, "LANDMARKS", few)
     X = np.random.default_rng(0).normal(size=(30, 2))
     X[5] = X[6]  # directions that are rounding are left out
     K = np.asarray(oracle.Kernel("rbf", 0.5)(X, X), np.float64)

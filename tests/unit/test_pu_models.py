@@ -10,7 +10,7 @@ from scipy.sparse import csr_array
 from sklearn.base import clone
 
 from livesvm.solvers import IncrementalPUClassifier, PUClassifier, k_fold, leave_one_out, tune
-from livesvm.solvers.analyses.tuning.splits import splits
+from livesvm.solvers.analyses.tuning.folds import splits
 from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.models.window import Window
 from livesvm.solvers.pu.held_out import zero_one_risk

@@ -9,8 +9,8 @@ import pytest
 from numpy.typing import NDArray
 
 from livesvm.solvers import IncrementalOneClassSVM, IncrementalSVC, IncrementalSVR, leave_one_out
-from livesvm.solvers.analyses.regularization.error_curve import ErrorCurve, from_counts, from_residuals, joined
 from livesvm.solvers.analyses.regularization.intercept_interval import cut, envelope
+from livesvm.solvers.analyses.regularization.optima import ErrorCurve, from_counts, from_residuals, joined
 from livesvm.solvers.errors import Cancelled, InvalidInput
 from livesvm.solvers.homotopy.piecewise import Segments
 

@@ -16,7 +16,7 @@ from sklearn.svm import SVC
 from livesvm.solvers import FrankWolfeSVC, IncrementalSVC, k_fold, leave_one_out, time_limit
 from livesvm.solvers.active_set.exits import Exit
 from livesvm.solvers.analyses.leave_one_out import models_without
-from livesvm.solvers.analyses.leave_one_out.by_updates import decisions_by_updates
+from livesvm.solvers.analyses.leave_one_out.by_path import decisions_by_updates
 from livesvm.solvers.errors import InvalidInput, MemoryLimit, SolverError, TimeLimit
 from livesvm.solvers.homotopy import batch_update, run
 from livesvm.solvers.homotopy.follow import follow

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from livesvm.service.feeds.commands import Observations
+from livesvm.service.feeds.represent import StepFeatures
 from livesvm.service.feeds.spec import spec_of
 from livesvm.service.feeds.state import FeedState
-from livesvm.service.feeds.step_features import StepFeatures
 from livesvm.service.feeds.step_model import StepModel
 from livesvm.solvers.errors import NotOptimal
 from livesvm.solvers.estimators.classification import LiveSVC

@@ -12,8 +12,8 @@ from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris
 from sklearn.metrics import mean_absolute_error
 
 from livesvm.solvers import IncrementalOneClassSVM, IncrementalSVC, IncrementalSVR, k_fold, leave_one_out, tune
-from livesvm.solvers.analyses.regularization.error_curve import ErrorCurve, mean_of
-from livesvm.solvers.analyses.tuning.splits import splits
+from livesvm.solvers.analyses.regularization.optima import ErrorCurve, mean_of
+from livesvm.solvers.analyses.tuning.folds import splits
 from livesvm.solvers.analyses.tuning.stepwise import FoldWorkspace
 from livesvm.solvers.analyses.tuning.tune import _least
 from livesvm.solvers.errors import Cancelled, InvalidInput
@@ -89,7 +89,7 @@ def test_what_is_walked_by_models_is_judged_alike(several: bool, monkeypatch: py
     model = IncrementalSVC(scale="standard", class_weight={"b": 3.0}).fit(X, names)
     asked: dict[str, Any] = {"gammas": [0.02, 0.5], "C": (0.1, 100.0), "folds": 3}
     found = tune(model, **asked)
-    monkeypatch.setattr("livesvm.solvers.analyses.tuning.fold.callable", lambda kernel: True, raising=False)
+    monkeypatch.setattr("livesvm.solvers.analyses.tuning.folds.callable", lambda kernel: True, raising=False)
     by_models = tune(model, **asked)
     np.testing.assert_array_equal(found.errors, by_models.errors)
     assert found.parameters == by_models.parameters

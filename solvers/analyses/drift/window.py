@@ -19,10 +19,9 @@ from numpy.typing import ArrayLike
 from livesvm.solvers.analyses.drift.martingale import RUN, Alarm, DriftTest
 from livesvm.solvers.analyses.leave_one_out.assessment import held_out_by_class, in_order, left_out
 from livesvm.solvers.analyses.leave_one_out.models_without import checked
-from livesvm.solvers.analyses.scores import losses_of, places_of, scores_of
 from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.models.base import LiveEstimator
-from livesvm.solvers.models.model_view import View
+from livesvm.solvers.models.model_view import View, losses_of, places_of, scores_of
 from livesvm.solvers.runtime.progress import Progress, Teller, steadily
 from livesvm.solvers.runtime.types import Floats, Ints
 
@@ -140,7 +139,7 @@ def drift(
         Examples that remedies are judged by; by default those since the change, or an eighth of the window, and at
         least 30.
     progress : callable or None, default None
-        Called with how much is done and how much there is; returning False cancels.
+        Called with how much is done and how much there is; returning False raises Cancelled.
 
     Returns
     -------
@@ -151,8 +150,6 @@ def drift(
     ------
     InvalidInput
         A model without targets, fewer than two examples, or a number that is out of range.
-    Cancelled
-        ``progress`` said so.
     NotOptimal
         A path could not be followed.
 

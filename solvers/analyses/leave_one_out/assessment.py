@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from livesvm.solvers import validation
-from livesvm.solvers.analyses.leave_one_out.by_updates import decisions_by_updates
+from livesvm.solvers.analyses.leave_one_out.by_path import decisions_by_updates
 from livesvm.solvers.analyses.leave_one_out.models_without import checked, leave_each
 from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.models.base import LiveEstimator
@@ -72,7 +72,7 @@ def leave_one_out(model: LiveEstimator, *, progress: Progress | None = None) -> 
     model : live estimator
         Fitted; it is not changed.
     progress : callable or None, default None
-        Called with how much is done and how much there is; returning False cancels.
+        Called with how much is done and how much there is; returning False raises Cancelled.
 
     Returns
     -------
@@ -83,8 +83,6 @@ def leave_one_out(model: LiveEstimator, *, progress: Progress | None = None) -> 
     ------
     InvalidInput
         The window holds fewer than two examples.
-    Cancelled
-        ``progress`` said so.
     NotOptimal
         A path could not be followed.
     """
@@ -120,7 +118,7 @@ def k_fold(
         When each of the window's examples happened (numbers, datetimes or ISO 8601 texts), by which they are
         ordered; by default, and of equals, as they came.
     progress : callable or None, default None
-        Called with how much is done and how much there is; returning False cancels.
+        Called with how much is done and how much there is; returning False raises Cancelled.
 
     Returns
     -------
@@ -131,8 +129,6 @@ def k_fold(
     ------
     InvalidInput
         Fewer than two folds, or more than examples.
-    Cancelled
-        ``progress`` said so.
     NotOptimal
         A path could not be followed.
     """

@@ -1,15 +1,18 @@
-"""One example after the other leaves the same optimum on a path, and the optimum is put back each time."""
+"""Decisions by models without some examples: update a copy and undo that, or follow one path after the other.
+
+Examples that leave by themselves leave the same optimum, which is put back each time.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 
 import numpy as np
 
 from livesvm.solvers.active_set.degeneracy import clear
 from livesvm.solvers.active_set.exits import Exit
 from livesvm.solvers.active_set.workspace import ITERATION_EVENTS, Walk
-from livesvm.solvers.analyses.leave_one_out.by_updates import undone
 from livesvm.solvers.homotopy.batch_update import UndoneOnError
 from livesvm.solvers.homotopy.edit import NO_BATCH, Batch, Work, copy_loss
 from livesvm.solvers.homotopy.follow import follow
@@ -17,10 +20,75 @@ from livesvm.solvers.homotopy.refresh import BLOCK, need_rows
 from livesvm.solvers.homotopy.run import NO_CHANGES, NO_EXAMPLES, Solve
 from livesvm.solvers.homotopy.solve import TRUSTED, Stage, solve
 from livesvm.solvers.kernels.kernel import times
+from livesvm.solvers.models.base import LiveEstimator
+from livesvm.solvers.models.report import UpdateReport
 from livesvm.solvers.problem.state import PathState
 from livesvm.solvers.runtime.compile import compiled, compiled_allocating
 from livesvm.solvers.runtime.interrupt import raise_what_stopped
 from livesvm.solvers.runtime.types import Floats, Ints
+from livesvm.solvers.sparse import dense
+from livesvm.solvers.validation import Key
+
+
+class _Undone(Exception):
+    """Raised to undo a change once its result is known."""
+
+
+@contextmanager
+def undone(on_error: AbstractContextManager[object]) -> Iterator[None]:
+    """Undo what is done inside, by what undoes it ``on_error``."""
+    try:
+        with on_error:
+            yield
+            raise _Undone
+    except _Undone:
+        pass
+
+
+def decisions_by_updates(
+    copy: LiveEstimator,
+    parts: Iterable[Ints],
+    tell: Callable[[int, int], None],
+    look: Callable[[Ints], object] = lambda _: None,
+    weights: Callable[[Ints], Mapping[Key, float] | None] = lambda _: None,
+) -> tuple[Floats, int]:
+    """Return the decisions (n,) of a private copy's window, each part's by the model without it, and all events.
+
+    Of several classes (n, n_pairs). ``look`` is called with each part, when the copy is without it. ``weights`` gives
+    the weights that others have while a part is out.
+
+    Raises
+    ------
+    InvalidInput : nothing can be learnt from the examples that stay
+    """
+    keys, X, gram = copy.keys_, copy._window.X, copy._window.state.kernel.gram
+    decisions, events = np.empty((len(keys), *copy._window.predictor().decision_function(X[:0]).shape[1:])), 0
+    for done, out in enumerate(parts):
+        tell(done, len(keys))
+        rows = X[out] if gram is None else np.delete(dense(X)[out], out, axis=1)
+        with updated_without(copy, [keys[i] for i in out], weights(out)) as report:
+            events += report.events
+            decisions[out] = copy._window.predictor().decision_function(rows)
+            look(out)
+    return decisions, events
+
+
+@contextmanager
+def updated_without(
+    copy: LiveEstimator, keys: list[Key], weights: Mapping[Key, float] | None = None
+) -> Iterator[UpdateReport]:
+    """Have a private copy without some examples inside, and with other weights; it is as it was afterwards."""
+    window, learnt = copy._window, dict(vars(copy))
+    gram = window.state.kernel.gram
+    vacant = [] if gram is None else list(gram.vacant)
+    try:
+        with undone(window.undone_on_error()):
+            yield copy.update(remove=keys, reweight=weights)
+    finally:
+        vars(copy).update(learnt)
+        if gram is not None:
+            gram.vacant = vacant
+
 
 FEW = 8  # events that most leave with; for so few no example is left out of a walk
 SMALL = 2000  # if the window is not larger than this

@@ -19,6 +19,7 @@ from livesvm.solvers.homotopy.optimality import scales
 from livesvm.solvers.problem.piecewise_linear import MAX_KINKS
 from livesvm.solvers.problem.state import PathState
 from livesvm.solvers.runtime.interrupt import check, raise_what_stopped, watch
+from livesvm.solvers.runtime.threads import one_blas_thread
 from livesvm.solvers.runtime.types import Bools, Floats, Ints
 
 FIRST = 16  # examples that are tried at first; if few of them can leave so, the others are not
@@ -67,6 +68,7 @@ class Left(NamedTuple):
     models: ModelChanges  #: by slot; not valid where the decision is NaN
 
 
+@one_blas_thread()
 def leave_by_pivots(state: PathState, indices: Ints, look: Callable[[], object]) -> Left | None:
     """Find the models without each of the examples ``indices``; None where this way is none.
 

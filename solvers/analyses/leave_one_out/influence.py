@@ -56,7 +56,7 @@ def influences(model: LiveEstimator, X: Any, *, progress: Progress | None = None
     X : array-like or sparse of shape (m, d)
         Rows; for the kernel "precomputed" kernel values (m, n) of rows and window, oldest first.
     progress : callable or None, default None
-        Called with how much is done and how much there is; returning False cancels.
+        Called with how much is done and how much there is; returning False raises Cancelled.
 
     Returns
     -------
@@ -67,8 +67,6 @@ def influences(model: LiveEstimator, X: Any, *, progress: Progress | None = None
     ------
     InvalidInput
         Rows of another width, or a window of fewer than two examples.
-    Cancelled
-        ``progress`` said so.
     NotOptimal
         A path could not be followed.
 
@@ -126,7 +124,7 @@ def data_values(model: LiveEstimator, X: Any, y: ArrayLike, *, progress: Progres
     y : array-like of shape (m,)
         Targets of the rows.
     progress : callable or None, default None
-        Called with how much is done and how much there is; returning False cancels.
+        Called with how much is done and how much there is; returning False raises Cancelled.
 
     Returns
     -------
@@ -137,8 +135,6 @@ def data_values(model: LiveEstimator, X: Any, y: ArrayLike, *, progress: Progres
     ------
     InvalidInput
         As of :func:`influences`; targets that the model cannot have.
-    Cancelled
-        ``progress`` said so.
     NotOptimal
         A path could not be followed.
 

@@ -9,9 +9,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from livesvm.solvers.analyses.leave_one_out.by_path import leave_by_paths
+from livesvm.solvers.analyses.leave_one_out.by_path import decisions_by_updates, leave_by_paths
 from livesvm.solvers.analyses.leave_one_out.by_pivots import ModelChanges, leave_by_pivots
-from livesvm.solvers.analyses.leave_one_out.by_updates import decisions_by_updates
 from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.homotopy.refresh import refresh
 from livesvm.solvers.homotopy.run import NO_EXAMPLES
@@ -23,6 +22,7 @@ from livesvm.solvers.models.predictor import Predictor, kernel_values, read
 from livesvm.solvers.problem.state import are_free
 from livesvm.solvers.runtime import interrupt
 from livesvm.solvers.runtime.progress import Progress, steadily
+from livesvm.solvers.runtime.threads import one_blas_thread
 from livesvm.solvers.runtime.types import Bools, Floats, Ints
 from livesvm.solvers.sparse import Features
 from livesvm.solvers.validation import Key
@@ -154,6 +154,7 @@ class ModelsWithout:
         """Places of the examples that have a part in the model, oldest first; no other changes a decision."""
         return np.flatnonzero(np.any(np.stack([models.which for models in self._models]) != 0, axis=0))
 
+    @one_blas_thread()
     def decisions(self, X: Features, places: Ints | None = None) -> Floats:
         """Return what the models without each example, or each of those at ``places``, decide.
 

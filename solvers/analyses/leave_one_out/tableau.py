@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from livesvm.solvers.kernels.kernel import times
-from livesvm.solvers.linalg.blocked_cholesky import factor_block
+from livesvm.solvers.linalg.cholesky import factor_block
 from livesvm.solvers.problem.state import PathState
 from livesvm.solvers.runtime.by_reference import by_reference
 from livesvm.solvers.runtime.interrupt import check

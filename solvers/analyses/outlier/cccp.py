@@ -19,8 +19,8 @@ from livesvm.solvers.models.base import LiveEstimator
 from livesvm.solvers.robust.c_step import WITHOUT_CROSSING, course
 from livesvm.solvers.robust.loss_pieces import RoundStage
 from livesvm.solvers.robust.partition import Rounds
+from livesvm.solvers.robust.path import RobustSolution
 from livesvm.solvers.robust.ramp_losses import WITHIN, Parameter, Sides
-from livesvm.solvers.robust.segments import RobustSolution
 from livesvm.solvers.robust.settings import Robustness
 
 

@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike
 
 from livesvm.solvers.analyses.outlier.path import outlier_path
 from livesvm.solvers.analyses.outlier.result import OutlierPath
+from livesvm.solvers.analyses.regularization.optima import at_a_value
 from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.models.base import LiveEstimator
 from livesvm.solvers.models.model_view import View
@@ -130,24 +131,9 @@ class PairwiseOutlierPath:
         """
         return [(one.key, one.value) for one in self.suspects]
 
+    @at_a_value("dict\n    {pair of labels: live estimator}.")
     def at(self, value: float) -> dict[tuple[Any, Any], LiveEstimator]:
-        """Return the model of each pair at a value of the parameter: copies, fitted and live, robust with that value.
-
-        Parameters
-        ----------
-        value : float
-            A value of the path's parameter.
-
-        Returns
-        -------
-        dict
-            {pair of labels: live estimator}.
-
-        Raises
-        ------
-        InvalidInput
-            The value is not one of the paths'.
-        """
+        """Return the model of each pair at a value of the parameter: copies, fitted, live, and robust with it."""
         return {two: path.at(value) for two, path in self.pairs.items()}
 
     def validation_errors(self, X: ArrayLike, y: ArrayLike) -> tuple[Floats, Floats]:
@@ -245,6 +231,6 @@ def pairwise_outlier_path(
     labels, paths = copy.labels, {}
     for number, (a, b) in enumerate(todo):
         tell = part_of(progress, number, len(todo))
-        alone = copy.pair_alone((a, b))
+        alone = copy.of_pair((a, b), alone=True)
         paths[labels[a], labels[b]] = outlier_path(alone, parameter, theta=theta, s=s, progress=tell)
     return PairwiseOutlierPath(parameter, tuple(copy.window.keys), paths, copy)

@@ -14,9 +14,8 @@ from livesvm.solvers import validation
 from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.models.base import LiveEstimator
 from livesvm.solvers.models.model_view import View
-from livesvm.solvers.robust.path import Walked
+from livesvm.solvers.robust.path import AT_ONCE, Leg, Nodes, RobustSolution, Walked
 from livesvm.solvers.robust.ramp_losses import WITHIN, Parameter, Sides
-from livesvm.solvers.robust.segments import AT_ONCE, Leg, Nodes, RobustSolution
 from livesvm.solvers.robust.settings import Robustness
 from livesvm.solvers.runtime.interrupt import parts
 from livesvm.solvers.runtime.types import Floats

@@ -15,8 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from livesvm.solvers.analyses.regularization.continuation import PathReport
-from livesvm.solvers.analyses.regularization.error_curve import ErrorCurve, from_counts, joined
-from livesvm.solvers.analyses.regularization.optima import Optima, Sizes
+from livesvm.solvers.analyses.regularization.optima import ErrorCurve, Optima, Sizes, at_a_value, from_counts, joined
 from livesvm.solvers.analyses.regularization.path import RegularizationPath, Turns, regularization_path
 from livesvm.solvers.errors import InvalidInput, NotOptimal
 from livesvm.solvers.models.base import LiveEstimator
@@ -99,24 +98,9 @@ class PairwiseRegularizationPath(Optima):
                 row[self._here(two)] = self._paths[two].coefficients(value)
         return by_other_class(rows, self._classes, len(self._view.labels))
 
+    @at_a_value("ndarray, shape (n_pairs,)\n    Intercepts, of the sign of ``coefficients``.")
     def intercepts(self, value: float) -> Floats:
-        """Return the intercept of each of ``pairs`` at a value of C.
-
-        Parameters
-        ----------
-        value : float
-            A value of C.
-
-        Returns
-        -------
-        ndarray, shape (n_pairs,)
-            Intercepts, of the sign of ``coefficients``.
-
-        Raises
-        ------
-        InvalidInput
-            The value is not on the path.
-        """
+        """Return the intercept of each of ``pairs`` at a value of C."""
         return -np.array([path.intercept(value) for path in self.pairs.values()])
 
     def sizes(self, value: float) -> Sizes:
@@ -241,5 +225,5 @@ def pairwise_regularization_path(
     paths = {}
     for number, two in enumerate(todo):
         tell = part_of(progress, number, len(todo))
-        paths[two] = regularization_path(copy.pair_alone(two), "C", minimum, maximum, tell)
+        paths[two] = regularization_path(copy.of_pair(two, alone=True), "C", minimum, maximum, tell)
     return PairwiseRegularizationPath(copy, paths, time.perf_counter() - started)

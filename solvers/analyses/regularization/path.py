@@ -17,10 +17,16 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from livesvm.solvers import validation
-from livesvm.solvers.analyses.regularization import error_curve
 from livesvm.solvers.analyses.regularization.continuation import STEPS, Leg, PathReport, Walker
-from livesvm.solvers.analyses.regularization.error_curve import ErrorCurve
-from livesvm.solvers.analyses.regularization.optima import Optima, Sizes
+from livesvm.solvers.analyses.regularization.optima import (
+    ErrorCurve,
+    Optima,
+    Sizes,
+    at_a_value,
+    from_counts,
+    from_residuals,
+    joined,
+)
 from livesvm.solvers.analyses.regularization.validation_sweep import Pieces, residual_sums, sign_changes
 from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.homotopy.piecewise import Position, position
@@ -101,24 +107,9 @@ class RegularizationPath(Optima):
     def coefficients(self, value: float) -> Floats:
         return self.position(value).beta
 
+    @at_a_value("float\n    b.")
     def intercept(self, value: float) -> float:
-        """Return b at a value of the parameter, in the units of the features.
-
-        Parameters
-        ----------
-        value : float
-            A value of the path's parameter.
-
-        Returns
-        -------
-        float
-            b.
-
-        Raises
-        ------
-        InvalidInput
-            The value is not on the path.
-        """
+        """Return b at a value of the parameter, in the units of the features."""
         found = self.position(value)
         return found.b - self._view.window.moved(found.beta)
 
@@ -144,7 +135,7 @@ class RegularizationPath(Optima):
                     mine.append(residual_sums(pieces, K, part, *prices))
                 raise_what_stopped()
         curve = _count_curve if prices is None else _residual_curve
-        return error_curve.joined([curve(leg, mine, targets.size) for leg, mine in zip(self._legs, found, strict=True)])
+        return joined([curve(leg, mine, targets.size) for leg, mine in zip(self._legs, found, strict=True)])
 
     def turns(self, X: ArrayLike | SparseRows) -> Turns:
         """Return where decisions change their sign; of a path over C or epsilon.
@@ -184,24 +175,9 @@ class RegularizationPath(Optima):
                 turned.append(first + row)
         return Turns(np.concatenate(positive), np.concatenate(values), np.concatenate(turned))
 
+    @at_a_value("Position\n    By example, oldest first.")
     def position(self, value: float) -> Position:
-        """Return coefficients, places on the staircase and b at a value of the parameter, oldest example first.
-
-        Parameters
-        ----------
-        value : float
-            A value of the path's parameter.
-
-        Returns
-        -------
-        Position
-            By example, oldest first.
-
-        Raises
-        ------
-        InvalidInput
-            The value is not on the path.
-        """
+        """Return coefficients, places on the staircase and b at a value of the parameter, oldest example first."""
         if not self.minimum <= value <= self.maximum:
             raise InvalidInput(
                 f"the path goes from {self.minimum:.6g} to {self.maximum:.6g}, not to {value!r}", field=self.parameter
@@ -268,14 +244,14 @@ def _ascending(leg: Leg) -> tuple[Floats, Ints, Ints, Ints]:
 def _count_curve(leg: Leg, parts: list[tuple[Bools, Floats, Ints, Ints]], m: int) -> ErrorCurve:
     wrong = sum(int(part[0].sum()) for part in parts)
     tau, delta = np.concatenate([part[1] for part in parts]), np.concatenate([part[2] for part in parts])
-    return error_curve.from_counts(wrong, leg.value(tau), delta, (leg.start, leg.end), m)
+    return from_counts(wrong, leg.value(tau), delta, (leg.start, leg.end), m)
 
 
 def _residual_curve(leg: Leg, parts: list[tuple[Floats, Floats]], m: int) -> ErrorCurve:
     sums = np.sum([part[0] for part in parts], axis=0)
     bends = np.concatenate([part[1] for part in parts])
     taus = np.stack([leg.segments.start_tau, leg.segments.end_tau], axis=1)
-    return error_curve.from_residuals(sums, bends, taus, (leg.start, leg.end), m)
+    return from_residuals(sums, bends, taus, (leg.start, leg.end), m)
 
 
 def regularization_path(

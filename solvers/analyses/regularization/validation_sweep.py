@@ -14,7 +14,7 @@ from livesvm.solvers.runtime.compile import compiled, compiled_allocating
 from livesvm.solvers.runtime.interrupt import is_stopped
 from livesvm.solvers.runtime.types import Bools, Floats, Ints
 
-# Columns of the sums and of the bends that ``error_curve.from_residuals`` takes
+# Columns of the sums and of the bends that ``optima.from_residuals`` takes
 AT_START, AT_END, SLOPE = range(3)
 SEGMENT, DISTANCE, TURN = range(3)
 
@@ -81,7 +81,7 @@ def sign_changes(p: Pieces, K: Floats, positive: Bools, boundary: float) -> tupl
 def residual_sums(p: Pieces, K: Floats, y: Floats, above: float, below: float) -> tuple[Floats, Floats]:
     """Return the sums of the sizes of residuals of each segment, and the places where a residual turns its sign.
 
-    See ``error_curve.from_residuals`` for both. ``above`` is what a unit of size counts where y is above f.
+    See ``optima.from_residuals`` for both. ``above`` is what a unit of size counts where y is above f.
     """
     line, m = p.segments, K.shape[1]
     g, dg, g_end = np.zeros(m), np.zeros(m), np.zeros(m)

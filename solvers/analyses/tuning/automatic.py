@@ -18,8 +18,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from livesvm.solvers.analyses.tuning.folds import Split, splits
 from livesvm.solvers.analyses.tuning.relevance import Evidence, evidence, gaussian, outputs_of, spread_evenly
-from livesvm.solvers.analyses.tuning.splits import Split, splits
 from livesvm.solvers.analyses.tuning.stepwise import FoldWorkspace
 from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.models import feature_scale, scaling

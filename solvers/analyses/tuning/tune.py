@@ -13,10 +13,9 @@ from numpy.typing import ArrayLike
 
 from livesvm.solvers import validation
 from livesvm.solvers.analyses.leave_one_out.assessment import in_order, leave_one_out
-from livesvm.solvers.analyses.regularization.error_curve import ErrorCurve, mean_of
+from livesvm.solvers.analyses.regularization.optima import ErrorCurve, mean_of
 from livesvm.solvers.analyses.regularization.path import regularization_path
-from livesvm.solvers.analyses.tuning.fold import Fold, folds_of
-from livesvm.solvers.analyses.tuning.splits import Judge, Split, splits
+from livesvm.solvers.analyses.tuning.folds import Fold, Judge, Split, folds_of, splits
 from livesvm.solvers.analyses.tuning.stepwise import FoldWorkspace
 from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.kernels.table import has_gamma
@@ -117,7 +116,7 @@ def tune(
         When each of the window's examples happened (numbers, datetimes or ISO 8601 texts), by which they are
         ordered; by default, and of equals, as they came.
     progress : callable or None, default None
-        Called with how much is done and how much there is; returning False cancels.
+        Called with how much is done and how much there is; returning False raises Cancelled.
 
     Returns
     -------
@@ -128,8 +127,6 @@ def tune(
     ------
     InvalidInput
         Something cannot be used, or the kernel is precomputed.
-    Cancelled
-        ``progress`` said so.
     NotOptimal
         A path could not be followed.
     """

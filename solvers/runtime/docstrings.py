@@ -1,0 +1,43 @@
+"""Sections of docstrings that several methods share, written once."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from textwrap import dedent
+from typing import Any, TypeVar
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class Taking:
+    """Completes docstrings of methods that take the same parameters: a decorator, called with what each returns.
+
+    Entries are as numpydoc has them; a type is above its meaning, which is indented.
+    """
+
+    def __init__(self, parameters: str, raises: str = "") -> None:
+        self._parameters, self._raises = parameters, raises
+
+    def __call__(self, returns: str, raises: str = "") -> Callable[[F], F]:
+        """Return the decorator of a method that ``returns`` this, and may raise more than the others do."""
+        sections = {"Parameters": self._parameters, "Returns": returns, "Raises": self._raises or raises}
+
+        def complete(method: F) -> F:
+            out = inspect.cleandoc(method.__doc__ or "")
+            for title, text in sections.items():
+                if text:
+                    out += f"\n\n{title}\n{'-' * len(title)}\n{dedent(text).strip()}"
+            method.__doc__ = out
+            return method
+
+        return complete
+
+
+taking_rows = Taking(
+    """
+    X : array_like or sparse matrix, shape (m, d)
+        Rows, in the units of the features. With the kernel "precomputed" kernel values (m, n) with the window's
+        examples, oldest first; with a function for a kernel, what that takes.
+    """
+)
