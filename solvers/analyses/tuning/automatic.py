@@ -312,8 +312,8 @@ def _of_classes(window: _TableWindow) -> TunedParameters:
     tried, ways = [], window.ways()
     for some in ways:
         found, columns, X, places = window.likeliest(some, t, rough)
-        losses = folds.losses(X * np.sqrt(found.widths[places]), COSTS[0], FEWER) if len(ways) > 1 else np.zeros(1)
-        tried.append((losses.min(), found, columns, X, places))
+        loss = folds.best(X * np.sqrt(found.widths[places]), FEWER)[0] if len(ways) > 1 else 0.0
+        tried.append((loss, found, columns, X, places))
     _, found, columns, X, places = min(tried, key=lambda one: one[0])
     if fine.size > rough.size:
         found = evidence(X[fine], places, t[fine], iterations=LATER, start=found, fixed=window.fixed)
