@@ -210,12 +210,13 @@ class ModelState:
         """
         if self._looked_at == self.version and not afresh:
             return
-        self._looked_at, model, found = self.version, self.estimator, list[ModelWarning]()
+        self._looked_at, model, flagged = self.version, self.estimator, list[ModelWarning]()
         if self.is_fitted and self.window.arrivals:
             if afresh or self._until_look <= 0:
                 self._of_scale = list(getattr(model, "scale_warnings", ()))
                 self._until_look = len(self.window.arrivals)
-            found = [*self._of_scale, *model.flagged_warnings]
+            flagged = model.flagged_warnings
+        found = [*self._of_scale, *flagged]
         self.warnings = [{"name": one.name, "message": one.message} for one in found] if found else []
         if isinstance(model, LiveL2SVC) and not model.is_trained:
             why = "the model has not been trained yet" if self.owed is None else self.owed.reason

@@ -10,8 +10,8 @@ from collections import Counter
 import pytest
 
 MOST = {
-    "update": {"calls": 383, "functions": 307, "files": 54, "changes of file": 240},
-    "predict": {"calls": 120, "functions": 95, "files": 26, "changes of file": 66},
+    "update": {"calls": 382, "functions": 306, "files": 54, "changes of file": 240},
+    "predict": {"calls": 119, "functions": 94, "files": 26, "changes of file": 66},
 }
 """What was reached; these may only go down."""
 SPARE = 4
