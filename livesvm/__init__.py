@@ -39,6 +39,7 @@ __all__ = [
     "RegularizationPath",
     "Remedy",
     "TimeLimit",
+    "TunedParameters",
     "Tuning",
     "UpdateReport",
     "before_learning",

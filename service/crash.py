@@ -1,14 +1,14 @@
 """Named points at which a fault test may kill the process.
 
 ``LIVESVM_CRASH_AT=after-log:3`` kills it, as ``kill -9`` does, the third time it passes ``after-log``. Nothing else
-reads that variable, and without it a point costs one comparison.
+reads that variable, and without it a point does nothing.
 """
 
 from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 POINTS = ("before-log", "after-log", "before-publish", "before-answer")
@@ -57,7 +57,7 @@ def paused() -> Iterator[None]:
         _paused = False
 
 
-def point(name: str) -> None:
+def _die_at(name: str) -> None:
     """Die here if the environment says so."""
     global _left
     if name != _name or _paused:
@@ -65,3 +65,6 @@ def point(name: str) -> None:
     _left -= 1
     if _left == 0:
         os.kill(os.getpid(), signal.SIGKILL)
+
+
+point: Callable[[str], object] = _die_at if _name else bool

@@ -14,6 +14,7 @@ from livesvm.solvers.analyses.outlier.pairwise import PairwiseOutlierPath
 from livesvm.solvers.analyses.regularization.optima import Best, ErrorCurve
 from livesvm.solvers.analyses.regularization.pairwise import PairwiseRegularizationPath
 from livesvm.solvers.analyses.regularization.path import RegularizationPath
+from livesvm.solvers.analyses.tuning.automatic import TunedParameters
 from livesvm.solvers.analyses.tuning.tune import Tuning, tune
 from livesvm.solvers.certificate import Certificate
 from livesvm.solvers.errors import TimeLimit
@@ -56,6 +57,7 @@ __all__ = [
     "RegularizationPath",
     "Remedy",
     "TimeLimit",
+    "TunedParameters",
     "Tuning",
     "UpdateReport",
     "before_learning",

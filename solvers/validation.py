@@ -350,8 +350,8 @@ def _check_weights(weights: Floats, field: str) -> None:
 
 def positive(value: Any, field: str, largest: float = math.inf) -> float:
     """Return a hyperparameter that must be a positive finite number."""
-    if type(value) is float and 0.0 < value <= LARGEST <= largest:
-        return value
+    if type(value) in (float, int) and 0.0 < value <= LARGEST <= largest:
+        return float(value)
     number = _fitting(value, field, lambda x: x > 0.0, "be a positive finite number")
     if number > largest:
         raise InvalidInput(f"must be at most {largest:g}, not {value!r}", field=field)

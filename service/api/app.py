@@ -13,16 +13,12 @@ from fastapi_offline import FastAPIOffline
 
 from livesvm.service.access.hosts import Hosts
 from livesvm.service.api import problems
-from livesvm.service.api.bodies.memory import BodyMemory
-from livesvm.service.api.docs import Docs
-from livesvm.service.api.edge.body_limits import BodyLimits
-from livesvm.service.api.edge.gate import Gate
+from livesvm.service.api.bodies.reading import BodyLimits
 from livesvm.service.api.edge.root_path import RootPath
-from livesvm.service.api.methods import Heads
+from livesvm.service.api.middleware import Docs, Gate, Heads, RequestLog
 from livesvm.service.api.openapi import describe
 from livesvm.service.api.page import files as page
 from livesvm.service.api.page import help as documentation
-from livesvm.service.api.request_log import RequestLog
 from livesvm.service.api.routes import (
     access,
     datasets,
@@ -98,7 +94,7 @@ def create_app(
     )
     app.state.service = parts
     has_keys = bool(parts.keys.known)
-    app.state.reception = BodyLimits(settings)
+    app.state.reception = BodyLimits(settings, parts.budget)
     app.state.streams = Streams(settings.streams, settings.heartbeat_seconds)
     of_models = (models, learn, predict, questions, versions, examples, v2)
     resources = (*of_models, erasures, jobs, datasets, feeds, readings, feed_jobs, fleets, webhooks)
@@ -111,7 +107,6 @@ def create_app(
         documentation.install(app)
     problems.install(app)
     describe(app, settings, [body for calls in table for body in calls.bodies], secured=has_keys)
-    app.add_middleware(BodyMemory, budget=parts.budget)
     app.add_middleware(Docs, keys=parts.keys if has_keys and settings.docs_need_key else None, root=settings.root_path)
     app.add_middleware(Heads)
     app.add_middleware(Gate, hosts=Hosts(settings.allowed_hosts, settings.host), has_keys=has_keys)
@@ -120,6 +115,7 @@ def create_app(
     app.add_middleware(
         RequestLog,
         metrics=parts.metrics,
+        budget=parts.budget,
         slow_seconds=settings.slow_seconds,
         is_stopping=lambda: parts.health.is_stopping,
         traced=Tracing(operations.VERSION) if settings.traces else None,

@@ -26,6 +26,8 @@ _FORECAST = ("low", "high", "error", "last", "seasonal", "right")
 
 def is_accepted(accept: str) -> bool:
     """Return whether an Accept header names Arrow streams; raises NotAcceptable if so and pyarrow is missing."""
+    if ARROW not in accept.lower():
+        return False
     named = any(part.partition(";")[0].strip().lower() == ARROW for part in accept.split(","))
     if named:
         library()

@@ -132,7 +132,8 @@ def is_short(body: Body) -> bool:
 
 def _of_row(seen: Published, products: float) -> float:
     """Work of one row, with so many multiplications for each kernel value."""
-    return ROW * seen.n_values + seen.n_support * (KERNEL + products + seen.n_values - 1)
+    n_values = seen.n_values
+    return ROW * n_values + seen.n_support * (KERNEL + products + n_values - 1)
 
 
 async def at_once(steps: Steps[A]) -> A:

@@ -13,9 +13,9 @@ from pydantic import ValidationError
 from pydantic_core import to_json
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
+from starlette.routing import Match, Mount
 from starlette.types import Receive, Scope, Send
 
-from livesvm.service.api.methods import allowed
 from livesvm.service.api.problem_documents import INTERNAL, MEDIA_TYPE, Kind, kind_of, problem, reason_for_log
 from livesvm.service.errors import InvalidRequest, NotReady, ServiceError
 from livesvm.service.logs.calls import note
@@ -23,6 +23,7 @@ from livesvm.service.store.base import StoreError
 from livesvm.solvers.errors import SolverError
 from livesvm.solvers.runtime.at_work import at_work
 
+_METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
 log = logging.getLogger(__name__)
 
 
@@ -87,3 +88,20 @@ def _for(request: Request, document: dict[str, Any]) -> dict[str, Any]:
     if request.url.path.startswith("/v2"):
         return document | {"error": document["detail"]}
     return document
+
+
+def allowed(app: FastAPI, scope: Scope) -> list[str]:
+    """Return the methods that the path of a request has; empty where there is no such path."""
+    methods = [method for method in _METHODS if _has(app, scope, method)]
+    if not methods:
+        return []
+    return [*methods, *(["HEAD"] if "GET" in methods else []), "OPTIONS"]
+
+
+def _has(app: FastAPI, scope: Scope, method: str) -> bool:
+    root = scope.get("app_root_path", scope.get("root_path", ""))  # a mounted application has another one
+    asked = {"type": "http", "method": method, "path": scope["path"], "root_path": root}
+    for route in app.router.routes:
+        if route.matches(dict(asked))[0] is Match.FULL:
+            return method == "GET" or not isinstance(route, Mount)  # files are read
+    return False

@@ -68,10 +68,6 @@ class AddBatch(Request):
         "place of what is there.",
     )
 
-    def command(self) -> commands.Batch | None:
-        """Return the batch for the model; None: it is empty."""
-        return commands.batch_of(self.X, self.y, self.keys, self.weights, self.times, self.tags)
-
 
 class RemoveSpec(Request):
     """Examples to forget: by key, the oldest so many, or those of before a time. Exactly one of them."""
@@ -90,10 +86,6 @@ class RemoveSpec(Request):
         if len(given) != 1:
             raise ValueError("give exactly one of keys, oldest and older_than")
         return self
-
-    def command(self) -> commands.Removal:
-        """Return the removal for the model."""
-        return commands.Removal(self.keys, self.oldest, self.older_than)
 
 
 class RelabelSpec(Request):
@@ -198,45 +190,42 @@ class UpdateRequest(Request):
         description="Fit the scale of the features, and a gamma `scale`, to the window as it is now. Stands alone.",
     )
 
-    @property
-    def _is_convex(self) -> bool:
-        """Whether it asks for convex losses: leaving `robust` out does not."""
-        return "robust" in self.model_fields_set
-
-    @model_validator(mode="after")
-    def _does_something(self) -> Self:
-        self._check_verbs()
+    def _check_verbs(self) -> Self:
+        """Raise unless what stands alone does."""
+        verbs = (self.add, self.remove, self.relabel, self.reweight, self.decay, self.C, self.change, self.rescale)
+        n_given = (
+            len(verbs) - verbs.count(None) + ("robust" in self.model_fields_set)
+        )  # leaving it out asks for nothing
+        for alone in ("change", "rescale") if n_given > 1 else ():
+            if getattr(self, alone) is not None:
+                raise InvalidInput("stands alone; send the rest as another update", field=alone)
         return self
 
-    def _check_verbs(self) -> None:
-        """Raise unless there is something to do, and what stands alone does."""
-        given = {name for name in UpdateRequest.model_fields if getattr(self, name) is not None}
-        given |= {"robust"} if self._is_convex else set()
-        for alone in ("change", "rescale"):
-            if alone in given and len(given) > 1:
-                raise InvalidInput("stands alone; send the rest as another update", field=alone)
+    _does_something = model_validator(mode="after")(_check_verbs)
 
     def command(self) -> commands.Update:
         """Return the update for the model."""
+        add, remove = self.add, self.remove
         return commands.Update(
-            None if self.add is None else self.add.command(),
-            None if self.remove is None else self.remove.command(),
+            None if add is None else commands.batch_of(add.X, add.y, add.keys, add.weights, add.times, add.tags),
+            None if remove is None else commands.Removal(remove.keys, remove.oldest, remove.older_than),
             self._edits(),
-            "refuse" if self.add is None else self.add.on_repeat,
+            "refuse" if add is None else add.on_repeat,
         )
 
     def _edits(self) -> commands.Edits | None:
         if self.change is not None or self.rescale:
             change = None if self.change is None else self.change.parameters()
             return commands.Edits(change=change, rescale=bool(self.rescale))
-        if all(value is None for value in (self.relabel, self.reweight, self.decay, self.C)) and not self._is_convex:
+        is_convex = "robust" in self.model_fields_set
+        if not (self.relabel or self.reweight or self.decay or self.C or is_convex):
             return None
         return commands.Edits(
             {} if self.relabel is None else self.relabel.by_key(),
             {} if self.reweight is None else self.reweight.by_key(),
             1.0 if self.decay is None else self.decay,
             self.C,
-            commands.CONVEX if self._is_convex else None,
+            commands.CONVEX if is_convex else None,
         )
 
 

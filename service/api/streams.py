@@ -15,7 +15,7 @@ from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from livesvm.service.api.edge.clients import caller_of, is_admitted
-from livesvm.service.resources.places import Places
+from livesvm.service.resources.pools import Places
 
 MEDIA_TYPE = "text/event-stream"
 LOOK_SECONDS = 0.1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from livesvm.service.feeds.spec import FeedSpec
 from livesvm.service.feeds.step_model import CACHE_MB
-from livesvm.service.models.size import FIXED_BYTES, FLOAT, model_bytes
+from livesvm.service.resources.memory import FIXED_BYTES, FLOAT, model_bytes
 
 CALENDAR = 14
 """Features of a time, at most."""

@@ -106,7 +106,7 @@ class Checkpoints:
 
     def _is_worth(self, seconds: float) -> bool:
         is_worth_it = self._has_failed or not self._snapshot_bytes or self._replay >= seconds
-        return self.has_changes and is_worth_it
+        return self._changed_since is not None and is_worth_it
 
     def deadline(self) -> float:
         """Return the monotonic time by which a snapshot is due; infinite while there is nothing worth one."""
@@ -114,10 +114,10 @@ class Checkpoints:
             return math.inf
         return self._changed_since + self._due.seconds
 
-    def is_due(self, version: int) -> bool:
-        """Return whether a model at ``version`` is to be snapshot now."""
+    def is_due(self, version: int, deadline: float) -> bool:
+        """Return whether a model at ``version`` is to be snapshot now; ``deadline`` is its own."""
         return (
-            time.monotonic() >= self.deadline()
+            time.monotonic() >= deadline
             or self._replay >= self._due.replay_seconds
             or self._log_bytes >= max(LEAST_BYTES, self._snapshot_bytes)
             or version - self._version >= self._due.updates

@@ -13,8 +13,7 @@ from itertools import chain
 from typing import Any, Protocol
 
 from livesvm.service.models.arrays import Key
-from livesvm.service.models.commands import RULES, Command
-from livesvm.service.models.outcome import Outcome
+from livesvm.service.models.commands import RULES, Command, Outcome
 from livesvm.service.models.state import ModelState
 from livesvm.service.models.trained_on import TrainedOn
 from livesvm.service.store import codec

@@ -110,23 +110,18 @@ class Journal:
             self._debts[0]()
             self._debts.pop(0)
 
-    def append(self, sequence: int, data: bytes, idempotency: Idempotency | None) -> Durability:
-        """Log a command; the durability that it reached."""
+    def append(self, state: State, data: bytes, idempotency: Idempotency | None) -> Durability:
+        """Log the command that follows ``state``; one that seems to fail is taken back before the next."""
+        sequence = state.sequence + 1
         try:
             level = self._call("append", lambda s: s.append(self.lease, sequence, data, idempotency, keep=self.keep))
-        except OutOfSequence:
-            self.last_sequence()  # says so if the store is behind
+        except BaseException as error:
+            self.lose_sight(state, is_unsure=not isinstance(error, StoreError))
+            if isinstance(error, OutOfSequence):
+                self.last_sequence()  # says so if the store is behind
             raise
         self.known = sequence
         return level
-
-    def append_next(self, state: State, data: bytes, idempotency: Idempotency | None) -> Durability:
-        """Log the command that follows ``state``; one that seems to fail is taken back before the next."""
-        try:
-            return self.append(state.sequence + 1, data, idempotency)
-        except BaseException as error:
-            self.lose_sight(state, is_unsure=not isinstance(error, StoreError))
-            raise
 
     def lose_sight(self, state: State, *, is_unsure: bool) -> None:
         """Know that an append behind ``state`` failed, and may have been written all the same: it is taken back.
@@ -144,7 +139,7 @@ class Journal:
             state.skip()
 
     def appended(self, state: State, record: Appending, error: StoreError | None) -> None:
-        """Know what came of a record that was appended with others; raises as :meth:`append_next`."""
+        """Know what came of a record that was appended with others; raises as :meth:`append`."""
         try:
             if error is not None:
                 self._raise(error)

@@ -20,8 +20,7 @@ from livesvm.service.history.entries import LogEntry, decode_entry
 from livesvm.service.history.journal import Source
 from livesvm.service.history.versions import reapply
 from livesvm.service.models.arrays import Key
-from livesvm.service.models.commands import RULES, Batch, Command
-from livesvm.service.models.outcome import Outcome
+from livesvm.service.models.commands import RULES, Batch, Command, Outcome
 from livesvm.service.models.state import ModelState
 from livesvm.service.resources.solve_scheduler import Solve, SolveScheduler
 from livesvm.service.store.base import Lease, LogRecord, StoreDamaged, StoreError

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from livesvm.service.history.entries import LogEntry, decode_entry
-from livesvm.service.models.outcome import Outcome
+from livesvm.service.models.commands import Outcome
 from livesvm.service.models.spec import ModelSpec
 from livesvm.service.models.state import ModelState
 from livesvm.service.store.base import LogRecord, Store, StoreDamaged

@@ -34,7 +34,7 @@ from livesvm.service.hosting.context import Context
 from livesvm.service.hosting.feed import HostedFeed, Planned
 from livesvm.service.hosting.handle import Reply, Updated
 from livesvm.service.hosting.model import HostedModel, PlannedUpdate
-from livesvm.service.logs.audit import changed
+from livesvm.service.logs.calls import changed
 from livesvm.service.models.commands import Update
 from livesvm.service.resources.machine import give_back
 from livesvm.service.resources.solve_scheduler import Solve
@@ -220,7 +220,7 @@ def _let_go(one: HostedModel | HostedFeed, held: Future[None]) -> None:
 
 
 class UpdatesTogether(Together[HostedModel, PlannedUpdate]):
-    """Updates of many models, by id; no solve goes on after ``until``, a monotonic time."""
+    """Updates of many models, by id; no solve goes on after ``asked.until``, and none begins once that has ended."""
 
     hot = math.inf  # models are updated again soon, and the budget has them cool where memory is short
 
@@ -231,10 +231,10 @@ class UpdatesTogether(Together[HostedModel, PlannedUpdate]):
         order: threading.Lock,
         request: str | None,
         updates: Mapping[str, Update],
-        until: float,
+        asked: Solve,
     ) -> None:
         super().__init__(home, context, order, request)
-        self._updates, self.until = updates, until
+        self._updates, self._asked, self.until = updates, asked, asked.until
 
     def run(self) -> Updated:
         """Take the updates, some after the others; raises StoreUnavailable, where they are to be sent again."""
@@ -243,10 +243,12 @@ class UpdatesTogether(Together[HostedModel, PlannedUpdate]):
         return Updated(self.answers, self.errors, self.replayed)
 
     def _found(self, id: str) -> HostedModel:
+        self._asked.check()
         found: HostedModel = self._home.get(id)
         return found
 
     def _plan(self, one: HostedModel, *, is_stored: bool) -> Reply | PlannedUpdate:
+        self._asked.check()
         return one.plan_with(self._updates[one.id], self._request, Solve(until=self.until), is_stored=is_stored)
 
 

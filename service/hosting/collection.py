@@ -8,6 +8,7 @@ from bisect import bisect_left, bisect_right, insort
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future
+from concurrent.futures import wait as wait_for
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import islice
@@ -22,9 +23,10 @@ from livesvm.service.hosting.context import Context
 from livesvm.service.hosting.handle import FeedHandle, ModelHandle, Reader, Reply, Updated
 from livesvm.service.hosting.logged import first_summary
 from livesvm.service.hosting.replica import Replica
-from livesvm.service.logs.audit import changed
+from livesvm.service.logs.calls import changed
 from livesvm.service.models.commands import Update
 from livesvm.service.models.types import ServingState
+from livesvm.service.resources.pools import LOOK_SECONDS
 from livesvm.service.resources.solve_scheduler import Solve
 from livesvm.service.settings import Settings
 from livesvm.service.store.base import Indexed, ModelExists, StoreError
@@ -159,17 +161,23 @@ class Collection(Generic[R]):
         """
         raise NotImplementedError(f"there are no readings of a {self.kind.replica.word}")
 
-    def update_many(self, updates: Mapping[str, Update], request: str | None, until: float) -> Updated:
-        """Update many models, each by itself; ``request`` is the Idempotency-Key, ``until`` a monotonic time."""
+    def update_many(self, updates: Mapping[str, Update], request: str | None, asked: Solve) -> Updated:
+        """Update many models, each by itself; ``request`` is the Idempotency-Key.
+
+        ``asked`` says until when, and ends once the caller has left: what has not begun by then is not done.
+        """
         waits: dict[str, Future[Reply]] = {}
         answers, errors, replayed = dict[str, bytes](), dict[str, Exception](), 0
         for id_, update in updates.items():
             try:
-                waits[id_] = cast("ModelHandle", self.get(id_)).update(update, request, Solve(until=until))
+                waits[id_] = cast("ModelHandle", self.get(id_)).update(update, request, Solve(until=asked.until))
             except (ServiceError, StoreError) as error:
                 errors[id_] = error
         for id_, wait in waits.items():
             try:
+                while not wait_for({wait}, LOOK_SECONDS).done:
+                    if asked.has_ended and wait.cancel():
+                        asked.check()
                 reply = wait.result()
             except Exception as error:
                 errors[id_] = error

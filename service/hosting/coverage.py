@@ -109,7 +109,7 @@ def _leaving(copy: ModelCopy) -> int:
 def cover(copy: ModelCopy) -> Covering:
     """Return a version that can tell how sure it is; raises InvalidInput, NotSolved or SolverError."""
     state = copy.state()
-    return Covering(Published.of(state), conformal(state.estimator), copy.times.max() - copy.times)
+    return Covering(state.published(), conformal(state.estimator), copy.times.max() - copy.times)
 
 
 def check(spec: ModelSpec, wanted: WantedCoverage) -> None:

@@ -15,7 +15,6 @@ from livesvm.service.feeds.forecaster import Forecaster
 from livesvm.service.feeds.size import feed_bytes
 from livesvm.service.feeds.spec import FeedSpec
 from livesvm.service.hosting.handle import FeedCopy
-from livesvm.service.models.published import Published
 from livesvm.service.models.state import ModelCopy
 from livesvm.solvers.analyses.drift.window import Drift, Remedy, drift
 from livesvm.solvers.errors import InvalidInput
@@ -56,7 +55,7 @@ def look_for_drift(copy: ModelCopy, asked: DriftQuestion) -> Document:
     if not copy.spec.has_errors:
         raise InvalidInput(f"models of task {copy.spec.task} have no leave-one-out errors", field="id")
     state = copy.state()
-    Published.of(state).check_known(copy.spec)
+    state.published().check_known(copy.spec)
     rate = asked.false_alarms or (copy.watched or {}).get("false_alarms", 0.01)
     found = drift(state.estimator, false_alarms=rate, times=copy.times, newest=asked.newest)
     times = sorted(copy.times.tolist())

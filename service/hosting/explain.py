@@ -67,7 +67,7 @@ def explain(copy: ModelCopy, asked: ExplainRequest, settings: Settings) -> Docum
     if asked.y is not None and not (task.has_labels or task.has_values):
         raise InvalidInput(f"has no loss for models of task {copy.spec.task}; leave it out", field="y")
     state = copy.state()
-    seen = Published.of(state)
+    seen = state.published()
     seen.check(copy.spec, asked.X, settings.max_predict_rows)
     targets = dict(zip(state.estimator.keys_, np.asarray(state.estimator.window_y).tolist(), strict=True))
     if asked.y is not None:

@@ -38,7 +38,7 @@ from livesvm.service.hosting.handle import Erased, FeedCopy, Glimpse, Reply, sam
 from livesvm.service.hosting.happened import of_feed
 from livesvm.service.hosting.replica import Replica, queued
 from livesvm.service.hosting.summary import Summary
-from livesvm.service.logs.audit import changed
+from livesvm.service.logs.calls import changed
 from livesvm.service.monitoring.feeds import FeedSample, StepSample
 from livesvm.service.resources.solve_scheduler import Solve
 from livesvm.service.store.base import Appending, Durability, Lease, StoreError
@@ -198,7 +198,7 @@ class HostedFeed(Replica[FeedState]):
         self.check_open()
         state = self.current
         try:
-            with self.solving(solve):
+            with self.context.turns.turn(solve):
                 if intent.by_time:
                     names = state.names()
                     leaving = [names[str(name)] for name in intent.leaving(self.stored, names, {})]
@@ -225,7 +225,7 @@ class HostedFeed(Replica[FeedState]):
     @queued(reads=True)
     def certificate(self, solve: Solve | None = None) -> dict[str, Any]:
         """Recompute the certificate of every step's models from the data of the window."""
-        with self.solving(self.begun(solve)):
+        with self.context.turns.turn(self.begun(solve)):
             steps = proofs_of(self.current.forecaster)
         worst = max((step["relative_gap"] for step in steps), default=None)
         return {"position": self.current.position, "relative_gap": worst, "steps": steps}
@@ -379,7 +379,7 @@ class HostedFeed(Replica[FeedState]):
             return answer({name: done[name] for name in COUNTS}, level)
 
         with self.growing(self._most_bytes, logged.sequence):
-            done, reported = self.applied(apply, show, self.begun())
+            done, reported = self.applied(logged.sequence, apply, show, self.begun())
         with self.following():
             self._count("applied", time.perf_counter() - began)
         self._follow(done, worked, len(logged.data))

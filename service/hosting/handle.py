@@ -172,7 +172,7 @@ class Reader(Protocol):
     def recent(self) -> Any:
         """What its newest updates did, which may have to be asked for, and how many rows it has predicted.
 
-        See :class:`~livesvm.service.hosting.recent.Recent`.
+        See :class:`~livesvm.service.hosting.model.Recent`.
         """
 
 

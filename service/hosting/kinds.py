@@ -21,6 +21,7 @@ from livesvm.service.hosting.model import HostedModel
 from livesvm.service.hosting.standby import Standby
 from livesvm.service.models.commands import Update
 from livesvm.service.models.spec import ModelSpec
+from livesvm.service.resources.solve_scheduler import Solve
 from livesvm.service.store.base import ModelExists, StoreError
 from livesvm.solvers.errors import InvalidInput
 
@@ -75,11 +76,11 @@ class HostedModels(Collection[HostedModel]):
                     standby.release()
             return self._standbys[id]
 
-    def update_many(self, updates: Mapping[str, Update], request: str | None, until: float) -> Updated:
+    def update_many(self, updates: Mapping[str, Update], request: str | None, asked: Solve) -> Updated:
         """Update many models in one step; see :mod:`~livesvm.service.hosting.batch`."""
         if self._is_closed:
             raise ModelUnavailable("the service is being stopped")
-        return UpdatesTogether(self, self._context, self._order, request, updates, until).run()
+        return UpdatesTogether(self, self._context, self._order, request, updates, asked).run()
 
     def tidy(self) -> None:
         """Drop copies that are not used, or of models that are not held elsewhere any more."""

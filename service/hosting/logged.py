@@ -32,12 +32,13 @@ from livesvm.service.history.replay import Patience
 from livesvm.service.history.writeback import Snapshot
 from livesvm.service.hosting.context import Context
 from livesvm.service.hosting.handle import Reply
-from livesvm.service.hosting.memory import HeldMemory
 from livesvm.service.hosting.summary import Summary
 from livesvm.service.logs.calls import stage
+from livesvm.service.resources.memory import HeldMemory
 from livesvm.service.resources.solve_scheduler import Solve
 from livesvm.service.store import codec
 from livesvm.service.store.base import (
+    Appending,
     DocumentName,
     Durability,
     Idempotency,
@@ -177,17 +178,8 @@ class Logged(ABC, Generic[S]):
             raise self._leaving
         return solve
 
-    @contextmanager
-    def solving(self, solve: Solve) -> Iterator[None]:
-        """Solve inside, when it is its turn; raises NotSolved."""
-        stage("turn")
-        with self.context.turns.turn(solve):
-            stage("solve")
-            yield
-
     def check_open(self) -> None:
         """Raise unless a call can be taken, after telling the store what it is owed."""
-        self._check_exists()
         self.journal.check_writable()
         self.journal.settle()
 
@@ -205,33 +197,35 @@ class Logged(ABC, Generic[S]):
         entry: Loggable,
         digest: bytes,
         apply: Callable[[], T],
-        show: Callable[[T, Durability], bytes],
+        show: Callable[..., bytes],
         solve: Solve,
     ) -> tuple[T, bytes, bytes, Durability]:
-        """Log, apply and show, all or nothing; what came of it, the answer by ``show``, the record, its durability."""
+        """Log, apply and show, all or nothing; what came of it, the answer by ``show``, the record, its durability.
+
+        ``show`` takes what came of it, and the durability.
+        """
         self.context.turns.check_open()
         solve.check()
         crash.point("before-log")
         stage("log")
-        record, named = self.written(entry, digest)
-        sequence = self.current.sequence + 1
-        durability = self.journal.append_next(self.current, record, named)
+        logged = self.appending(entry, digest)
+        durability = self.journal.append(self.current, logged.data, logged.idempotency)
         try:
-            done, reported = self.applied(apply, lambda done: show(done, durability), solve)
+            done, reported = self.applied(logged.sequence, apply, partial(show, durability=durability), solve)
         except BaseException:
-            self.check_applied(sequence)
+            self.check_applied(logged.sequence)
             raise
-        return done, reported, record, durability
+        return done, reported, logged.data, durability
 
     def check_applied(self, sequence: int) -> None:
         """Have a record that was logged and not applied, whatever kept it from that, taken back by the next call."""
         if self.journal.is_settled and self.current.sequence < sequence:
             self.journal.lose_sight(self.current, is_unsure=True)
 
-    @staticmethod
-    def written(entry: Loggable, digest: bytes) -> tuple[bytes, Idempotency | None]:
-        """Return an entry as the log has it, and the name of its request."""
-        return entry.encode(), None if entry.request is None else Idempotency(entry.request, digest)
+    def appending(self, entry: Loggable, digest: bytes) -> Appending:
+        """Return the record of an entry, the next of the log, with the name of its request."""
+        named = None if entry.request is None else Idempotency(entry.request, digest)
+        return Appending(self.journal.lease, self.current.sequence + 1, entry.encode(), named)
 
     def remember(self, request: str | None, answer: bytes) -> None:
         """Have the store keep the answer to a request, now or before the next call: the log has what it did."""
@@ -298,15 +292,16 @@ class Logged(ABC, Generic[S]):
         crash.point("erase-forgotten")
         return len(data), len(requests)
 
-    def applied(self, apply: Callable[[], T], show: Callable[[T], bytes], solve: Solve) -> tuple[T, bytes]:
+    def applied(
+        self, sequence: int, apply: Callable[[], T], show: Callable[[T], bytes], solve: Solve
+    ) -> tuple[T, bytes]:
         """Apply what was logged, and show readers what came of it; that, and the answer of ``show``.
 
         Where that fails the record is taken back, and the state is as it was before.
         """
         crash.point("after-log")
-        sequence = self.current.sequence + 1
         try:
-            with self.solving(solve):
+            with self.context.turns.turn(solve):
                 done = apply()
         except BaseException as error:
             if self.undoes and isinstance(error, SolverError | NotSolved):
@@ -430,10 +425,10 @@ class Logged(ABC, Generic[S]):
         if self._state is None or self.deleted or self._is_broken:
             return
         with self.following():
-            self.hot = self._state.hot_bytes
-            if self.journal.is_settled and self.checkpoints.is_due(self._state.version):
+            self.hot, self.due_at = self._state.hot_bytes, self.checkpoints.deadline()
+            if self.journal.is_settled and self.checkpoints.is_due(self._state.version, self.due_at):
                 self._save(self.checkpoints.save_quietly)
-            self.due_at = self.checkpoints.deadline()
+                self.due_at = self.checkpoints.deadline()
 
 
 def first_summary(spec: Any, wakes: bool) -> bytes:

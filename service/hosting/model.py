@@ -7,11 +7,13 @@ was published last and never wait for learning. Nothing above this module may as
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Iterable, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
+from threading import Lock
 from typing import Any, NamedTuple
 
 from livesvm.service.errors import EmptyModel, UnknownModel
@@ -22,16 +24,13 @@ from livesvm.service.history.replay import Patience
 from livesvm.service.history.versions import oldest_kept, state_at
 from livesvm.service.hosting.handle import Description, Erased, OwnName, Reply
 from livesvm.service.hosting.happened import of_model
-from livesvm.service.hosting.memory import bytes_after, bytes_of
-from livesvm.service.hosting.recent import Recent
 from livesvm.service.hosting.replica import Replica, queued
 from livesvm.service.hosting.summary import Summary
-from livesvm.service.logs.audit import changed
+from livesvm.service.logs.calls import changed
 from livesvm.service.models.arrays import Key, Rows
-from livesvm.service.models.commands import Command, Update
+from livesvm.service.models.commands import Command, Outcome, Update
 from livesvm.service.models.examples import WantedExamples, WindowPage, page_of
 from livesvm.service.models.learners import task_of
-from livesvm.service.models.outcome import Outcome
 from livesvm.service.models.published import ModelRecord, Published
 from livesvm.service.models.retrained import Retrained
 from livesvm.service.models.spec import ModelSpec
@@ -189,7 +188,7 @@ class HostedModel(Replica[ModelState]):
         self.check_open()
         state = self.current
         training = state.trained_on
-        with self.solving(solve):
+        with self.context.turns.turn(solve):
             window = state.window
             leaving = intent.leaving(self.id, [*window.arrivals, *window.left], window.tags)
             rests = intent.is_of_training(self.id, training)
@@ -212,7 +211,7 @@ class HostedModel(Replica[ModelState]):
         solve = self.begun(solve)
         if self.current.sizes.n_examples == 0:
             raise EmptyModel(f"model {self.id} knows no example yet")
-        with self.solving(solve):
+        with self.context.turns.turn(solve):
             return self.current.certificate()
 
     @queued(reads=True)
@@ -221,7 +220,7 @@ class HostedModel(Replica[ModelState]):
         solve, seen = self.begun(solve), self.published
         if seen.calibration is None:
             seen.check_known(self.spec)
-            with self.context.budget.holding("jobs", self.held.size), self.solving(solve):
+            with self.context.budget.holding("jobs", self.held.size), self.context.turns.turn(solve):
                 self._published = seen = replace(seen, calibration=self.current.calibration())
         return seen
 
@@ -248,7 +247,7 @@ class HostedModel(Replica[ModelState]):
         return recover(context.source, lease, self.spec, Means(context.settings.cache_mb, context.turns, patience))
 
     def _publish(self, state: ModelState) -> None:
-        self._published = Published.of(state)
+        self._published = state.published()
 
     def _forget(self) -> None:
         self._published = self._recent = None
@@ -261,22 +260,23 @@ class HostedModel(Replica[ModelState]):
         return of_model(self.id, self.current)
 
     def _count(self, became: str, seconds: float | None) -> None:
-        metrics = self.context.source.metrics
-        metrics.updates.labels(self.spec.task, became).inc()
+        metrics, task = self.context.source.metrics, self._spec.task
+        metrics.updates.labels(task, became).inc()
         if seconds is not None:
-            metrics.update_seconds.labels(self.spec.task).observe(seconds)
+            metrics.update_seconds.labels(task).observe(seconds)
 
     def _apply(self, update: Update, request: str | None, digest: bytes, solve: Solve) -> Reply:
-        command = self._planned(update, request)
+        state = self.current
+        command = self._planned(state, update, request)
         if isinstance(command, Reply):
             return command
-        with self.held.growing(bytes_after(self.current, command, self._cache_mb)):
-            return self._execute(command, digest, solve)
+        with self.held.growing(state.bytes_with(command.add)):
+            return self._execute(state, command, digest, solve)
 
-    def _planned(self, update: Update, request: str | None) -> Command | Reply:
+    def _planned(self, state: ModelState, update: Update, request: str | None) -> Command | Reply:
         """Return the command of an update, or the answer to one that changes nothing."""
-        state, settings = self.current, self.context.settings
-        limits = limits_of(self.spec, settings)
+        settings = self.context.settings
+        limits = limits_of(state.spec, settings)
         command = state.plan(update, limits, settings.max_classes, time.time(), request)
         by_age = update.remove is not None and update.remove.older_than is not None
         is_named = request is not None and not isinstance(request, OwnName)
@@ -289,8 +289,10 @@ class HostedModel(Replica[ModelState]):
         source, cache_mb = self.context.source, self.context.settings.cache_mb
         with self.context.turns.turn(solve), source.health.store_call("load"):
             found = state_at(source.store, self.spec, cache_mb, self.id, version)
-        with self.held.growing(bytes_of(found, self._cache_mb)):
-            return self._execute(Restoration(version, found.encode(), request, time.time()), digest, solve)
+        with self.held.growing(found.bytes_with(None)):
+            return self._execute(
+                self.current, Restoration(version, found.encode(), request, time.time()), digest, solve
+            )
 
     def _swap(self, found: Retrained, request: str | None, digest: bytes, solve: Solve) -> Reply:
         if found.version < self.journal.left.version:
@@ -299,26 +301,25 @@ class HostedModel(Replica[ModelState]):
         with self.held.growing(self.held.size + found.size()):
             with self.context.turns.turn(solve):
                 now, changed = found.brought_up_to(self.current)
-            return self._execute(Retraining(found.job, now, request, time.time(), changed), digest, solve)
+            return self._execute(self.current, Retraining(found.job, now, request, time.time(), changed), digest, solve)
 
-    def _execute(self, entry: LogEntry, digest: bytes, solve: Solve) -> Reply:
+    def _execute(self, state: ModelState, entry: LogEntry, digest: bytes, solve: Solve) -> Reply:
         """Log, then apply, then publish, then answer."""
-        state = self.current
-        show = partial(self._show, entry)
+        show = partial(self._show, state, entry)
         outcome, answer, record, durability = self.perform(entry, digest, partial(entry.apply, state), show, solve)
-        self._follow(entry, outcome, len(record), durability)
+        self._follow(state, entry, outcome, len(record), durability)
         self.remember(entry.request, answer)
         self.checkpoints.keep_solution(state, record, outcome.seconds)
         return Reply(answer)
 
-    def _show(self, entry: LogEntry, outcome: Outcome, durability: Durability) -> bytes:
+    def _show(self, state: ModelState, entry: LogEntry, outcome: Outcome, durability: Durability) -> bytes:
         """Show readers the model; return the answer."""
-        self._publish(self.current)
-        return entry.answer(self.current.version, outcome, durability)
+        self._published = state.published()
+        return entry.answer(state.version, outcome, durability)
 
-    def _follow(self, entry: LogEntry, outcome: Outcome, size: int, durability: Durability) -> None:
+    def _follow(self, state: ModelState, entry: LogEntry, outcome: Outcome, size: int, durability: Durability) -> None:
         """Count and announce what an entry did; ``size`` is that of its record in bytes."""
-        state, metrics, task = self.current, self.context.source.metrics, self.spec.task
+        metrics, task = self.context.source.metrics, state.spec.task
         with self.following():
             metrics.solve_seconds.labels(task).observe(outcome.seconds)
             metrics.update_events.labels(task).observe(outcome.events)
@@ -341,7 +342,7 @@ class HostedModel(Replica[ModelState]):
             solve.check()
             digest = b"" if request is None else update.digest()
             earlier = None if request is None else self.journal.recall(request, digest, is_stored=is_stored)
-            planned = self._planned(update, request) if earlier is None else Reply(earlier, replayed=True)
+            planned = self._planned(self.current, update, request) if earlier is None else Reply(earlier, replayed=True)
         if isinstance(planned, Reply):
             self._count("replayed" if planned.replayed else "applied", 0.0)
             return planned
@@ -356,12 +357,12 @@ class HostedModel(Replica[ModelState]):
             self.journal.appended(state, logged, error)
             assert durability is not None
             solve, level = self.begun(planned.solve), durability
-            with self.growing(bytes_after(state, command, self._cache_mb), logged.sequence):
-                show = partial(self._show, command, durability=level)
-                outcome, answer = self.applied(partial(command.apply, state), show, solve)
+            with self.growing(state.bytes_with(command.add), logged.sequence):
+                show = partial(self._show, state, command, durability=level)
+                outcome, answer = self.applied(logged.sequence, partial(command.apply, state), show, solve)
         with self.following():
             self._count("applied", time.perf_counter() - began)
-        self._follow(command, outcome, len(logged.data), level)
+        self._follow(state, command, outcome, len(logged.data), level)
         try:
             self.checkpoints.keep_solution(state, logged.data, outcome.seconds)
         except BaseException:
@@ -397,3 +398,31 @@ def described_at_rest(spec: ModelSpec, found: Summary | None, settings: Settings
     known = {"n_features": spec.n_features, "C": spec.C} if reported is None else ModelRecord.in_document(reported)
     now = Description("live", **known, id=spec.id or "", cache_mb=settings.cache_mb, awake=False)
     return replace(now, memory=now.needs(_cached(spec, settings)))
+
+
+KEPT = 50
+"""Updates that are remembered."""
+
+
+class Recent:
+    """Counts since the model woke: updates by its writer, predictions by any thread."""
+
+    def __init__(self) -> None:
+        self._updates: deque[dict[str, Any]] = deque(maxlen=KEPT)
+        self._lock = Lock()
+        self.predicted = 0  #: rows
+
+    def note_update(self, version: int, at: float | None, outcome: Outcome, reported: dict[str, Any]) -> None:
+        """Remember an update: the version that it made, when (Unix time), what came of it, what it changed."""
+        self._updates.append(
+            {"version": version, "at": at, "seconds": outcome.seconds, **vars(outcome.sizes), **reported}
+        )
+
+    def note_predicted(self, rows: int) -> None:
+        """Count rows that were predicted."""
+        with self._lock:
+            self.predicted += rows
+
+    def updates(self) -> list[dict[str, Any]]:
+        """Return the newest updates, newest first."""
+        return list(self._updates.copy())[::-1]

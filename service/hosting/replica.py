@@ -36,12 +36,11 @@ from livesvm.service.history.writeback import write_back
 from livesvm.service.hosting import summary
 from livesvm.service.hosting.context import Context
 from livesvm.service.hosting.handle import Reply, Return
-from livesvm.service.hosting.logged import Loggable, Logged, S
+from livesvm.service.hosting.logged import Logged, S
 from livesvm.service.hosting.mailbox import Mailbox
-from livesvm.service.hosting.memory import HeldMemory
-from livesvm.service.logs.audit import changed
-from livesvm.service.models.size import FIXED_BYTES
+from livesvm.service.logs.calls import changed
 from livesvm.service.models.types import ServingState
+from livesvm.service.resources.memory import FIXED_BYTES, HeldMemory
 from livesvm.service.resources.solve_scheduler import Solve
 from livesvm.service.store.base import (
     Appending,
@@ -165,8 +164,7 @@ class Replica(Logged[S]):
 
     def serving(self) -> Any:
         """Return the replica itself; raises ModelUnavailable, or Restoring if it takes long to wake."""
-        self._check_exists()
-        self._check_faultless()
+        self._check_served()
         since = self._waking_since
         if self._spec is None or (since is not None and time.monotonic() - since > SOON_SECONDS):
             self._refuse("restoring", "it is being restored")
@@ -207,7 +205,7 @@ class Replica(Logged[S]):
 
     def wake(self) -> Future[None]:
         """Have its state in memory."""
-        self._check_faultless()
+        self._check_served()
         self.used_at = time.monotonic()
         return self._mailbox.submit(self._be_awake, always=True)
 
@@ -227,7 +225,7 @@ class Replica(Logged[S]):
 
     def hold(self) -> Future[None]:
         """Keep its calls waiting, from when the future ends until :meth:`let_go`; may raise QueueFull."""
-        self._check_faultless()
+        self._check_served()
         self.used_at = time.monotonic()
         return self._mailbox.hold()
 
@@ -245,11 +243,6 @@ class Replica(Logged[S]):
         self._be_awake()
         self.begun()
         self.check_open()
-
-    def appending(self, entry: Loggable, digest: bytes) -> Appending:
-        """Return the record of an entry that is logged together with those of others."""
-        record, named = self.written(entry, digest)
-        return Appending(self.journal.lease, self.current.sequence + 1, record, named)
 
     def release_with(self, logged: Appending | None) -> None:
         """End a call with others, and take back what was logged of it and not applied, whatever kept it from that."""
@@ -283,8 +276,9 @@ class Replica(Logged[S]):
         """Remove it from the store; what is under way or waits is given up, every later call is refused."""
         if self._fault is not None and self._fault[0] == "held":
             self._refuse(*self._fault)
+        self._check_exists()
         self.give_up(self._is_gone())
-        return self._handed_in(self._delete, always=True)
+        return self._mailbox.submit(self._delete, always=True)
 
     def give_up(self, reason: ServiceError) -> None:
         """End the solve under way, and refuse what waits: the replica is not needed here any more."""
@@ -343,7 +337,7 @@ class Replica(Logged[S]):
         self._state.cool()
         self.hot = 0
         if self._held is not None:
-            self._held.cooled(self._state.held_bytes)
+            self._held.cooled(FIXED_BYTES + self._state.held_bytes)
 
     def rest(self) -> bool:
         """Go to rest, unless a call is under way or something is owed the store; whether it did."""
@@ -400,7 +394,7 @@ class Replica(Logged[S]):
     # Waking, in the mailbox.
 
     def _submit(self, call: Callable[[], T], *, reads: bool = False, always: bool = False) -> Future[T]:
-        self._check_faultless()
+        self._check_served()
         self.used_at = time.monotonic()
 
         def turn() -> T:
@@ -410,25 +404,17 @@ class Replica(Logged[S]):
                 self.journal.settle()
             return call()
 
-        return self._handed_in(turn, after=None if reads else self._between, always=always)
-
-    def _handed_in(
-        self, call: Callable[[], T], *, after: Callable[[], None] | None = None, always: bool = False
-    ) -> Future[T]:
-        """Have a call wait for its turn; of one that is deleted the mailbox takes none, and that is what is said."""
-        try:
-            return self._mailbox.submit(call, after=after, always=always)
-        except ModelUnavailable:
-            self._check_exists()
-            raise
+        return self._mailbox.submit(turn, after=None if reads else self._between, always=always)
 
     def _be_awake(self) -> None:
-        self._check_exists()
-        self._check_faultless()
+        self._check_served()
         if self._state is None:
             self._wake()
 
-    def _check_faultless(self) -> None:
+    def _check_served(self) -> None:
+        """Raise what keeps it from being served: it is deleted, or has a fault."""
+        if self.deleted:
+            raise self._is_gone()
         if self._fault is not None:
             self._refuse(*self._fault)
 

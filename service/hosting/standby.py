@@ -11,8 +11,7 @@ from livesvm.service.errors import ModelUnavailable, ServiceError
 from livesvm.service.history.erasure import left
 from livesvm.service.history.versions import decided_state
 from livesvm.service.hosting.context import Context
-from livesvm.service.hosting.memory import bytes_of
-from livesvm.service.hosting.recent import Recent
+from livesvm.service.hosting.model import Recent
 from livesvm.service.models.arrays import Rows
 from livesvm.service.models.published import Published
 from livesvm.service.models.spec import ModelSpec
@@ -49,7 +48,7 @@ class Standby:
     def _forget(self) -> None:
         self._context.budget.release(self)
         self._state: ModelState | None = None
-        self._published = Published.of(ModelState.empty(self.spec, self._context.settings.cache_mb))
+        self._published = ModelState.empty(self.spec, self._context.settings.cache_mb).published()
         self._read_at = self._tried_at = -inf
         self._erased_at, self._fault = 0.0, ""
         self._lease: Lease | None = None
@@ -123,11 +122,11 @@ class Standby:
         try:
             with self._context.turns.turn(solve), source.health.store_call("load"):
                 state = self._newest()
-            self._context.budget.resize(self, bytes_of(state, self._context.settings.cache_mb))
+            self._context.budget.resize(self, state.bytes_with(None))
         except (StoreError, ServiceError, SolverError) as error:
             self._fault = str(error)
             return
-        self._state, self._published, self._read_at = state, Published.of(state), time.monotonic()
+        self._state, self._published, self._read_at = state, state.published(), time.monotonic()
 
     def _newest(self) -> ModelState:
         store, cache_mb = self._context.source.store, self._context.settings.cache_mb

@@ -10,9 +10,8 @@ import numpy as np
 
 from livesvm.service.hosting.model import limits_of
 from livesvm.service.models.arrays import Key, Rows
-from livesvm.service.models.commands import Update
+from livesvm.service.models.commands import Outcome, Update
 from livesvm.service.models.learners import task_of
-from livesvm.service.models.outcome import Outcome
 from livesvm.service.models.published import Published
 from livesvm.service.models.spec import ModelSpec
 from livesvm.service.models.state import ModelCopy, ModelState
@@ -76,13 +75,13 @@ def what_if(copy: ModelCopy, asked: WhatIfQuestion, settings: Settings) -> Docum
     if (training := state.trained_on) is not None and training.dataset is not None:
         reason = f"model {copy.spec.id} was trained on dataset {training.dataset['name']}, which a job has to do again"
         raise InvalidInput(f"{reason} after an erasure; that cannot be weighed", field="erase")
-    before = Published.of(state)
+    before = state.published()
     before.check_known(copy.spec)
     if asked.X is not None:
         before.check(copy.spec, asked.X, settings.max_predict_rows)
     of_window = _Window.of(state, before)
     reported = _erase(state, asked) if asked.update is None else _apply(state, asked.update, settings)
-    after = Published.of(state)
+    after = state.published()
     can_predict = after.predictor is not None
     return {
         "version": copy.version,

@@ -33,7 +33,6 @@ from livesvm.service.errors import (
 )
 from livesvm.service.history.journal import Source
 from livesvm.service.hosting.handle import Description, ModelHandle
-from livesvm.service.hosting.memory import check_grown
 from livesvm.service.jobs.failures import is_foreseen, recorded
 from livesvm.service.jobs.files import STATES, Document, JobFiles, JobRecord, State
 from livesvm.service.jobs.kind import FOUND, KEY_FIELDS, Examples, JobKind, Sharding, Subject, Workplace
@@ -46,12 +45,11 @@ from livesvm.service.models.arrays import Key
 from livesvm.service.models.fields import Request
 from livesvm.service.models.learners import task_of
 from livesvm.service.models.retrained import Retrained
-from livesvm.service.models.size import model_bytes
 from livesvm.service.models.state import ModelCopy
 from livesvm.service.models.trained_on import TrainedOn
 from livesvm.service.monitoring.metrics import Metrics
 from livesvm.service.resources.compiling import Compiling
-from livesvm.service.resources.memory import Budget
+from livesvm.service.resources.memory import Budget, check_grown, model_bytes
 from livesvm.service.store import codec
 from livesvm.service.store.base import StoreError, StoreUnavailable
 from livesvm.service.webhooks.outbox import Outbox

@@ -16,16 +16,16 @@ from livesvm.service.datasets.arrays import Arrays
 from livesvm.service.jobs.plots import MOST_POINTS
 from livesvm.service.models.arrays import Key
 from livesvm.service.models.classifier import check_kind, labels_of
-from livesvm.service.models.following import sizes_of
+from livesvm.service.models.commands import Sizes
 from livesvm.service.models.labels import as_labels, check_among, check_labels
 from livesvm.service.models.learners import (
     KERNEL_PARAMETERS,
     new_estimator,
     parameters,
     restored_estimator,
+    sizes_of,
     task_of,
 )
-from livesvm.service.models.outcome import Sizes
 from livesvm.service.models.spec import ModelSpec
 from livesvm.service.models.state import GAP, ModelState
 from livesvm.service.models.trained_on import TrainedOn

@@ -1,4 +1,4 @@
-"""Facts of the call under way: its caller, its outcome, and the time of its stages.
+"""Facts of the call under way: its caller, its outcome, the time of its stages, and what it changed.
 
 Whoever works on a call finds it in the context, which goes with it from the event loop into threads and back; at any
 time one of them works on it.
@@ -12,6 +12,9 @@ from time import perf_counter
 from typing import Any
 
 NANOSECONDS = 10**9
+AUDIT = "livesvm.audit"
+"""The log with one line for each change of a model, with its caller, kind and new version."""
+_audit = logging.getLogger(AUDIT)
 
 
 class Call:
@@ -22,13 +25,14 @@ class Call:
     id : by which it is found in the log
     """
 
-    __slots__ = ("began", "facts", "id", "is_silent", "key", "marks")
+    __slots__ = ("began", "facts", "held", "id", "is_silent", "key", "marks")
 
     def __init__(self, id: str, is_silent: bool = False) -> None:
         self.id = id
         self.is_silent = is_silent
         self.key: str | None = None
         self.facts: dict[str, Any] = {}
+        self.held = 0  #: bytes of the memory budget, for its body, until it is answered
         self.began = perf_counter()
         self.marks: list[tuple[str, float]] = [("receive", self.began)]
 
@@ -49,11 +53,8 @@ class Call:
 _current: ContextVar[Call | None] = ContextVar("call", default=None)
 begin = _current.set
 end = _current.reset
-
-
-def current() -> Call | None:
-    """Return the call that is under way here, if there is one."""
-    return _current.get()
+current = _current.get
+"""Return the call that is under way here, if there is one."""
 
 
 def note(**facts: Any) -> None:
@@ -86,3 +87,12 @@ def tell(log: logging.Logger, level: int, event: str, facts: dict[str, Any], sam
         record = logging.LogRecord(log.name, level, "", 0, event, None, None)
         record.facts, record.same = facts, same
         log.handle(record)
+
+
+def changed(action: str, model: str, **facts: Any) -> None:
+    """Log that the call under way changed a model; ``facts`` are counts, and never examples."""
+    call, facts = _current.get(), {"model": model, **facts}
+    if call is not None:
+        call.facts.update(facts)
+    if call is None or not call.is_silent:
+        tell(_audit, logging.INFO, action, facts)

@@ -9,7 +9,7 @@ from logging.handlers import WatchedFileHandler
 from pathlib import Path
 from typing import Literal
 
-from livesvm.service.logs.audit import AUDIT
+from livesvm.service.logs.calls import AUDIT
 from livesvm.service.logs.outlet import Outlet
 
 log = logging.getLogger(__name__)

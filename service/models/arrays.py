@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from functools import lru_cache
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Any
 
 import numpy as np
@@ -145,9 +145,11 @@ def matrix(value: Any, field: str = "X") -> Matrix:
         raise InvalidInput("must be an array of rows", field=field)
     if not value:
         raise InvalidInput("must have at least one row", field=field)
-    for row, entries in enumerate(value):
-        _check_row(entries, row, len(value[0]) if isinstance(value[0], list) else 0, field)
-    return check_matrix(_to_float(value, field), field)
+    is_even = {*map(type, value)} == {list} and {*map(len, value)} == {len(value[0]) or None}
+    if not (is_even and {*map(type, chain.from_iterable(value))} <= _NUMBERS):
+        for row, entries in enumerate(value):
+            _check_row(entries, row, len(value[0]) if isinstance(value[0], list) else 0, field)
+    return _checked(_to_float(value, field), field, 2, "row and one column")
 
 
 def _check_row(entries: Any, row: int, width: int, field: str) -> None:
@@ -169,7 +171,7 @@ def vector(value: Any, field: str) -> Vector:
     for row, entry in enumerate(value):
         if type(entry) not in _NUMBERS:
             raise InvalidInput(f"must be a number, not {_named(entry)}", field=field, row=row)
-    return check_vector(_to_float(value, field), field)
+    return _checked(_to_float(value, field), field, 1, "entry")
 
 
 def tags(value: Any, field: str = "tags") -> Tags:
@@ -337,27 +339,24 @@ def _to_float(value: Any, field: str) -> NDArray[np.float64]:
 
 def check_matrix(X: NDArray[Any], field: str = "X") -> Matrix:
     """Return (n, d) numbers as finite C-ordered float64; n and d are at least 1."""
-    X = _numeric(X, field)
-    if X.ndim != 2:
-        raise InvalidInput(f"must have 2 dimensions, not {X.ndim}", field=field)
-    if X.shape[0] == 0 or X.shape[1] == 0:
-        raise InvalidInput("must have at least one row and one column", field=field)
-    if (place := _first_unusable(X)) is not None:
-        row, column = divmod(place, X.shape[1])
-        raise InvalidInput(_unusable(X[row, column]), field=field, row=row, column=column)
-    return X
+    return _checked(_numeric(X, field), field, 2, "row and one column")
 
 
 def check_vector(v: NDArray[Any], field: str) -> Vector:
     """Return (n,) numbers as finite float64; n is at least 1."""
-    v = _numeric(v, field)
-    if v.ndim != 1:
-        raise InvalidInput(f"must have 1 dimension, not {v.ndim}", field=field)
-    if v.size == 0:
-        raise InvalidInput("must have at least one entry", field=field)
-    if (row := _first_unusable(v)) is not None:
-        raise InvalidInput(_unusable(v[row]), field=field, row=row)
-    return v
+    return _checked(_numeric(v, field), field, 1, "entry")
+
+
+def _checked(found: NDArray[np.float64], field: str, ndim: int, least: str) -> NDArray[np.float64]:
+    """Return numbers that are finite and not too large, at least one in each of so many dimensions."""
+    if found.ndim != ndim:
+        raise InvalidInput(f"must have {ndim} dimension{'s' * (ndim > 1)}, not {found.ndim}", field=field)
+    if found.size == 0:
+        raise InvalidInput(f"must have at least one {least}", field=field)
+    if (place := _first_unusable(found)) is not None:
+        where = dict(zip(("row", "column"), map(int, np.unravel_index(place, found.shape)), strict=False))
+        raise InvalidInput(_unusable(found.flat[place]), field=field, **where)
+    return found
 
 
 def _first_unusable(array: NDArray[np.float64]) -> int | None:

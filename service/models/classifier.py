@@ -18,7 +18,6 @@ from livesvm.solvers.estimators.large_window import LiveL2SVC
 from livesvm.solvers.models.base import LiveEstimator
 from livesvm.solvers.models.class_labels import labels_with
 from livesvm.solvers.models.window import Window
-from livesvm.solvers.models.window_edits import Edits
 
 Two = tuple[Any, Any]
 
@@ -31,8 +30,10 @@ class ServedClassifier(LiveSVC):
 
     def check_classes(self, y: Targets, most: int, field: str = "y") -> None:
         """Raise InvalidInput for labels of another kind than those before, or for more than ``most`` classes."""
+        before = vars(self).get("classes_", y[:0])
+        if before.size <= most and {*before.tolist()}.issuperset(y.tolist()):
+            return
         labels = as_labels(y)
-        before = vars(self).get("classes_", labels[:0])
         check_kind(before, labels, field)
         check_number(before, self._known_classes(labels, field), labels, most, field)
 
@@ -92,11 +93,6 @@ class ServedClassifier(LiveSVC):
             if sign < 0:
                 self._window.flip_signs()  # the only class is the positive one
             self.classes_ = SIGNS[sign == SIGNS]
-
-    def _change(self, add: Any, sample_weight: Any, keys: Any, remove: Any, edits: Edits) -> Any:
-        if add is not None:
-            add = (add[0], as_labels(add[1]))
-        return super()._change(add, sample_weight, keys, remove, edits)
 
 
 class ServedLargeClassifier(LiveL2SVC):

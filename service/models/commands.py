@@ -8,13 +8,14 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic_core import to_json
 
 from livesvm.service.models.arrays import Key, Rows, Tags, Vector
 from livesvm.service.models.labels import Targets
-from livesvm.service.models.outcome import Outcome
 from livesvm.service.store import codec
 from livesvm.service.store.base import Durability
 from livesvm.solvers.errors import InvalidInput
+from livesvm.solvers.models.base import Checked
 from livesvm.solvers.models.repeats import OnRepeat
 from livesvm.solvers.robust.settings import Robustness
 
@@ -38,10 +39,12 @@ class Batch:
     weights: Vector | None = None
     times: Vector | None = None  #: (n,) Unix seconds at which each happened; None: when they arrive
     tags: Tags | None = None  #: of each example, (n,)
+    checked: Checked | None = field(default=None, compare=False, repr=False)  #: by the model that they are planned for
 
     def document(self) -> dict[str, Any]:
         """Return this batch as numbers, lists and arrays."""
         parts = dict(vars(self))
+        del parts["checked"]
         for name in ("times", "tags"):
             if parts[name] is None:
                 del parts[name]  # as before there were any: a digest from then is the same now
@@ -62,7 +65,7 @@ class Batch:
         }
         keys = [key for key, stays in zip(self.keys or [], which.tolist(), strict=True) if stays]
         tags = self.tags and [one for one, stays in zip(self.tags, which.tolist(), strict=True) if stays]
-        return replace(self, X=self.X[which], keys=keys, tags=tags, **columns)
+        return replace(self, X=self.X[which], keys=keys, tags=tags, checked=None, **columns)
 
 
 @dataclass(frozen=True)
@@ -230,8 +233,11 @@ class Command:
     def answer(self, version: int, outcome: Outcome, durability: Durability) -> bytes:
         """Return the answer to its caller."""
         reported: dict[str, Any] = {"added": self.added, "removed": self.remove, "changed": outcome.changed}
-        reported |= {name: keys for name in ("dropped", "ignored") if (keys := getattr(self, name))}
-        if self.n_ahead:
+        if self.dropped:
+            reported["dropped"] = self.dropped
+        if self.ignored:
+            reported["ignored"] = self.ignored
+        if self.add is not None and self.add.times is not None and self.n_ahead:
             reported["n_ahead"] = self.n_ahead
         reported |= {"events": outcome.events, "seconds": outcome.seconds, **outcome.more}
         return outcome.answer(version, durability, **reported)
@@ -281,3 +287,32 @@ class Command:
         """Return the command that a document of the log tells of."""
         add, edits = document.pop("add"), document.pop("edits")
         return cls(add=add and Batch(**add), edits=edits and Edits.from_document(edits), **document)
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """What the newest update left: examples by side, and how well the optimality conditions hold."""
+
+    n_examples: int = 0
+    n_free: int = 0
+    n_bound: int = 0
+    max_violation: float = 0.0
+    relative_gap: float | None = None  #: not known of an update that an older version of this service applied
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What one command did: the sizes after it, the path's events, its seconds, and how many that stayed changed.
+
+    ``more`` is what else is reported of it: warnings, what a change of parameters made of those, and a path given up.
+    """
+
+    sizes: Sizes
+    events: int = 0
+    seconds: float = 0.0
+    changed: int = 0
+    more: dict[str, Any] = field(default_factory=dict)
+
+    def answer(self, version: int, durability: Durability, **reported: Any) -> bytes:
+        """JSON of what the command made of the model, and of what else is ``reported``."""
+        return to_json({"version": version, **reported, **vars(self.sizes), "durability": durability.value})

@@ -1,18 +1,20 @@
-"""The estimator of a model, new or as it was stored, and what its task makes of an update."""
+"""The estimator of a model, new or as it was stored; what its task makes of an update, and how it follows one."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from livesvm.service.models.commands import DRIFT_ALARMS, Edits, Update
+from livesvm.service.models.commands import DRIFT_ALARMS, Batch, Command, Edits, Outcome, Sizes, Update
 from livesvm.service.models.labels import Targets, check_among
 from livesvm.service.models.spec import ModelSpec
 from livesvm.service.models.tasks import LOSS_PARAMETERS, TASKS, Task
 from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.models.base import LiveEstimator
-from livesvm.solvers.sparse import SparseRows
+from livesvm.solvers.models.report import UpdateReport
+from livesvm.solvers.sparse import SparseRows, like, stacked
 
 KERNEL_PARAMETERS = ("kernel", "gamma", "degree", "coef0")
 """Of every estimator."""
@@ -29,24 +31,24 @@ def task_of(spec: ModelSpec) -> Task:
 
 def check_update(spec: ModelSpec, update: Update) -> None:
     """Raise InvalidInput if an update holds what the model's task cannot learn."""
-    task = task_of(spec)
+    task = TASKS[spec.task]
     if update.add is not None:
         if isinstance(update.add.X, SparseRows) and not task.is_exact:
             raise InvalidInput(f"is sparse; models of task {spec.task} take dense rows, or a dataset", field="X")
-        _check_targets(spec, update.add.y, "y")
+        _check_targets(spec, task, update.add.y, "y")
     if update.edits is None:
         return
     if update.edits.of_parameters:
         _check_change(spec, update.edits)
     if update.edits.relabel:
-        _check_targets(spec, np.array(list(update.edits.relabel.values())), "relabel.y")
+        _check_targets(spec, task, np.array(list(update.edits.relabel.values())), "relabel.y")
     if update.edits.C is not None and not spec.has_C:
         raise InvalidInput(f"is no parameter of {spec.task}", field="C")
 
 
-def _check_targets(spec: ModelSpec, y: Targets | None, field: str) -> None:
+def _check_targets(spec: ModelSpec, task: Task, y: Targets | None, field: str) -> None:
     """Raise InvalidInput unless every entry of y (m,) is a target of the task, and among the labels there may be."""
-    task_of(spec).check_targets(y, field)
+    task.check_targets(y, field)
     if spec.labels is not None and y is not None:
         check_among(y, spec.labels, field)
 
@@ -95,3 +97,64 @@ def restored_estimator(spec: ModelSpec, cache_mb: int, arrays: dict[str, Any], *
     Raises NotOptimal or InvalidInput if the arrays are damaged.
     """
     return task_of(spec).estimator.from_arrays(parameters(spec, cache_mb) | changed, arrays)
+
+
+_VERBS = ("relabel", "reweight", "decay", "C", "robust")
+"""What an estimator's update takes of edits."""
+
+
+def window_after(model: LiveEstimator | None, command: Command, edits: Edits) -> Batch:
+    """Return every example that a window holds after a command, in the order in which they came.
+
+    None: there was no window.
+    """
+    leaving = set(command.remove)
+    add, here = command.add, [] if model is None else model.keys_
+    keys = [key for key in here if key not in leaving]
+    parts = []
+    if model is not None:
+        stay = np.array([key not in leaving for key in here], dtype=bool)
+        y, weights = model.window_y[stay], model.window_sample_weight[stay] * edits.decay
+        y = np.array([edits.relabel.get(key, old) for key, old in zip(keys, y.tolist(), strict=True)])
+        weights = [edits.reweight.get(key, old) for key, old in zip(keys, weights, strict=True)]
+        parts.append((model.window_features[stay], y, np.array(weights, dtype=np.float64)))
+    if add is not None:
+        n = len(add.X)
+        y = np.ones(n) if add.y is None else add.y
+        parts.append((add.X, y, np.ones(n) if add.weights is None else add.weights))
+    rows, y, weights = zip(*parts, strict=True)
+    y, weights = np.concatenate(y), np.concatenate(weights)
+    is_sparse = isinstance(rows[0], SparseRows)
+    X = stacked([like(one, is_sparse) for one in rows])
+    return Batch(X, y, keys + command.added, weights)
+
+
+def follow(estimator: LiveEstimator, add: Batch | None, remove: list[Any], edits: Edits | None) -> Outcome:
+    """Have an estimator follow the path of an update; raises SolverError with it as it was."""
+    given = {} if edits is None else {name: getattr(edits, name) for name in _VERBS}
+    if add is not None:
+        given |= {"add": add.checked or (add.X, add.y), "keys": add.keys, "sample_weight": add.weights}
+    report = estimator.update(remove=remove or None, **given)
+    sizes = sizes_of(report)
+    more = {"retrained": True} if report.retrained else {}
+    if report.abandoned:
+        more["abandoned"] = True
+    return Outcome(sizes, int(report.events), float(report.seconds), int(report.changed), more)
+
+
+def learnt(estimator: LiveEstimator, window: Batch, size: int) -> Outcome:
+    """Return what came of learning examples from nothing, so many at a time."""
+    outcome, events, seconds = Outcome(Sizes()), 0, 0.0
+    for start in range(0, len(window.X), size):
+        there = np.zeros(len(window.X), dtype=bool)
+        there[start : start + size] = True
+        outcome = follow(estimator, window.only(there), [], None)
+        events, seconds = events + outcome.events, seconds + outcome.seconds
+    return replace(outcome, events=events, seconds=seconds)
+
+
+def sizes_of(report: UpdateReport) -> Sizes:
+    """Return what is kept of a report; a gap that is not known yet is none."""
+    gap = float(report.relative_gap)
+    known = gap if np.isfinite(gap) else None
+    return Sizes(report.n, report.n_free, report.n_bound, float(report.max_violation), known)

@@ -10,15 +10,15 @@ from numpy.typing import NDArray
 
 from livesvm.service.errors import EmptyModel
 from livesvm.service.models.arrays import Matrix, Rows, Vector
+from livesvm.service.models.commands import Sizes
 from livesvm.service.models.labels import are_signs
 from livesvm.service.models.learners import task_of
-from livesvm.service.models.outcome import Sizes
-from livesvm.service.models.size import model_bytes
 from livesvm.service.models.spec import ModelSpec
-from livesvm.service.models.state import ModelState
+from livesvm.service.resources.memory import model_bytes
 from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.models.calibration import Calibration, columns
 from livesvm.solvers.pu.held_out import HeldOut, Threshold
+from livesvm.solvers.validation import plain_features
 
 
 @dataclass(frozen=True)
@@ -77,8 +77,6 @@ class ModelRecord:
 
 
 _RECORD = [one.name for one in fields(ModelRecord)]
-_OF_STATE = [name for name in _RECORD if name not in ("n_features", "is_sparse", "n_support", "drift")]
-"""What a state has under the same name."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,23 +87,6 @@ class Published(ModelRecord):
     classes: NDArray[Any] | None = None
     shape: str = "ovr"
     calibration: Calibration | HeldOut | None = None
-
-    @classmethod
-    def of(cls, state: ModelState) -> Published:
-        """Return the version that ``state`` is at."""
-        predictor = state.estimator.predictor() if state.can_predict else None
-        state.look()
-        found = {name: getattr(state, name) for name in _OF_STATE}
-        return cls(
-            **found,
-            n_features=state.window.n_features,
-            is_sparse=bool(state.window.is_sparse),
-            n_support=0 if predictor is None else int(predictor.n_support),
-            drift=None if state.watch is None else state.watch.shown(),
-            predictor=predictor,
-            classes=None if found["counts"] is None else getattr(state.estimator, "classes_", None),
-            shape=state.spec.decision_function_shape,
-        )
 
     @property
     def n_values(self) -> int:
@@ -167,7 +148,8 @@ class Published(ModelRecord):
         Raises InvalidInput for rows that are too large for the kernel.
         """
         with np.errstate(over="ignore", invalid="ignore"):
-            decision, prediction = task_of(spec).decide(self.predictor, X, self.classes, self.shape)
+            rows = plain_features(X)  # those from another process may be read-only
+            decision, prediction = task_of(spec).decide(self.predictor, rows, self.classes, self.shape)
         finite = np.isfinite(decision) if decision.ndim == 1 else np.isfinite(decision).all(axis=1)
         if not finite.all():
             raise InvalidInput("is too large for this kernel", field="X", row=int(np.argmin(finite)))

@@ -10,10 +10,8 @@ import numpy as np
 
 from livesvm.service.errors import EmptyModel
 from livesvm.service.models.classifier import ServedClassifier, check_kind
-from livesvm.service.models.commands import Batch, Command, Edits
-from livesvm.service.models.following import follow, sizes_of
-from livesvm.service.models.learners import new_estimator, restored_estimator
-from livesvm.service.models.outcome import Sizes
+from livesvm.service.models.commands import Batch, Command, Edits, Sizes
+from livesvm.service.models.learners import follow, new_estimator, restored_estimator, sizes_of
 from livesvm.service.models.state import ModelState
 from livesvm.service.store import codec
 from livesvm.service.store.base import StoreUnavailable

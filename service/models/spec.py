@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
@@ -94,7 +95,7 @@ class WindowSpec(Request):
         "of the newest. As many as `max_examples` when absent, or 10,000 without that.",
     )
 
-    @property
+    @cached_property
     def n_remembered(self) -> int:
         """How many keys are remembered at most."""
         given = self.remember_keys

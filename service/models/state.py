@@ -7,6 +7,7 @@ import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -14,24 +15,39 @@ import numpy as np
 from livesvm.service.errors import NotSolved
 from livesvm.service.models.arrays import Key, Vector
 from livesvm.service.models.classifier import Served, ServedClassifier
-from livesvm.service.models.commands import CONVEX, DRIFT_ALARMS, NO_EDITS, Batch, Command, Edits, Update
-from livesvm.service.models.following import follow, learnt, sizes_of, window_after
+from livesvm.service.models.commands import (
+    CONVEX,
+    DRIFT_ALARMS,
+    NO_EDITS,
+    Batch,
+    Command,
+    Edits,
+    Outcome,
+    Sizes,
+    Update,
+)
 from livesvm.service.models.learners import (
     CHANGEABLE,
     KERNEL_PARAMETERS,
     SOLVED_AGAIN,
     check_update,
+    follow,
+    learnt,
     new_estimator,
     parameters,
     restored_estimator,
+    sizes_of,
     task_of,
+    window_after,
 )
-from livesvm.service.models.outcome import Outcome, Sizes
 from livesvm.service.models.proofs import proof_of
+from livesvm.service.models.published import Published
 from livesvm.service.models.spec import ModelSpec
+from livesvm.service.models.tasks import TASKS
 from livesvm.service.models.trained_on import TrainedOn
 from livesvm.service.models.watch import ScoredExamples, Watch
 from livesvm.service.models.window import Window, WindowLimits
+from livesvm.service.resources.memory import model_bytes
 from livesvm.service.store import codec
 from livesvm.service.store.base import StoreDamaged
 from livesvm.solvers.errors import InvalidInput, MemoryLimit, SolverError
@@ -115,8 +131,10 @@ class ModelState:
     updated_at: float | None = None
     watch: Watch | None = None  #: None: its examples are not scored before they are learnt
     owed: Owed | None = None  #: the retraining that an erasure has left to be done
-    _warnings: list[ModelWarning] = field(default_factory=list)  #: of the scale of its features, as last looked at
-    _until_look: int = 0  #: examples that may come before it is looked at again
+    warnings: list[dict[str, str]] = field(default_factory=list)  #: what makes it useless, as last looked at
+    _of_scale: list[ModelWarning] = field(default_factory=list)  #: those of the scale of its features
+    _until_look: int = 0  #: examples that may come before that is looked at again
+    _looked_at: int = -1  #: the version that was last looked at
 
     @classmethod
     def empty(cls, spec: ModelSpec, cache_mb: int) -> ModelState:
@@ -127,16 +145,18 @@ class ModelState:
     def apply(self, command: Command) -> Outcome:
         """Follow the path of one command; raises SolverError with the model as it was."""
         outcome, edits = Outcome(self.sizes), command.edits or NO_EDITS
-        scored = self._scored([command])
-        if edits.of_parameters:
+        scored = [] if self.watch is None else self._scored([command])
+        is_change = edits.change is not None or edits.rescale
+        if is_change:
             outcome = self._change(edits)
         elif command.add is not None or (self.is_fitted and (command.remove or edits != NO_EDITS)):
             outcome = follow(self.estimator, command.add, command.remove, command.edits)
         elif edits.C is not None:
             self.estimator.C = edits.C
         self._done(command, outcome)
-        self.look(afresh=edits.of_parameters)
-        return self._with_warnings(self._watched([command], scored, outcome))
+        if self.watch is not None or is_change:
+            outcome = self._watched([command], scored, outcome)
+        return self._with_warnings(outcome, afresh=is_change)
 
     def _scored(self, commands: Sequence[Command]) -> list[ScoredExamples | None]:
         """Return what the model makes of examples that commands bring, where it is watched."""
@@ -184,24 +204,27 @@ class ModelState:
         return Outcome(sizes_of(report), int(report.events), float(report.seconds), int(report.changed), more)
 
     def look(self, *, afresh: bool = False) -> None:
-        """See what makes the model useless, where as many examples have come as there were when that was done last."""
-        if not (afresh or self._until_look <= 0) or not self.is_fitted or not self.window.arrivals:
+        """See what makes this version useless: what it makes of its window, and its scale if that is due, or afresh.
+
+        The scale is looked at where as many examples have come as there were when that was done last.
+        """
+        if self._looked_at == self.version and not afresh:
             return
-        self._warnings = list(getattr(self.estimator, "scale_warnings", ()))
-        self._until_look = len(self.window.arrivals)
-
-    @property
-    def warnings(self) -> list[dict[str, str]]:
-        """What makes the model useless: its scale as last looked at, and what it makes of its window now."""
-        if not task_of(self.spec).is_exact and not self.estimator.is_trained:
+        self._looked_at, model, flagged = self.version, self.estimator, list[ModelWarning]()
+        if self.is_fitted and self.window.arrivals:
+            if afresh or self._until_look <= 0:
+                self._of_scale = list(getattr(model, "scale_warnings", ()))
+                self._until_look = len(self.window.arrivals)
+            flagged = model.flagged_warnings
+        found = [*self._of_scale, *flagged]
+        self.warnings = [{"name": one.name, "message": one.message} for one in found] if found else []
+        if isinstance(model, LiveL2SVC) and not model.is_trained:
             why = "the model has not been trained yet" if self.owed is None else self.owed.reason
-            return [{"name": "untrained", "message": f"{why}; it predicts nothing until it is retrained"}]
-        flagged = self.estimator.flagged_warnings if self.is_fitted and self.window.arrivals else []
-        return [{"name": one.name, "message": one.message} for one in (*self._warnings, *flagged)]
+            self.warnings = [{"name": "untrained", "message": f"{why}; it predicts nothing until it is retrained"}]
 
-    def _with_warnings(self, outcome: Outcome) -> Outcome:
-        found = self.warnings
-        return replace(outcome, more=outcome.more | {"warnings": found}) if found else outcome
+    def _with_warnings(self, outcome: Outcome, *, afresh: bool) -> Outcome:
+        self.look(afresh=afresh)
+        return replace(outcome, more=outcome.more | {"warnings": self.warnings}) if self.warnings else outcome
 
     def plan(self, update: Update, limits: WindowLimits, most_classes: int, now: float, request: str | None) -> Command:
         """Return what an update means for this model, which it leaves as it is.
@@ -216,17 +239,15 @@ class ModelState:
         InvalidInput, DuplicateKey, UnknownKey
         """
         check_update(self.spec, update)
-        update = self._settled(update)
+        if update.edits is not None:
+            self._check_change(update.edits)
+            update = self._settled(update, update.edits)
         self._check_labels(update, most_classes)
-        self._check_change(update)
-        command = self.window.plan(update, limits, now, request)
-        self._check_scale(command)
-        return command
+        return self._checked(self.window.plan(update, limits, now, request))
 
-    def _check_change(self, update: Update) -> None:
+    def _check_change(self, edits: Edits) -> None:
         """Raise InvalidInput for a change of parameters that cannot be, before it is logged."""
-        edits = update.edits
-        if edits is None or not edits.of_parameters:
+        if not edits.of_parameters:
             return
         estimator: Any = self.estimator
         if edits.rescale and estimator.scale == "none":
@@ -237,14 +258,20 @@ class ModelState:
         if edits.rescale and not self.is_fitted:
             raise InvalidInput("the model knows no example yet", field="rescale")
 
-    def _check_scale(self, command: Command) -> None:
-        """Raise InvalidInput for what no solve can do, before it is logged: numbers too large for double precision."""
+    def _checked(self, command: Command) -> Command:
+        """Return a command whose examples are checked, as far as they can be before they are met.
+
+        Raises InvalidInput for what no solve can do, before it is logged: numbers too large for double precision.
+        """
         add, edits = command.add, command.edits or NO_EDITS
         C = (edits.change or {}).get("C", edits.C)
-        if add is None and C is None and not edits.reweight:
-            return
+        if add is not None and not edits.relabel and not isinstance(self.estimator, LiveL2SVC):
+            checked = self.estimator.checked(add.X, add.y, add.weights, edits.reweight, C)
+            return replace(command, add=replace(add, checked=checked))
         X, weights = (None, None) if add is None else (add.X, add.weights)
-        self.estimator.check_scale(X, weights, reweight=edits.reweight, C=C)
+        if not (add is None and C is None and not edits.reweight):
+            self.estimator.check_scale(X, weights, reweight=edits.reweight, C=C)
+        return command
 
     def apply_together(self, commands: Sequence[Command], net: Command) -> None:
         """Follow one path to where ``net`` leads, which is where ``commands`` lead one after the other.
@@ -326,7 +353,7 @@ class ModelState:
     @property
     def _unscaled(self) -> dict[str, Any]:
         """What has an estimator of this task scale nothing."""
-        return {"scale": "none"} if "scale" in parameters(self.spec, self.cache_mb) else {}
+        return {"scale": "none"} if "scale" in self._made else {}
 
     def _robust(self, edits: Edits) -> Robustness | None:
         """Return the robust losses of the model now, with the sides of all examples that keep their labels."""
@@ -336,18 +363,9 @@ class ModelState:
         kept = {key: side for key, side in robust.outliers.items() if key not in edits.relabel}
         return replace(robust, outliers=kept)
 
-    @property
-    def robust(self) -> dict[str, Any] | None:
-        """What makes the model robust, and how many outliers it has; None: its losses are convex."""
-        found = self.estimator.robustness() if self.is_fitted else None
-        if found is None:
-            return None
-        return {"theta": found.theta, "s": found.s, "n_outliers": len(found.outliers)}
-
-    def _settled(self, update: Update) -> Update:
+    def _settled(self, update: Update, edits: Edits) -> Update:
         """Return the update, with nothing open, that makes the model convex again; raises InvalidInput if it is."""
-        edits = update.edits
-        if edits is None or edits.robust != CONVEX:
+        if edits.robust != CONVEX:
             return update
         now = self.estimator.robustness() if self.is_fitted else None
         robust = None if now is None else Robustness(1.0, now.s)
@@ -433,6 +451,7 @@ class ModelState:
             self.owed = self._retrained_by(model, training)
             outcome = replace(outcome, sizes=self.sizes, seconds=outcome.seconds + time.perf_counter() - began)
         model.forget_labels()
+        self.look(afresh=True)
         return outcome
 
     def _retrained_by(self, model: LiveL2SVC, training: TrainedOn) -> Owed | None:
@@ -478,8 +497,7 @@ class ModelState:
             self.estimator = new_estimator(self.spec, self.cache_mb, **self.changed)
             outcome = Outcome(Sizes())
             self._done(command, outcome)
-        self.look(afresh=True)
-        return self._with_warnings(outcome)
+        return self._with_warnings(outcome, afresh=True)
 
     def become(self, found: ModelState, at: float | None) -> Outcome:
         """Be what was found, as the next version."""
@@ -520,12 +538,18 @@ class ModelState:
         for labels, name in come + ([(np.array(relabelled), "relabel.y")] if relabelled else []):
             self.estimator.check_classes(labels, most, name)
 
-    def n_classes_after(self, command: Command) -> int:
-        """Return classes that there are while a command is followed; 0 where there are none."""
-        known = self.labels
-        if known is None or command.add is None or command.add.y is None:
-            return len(known or ())
-        return len({*known, *command.add.y.tolist()})
+    def bytes_with(self, add: Batch | None) -> int:
+        """Return the bytes of the model once an update has rebuilt what cooling gives up, and added examples.
+
+        These come before old ones leave, which free nothing.
+        """
+        n, n_free, row_bytes, known = self.sizes.n_examples, self.sizes.n_free, self.row_bytes, {*(self.labels or ())}
+        if add is not None:
+            known |= {*add.y.tolist()} if add.y is not None and isinstance(self.estimator, Served) else set()
+            row_bytes, n = (row_bytes * n + add.X.nbytes) / (n + len(add.X)), n + len(add.X)
+            n_free += len(add.X) * max(1, len(known) - 1)
+        cache_mb = 0 if isinstance(self.estimator, LiveL2SVC) else self.cache_mb
+        return model_bytes(n, row_bytes, n_free, cache_mb, len(known)) + self.window.left_bytes
 
     def meets(self, command: Command) -> bool:
         """Return whether a command brings a class that the model does not know."""
@@ -545,11 +569,6 @@ class ModelState:
         return labels
 
     @property
-    def counts(self) -> dict[Any, int] | None:
-        """How many examples each class has, by label; None where there are no classes."""
-        return self.estimator.counts if isinstance(self.estimator, Served) else None
-
-    @property
     def can_predict(self) -> bool:
         """Whether there is something to predict by."""
         return self.estimator.is_trained
@@ -557,22 +576,61 @@ class ModelState:
     @property
     def C(self) -> float | None:
         """The current C, where the task has one and it is known."""
-        C = float(self.estimator.C) if self.spec.has_C else math.nan
+        C = float(self.estimator.C) if TASKS[self.spec.task].has_cost else math.nan
         return None if math.isnan(C) else C
 
     @property
     def changed(self) -> dict[str, Any]:
         """Parameters that an update or a retraining may have changed since the model was created."""
-        made = parameters(self.spec, self.cache_mb)
+        made = self._made
         now = {name: getattr(self.estimator, name) for name in (*KERNEL_PARAMETERS, *CHANGEABLE) if name in made}
         C = None if "lam" in made else self.C
         return ({} if C is None else {"C": C}) | {k: v for k, v in now.items() if v != made[k]}
 
+    @cached_property
+    def _made(self) -> dict[str, Any]:
+        """The parameters that the estimator was made with."""
+        return parameters(self.spec, self.cache_mb)
+
+    def published(self) -> Published:
+        """Return its version for readers.
+
+        Of robust losses it has theta, s and how many outliers there are.
+        """
+        self.look()
+        model: Any = self.estimator
+        predictor = model.predictor() if model.is_trained else None
+        is_served = isinstance(model, Served)
+        robust = model.robustness()
+        outliers = robust and {"theta": robust.theta, "s": robust.s, "n_outliers": len(robust.outliers)}
+        kernel = {"name": model.kernel, "gamma": model.gamma, "degree": model.degree, "coef0": model.coef0}
+        return Published(
+            version=self.version,
+            sizes=self.sizes,
+            n_features=self.window.n_features,
+            row_bytes=self.row_bytes,
+            is_sparse=bool(self.window.is_sparse),
+            n_support=0 if predictor is None else int(predictor.n_support),
+            C=self.C,
+            kernel=kernel,
+            robust=outliers,
+            counts=model.counts if is_served else None,
+            gamma=self.gamma,
+            parameters=self.parameters,
+            warnings=self.warnings,
+            updated_at=self.updated_at,
+            drift=None if self.watch is None else self.watch.shown(),
+            can_predict=predictor is not None,
+            predictor=predictor,
+            classes=getattr(model, "classes_", None) if is_served else None,
+            shape=self.spec.decision_function_shape,
+        )
+
     @property
     def parameters(self) -> dict[str, Any]:
         """What else its parameters are now, next to C and the kernel, where its task has them."""
-        made, model = parameters(self.spec, self.cache_mb), self.estimator
-        now = {name: getattr(model, name) for name in CHANGEABLE if name in made}
+        model = self.estimator
+        now = {name: getattr(model, name) for name in CHANGEABLE if name in self._made}
         if not isinstance(model, LivePUClassifier):
             return now
         estimate = getattr(model, "prior_estimate_", None)
@@ -589,15 +647,9 @@ class ModelState:
         return float(self.estimator.gamma_)
 
     @property
-    def kernel(self) -> dict[str, Any]:
-        """The current kernel, as it is asked for."""
-        now = {name: getattr(self.estimator, name) for name in KERNEL_PARAMETERS}
-        return {"name": now.pop("kernel"), **now}
-
-    @property
     def row_bytes(self) -> float:
         """Bytes of an example's features, of sparse ones on average."""
-        if self.is_fitted and self.estimator.feature_scale_ is not None:
+        if self.estimator.feature_scale_ is not None:
             return 16.0 * (self.window.n_features or 0)  # as they came, and on the scale
         if not (self.window.is_sparse and self.is_fitted):
             return 8.0 * (self.window.n_features or 0)

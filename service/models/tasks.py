@@ -103,7 +103,7 @@ def _label(
     predictor: Predictor | PairsPredictor, X: Rows, classes: NDArray[Any] | None, shape: str
 ) -> tuple[Vector, NDArray[Any]]:
     assert classes is not None
-    decision = predictor.decision_function(X)
+    decision = predictor.decide(X)
     if decision.ndim == 1:
         return decision, classes[np.where(decision > 0, classes.size - 1, 0)]
     won = classes[winners(decision, classes.size)]
@@ -111,18 +111,18 @@ def _label(
 
 
 def _positive(predictor: Predictor, X: Rows, *_: object) -> tuple[Vector, NDArray[Any]]:
-    decision = predictor.decision_function(X)
+    decision = predictor.decide(X)
     return decision, np.where(decision > 0, 1, 0)
 
 
 def _value(predictor: Predictor, X: Rows, *_: object) -> tuple[Vector, NDArray[Any]]:
-    decision = predictor.decision_function(X)
+    decision = predictor.decide(X)
     return decision, decision
 
 
 def _inside(predictor: Predictor, X: Rows, *_: object) -> tuple[Vector, NDArray[Any]]:
     """1 inside and on the boundary, -1 outside."""
-    decision = predictor.decision_function(X)
+    decision = predictor.decide(X)
     return decision, np.where(decision >= 0, 1, -1)
 
 

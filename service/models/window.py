@@ -6,7 +6,7 @@ import math
 from collections.abc import Container, Iterable
 from dataclasses import dataclass, field, replace
 from heapq import merge
-from itertools import islice
+from itertools import filterfalse, islice
 from operator import itemgetter
 from sys import getsizeof
 
@@ -77,17 +77,20 @@ class Window:
         add, next_key = (None, self.next_key) if update.add is None else self._named(update.add, limits)
         if update.edits is not None and update.edits.of_parameters:  # the oldest leave with the next update
             return Command(None, [], now, self.next_key, request, update.edits)
-        came = self._admitted(update)
+        named = None if update.add is None else update.add.keys
+        came = Admitted() if named is None else self._admitted(named, update)
         if came.rows is not None and add is not None:
             add = add.only(np.isin(np.arange(len(add.X)), came.rows))
             if add is None:
                 return Command(None, [], now, self.next_key, request, ignored=list(came.ignored))
         if add is not None and limits.max_examples is not None and len(add.X) > limits.max_examples:
             raise InvalidInput(f"has {len(add.X)} rows, the window holds {limits.max_examples}", field="X")
-        asked = list(dict.fromkeys([*self._leaving(update.remove), *came.replaced]))
+        leaving = [] if update.remove is None else self._leaving(update.remove)
+        asked = list(dict.fromkeys([*leaving, *came.replaced]))
         if update.edits is not None:
             self._check_edited(update.edits, set(asked))
-        remove, stays = self._make_room(_times(add, now), asked, limits, now)
+        times = np.full(0 if add is None else len(add.X), now) if add is None or add.times is None else add.times
+        remove, stays = self._make_room(times, asked, limits, now)
         edits = None if update.edits is None else update.edits.only(self.arrivals.keys() - set(remove))
         dropped: list[Key] = []
         if add is not None and not stays.all():
@@ -97,26 +100,28 @@ class Window:
 
     def apply(self, command: Command, n_remembered: int) -> None:
         """Take over what a command did; as many keys of examples that left are known from then on."""
+        added = command.added
         for key in command.remove:
             del self.arrivals[key]
             if self.is_numbered or isinstance(key, str):  # those that were given here never come again
                 self.left[key] = None
             else:
                 self.tags.pop(key, None)
-        self.forget(self.left.keys() & command.added)
-        self.forget(list(islice(self.left, max(0, len(self.left) - n_remembered))))
+        if self.left:
+            self.forget(self.left.keys() & added)
+            self.forget(list(islice(self.left, max(0, len(self.left) - n_remembered))))
         times = None if command.add is None else command.add.times
-        came = [command.arrived] * len(command.added) if times is None else times.tolist()  # one object, not one each
+        came = [command.arrived] * len(added) if times is None else times.tolist()  # one object, not one each
         last = next(reversed(self.arrivals.values()), -math.inf)
-        self.arrivals.update(zip(command.added, came, strict=True))
+        self.arrivals.update(zip(added, came, strict=True))
         if came and (came[0] < last or (times is not None and (np.diff(times) < 0).any())):
             self.arrivals = dict(sorted(self.arrivals.items(), key=itemgetter(1)))
         self.latest = max(self.latest, command.arrived)
         is_given = command.next_key == self.next_key
-        self.is_numbered |= is_given and not all(isinstance(key, str) for key in command.added)
+        self.is_numbered |= is_given and not {*map(type, added)} <= {str}
         self.next_key = command.next_key
         if command.add is not None:
-            self.tags |= command.add.tagged
+            self.tags |= command.add.tagged if command.add.tags else {}
             self.n_features = command.add.X.shape[1]
             self.is_sparse = isinstance(command.add.X, SparseRows)
 
@@ -146,7 +151,8 @@ class Window:
     def _named(self, batch: Batch, limits: WindowLimits) -> tuple[Batch, int]:
         """Return the batch with a key for every row, and the counter after it."""
         self.check_width(batch.X.shape[1], limits)
-        batch = replace(batch, X=self._as_held(batch.X))
+        if self.is_sparse is not None and isinstance(batch.X, SparseRows) != self.is_sparse:
+            batch = replace(batch, X=self._as_held(batch.X, self.is_sparse))
         n = batch.X.shape[0]
         for name in ("y", "keys", "weights", "times", "tags"):
             column = getattr(batch, name)
@@ -157,23 +163,20 @@ class Window:
             return replace(batch, keys=keys), next_key
         return batch, self.next_key
 
-    def _as_held(self, X: Rows) -> Rows:
+    @staticmethod
+    def _as_held(X: Rows, is_sparse: bool) -> Rows:
         """Return rows as the window has them.
 
         Raises InvalidInput for sparse ones where it is dense: they could be huge.
         """
-        if self.is_sparse is None:
-            return X
-        if isinstance(X, SparseRows) and not self.is_sparse:
+        if not is_sparse:
             raise InvalidInput("is sparse, but this window began with dense rows; send them dense", field="X")
-        return like(X, self.is_sparse)
+        return like(X, is_sparse)
 
-    def _admitted(self, update: Update) -> Admitted:
-        """Return which rows of those to add come; raises DuplicateKey."""
-        if update.add is None or update.add.keys is None:
-            return Admitted()
+    def _admitted(self, keys: list[Key], update: Update) -> Admitted:
+        """Return which rows of those to add, with these keys, come; raises DuplicateKey."""
         removed = set((update.remove and update.remove.keys) or ())
-        return admitted(update.add.keys, update.on_repeat, self.arrivals, removed, self.left)
+        return admitted(keys, update.on_repeat, self.arrivals, removed, self.left)
 
     def _new_keys(self, n: int) -> tuple[list[Key], int]:
         """Return the next ``n`` unused integers."""
@@ -187,10 +190,8 @@ class Window:
             candidate += 1
         return keys, candidate
 
-    def _leaving(self, removal: Removal | None) -> list[Key]:
+    def _leaving(self, removal: Removal) -> list[Key]:
         """Return the keys that the client wants gone, oldest first where it named none."""
-        if removal is None:
-            return []
         if removal.keys is not None:
             for row, key in enumerate(removal.keys):
                 if key not in self.arrivals:
@@ -241,17 +242,10 @@ class Window:
         self, number: int, leaving: Container[Key], times: Vector, stays: NDArray[np.bool_]
     ) -> tuple[list[Key], list[int]]:
         """Return the oldest of the window to be: keys of present examples, rows of new ones."""
-        there = ((time, key, -1) for key, time in self.arrivals.items() if key not in leaving)
         if times.min(initial=math.inf) >= next(reversed(self.arrivals.values()), -math.inf):
-            return [key for _, key, _ in islice(there, number)], []
+            return list(islice(filterfalse(leaving.__contains__, self.arrivals), number)), []
+        there = ((time, key, -1) for key, time in self.arrivals.items() if key not in leaving)
         rows = np.flatnonzero(stays)
         come = ((times[row], None, row) for row in rows[np.argsort(times[rows], kind="stable")].tolist())
         gone = list(islice(merge(there, come, key=itemgetter(0)), number))
         return [key for _, key, _ in gone if key is not None], [row for _, _, row in gone if row >= 0]
-
-
-def _times(batch: Batch | None, now: float) -> Vector:
-    """Return when each of the examples that come happened, (n,)."""
-    if batch is None:
-        return np.empty(0)
-    return np.full(len(batch.X), now) if batch.times is None else batch.times

@@ -7,10 +7,12 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from time import perf_counter
 
 from livesvm.service.models.types import ServingState
 from livesvm.service.monitoring.metrics import Metrics
-from livesvm.service.store.base import Durability, Store, StoreError, StoreUnavailable
+from livesvm.service.store.base import Durability, LeaseHeld, ModelExists, Store, StoreError, StoreUnavailable
+from livesvm.solvers.errors import SolverError
 from livesvm.solvers.runtime.at_work import at_work
 
 SILENCE_SECONDS = 4.5
@@ -139,19 +141,25 @@ class Health:
 
     @contextmanager
     def store_call(self, operation: str) -> Iterator[None]:
-        """Time one call of the store, and remember if the store did not do it.
+        """Time one call of the store, count it if it fails, and remember if the store did not do it.
 
         One that was done says that the store is there. That it can be written, only an append says, and not while
         :meth:`ask_store` finds otherwise: there may be space for a small update, and for no other.
         """
+        start = perf_counter()
         try:
-            with self._metrics.store_call(operation):
-                yield
-        except StoreUnavailable as error:
-            self._set_store(str(error))
+            yield
+        except (LeaseHeld, ModelExists, SolverError):  # answers, not failures
             raise
+        except Exception as error:
+            self._metrics.store_errors.labels(operation).inc()
+            if isinstance(error, StoreUnavailable):
+                self._set_store(str(error))
+            raise
+        finally:
+            self._metrics.store_seconds.labels(operation).observe(perf_counter() - start)
         self._answered_at = time.monotonic()
-        if operation == "append" and not self._unanswered:
+        if operation == "append" and not (self._unanswered or self.store_up):
             self._set_store(None)
 
     def ask_store(self, store: Store, look: Callable[[], None] = lambda: None) -> None:

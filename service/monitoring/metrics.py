@@ -36,8 +36,7 @@ from livesvm.service.monitoring.feeds import (
     gauges,
     series_of_feeds,
 )
-from livesvm.service.store.base import LeaseHeld, ModelExists, StoreError
-from livesvm.solvers.errors import SolverError
+from livesvm.service.store.base import StoreError
 
 disable_created_metrics()  # type: ignore[no-untyped-call]
 
@@ -229,20 +228,6 @@ class Metrics:
         """Show numbers of :data:`SHOWN`, as these calls return them."""
         for name, number in numbers.items():
             self.registry.register(_Shown(name, number))
-
-    @contextmanager
-    def store_call(self, operation: str) -> Iterator[None]:
-        """Time one call of the store, and count it if it fails."""
-        start = perf_counter()
-        try:
-            yield
-        except (LeaseHeld, ModelExists, SolverError):  # answers, not failures
-            raise
-        except Exception:
-            self.store_errors.labels(operation).inc()
-            raise
-        finally:
-            self.store_seconds.labels(operation).observe(perf_counter() - start)
 
     def watch_others(self, families: Callable[[], Iterable[Metric]]) -> None:
         """Show the series of other processes too: labels say where they are from."""

@@ -17,7 +17,7 @@ from typing import Any
 from fastapi import FastAPI
 
 from livesvm.service import crash
-from livesvm.service.api.request_log import SILENT
+from livesvm.service.api.middleware import SILENT
 from livesvm.service.settings import Settings
 from livesvm.service.store.base import StoreError
 

@@ -23,8 +23,6 @@ from livesvm.service.process.rehearsal import rehearse
 
 LAST_SECONDS = 0.2
 """For which connections that were made last may send a request."""
-DATE_SECONDS = 1.0
-"""For which the date of answers holds."""
 LOOK_SECONDS = 0.02
 """Between two looks whether a second signal ends the drain, or whether the service listens yet."""
 
@@ -38,17 +36,21 @@ class _Server(uvicorn.Server):
     _loop: asyncio.AbstractEventLoop | None = None
 
     async def main_loop(self) -> None:
-        """Keep the date that answers tell, and return when the process is to end; uvicorn looks ten times a second."""
-        self._signalled, self._loop = asyncio.Event(), asyncio.get_running_loop()
-        while not await self.on_tick(0):
-            with suppress(TimeoutError):
-                await asyncio.wait_for(self._signalled.wait(), DATE_SECONDS)
+        """Return when the process is to end; uvicorn looks ten times a second, and nothing wakes this one before."""
+        self._ending, self._loop = asyncio.Event(), asyncio.get_running_loop()
+        if not self.should_exit:
+            await self._ending.wait()
+
+    def end(self) -> None:
+        """End the process, from any thread."""
+        self.should_exit = True
+        if self._loop is not None:
+            self._loop.call_soon_threadsafe(self._ending.set)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Note a signal."""
         super().handle_exit(sig, frame)
-        if self._loop is not None:
-            self._loop.call_soon_threadsafe(self._signalled.set)
+        self.end()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Drain, call ``before_shutdown``, then do what uvicorn does."""
@@ -103,7 +105,7 @@ def serve(service: Service, listening: socket.socket) -> int:
     def failed(error: Exception) -> None:
         """End the process, and remember why."""
         failures.append(error)
-        server.should_exit = True
+        server.end()
 
     def ready() -> None:
         """Print where the process listens, once it does, and what keeps it from being ready after all."""

@@ -23,14 +23,13 @@ from ray.exceptions import ActorDiedError, RayError
 
 from livesvm.service.feeds.size import feed_bytes
 from livesvm.service.feeds.spec import FeedSpec
-from livesvm.service.models.size import model_bytes
 from livesvm.service.models.spec import ModelSpec
 from livesvm.service.ray.actor import ModelActor
 from livesvm.service.ray.lines import ActorLines, Endpoint
 from livesvm.service.ray.local import SETTINGS, STORE_BYTES
 from livesvm.service.ray.membership import MEMBERSHIP
 from livesvm.service.ray.places import ACTOR_CORES, PROCESS_BYTES, Place
-from livesvm.service.resources.memory import MEGABYTE
+from livesvm.service.resources.memory import MEGABYTE, model_bytes
 from livesvm.service.settings import Settings
 from livesvm.service.store.base import StoreUnavailable
 

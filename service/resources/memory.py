@@ -1,15 +1,16 @@
-"""The memory budget of the process: what work will need is asked for before it begins, and given back after it."""
+"""The memory budget of the process, and what replicas hold of it: asked for before work begins, given back after."""
 
 from __future__ import annotations
 
 import logging
 import math
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Literal, get_args
 
 from livesvm.service.errors import BodyTooLarge, MemoryBusy, OutOfMemory
+from livesvm.service.resources.machine import give_back, resident_bytes
 
 log = logging.getLogger(__name__)
 
@@ -19,6 +20,15 @@ LASTING = frozenset({"models", "jobs"})
 """What is held for longer than a request; more of it has to wait until something is deleted."""
 RESERVED = 0.1
 """Share of the budget that nothing lasting takes, so that full models still predict and forget."""
+FLOAT = 8
+COPIES = 4
+"""Of the features: the solver's, a larger one while it grows, the support vectors that are shown, a snapshot's."""
+BYTES_AN_EXAMPLE = 600
+"""Of an example besides its features: its key, its arrival, and what the solver keeps by slot."""
+PAIR_BYTES = 2**16
+"""Of a pair of more than two classes besides its examples."""
+FIXED_BYTES = 2**17
+"""Of a model besides its examples: the solver's work arrays, its journal, its handle."""
 MEGABYTE = 2**20
 SMALL = MEGABYTE
 """What a request may always take, as places bound how many do: where some fill the memory, small ones are served."""
@@ -77,7 +87,8 @@ class Budget:
         ``held_already`` is what the same request holds already: with that it is too large, or others are in its way.
         """
         with self._lock:
-            self._check(kind, size, held_already)
+            if held_already + size > self._small or kind in LASTING:
+                self._check(kind, size, held_already)
             self._held[kind] += size
 
     def give(self, kind: Kind, size: int) -> None:
@@ -147,8 +158,6 @@ class Budget:
         if kind in LASTING:
             if total + size > (1.0 - RESERVED) * self.limit:
                 raise OutOfMemory(f"{_megabytes(size)} more are needed for {kind}; {self._told(total)}; {_WHAT_TO_DO}")
-        elif held_already + size <= self._small:
-            return
         elif held_already + size > self.limit - self._held["base"]:
             raise BodyTooLarge(f"it needs {_megabytes(held_already + size)} of memory; {self._told(total)}")
         elif total + size > self.limit:
@@ -168,3 +177,84 @@ _WHAT_TO_DO = "delete or bound models, cancel jobs, or raise LIVESVM_MEMORY_MB"
 
 def _megabytes(size: float) -> str:
     return f"{size / MEGABYTE:.0f} MB"
+
+
+def check_grown(budget: Budget) -> None:
+    """Raise OutOfMemory if jobs have written down so much that the process nears its limit."""
+    try:
+        budget.check_lasting(resident_bytes())
+    except OutOfMemory:
+        give_back()
+        budget.check_lasting(resident_bytes())
+
+
+class HeldMemory:
+    """What one replica holds of the budget while it is awake; changed in its mailbox alone, but for the release.
+
+    A window that has become smaller holds what it had before: its arrays stay as large.
+
+    Parameters
+    ----------
+    budget : of the process
+    name : of the replica, for people
+    make_room : puts others to rest until so many bytes are free; raises NoRoom
+    """
+
+    def __init__(self, budget: Budget, name: str, make_room: Callable[[int], None]) -> None:
+        self._budget, self._name, self._make_room = budget, name, make_room
+        self.size = 0
+
+    def __str__(self) -> str:
+        return self._name
+
+    def insist(self, size: int) -> None:
+        """Hold so many bytes, whether they fit or not: it is what was acknowledged."""
+        self.size = size
+        self._budget.insist(self, size)
+
+    def cooled(self, size: int) -> None:
+        """Hold no more than these bytes, as an update makes the rest again."""
+        self.size = min(self.size, size)
+        self._budget.insist(self, self.size)
+
+    @contextmanager
+    def growing(self, size: int) -> Iterator[None]:
+        """Hold at least so many bytes; raises OutOfMemory. If what is inside fails, the replica holds what it did."""
+        before = self.size
+        after = max(before, size)
+        try:
+            if after > before:
+                self._resize(after)
+            yield
+        except BaseException:
+            self._resize(before)
+            raise
+
+    def _resize(self, size: int) -> None:
+        try:
+            self._budget.resize(self, size)
+        except OutOfMemory:
+            self._make_room(size - self.size)
+            self._budget.resize(self, size)
+        self.size = size
+
+    def release(self) -> None:
+        """Hold nothing more: the replica is not in memory."""
+        self.size = 0
+        self._budget.release(self)
+
+
+def model_bytes(n: int, row_bytes: float, n_free: int, cache_mb: int, n_classes: int = 2) -> int:
+    """Return what a model of ``n`` examples may take, whose features have ``row_bytes`` each.
+
+    Its kernel rows take at most ``cache_mb``, with those of the free in them. Of more than two classes every example is
+    in as many problems as there are others, and ``n_free`` counts it so.
+    """
+    others = max(1, n_classes - 1)
+    pairs = others * n_classes // 2 if others > 1 else 1
+    slots = 64 + n * 5 // 4
+    rows = min(cache_mb * MEGABYTE, FLOAT * others * slots**2)
+    free = min(n_free, rows // (FLOAT * slots))
+    features = int(COPIES * row_bytes * slots)
+    factors = FLOAT * free**2 // pairs if pairs > 1 else FLOAT * free**2
+    return FIXED_BYTES + PAIR_BYTES * (pairs - 1) + features + rows + factors + BYTES_AN_EXAMPLE * others * slots

@@ -1,23 +1,61 @@
-"""Threads for what must not run on the event loop, each pool with a bound on what may wait."""
+"""Threads for what must not run on the event loop, each pool with a bound on what may wait, and shared places."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections import Counter
+from collections.abc import Awaitable, Callable, Hashable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import copy_context
 from typing import TypeVar
 
-from livesvm.service.errors import Withdrawn
+from livesvm.service.errors import QueueFull, Withdrawn
 from livesvm.service.logs.calls import current
-from livesvm.service.resources.places import Places
 from livesvm.service.resources.shared_threads import SharedThreads, Steps
 
 T = TypeVar("T")
 
 LOOK_SECONDS = 0.5
 """Between two looks whether whoever asked for work is still there."""
+
+
+class Places:
+    """So many places; used from one event loop.
+
+    Parameters
+    ----------
+    limit : places in all
+    full, half : what the error says where all places are taken, and where the half of the caller is
+    """
+
+    def __init__(self, limit: int, full: str, half: str) -> None:
+        self._limit, self._share = limit, max(1, limit // 2)
+        self._full, self._half = full, half
+        self._held: Counter[Hashable] = Counter()
+
+    def take(self, caller: Hashable, size: int = 1) -> None:
+        """Hold places for a caller; None may have them all. Raises QueueFull at once."""
+        if self._held.total() + size > self._limit:
+            raise QueueFull(self._full)
+        if caller is not None and self._held[caller] + size > self._share:
+            raise QueueFull(self._half)
+        self._held[caller] += size
+
+    def give(self, caller: Hashable, size: int = 1) -> None:
+        """Give places back."""
+        self._held[caller] -= size
+        if not self._held[caller]:
+            del self._held[caller]
+
+    @contextmanager
+    def place(self, caller: Hashable) -> Iterator[None]:
+        """Hold one place inside; raises QueueFull at once."""
+        self.take(caller)
+        try:
+            yield
+        finally:
+            self.give(caller)
 
 
 class Pool:

@@ -15,6 +15,7 @@ from functools import partial
 from math import inf
 
 from livesvm.service.errors import CutOff, NotSolved, OutOfTime, TurnMissed
+from livesvm.service.logs.calls import stage
 from livesvm.solvers.runtime.interrupt import Interrupt, interruptible
 
 SHORT_SECONDS = 0.05
@@ -51,6 +52,11 @@ class Solve:
         """Have it end soon, from any thread, with this error; the first one counts."""
         self._ended = self._ended or error
 
+    @property
+    def has_ended(self) -> bool:
+        """Whether it is not wanted any more."""
+        return self._ended is not None
+
     def check(self) -> None:
         """Raise NotSolved if it is not wanted any more, or has had its time."""
         if (error := self.objection()) is not None:
@@ -61,7 +67,7 @@ class Solve:
         now = time.monotonic()
         if self._ended is not None:
             return self._ended
-        if self.used_by(now) > self.seconds:
+        if (self.used if self._since is None else self.used_by(now)) > self.seconds:
             return OutOfTime(f"no optimum was reached within {self.seconds:g} s of solving; nothing was changed")
         if now > self.until and self.used == 0.0 and self._since is None:
             return TurnMissed("other solves took the time that was given; nothing was changed")
@@ -98,14 +104,17 @@ class SolveScheduler:
     @contextmanager
     def turn(self, solve: Solve) -> Iterator[None]:
         """Solve inside, when there is a place; raises NotSolved inside when the solve is to end."""
+        stage("turn")
         self._take(solve)
+        stage("solve")
         try:
             with interruptible(partial(self._heed, solve)) as solve._interrupt:
                 yield
         finally:
             with self._lock:
                 self._leave(solve)
-                self._admit()
+                if self._waiting:
+                    self._admit()
             solve._interrupt = None  # which refers to what it solved
 
     def counts(self) -> dict[str, int]:
@@ -133,10 +142,12 @@ class SolveScheduler:
         solve.check()
         with self._lock:
             self.check_open()
-            self._start_ticking()
+            if not self._wake.is_set():
+                self._start_ticking()
             solve._came = time.monotonic()
             if not self._waiting and len(self._running) < self._at_once:
-                self._let_run(solve, solve._came)
+                self._running.append(solve)
+                solve._since = solve._came
                 return
             self._waiting.append(solve)
             self._admit()
@@ -166,29 +177,23 @@ class SolveScheduler:
 
     def _admit(self) -> None:
         """Let waiting solves run as far as there are places: the short ones first, then in order."""
-        if not self._waiting:
-            return
         now = time.monotonic()
         for solve in sorted(self._waiting, key=lambda waiting: (_is_long(waiting, now), waiting._came)):
             long = sum(_is_long(running, now) for running in self._running)
             if len(self._running) > self._at_once or (_is_long(solve, now) and long >= self._at_once):
                 return
             self._waiting.remove(solve)
-            self._let_run(solve, now)
+            self._running.append(solve)
+            solve._since = now
             if solve._go is not None:
                 solve._go.set()
                 solve._go = None
-
-    def _let_run(self, solve: Solve, now: float) -> None:
-        self._running.append(solve)
-        solve._since = now
 
     def _start_ticking(self) -> None:
         if self._ticker is None:
             self._ticker = threading.Thread(target=self._tick, name="turns", daemon=True)
             self._ticker.start()
-        if not self._wake.is_set():
-            self._wake.set()
+        self._wake.set()
 
     # In the ticker's thread.
 
@@ -198,9 +203,9 @@ class SolveScheduler:
             self._wake.wait()
             time.sleep(TICK_SECONDS)
             with self._lock:
-                self._look()
                 now = time.monotonic()
                 if self._running or self._waiting:
+                    self._look()
                     idle_since = now
                 elif self._closed:
                     is_over = True

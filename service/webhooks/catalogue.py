@@ -12,7 +12,7 @@ from typing import Any
 
 from livesvm.service.errors import TooManyWebhooks, UnknownWebhook
 from livesvm.service.history.journal import Source
-from livesvm.service.logs.audit import changed
+from livesvm.service.logs.calls import changed
 from livesvm.service.settings import Settings
 from livesvm.service.store.base import WEBHOOK_DEAD, WEBHOOK_WAITING, DocumentName, StoreDamaged
 from livesvm.service.webhooks.messages import Address, Happened, Message, message_for

@@ -22,7 +22,6 @@ from livesvm.solvers.models.model_view import View, scores_of, strangeness
 from livesvm.solvers.models.predictor import rows_of
 from livesvm.solvers.runtime.progress import Progress
 from livesvm.solvers.runtime.types import Bools, Floats
-from livesvm.solvers.sparse import Features
 
 Method = Literal["plus", "minmax"]
 BLOCK = 2**21  # decisions that are held at once
@@ -55,7 +54,7 @@ class Conformal:
         """Bytes that it holds."""
         return self.models.nbytes + self.scores.nbytes + self.weights.nbytes
 
-    def intervals(self, X: ArrayLike | Features, coverage: float, method: Method = "plus") -> tuple[Floats, Floats]:
+    def intervals(self, X: Any, coverage: float, method: Method = "plus") -> tuple[Floats, Floats]:
         """Return the ends of an interval for the target of each row, (m,) and (m,); infinite where n is too small.
 
         Parameters
@@ -93,7 +92,7 @@ class Conformal:
                 low[part], high[part] = -self._quantile(scores - f, level), self._quantile(scores + f, level)
         return low, high
 
-    def sets(self, X: ArrayLike | Features, coverage: float) -> Bools:
+    def sets(self, X: Any, coverage: float) -> Bools:
         """Return which classes are in the set of each row, (m, k); it may hold none, or all.
 
         Parameters

@@ -52,7 +52,7 @@ def update_singly(
         from sklearn.utils import _safe_indexing
 
         X, y = add
-        m = validation.matrix(X).shape[0]
+        m = len(model._read(X)) if model.columns is not None else validation.matrix(X).shape[0]
         names = [None] * m if keys is None else [[key] for key in keys]
         for i, name in zip(range(m), names, strict=True):
             one = tuple(_safe_indexing(column, [i]) for column in (X, y))

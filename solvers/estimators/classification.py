@@ -47,9 +47,10 @@ class LiveSVC(WithPaths):
 
     Parameters
     ----------
-    C : float, default 1
-        Weight of the losses, in (0, 1e100]; infinite for a hard margin, which is 1e10.
-    kernel, gamma, degree, coef0, class_weight, fit_intercept, cache_mb, scale : as in ``IncrementalSVC``
+    C : float or "auto", default 1
+        Weight of the losses, in (0, 1e100]; infinite for a hard margin, which is 1e10. "auto": the model chooses it by
+        its window, gamma too where that is "auto", and how columns are encoded and count; see ``choice_``.
+    kernel, gamma, degree, coef0, class_weight, fit_intercept, cache_mb, scale, columns : as in ``IncrementalSVC``
     classes : array_like or None, default None
         The labels that there may be; learned from the data by default, and then others may still come.
     decision_function_shape : {"ovr", "ovo"}, default "ovr"
@@ -84,7 +85,7 @@ class LiveSVC(WithPaths):
 
     def __init__(
         self,
-        C: float = 1.0,
+        C: float | str = 1.0,
         kernel: Any = "rbf",
         *,
         gamma: float | str = "scale",
@@ -95,6 +96,7 @@ class LiveSVC(WithPaths):
         classes: Any = None,
         cache_mb: float = 512,
         scale: str = "none",
+        columns: Any = None,
         decision_function_shape: str = "ovr",
         break_ties: bool = False,
         probability: bool | str = False,
@@ -122,7 +124,7 @@ class LiveSVC(WithPaths):
             Decisions, in units of f; positive for ``classes_[1]`` of two classes.
         """
     )
-    def decision_function(self, X: ArrayLike) -> Floats:
+    def decision_function(self, X: Any) -> Floats:
         """Return decisions.
 
         Of two classes f(x), positive for ``classes_[1]``. Of more by ``decision_function_shape``: the votes of each
@@ -137,7 +139,7 @@ class LiveSVC(WithPaths):
         return decisions if self.decision_function_shape == "ovo" else scores(decisions, self.classes_.size)
 
     @taking_rows("ndarray, shape (m,)\n    Labels.")
-    def predict(self, X: ArrayLike) -> NDArray[Any]:
+    def predict(self, X: Any) -> NDArray[Any]:
         """Return the label of each row: the class that wins most pairs, and of several the first."""
         if self.break_ties and self.decision_function_shape == "ovo" and self._has_several():
             raise InvalidInput("must be False when decision_function_shape is 'ovo'", field="break_ties")
@@ -240,7 +242,7 @@ class LiveSVC(WithPaths):
 
     def partial_fit(  # type: ignore[override]
         self,
-        X: ArrayLike,
+        X: Any,
         y: ArrayLike,
         classes: Any = None,
         sample_weight: ArrayLike | None = None,
@@ -248,7 +250,7 @@ class LiveSVC(WithPaths):
         keys: Iterable[Key] | None = None,
         on_repeat: OnRepeat = "refuse",
     ) -> Any:
-        before = self._standing()
+        before = vars(self).copy()
         if classes is not None and not hasattr(self, "classes_"):
             self._set_classes(several_labels(classes))
         try:
@@ -303,6 +305,10 @@ class LiveSVC(WithPaths):
             self._set_classes(known)
         return targets
 
+    def _settled_targets(self, y: Any, m: int) -> Floats | None:
+        given, target = y.tolist(), dict(zip(self.classes_.tolist(), self._values_of(self.classes_), strict=True))
+        return np.array([*map(target.get, given)], np.float64) if target.keys() >= {*given} else None
+
     def _known_targets(self, y: ArrayLike | None, m: int) -> Floats:
         return targets_of(column_of(y, m, "y"), self.classes_, self._values_of(self.classes_), "y")
 
@@ -337,7 +343,7 @@ class LiveSVC(WithPaths):
 
     def _widened(self, window: Window, places: Ints, n_classes: int) -> ClassWindow:
         """Return the window of several classes that a window of no more than two becomes."""
-        if self._robust is not None:
+        if self.robust_ is not None:
             raise InvalidInput("a robust model is of two classes; make it convex first, by theta = 1", field="robust")
         arrays, own = window.to_arrays(), self.classes_.size - 1
         y = np.where(arrays["y"] > 0, own, 0)
@@ -345,7 +351,7 @@ class LiveSVC(WithPaths):
         out = self._class_window(window.state.kernel.gamma, 2, window.state.kernel.center)
         if own == 0:  # one class, which stands as the second of two where its targets are 1
             arrays["y"] = np.ones(y.size)
-        costs = validation.cost(self.C) * arrays["sample_weight"] * self._class_weights(window.y)
+        costs = validation.cost(self.C_) * arrays["sample_weight"] * self._class_weights(window.y)
         out.restore(arrays, hinge(np.ones(y.size), costs), 0.0)
         if own == 0:
             out.forget_classes(np.array([1]))
@@ -373,7 +379,7 @@ class LiveSVC(WithPaths):
         return os.cpu_count() or 1 if self.n_jobs == -1 else validation.whole(self.n_jobs, "n_jobs")
 
     def _losses(self, targets: Floats, weights: Floats, C: float | None = None) -> Losses:
-        costs = validation.cost(self.C if C is None else C) * weights * self._class_weights(targets)
+        costs = validation.cost(self.C_ if C is None else C) * weights * self._class_weights(targets)
         has_several = vars(self).get("classes_", targets[:0]).size > 2
         return hinge(np.ones(targets.size) if has_several else targets, costs)  # a pair mirrors its first class
 
@@ -399,12 +405,13 @@ class LiveSVC(WithPaths):
         return bool(self.balance_) and before != self.balance_
 
     def _unit_cost(self, C: float | None) -> float:
-        weights = self.class_weight
+        weights, own = self.class_weight, super()._unit_cost(C)
+        if weights is None:
+            return own
         if self._shares_costs:
-            return super()._unit_cost(C) * max(vars(self).get("balance_", {}).values(), default=1.0)
-        if not isinstance(weights, Mapping):
-            return super()._unit_cost(C)
-        return super()._unit_cost(C) * max([_weight_of(label, weights) for label in weights], default=1.0)
+            return own * max(vars(self).get("balance_", {}).values(), default=1.0)
+        each = [_weight_of(label, weights) for label in weights] if isinstance(weights, Mapping) else []
+        return own * max(each, default=1.0)
 
     def _class_weights(self, targets: Floats) -> Floats:
         """Return the weight of each target's class."""

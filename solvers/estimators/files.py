@@ -20,7 +20,8 @@ from livesvm.solvers.models.base import LiveEstimator
 from livesvm.solvers.sparse import SPARSE, SparseRows
 
 FORMAT = "livesvm model"
-VERSION = 4  #: 2: sparse features. 3: those of a model with a scale are as they came. 4: a center. Others: 1
+VERSION = 5  #: 2: sparse features. 3: those of a model with a scale are as they came. 4: a center. 5: tables. Others: 1
+OF_TABLES = ("encoding", "words", "chosen")  #: parts of models with columns, and of those that tune themselves
 KINDS: dict[str, Any] = {
     kind.__name__: kind
     for kind in (
@@ -35,9 +36,19 @@ PLAIN = (str, int, float, bool, type(None))
 
 def _version(arrays: Mapping[str, Any], X: Any) -> int:
     """Return the least version whose readers know all that these arrays hold."""
-    if "center" in arrays:
+    if any(name in arrays for name in OF_TABLES):
         return VERSION
+    if "center" in arrays:
+        return 4
     return 3 if "scale_offset" in arrays else 2 if isinstance(X, SparseRows) else 1
+
+
+def _parameters(model: LiveEstimator) -> dict[str, Any]:
+    """Return the parameters of a model without those that older readers do not know, where they say nothing."""
+    found = model.get_params(deep=False)
+    if found.get("columns") is None:
+        found.pop("columns", None)
+    return found
 
 
 def save_model(model: LiveEstimator, path: str | os.PathLike[str]) -> None:
@@ -69,10 +80,11 @@ def save_model(model: LiveEstimator, path: str | os.PathLike[str]) -> None:
         "format": FORMAT,
         "version": _version(arrays, X),
         "kind": kind,
-        "parameters": {name: _plain(value, name) for name, value in model.get_params(deep=False).items()},
+        "parameters": {name: _plain(value, name) for name, value in _parameters(model).items()},
         "keys": arrays.pop("keys"),
         "next_key": int(arrays.pop("next_key")),
     }
+    head |= {name: arrays.pop(name) for name in OF_TABLES if name in arrays}
     if "classes" in arrays:
         head["classes"] = _plain(np.asarray(arrays.pop("classes")), "classes")
     if hasattr(model, "feature_names_in_"):
@@ -137,6 +149,7 @@ def _model(head: dict[str, Any], arrays: dict[str, Any]) -> Any:
     arrays |= {"keys": head["keys"], "next_key": int(head["next_key"])}
     if "X_width" in arrays:
         arrays["X"] = SparseRows.from_arrays({name: arrays.pop(f"X_{name}") for name in SPARSE})
+    arrays |= {name: head[name] for name in OF_TABLES if name in head}
     if "classes" in head:
         arrays["classes"] = _back(head["classes"])
     _check(arrays)

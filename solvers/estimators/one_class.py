@@ -29,7 +29,7 @@ class LiveOneClassSVM(ChangingEstimator):
     ----------
     nu : float, default 0.5
         Upper bound of the share of outliers, in (0, 1].
-    kernel, gamma, degree, coef0, cache_mb, scale : as in ``IncrementalSVC``
+    kernel, gamma, degree, coef0, cache_mb, scale, columns : as in ``IncrementalSVC``
 
     Attributes
     ----------
@@ -52,6 +52,7 @@ class LiveOneClassSVM(ChangingEstimator):
         coef0: float = 0.0,
         cache_mb: float = 512,
         scale: str = "none",
+        columns: Any = None,
         shrinking: bool = True,
         tol: float = 1e-3,
         cache_size: float = 200,
@@ -61,7 +62,7 @@ class LiveOneClassSVM(ChangingEstimator):
         keep(self, locals())
 
     @taking_rows("ndarray, shape (m,)\n    f(x), in units of ``score_samples``; negative for outliers.")
-    def decision_function(self, X: ArrayLike) -> Floats:
+    def decision_function(self, X: Any) -> Floats:
         """Return the signed distance to the boundary; negative for outliers.
 
         Margin examples lie on the boundary: what only rounding keeps off it, 1e-10 of rho, is 0.
@@ -69,12 +70,12 @@ class LiveOneClassSVM(ChangingEstimator):
         return self._decision(X)
 
     @taking_rows("ndarray, shape (m,)\n    ``w'x``.")
-    def score_samples(self, X: ArrayLike) -> Floats:
+    def score_samples(self, X: Any) -> Floats:
         """Return ``w'x``, from which the boundary takes ``offset_``."""
         return self.decision_function(X) + self.offset_
 
     @taking_rows("ndarray of int, shape (m,)\n    1 or -1.")
-    def predict(self, X: ArrayLike) -> Ints:
+    def predict(self, X: Any) -> Ints:
         """Return 1 for inliers and -1 for outliers."""
         return np.where(self.decision_function(X) >= 0, 1, -1)
 

@@ -49,7 +49,7 @@ class LivePUClassifier(WithThresholds, ChangingEstimator):
     lam : float, None or "auto", default None
         Weight of ``|w|^2``, above 0; None or "auto": chosen from the first examples of both kinds, by the risk on
         folds, and kept; ``change(lam=None)`` chooses it by the window as it is.
-    kernel, gamma, degree, coef0, cache_mb, scale : as in ``IncrementalSVC``
+    kernel, gamma, degree, coef0, cache_mb, scale, columns : as in ``IncrementalSVC``
 
     Attributes
     ----------
@@ -101,6 +101,7 @@ class LivePUClassifier(WithThresholds, ChangingEstimator):
         coef0: float = 0.0,
         cache_mb: float = 512,
         scale: str = "none",
+        columns: Any = None,
     ) -> None:
         keep(self, locals())
 
@@ -288,7 +289,7 @@ class LivePUClassifier(WithThresholds, ChangingEstimator):
         """Learn what comes; once a model that waits lacks nothing, solve the window from nothing."""
         if not hasattr(self, "_window") or self._begun:
             return super()._learn(*args, **kwargs)
-        window, before = self._window, self._standing()
+        window, before = self._window, vars(self).copy()
         try:
             with window.undone_on_error():
                 report = super()._learn(*args, **kwargs)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.metaestimators import available_if
 
@@ -77,7 +77,7 @@ class Probabilities(ChangingEstimator):
             The window has fewer than two classes, or one of them a single example.
         """,
     )
-    def predict_proba(self, X: ArrayLike) -> Floats:
+    def predict_proba(self, X: Any) -> Floats:
         """Return the probability of each class."""
         self._check_fitted()
         values = columns(self._decision(X), self.classes_.size)
@@ -85,7 +85,7 @@ class Probabilities(ChangingEstimator):
 
     @available_if(_is_asked_for)  # type: ignore[untyped-decorator]
     @taking_rows("ndarray, shape (m, n_classes)\n    Logarithms of probabilities.")
-    def predict_log_proba(self, X: ArrayLike) -> Floats:
+    def predict_log_proba(self, X: Any) -> Floats:
         """Return the logarithms of ``predict_proba``."""
         with np.errstate(divide="ignore"):
             return np.asarray(np.log(self.predict_proba(X)))

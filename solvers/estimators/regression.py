@@ -26,15 +26,16 @@ class LiveSVR(WithPaths):
 
     Parameters
     ----------
-    C : float, default 1
-        Weight of the losses, in (0, 1e100].
-    epsilon : float, default 0.1
+    C : float or "auto", default 1
+        Weight of the losses, in (0, 1e100]. "auto": the model chooses it by its window, gamma and epsilon too where
+        they are "auto", and how columns are encoded and count; see ``choice_``.
+    epsilon : float or "auto", default 0.1
         Half width of the tube without loss, at least 0, in units of y; for the loss that has one.
     loss : {"epsilon_insensitive", "absolute", "pinball"}, default "epsilon_insensitive"
         What a residual costs.
     quantile : float, default 0.5
         Level of the pinball loss, in (0, 1): f estimates that conditional quantile.
-    kernel, gamma, degree, coef0, fit_intercept, cache_mb, scale : as in ``IncrementalSVC``
+    kernel, gamma, degree, coef0, fit_intercept, cache_mb, scale, columns : as in ``IncrementalSVC``
 
     Attributes
     ----------
@@ -55,8 +56,8 @@ class LiveSVR(WithPaths):
 
     def __init__(
         self,
-        C: float = 1.0,
-        epsilon: float = 0.1,
+        C: float | str = 1.0,
+        epsilon: float | str = 0.1,
         kernel: Any = "rbf",
         *,
         loss: str = "epsilon_insensitive",
@@ -67,6 +68,7 @@ class LiveSVR(WithPaths):
         fit_intercept: bool = True,
         cache_mb: float = 512,
         scale: str = "none",
+        columns: Any = None,
         shrinking: bool = True,
         tol: float = 1e-3,
         cache_size: float = 200,
@@ -76,9 +78,14 @@ class LiveSVR(WithPaths):
         keep(self, locals())
 
     @taking_rows("ndarray, shape (m,)\n    f(x), in units of y.")
-    def predict(self, X: ArrayLike) -> Floats:
+    def predict(self, X: Any) -> Floats:
         """Return f(x)."""
         return self._decision(X)
+
+    @property
+    def epsilon_(self) -> float:
+        """Half width of the tube: epsilon, or with "auto" what was chosen, 0.1 before that."""
+        return float(self._chosen("epsilon", 0.1))
 
     def epsilon_path(
         self, epsilon_min: float, epsilon_max: float, *, progress: Progress | None = None
@@ -105,7 +112,7 @@ class LiveSVR(WithPaths):
             A path could not be followed to the acceptable gap.
         """
         self._check_fitted()
-        if self.loss != "epsilon_insensitive" or self.epsilon == 0:
+        if self.loss != "epsilon_insensitive" or self.epsilon_ == 0:
             raise InvalidInput("a path over epsilon needs the loss 'epsilon_insensitive' and epsilon > 0", field="loss")
         return regularization_path(self, "epsilon", epsilon_min, epsilon_max, progress)
 
@@ -121,9 +128,9 @@ class LiveSVR(WithPaths):
         return float(np.mean(np.maximum(too_low * (targets - decisions), too_high * (decisions - targets))))
 
     def _losses(self, targets: Floats, weights: Floats, C: float | None = None) -> Losses:
-        costs = validation.cost(self.C if C is None else C) * weights
+        costs = validation.cost(self.C_ if C is None else C) * weights
         if self.loss == "epsilon_insensitive":
-            return epsilon_insensitive(targets, validation.not_negative(self.epsilon, "epsilon"), costs)
+            return epsilon_insensitive(targets, validation.not_negative(self.epsilon_, "epsilon"), costs)
         if self.loss == "absolute":
             return epsilon_insensitive(targets, 0.0, costs)
         if self.loss == "pinball":
@@ -131,7 +138,7 @@ class LiveSVR(WithPaths):
         raise InvalidInput(f"must be 'epsilon_insensitive', 'absolute' or 'pinball', not {self.loss!r}", field="loss")
 
     def _cutoff_rule(self, s: float | None = None) -> CutoffRule:
-        tube = validation.not_negative(self.epsilon, "epsilon") if self.loss == "epsilon_insensitive" else 0.0
+        tube = validation.not_negative(self.epsilon_, "epsilon") if self.loss == "epsilon_insensitive" else 0.0
         if s is not None and s <= tube:
             least = f"epsilon, {tube:g}" if tube > 0 else "zero"
             raise InvalidInput(f"a residual that counts as an outlier is larger than {least}, not {s:g}", field="s")

@@ -23,6 +23,7 @@ from livesvm.solvers.estimators.one_class import LiveOneClassSVM
 from livesvm.solvers.estimators.positive_unlabelled import LivePUClassifier
 from livesvm.solvers.estimators.probabilities import PROBABILITY, Probabilities
 from livesvm.solvers.estimators.regression import LiveSVR
+from livesvm.solvers.estimators.self_tuning import SelfTuning
 from livesvm.solvers.models.base import LiveEstimator
 from livesvm.solvers.models.class_labels import in_type_of
 from livesvm.solvers.models.predictor import Gate
@@ -42,6 +43,7 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]
     """What scikit-learn adds to every one of them; goes before the live estimator among the bases."""
 
     kernel: str
+    columns: Any = None
     n_features_in_: int
     _get_param_names: Any = classmethod(cache(BaseEstimator._get_param_names.__func__))  # type: ignore[arg-type]
 
@@ -50,6 +52,8 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]
 
         That takes longer than a small update, and need not be done for a plain array where no names are known.
         """
+        if self.columns is not None:
+            return  # which the columns themselves do
         nameless = type(X) is np.ndarray and not hasattr(self, "feature_names_in_")
         if nameless and not reset and X.shape[1:] == (self.n_features_in_,):  # type: ignore[union-attr]
             return
@@ -61,6 +65,8 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]
             raise InvalidInput(str(error), field="X") from None
 
     def _gate(self) -> Gate | None:
+        if self.columns is not None:
+            return None
         named: Any = object.__new__(type(self))  # which has the names, and nothing that is learnt
         known = vars(self)
         vars(named).update({name: known[name] for name in GATE if name in known})
@@ -86,7 +92,8 @@ SHARED = {
         'float, "scale" or "auto", default "scale"',
         """Coefficient of rbf, laplacian, poly and sigmoid, above 0, in one over the units of what it multiplies.
         "scale" is 1 / (d * variance of the first data seen, rows weighted), for the laplacian with the standard
-        deviation in place of the variance, and stays, see ``gamma_``; "auto" is 1 / d.""",
+        deviation in place of the variance, and stays, see ``gamma_``; "auto" is 1 / d. With ``C="auto"`` either is
+        chosen by the window.""",
     ),
     "degree": ("int, default 3", "Degree of the kernel poly, at least 1."),
     "coef0": ("float, default 0", "What is added in poly and sigmoid, in units of gamma x'z."),
@@ -101,6 +108,11 @@ SHARED = {
         '{"none", "standard", "minmax", "robust"}, default "none"',
         """What features go through first, fitted to the first data seen, and then kept, as ``feature_scale_``;
         ``rescale`` fits it to the window as it is.""",
+    ),
+    "columns": (
+        'None, "auto" or list of mappings, default None',
+        """Of a table: name, kind and encoding of each column, see ``livesvm.solvers.tables.columns``; "auto" finds
+        them in the first rows. Then rows are a data frame, a list of mappings, or a mapping of columns.""",
     ),
     "support_": ("ndarray, shape (n_support,)", "Places in the window, oldest first, of examples with a coefficient."),
     "support_vectors_": ("ndarray or csr_array, shape (n_support, d)", "Their features, on the model's scale."),
@@ -160,7 +172,7 @@ class _Classifier(ClassifierMixin):  # type: ignore[misc]
         return float(super().score(X, in_type_of(known, y), sample_weight))
 
 
-class IncrementalSVC(_Classifier, _Estimator, DropIn, Probabilities, LiveSVC):  # type: ignore[misc]
+class IncrementalSVC(SelfTuning, _Classifier, _Estimator, DropIn, Probabilities, LiveSVC):  # type: ignore[misc]
     __doc__ = _written_out(LiveSVC.__doc__, IGNORED, PROBABILITY)
 
     n_support_ = LiveSVC.n_support_
@@ -184,7 +196,7 @@ class IncrementalSVC(_Classifier, _Estimator, DropIn, Probabilities, LiveSVC):  
         return -(window.beta @ window.kernel.centered(as_scipy(window.X)))
 
 
-class IncrementalSVR(RegressorMixin, _Estimator, DropIn, LiveSVR):  # type: ignore[misc]
+class IncrementalSVR(SelfTuning, RegressorMixin, _Estimator, DropIn, LiveSVR):  # type: ignore[misc]
     __doc__ = _written_out(LiveSVR.__doc__, _OF_REGRESSION)
 
 

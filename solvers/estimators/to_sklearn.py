@@ -25,11 +25,13 @@ def to_sklearn(model: Any) -> Any:
 
     Raises
     ------
-    InvalidInput : the kernel is a function, the window is empty, or there is one class only
+    InvalidInput : the kernel is a function, rows are a table, the window is empty, or there is one class only
     """
     model._check_fitted()
     if callable(model.kernel):
         raise InvalidInput("a function is not taken along", field="kernel")
+    if model.columns is not None:
+        raise InvalidInput("a table is not taken along: scikit-learn has no such encoding", field="columns")
     if not model.n_window_:
         raise InvalidInput("is empty: there is nothing to take along", field="window")
     if hasattr(model, "classes_") and model.classes_.size < 2:
@@ -51,10 +53,10 @@ def _empty(model: Any) -> Any:
     if hasattr(model, "nu"):
         return OneClassSVM(nu=model.nu, **parameters)
     if hasattr(model, "epsilon"):
-        return SVR(C=model.C, epsilon=model.epsilon, **parameters)
+        return SVR(C=model.C_, epsilon=model.epsilon_, **parameters)
     shape, ties = model.decision_function_shape, model.break_ties
     weight = model.class_weight
-    return SVC(C=model.C, class_weight=weight, decision_function_shape=shape, break_ties=ties, **parameters)
+    return SVC(C=model.C_, class_weight=weight, decision_function_shape=shape, break_ties=ties, **parameters)
 
 
 def _filled(machine: Any, model: Any) -> Any:

@@ -83,7 +83,7 @@ def update(
             hold_near(state, slots)
         solving = Solve(state)
         solving.begin_with(undone.n, held, edit.leave, edit.changed, edit.losses)
-        undone.kept_by(solving)
+        undone.solving = solving
         trace = follow(state, None, allowance * work_from_nothing(state.n, state.n_free), solving)
         state.events = max(float(trace.events), FADING * state.events)
         release(state, solving, edit.leave)
@@ -298,7 +298,7 @@ class UndoneOnError:
         self.state, self.indices = state, indices
         self.n, self.vacant, self.capacity = state.n_slots, list(state.vacant), state.capacity
         self._numbers = Numbers.of(state)
-        self._solving: Solve | None = None
+        self.solving: Solve | None = None  #: keeps where all stood, once it has begun with its edit
         self._is_undone = False
         self._checkpoint = take_checkpoint(state) if indices is None else None
 
@@ -309,15 +309,11 @@ class UndoneOnError:
         if error is not None:
             self.undo()
 
-    def kept_by(self, solving: Solve) -> None:
-        """Have where all stood kept by a solve when it begins with its edit."""
-        self._solving = solving
-
     def undo(self) -> None:
         """Bring the state back now, without the examples that have come since; once is enough."""
         if self._is_undone:
             return
-        solving, checkpoint = self._solving, self._checkpoint
+        solving, checkpoint = self.solving, self._checkpoint
         if solving is not None and solving.is_kept:
             checkpoint = solving.kept(self._numbers)
         elif checkpoint is None:  # nothing has been changed yet

@@ -36,7 +36,7 @@ from livesvm.solvers.problem.piecewise_linear import MAX_KINKS, Losses
 from livesvm.solvers.problem.state import Motion, PathState
 from livesvm.solvers.runtime.entry_point import entry_point, kind_of
 from livesvm.solvers.runtime.interrupt import check, raise_what_stopped, watch
-from livesvm.solvers.runtime.memory import scratch
+from livesvm.solvers.runtime.memory import BYTES, scratch
 from livesvm.solvers.runtime.scalars import One
 from livesvm.solvers.runtime.types import Floats, Ints
 
@@ -86,6 +86,7 @@ class PathWorkspace:
         f, beta = np.empty((2, c))
         kinks, levels, n_kinks = np.empty((c, MAX_KINKS)), np.empty((c, MAX_KINKS + 1)), np.empty(c, np.int64)
         self.before = Before(segment, f, beta, np.empty(2 * c + 64, np.int64), kinks, levels, n_kinks)
+        self.nbytes = sum(map(BYTES, (self.moving, self.come, self.leave, self.changed, *self.before)))
         self.status, self.tolerances = workspace.Status.of(), workspace.Tolerances.of()
         self.stop = np.zeros(1, np.int64)
         self.known: tuple[object, ...] = ()  #: the arrays whose types ``entry`` is for
@@ -104,12 +105,6 @@ class PathWorkspace:
         indices = np.concatenate([self.leave[: now.n_leave], self.changed[: now.n_changed]])
         losses = Losses(old.kinks[:m], old.levels[:m], old.n_kinks[:m])
         return Checkpoint(old.segment[:n], old.f[:n], old.beta[:n], indices, losses, free[free >= 0], numbers)
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of all arrays."""
-        own = (self.moving, self.come, self.leave, self.changed, *self.before)
-        return sum(array.nbytes for array in own)
 
 
 def workspace_of(state: PathState) -> PathWorkspace:
@@ -141,7 +136,7 @@ class Solve:
     """
 
     def __init__(self, state: PathState, way: Callable[..., int] = solve, *more: Any) -> None:
-        self.state, self.buffers, self.way, self.more = state, workspace_of(state), way, more
+        self.state, self.rows, self.buffers, self.way, self.more = state, state.rows, workspace_of(state), way, more
         self.now: One[Progress] | None = None
         self.found: Progress | None = None
         self.stage, self.sizes, self.n_before, self.losses = Stage.SET_OUT, (0, 0, 0), 0, NO_CHANGES
@@ -177,9 +172,11 @@ class Solve:
         TooCostly : the walk would take more than ``allowance`` products
         NotOptimal, NotPositiveSemidefinite, MemoryLimit : see ``livesvm.solvers.homotopy.follow.follow``
         """
-        state, exit_, self.exit_ = self.state, self.exit_, None
+        state, buffers, exit_, self.exit_ = self.state, self.buffers, self.exit_, None
         now = self._begun(trace, precision, allowance) if exit_ is None or self.now is None else self.now
-        s, w = self._work(now), self._walk()
+        buffers.stop[0] = 0
+        s = self._work(now)
+        w = walk_on(state, state.motion, (buffers.status, buffers.stop, buffers.tolerances))
         more = s, self.batch, *self.more
         if exit_ is None:
             check()
@@ -220,10 +217,10 @@ class Solve:
 
     def _begun(self, trace: Trace, precision: float, allowance: float) -> One[Progress]:
         """Say what there is to know of the state, and where to begin."""
-        state, rows = self.state, self.state.rows
-        rows.clock += 1
-        size, n_free = state.factor.size.tolist()
-        if size == state.factor.R.shape[0]:
+        state, factor = self.state, self.state.factor
+        self.rows.clock += 1
+        size, n_free = factor.size.tolist()
+        if size == factor.R.shape[0]:
             state.make_room_for_free()
         dust = SETTINGS.dust if trace.rounds <= 1 else 0.0
         round_ = given_to_round(state, trace.events, precision, dust, allowance)
@@ -239,13 +236,7 @@ class Solve:
         return self.now
 
     def _work(self, now: One[Progress]) -> Work:
-        rows = self.state.rows
-        return self.buffers.work(now, self.losses, (rows.slot_of, rows.used), self.numbered)
-
-    def _walk(self) -> workspace.Walk:
-        buffers = self.buffers
-        buffers.stop[0] = 0
-        return walk_on(self.state, self.state.motion, (buffers.status, buffers.stop, buffers.tolerances))
+        return self.buffers.work(now, self.losses, (self.rows.slot_of, self.rows.used), self.numbered)
 
     def _entry(self, w: workspace.Walk, s: Work) -> Callable[..., int]:
         """Return ``way``; where all arrays are those of the last time, it need not look at their types."""

@@ -8,6 +8,7 @@ origin. Inner products do cancel there: a linear kernel may have a ``center``, w
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ import numpy as np
 from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.kernels import sparse_values
 from livesvm.solvers.kernels.gram import Gram
-from livesvm.solvers.kernels.table import ALSO, Base, Form, form_of
+from livesvm.solvers.kernels.table import ALSO, TABLE, Base, Form, form_of
 from livesvm.solvers.runtime.compile import compiled_allocating, compiled_in_order, compiled_once_in_order
 from livesvm.solvers.runtime.interrupt import AT_ONCE, COPY, check, parts
 from livesvm.solvers.runtime.types import Floats, Ints
@@ -54,10 +55,10 @@ class Kernel:
         for attribute, value in (("name", ALSO.get(self.name, self.name)), ("degree", degree), ("coef0", coef0)):
             object.__setattr__(self, attribute, value)
 
-    @property
+    @cached_property
     def always_positive(self) -> bool:
         """Whether every kernel matrix of this kernel is positive semi-definite."""
-        return self.form.is_positive(self.coef0)
+        return TABLE[self.name].is_positive(self.coef0)
 
     @property
     def held(self) -> Gram | None:
@@ -66,18 +67,18 @@ class Kernel:
 
     @property
     def form(self) -> Form:
-        """What there is to know of it by name; raises InvalidInput for one that is not known."""
-        return form_of(self.name)
+        """What there is to know of it by name."""
+        return TABLE[self.name]
 
-    @property
+    @cached_property
     def is_of_distances(self) -> bool:
         """Whether k(x, x) is 1, and gamma decides how near examples are."""
-        return self.form.is_of_distances
+        return TABLE[self.name].is_of_distances
 
-    @property
+    @cached_property
     def has_gamma(self) -> bool:
         """Whether it has a gamma."""
-        return self.form.has_gamma
+        return TABLE[self.name].has_gamma
 
     def matrix(self, A: Features, XT: Features, n: int | None = None) -> Floats:
         """Return ``K[i, j] = k(A[i], XT[:, j])`` for ``A`` (m, d) and the first ``n`` columns of ``XT``, as (m, n).
@@ -105,7 +106,7 @@ class Kernel:
 
     def _write(self, A: Features, XT: Features, first: int, n: int, out: Floats, rows: Ints) -> None:
         """Do the same for the columns from ``first`` up to ``n``."""
-        base = self.form.base
+        base = TABLE[self.name].base
         if isinstance(A, SparseRows) or isinstance(XT, SparseRows):
             sparse_values.write(A, XT, first, n, base, 1.0 if base == Base.PRODUCT else -self.gamma, out, rows)
         elif base == Base.GIVEN:
@@ -123,7 +124,7 @@ class Kernel:
 
     def _finish(self, out: Floats, rows: Ints, first: int, n: int) -> None:
         """Make values of products, or of distances times minus gamma."""
-        form = self.form
+        form = TABLE[self.name]
         if not form.has_gamma:
             return
         for values in _runs(out, rows, first, n):

@@ -77,14 +77,19 @@ def _tanh(values: Numbers, coef0: float, degree: int) -> None:
     np.tanh(values, out=values)
 
 
-TABLE = {
-    "linear": Form(Base.PRODUCT, _as_it_is, lambda coef0: True, has_gamma=False),
-    "rbf": Form(Base.SQUARES, _exponential, lambda coef0: True),
-    "laplacian": Form(Base.DIFFERENCES, _exponential, lambda coef0: True),
-    "poly": Form(Base.PRODUCT, _power, lambda coef0: coef0 >= 0, quick=_quick_power),
-    "sigmoid": Form(Base.PRODUCT, _tanh, lambda coef0: False),
-    "precomputed": Form(Base.GIVEN, _as_it_is, lambda coef0: False, has_gamma=False),
-}
+class _Table(dict[str, Form]):
+    def __missing__(self, name: str) -> Form:
+        raise InvalidInput(f"unknown kernel {name!r}; one of {', '.join(self)}", field="kernel")
+
+
+TABLE = _Table(
+    linear=Form(Base.PRODUCT, _as_it_is, lambda coef0: True, has_gamma=False),
+    rbf=Form(Base.SQUARES, _exponential, lambda coef0: True),
+    laplacian=Form(Base.DIFFERENCES, _exponential, lambda coef0: True),
+    poly=Form(Base.PRODUCT, _power, lambda coef0: coef0 >= 0, quick=_quick_power),
+    sigmoid=Form(Base.PRODUCT, _tanh, lambda coef0: False),
+    precomputed=Form(Base.GIVEN, _as_it_is, lambda coef0: False, has_gamma=False),
+)
 
 ALSO = {"polynomial": "poly"}  #: other names
 
@@ -96,10 +101,7 @@ def form_of(name: Any) -> Form:
     ------
     InvalidInput : there is none
     """
-    form = TABLE.get(ALSO.get(name, name)) if isinstance(name, str) else None
-    if form is None:
-        raise InvalidInput(f"unknown kernel {name!r}; one of {', '.join(TABLE)}", field="kernel")
-    return form
+    return TABLE[ALSO.get(name, name)] if isinstance(name, str) else TABLE.__missing__(name)
 
 
 def has_gamma(name: Any) -> bool:

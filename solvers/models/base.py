@@ -11,10 +11,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
-from typing import Any, Self
+from types import MappingProxyType
+from typing import Any, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from livesvm.solvers import validation
 from livesvm.solvers.errors import InvalidInput, InvalidType, NotOptimal
@@ -23,12 +24,12 @@ from livesvm.solvers.kernels.function import FunctionKernel, objects_for, object
 from livesvm.solvers.kernels.gram import Gram
 from livesvm.solvers.kernels.kernel import Kernel
 from livesvm.solvers.models import feature_scale, scaling
-from livesvm.solvers.models.centering import center_of, is_movable
 from livesvm.solvers.models.feature_scale import FeatureScale
 from livesvm.solvers.models.fitted import Fitted
 from livesvm.solvers.models.keyed_window import ExampleUpdate
 from livesvm.solvers.models.repeats import Asked, OnRepeat, settled
 from livesvm.solvers.models.report import UpdateReport
+from livesvm.solvers.models.scaling import center_of, is_movable
 from livesvm.solvers.models.warnings import ModelWarning
 from livesvm.solvers.models.window import Window
 from livesvm.solvers.models.window_edits import NO_EDITS, NO_EXAMPLES, Edited, Edits, edited
@@ -38,9 +39,23 @@ from livesvm.solvers.robust.ramp_losses import CutoffRule, Sides, conditional
 from livesvm.solvers.robust.settings import Robustness, Terms
 from livesvm.solvers.runtime.types import Floats, Ints
 from livesvm.solvers.sparse import Features, SparseRows, dense, like
+from livesvm.solvers.tables import columns as table_columns
+from livesvm.solvers.tables import encoding
+from livesvm.solvers.tables.columns import Codes, TableColumns
+from livesvm.solvers.tables.encoding import TableEncoding
 from livesvm.solvers.validation import Key
 
-KERNEL_PARAMETERS = ("kernel", "gamma", "degree", "coef0", "fit_intercept", "scale")
+KERNEL_PARAMETERS = ("kernel", "gamma", "degree", "coef0", "fit_intercept", "scale", "columns")
+
+
+class Checked(NamedTuple):
+    """New examples as ``checked`` returns them, and ``update`` takes them in place of (X, y)."""
+
+    came: Features  #: (m, d) as they came
+    X: Features  #: (m, d) as the window has them
+    y: Floats  #: (m,) targets
+    weights: Floats  #: (m,)
+    size: float  #: largest k(x, x)
 
 
 class LiveEstimator(Fitted):
@@ -54,8 +69,12 @@ class LiveEstimator(Fitted):
     fit_intercept: bool
     cache_mb: float
     scale: str = "none"  #: of the features, see ``models.feature_scale``
+    columns: Any = None  #: of a table, see ``tables.columns``; None: rows are numbers
+    chosen_: Mapping[str, Any] = MappingProxyType({})  #: values of parameters that are "auto"
+    columns_: TableColumns  #: as they were given, or found in the first rows, with the words of the window
     _loss_parameters: tuple[str, ...] = ()  # names of those that the losses of examples are made of
     _shares_costs = False  # whether the losses of each example depend on the others
+    robust_: Robustness | None = None  #: how robust the losses are, without the outliers; None: they are convex
     _made_of: dict[str, Any]  # the parameters that the window's kernel and losses have
     _came: dict[Key, Floats]  # of a model with a scale: features of the window as they came
     _objects: dict[int, Any] | None = None  # examples that are no rows of numbers, by the number that is their feature
@@ -106,7 +125,18 @@ class LiveEstimator(Fitted):
 
     def _unit_cost(self, C: float | None) -> float:
         """Return what a unit of weight costs at most, of a unit of f; ``C`` stands in for the model's own."""
-        return validation.cost(self.C if C is None else C)
+        return validation.cost(self.C_ if C is None else C)
+
+    @property
+    def C_(self) -> float:
+        """The weight of the losses: C, or with "auto" what was chosen, 1 before that."""
+        value: float = self._chosen("C", 1.0)
+        return value
+
+    def _chosen(self, name: str, first: float) -> Any:
+        """Return a parameter, or where it is "auto" what was chosen for it, ``first`` before that."""
+        value = getattr(self, name)
+        return vars(self).get("chosen_", {}).get(name, first) if isinstance(value, str) and value == "auto" else value
 
     def _total_per_weight(self) -> float:
         """Return what the coefficients sum up to, per unit of weight in the window."""
@@ -166,7 +196,7 @@ class LiveEstimator(Fitted):
             The path could not be followed; the model is as it was.
         """
         self._check_first(y)
-        before = self._standing()
+        before = vars(self).copy()
         try:
             self._forget()
             self._learn((X, y), sample_weight, keys, ())
@@ -249,7 +279,8 @@ class LiveEstimator(Fitted):
             C = validation.cost(C)
         if robust is not None and not isinstance(robust, Robustness):
             raise InvalidType(f"must be a Robustness, not {type(robust).__name__}", field="robust")
-        relabel, reweight = validation.mapping(relabel, "relabel"), validation.mapping(reweight, "reweight")
+        relabel = {} if relabel is None else validation.mapping(relabel, "relabel")
+        reweight = {} if reweight is None else validation.mapping(reweight, "reweight")
         edits = Edits(relabel, reweight, decay, C, robust)
         if add is None and remove is None and edits == NO_EDITS and not hasattr(self, "_window"):
             raise InvalidInput("there is nothing to add, to remove or to change")
@@ -257,23 +288,23 @@ class LiveEstimator(Fitted):
         if on_repeat != "refuse":
             here = self._window.keys if hasattr(self, "_window") else {}
             asked = settled(asked, on_repeat, here, is_gram=self.kernel == "precomputed")
-        edits = NO_EDITS if asked.is_repeat else edits
+            edits = NO_EDITS if asked.is_repeat else edits
         leaving = () if asked.remove is None else asked.remove
         report = self._learn(asked.add, asked.sample_weight, asked.keys, leaving, edits)
         return report._replace(ignored=asked.ignored)
 
     def _learn(
         self,
-        add: tuple[Any, ArrayLike | None] | None,
+        add: Any,
         sample_weight: ArrayLike | None,
         keys: Iterable[Key] | None,
         remove: Iterable[Key],
         edits: Edits = NO_EDITS,
     ) -> UpdateReport:
         """Change the window and all that is known of it; whatever fails leaves everything as it was."""
-        started, before, window = time.perf_counter(), self._standing(), vars(self).get("_window")
+        started, before, window = time.perf_counter(), vars(self).copy(), vars(self).get("_window")
         if window is not None:
-            add = self._unless_empty(add)
+            add = add if add is None or isinstance(add, Checked) else self._unless_empty(add)
             if add is None and edits == NO_EDITS and validation.is_empty(remove) and not self._reset_parameters():
                 validation.sample_weights(sample_weight, 0)
                 validation.new_keys(() if keys is None else keys, 0, {}, ())
@@ -306,14 +337,10 @@ class LiveEstimator(Fitted):
         if y is not None and not validation.is_empty(y):
             raise InvalidInput(f"{np.shape(y)[0] if np.ndim(y) else 1} targets for 0 rows", field="y")
         width = np.shape(X)[1] if len(np.shape(X)) == 2 else 0
-        if width and self._objects is None and self.kernel != "precomputed":
+        if width and self._objects is None and self.kernel != "precomputed" and self.columns is None:
             self._check_features(X, reset=False)
             validation.check_width(width, self._window.width, "X")
         return None
-
-    def _standing(self) -> dict[str, Any]:
-        """Return all attributes: what a change that fails has to bring back, besides what the window brings back."""
-        return vars(self).copy()
 
     def _take_back(self, before: dict[str, Any]) -> None:
         """Have these attributes and no others."""
@@ -327,18 +354,22 @@ class LiveEstimator(Fitted):
 
     def _change(
         self,
-        add: tuple[Any, ArrayLike | None] | None,
+        add: Any,
         sample_weight: ArrayLike | None,
         keys: Iterable[Key] | None,
         remove: Iterable[Key],
         edits: Edits,
     ) -> tuple[ExampleUpdate, Trace]:
         """Check everything, follow the path, and take over what holds from now on."""
-        self._make_ready(add, edits)
+        checked = add if isinstance(add, Checked) else None
+        if checked is None:
+            self._make_ready(add, edits)
         window = getattr(self, "_window", None)
-        rows, targets = self._examples(add, window)
-        weights = validation.sample_weights(sample_weight, rows.shape[0])
-        came = rows
+        if checked is None:
+            came, targets = self._examples(add, window)
+            rows, weights = came, validation.sample_weights(sample_weight, came.shape[0])
+        else:
+            came, rows, targets, weights, _ = checked
         heaviest = 1.0 if sample_weight is None else float(weights.max(initial=0.0))
         leaving = validation.known_keys(remove, window.keys if window is not None else {})
         if window is None:
@@ -349,20 +380,22 @@ class LiveEstimator(Fitted):
             window = self._new_window(rows, weights)
             self._begin_window(window, rows, targets, weights)
         else:
-            rows = rows if add is None else self._scaled(rows)
+            rows = rows if add is None or checked else self._scaled(rows)
             window.state.allow(self._cache_bytes())
             if self._reset_parameters():
                 edits = edits._replace(every_example=True)
         m, gone = len(targets), set(leaving)
         adding = window.unused_keys(m) if keys is None else validation.new_keys(keys, m, window.keys, gone)
-        changed = edited(window, edits, gone, self._targets, self._cutoff_rule)
+        changed = NO_EXAMPLES
+        if edits != NO_EDITS:
+            changed = edited(window, edits, gone, self._targets, self._cutoff_rule)
         if self._weigh(window, leaving, (targets, weights), changed):
             changed = edited(window, edits._replace(every_example=True), gone, self._targets, self._cutoff_rule)
         changing, new_y, new_weights, new_sides = changed
         C = edits.C
         if edits.reweight:
             heaviest = max(heaviest, float(new_weights.max()))
-        size = self._check_scale(window, rows, weights, heaviest, C)
+        size = checked.size if checked else self._check_scale(window, rows, weights, heaviest, C)
         robust = self._robust_after(edits)
         change = ExampleUpdate(
             rows,
@@ -389,7 +422,7 @@ class LiveEstimator(Fitted):
             self._take_over(window)
         if self.feature_scale_ is not None:
             self._keep_as_they_came(came, change)
-        self.n_features_in_ = window.width
+        self.n_features_in_ = window.width if self.columns is None else len(self.columns_.each)
         return change, trace
 
     def _weigh_without(self, key: Key) -> int:
@@ -410,6 +443,56 @@ class LiveEstimator(Fitted):
         losses = self._losses(y, weights)
         change = ExampleUpdate(rows, nothing, nothing, NO_LOSSES, [], [], keys, y, weights, losses, sides)
         return window.update(change, self._total_per_weight()).events
+
+    def checked(
+        self,
+        X: Features,
+        y: NDArray[Any] | None,
+        sample_weight: Floats | None,
+        reweight: Mapping[Key, float],
+        C: float | None,
+    ) -> Checked | None:
+        """Check the scale of an update, as ``check_scale`` does; return its new examples, with nothing left to check.
+
+        For callers that have checked the rest themselves.
+
+        Parameters
+        ----------
+        X : ndarray or SparseRows, shape (m, d)
+            Finite features of new examples, dense or sparse and as wide as those of the window.
+        y : ndarray, shape (m,), or None
+            Targets of the task.
+        sample_weight : ndarray, shape (m,), or None
+            Weights, in [0, 1e100]; None: ones.
+        reweight : mapping
+            As in ``update``.
+        C : float or None
+            As in ``update``.
+
+        Returns
+        -------
+        Checked or None
+            What ``update`` takes in place of (X, y); None: it has to read these, as the model may be made of them.
+
+        Raises
+        ------
+        InvalidInput
+            Names what is too large, with its row.
+        """
+        window = vars(self).get("_window")
+        targets = None if window is None or self._shares_costs else self._settled_targets(y, len(X))
+        if window is None or targets is None:
+            self.check_scale(X, sample_weight, reweight=reweight, C=C)
+            return None
+        came, scale = validation.plain_features(X), self.feature_scale_  # arrays from another process may be read-only
+        rows = came if scale is None else scale.apply(came)
+        weights = np.ones(len(X)) if sample_weight is None else validation.plain(sample_weight, np.float64)
+        heaviest = max(float(weights.max()), *reweight.values(), 0.0)
+        return Checked(came, rows, targets, weights, self._check_scale(window, rows, weights, heaviest, C))
+
+    def _settled_targets(self, y: NDArray[Any] | None, m: int) -> Floats | None:
+        """Return targets (m,), unless they may change what the model is made of."""
+        return self._targets(y, m)
 
     def check_scale(
         self,
@@ -444,12 +527,12 @@ class LiveEstimator(Fitted):
         rows: Features = np.empty((0, 0)) if X is None else self._read(X)
         weights = validation.sample_weights(sample_weight, rows.shape[0])
         if X is not None:
-            if window is not None and self._objects is None and self.kernel != "precomputed":
+            if window is not None and self._objects is None and self.kernel != "precomputed" and self.columns is None:
                 self._check_features(X, reset=False)
             scale = self._fitted_scale(rows, weights) if window is None else self.feature_scale_
             if window is not None and self.kernel != "precomputed":
                 rows = like(rows, window.is_sparse)
-            if scale is not None and scale.offset.size == rows.shape[1]:
+            if scale is not None and scale.width == rows.shape[1]:
                 rows = scale.apply(rows)
         heaviest = 1.0 if sample_weight is None else float(weights.max(initial=0.0))
         if reweight:
@@ -464,7 +547,7 @@ class LiveEstimator(Fitted):
 
     def _check_scale(self, window: Window, rows: Features, weights: Floats, heaviest: float, C: float | None) -> float:
         """Check the scale of an update whose largest weight is ``heaviest``; return the largest new k(x, x)."""
-        kernel, n, cost = window.state.kernel, window.state.n + rows.shape[0], self._unit_cost(C)
+        kernel, n, cost = window.state.kernel, len(window.keys) + rows.shape[0], self._unit_cost(C)
         size = scaling.size_of_kernel(kernel, rows)
         most = window.room
         if n <= most.n and size <= most.kernel and cost <= most.C and heaviest <= most.weight:
@@ -485,6 +568,9 @@ class LiveEstimator(Fitted):
         if not isinstance(add, tuple | list) or len(add) != 2:
             raise InvalidType("must be a pair (X, y); for a one-class model (X, None)", field="add")
         X, y = add
+        if self.columns is not None:
+            self.columns_, codes = self._coded(X)
+            return codes, self._targets(y, len(codes))
         rows, given = self._read(X), self.kernel == "precomputed"
         if self._objects is None and (window is None or not given):
             self._check_features(X, reset=window is None)
@@ -493,6 +579,8 @@ class LiveEstimator(Fitted):
 
     def _read(self, X: Any) -> Features:
         """Return new examples as an array, or as sparse rows; of those that are neither, their numbers (m, 1)."""
+        if self.columns is not None:
+            return self._coded(X)[1]
         if self.kernel == "precomputed":
             if hasattr(X, "tocsr"):
                 raise InvalidType("Sparse precomputed kernels are not supported.", field="X")
@@ -512,8 +600,24 @@ class LiveEstimator(Fitted):
         self._objects.update(zip(numbers, given, strict=True))
         return np.array(numbers, np.float64)[:, None]
 
-    def _fitted_scale(self, rows: Features, weights: Floats) -> FeatureScale | None:
-        """Return the scale of first examples; raises InvalidInput."""
+    def _coded(self, X: Any) -> tuple[TableColumns, Codes]:
+        """Return the columns of the model, or of first rows, and rows of a table as numbers; raises InvalidInput."""
+        known = vars(self).get("columns_")
+        if known is None:
+            is_open = isinstance(self.columns, str) and self.columns == "auto"
+            known = table_columns.found_in(X) if is_open else table_columns.given(self.columns)
+        known, codes = known.read(X)
+        validation.check_some(codes.shape)
+        return known, codes
+
+    def _fitted_scale(self, rows: Features, weights: Floats) -> FeatureScale | TableEncoding | None:
+        """Return the scale of first examples, or the encoding of their table; raises InvalidInput."""
+        if self.columns is not None:
+            if self.kernel == "precomputed" or callable(self.kernel) or self.scale != "none":
+                field = "scale" if self.scale != "none" else "kernel"
+                raise InvalidInput("is of rows of numbers, and columns are given", field=field)
+            known = vars(self).get("columns_") or self._coded(rows)[0]
+            return encoding.fitted(known, dense(rows), weights)
         if self.kernel == "precomputed" and self.scale != "none":
             raise InvalidInput("a precomputed kernel has no features to scale; choose 'none'", field="scale")
         if isinstance(rows, SparseRows):
@@ -575,7 +679,7 @@ class LiveEstimator(Fitted):
             changed=changed,
             events=trace.events,
             seconds=seconds,
-            n=state.n,
+            n=len(self._window.keys),
             n_free=state.n_free,
             n_bound=state.n_bound_supports(),
             max_violation=trace.max_violation,
@@ -599,7 +703,13 @@ class LiveEstimator(Fitted):
         if isinstance(self.gamma, str):
             if self.gamma not in ("scale", "auto"):
                 raise InvalidInput(f"must be a number, 'scale' or 'auto', not {self.gamma!r}", field="gamma")
-            gamma = 1.0 / X.shape[1] if self.gamma == "auto" else scaling.gamma(X, weights, self.kernel)
+            is_open = isinstance(vars(self).get("C"), str)
+            if is_open and "gamma" in self.chosen_:
+                gamma = self.chosen_["gamma"]
+            elif self.gamma == "auto" and not is_open:
+                gamma = 1.0 / X.shape[1]
+            else:
+                gamma = scaling.gamma(X, weights, self.kernel)
         else:
             gamma = validation.positive(self.gamma, "gamma")
         return self._window_with(gamma, self._center_of(X))
@@ -622,7 +732,11 @@ class LiveEstimator(Fitted):
 
     def _like(self, **parameters: Any) -> Self:
         """Return an untrained model with the same parameters but for these, and nothing of them left open."""
-        return type(self)(**{**self.get_params(deep=False), **parameters})
+        out = type(self)(**{**self.get_params(deep=False), **parameters})
+        for name in ("columns_", "chosen_"):
+            if name in vars(self) and name[:-1] not in parameters:
+                setattr(out, name, vars(self)[name])
+        return out
 
     def _forget(self) -> dict[str, Any]:
         """Drop everything learnt and return it, by attribute."""
@@ -634,13 +748,9 @@ class LiveEstimator(Fitted):
 
     # -- robust losses -------------------------------------------------------------------------------------------------
 
-    @property
-    def _robust(self) -> Robustness | None:
-        return getattr(self, "robust_", None)
-
     def _robust_after(self, edits: Edits) -> Robustness | None:
         """Return the new robust losses of the model, without its outliers."""
-        robust = self._robust
+        robust = self.robust_
         if edits.robust is not None:
             robust = Robustness(float(edits.robust.theta), float(edits.robust.s))
         return None if robust is None or robust.theta == 1.0 else robust
@@ -664,10 +774,10 @@ class LiveEstimator(Fitted):
         Robustness or None
             theta, s and the outliers by key.
         """
-        if self._robust is None:
+        if self.robust_ is None:
             return None
         sides = zip(self._window.keys, self._window.sides.tolist(), strict=True)
-        return Robustness(self._robust.theta, self._robust.s, {key: side for key, side in sides if side})
+        return Robustness(self.robust_.theta, self.robust_.s, {key: side for key, side in sides if side})
 
     def local_optimality(self) -> LocalOptimality:
         """Return how well a robust model satisfies the conditions of a local optimum, recomputed from the data.
@@ -686,9 +796,9 @@ class LiveEstimator(Fitted):
             The model is not robust.
         """
         self._check_fitted()
-        if self._robust is None:
+        if self.robust_ is None:
             raise InvalidInput("the model is not robust", field="robust")
-        return self._window.local_optimality(self._terms(self._robust))
+        return self._window.local_optimality(self._terms(self.robust_))
 
     def prepare(self) -> None:
         """Do now what the first update after ``from_arrays`` would do first, to kernel rows and their factor.
@@ -715,7 +825,7 @@ class LiveEstimator(Fitted):
         """Bytes of all arrays that the model holds, with those that :meth:`cool` gives back."""
         if not hasattr(self, "_window"):
             return 0
-        came = 8 * self._window.state.n_features * len(self._came) if self.feature_scale_ is not None else 0
+        came = 8 * self.feature_scale_.width * len(self._came) if self.feature_scale_ is not None else 0
         return self._window.held_bytes + came
 
     @property
@@ -743,11 +853,20 @@ class LiveEstimator(Fitted):
         dict
             Arrays and numbers by name, from which :meth:`from_arrays` makes the model.
         """
-        robust, scale = self._robust, self.feature_scale_
+        robust, scale = self.robust_, self.feature_scale_
         arrays = {**self._learnt.to_arrays(), "robust": np.array([] if robust is None else [robust.theta, robust.s])}
+        if self.chosen_:
+            arrays["chosen"] = self.chosen_
         if self._objects is not None:
             arrays["objects"] = self.window_X
-        return arrays if scale is None else arrays | scale.to_arrays() | {"X": self.window_features}
+        if scale is None:
+            return arrays
+        features = self.window_features
+        if self.columns is not None:
+            self.columns_ = self.columns_.only_in(dense(features))
+            self.feature_scale_ = scale = replace(scale, columns=self.columns_)
+        kept: dict[str, Any] = scale.to_arrays()
+        return arrays | kept | {"X": np.asarray(features)}
 
     def to_warm_arrays(self) -> dict[str, Any]:
         """Return the same with f as it stands, so that ``from_arrays`` need not compute it; for this process alone.
@@ -791,10 +910,14 @@ class LiveEstimator(Fitted):
 
     def _restore(self, arrays: Mapping[str, Any]) -> None:
         self.feature_scale_ = scale = feature_scale.restored(self.scale, arrays)
+        if "chosen" in arrays:
+            self.chosen_ = dict(arrays["chosen"])
         if scale is not None:
             given = arrays["X"]
             rows = given.toarray() if isinstance(given, SparseRows) else validation.plain(given, np.float64)
             self._came = dict(zip(arrays["keys"], rows, strict=False))
+            if isinstance(scale, TableEncoding):
+                self.columns_ = scale.columns
             arrays = {**arrays, "X": scale.apply(rows)}
         if "objects" in arrays:
             numbers = np.asarray(arrays["X"])[:, 0].astype(np.int64).tolist()
@@ -806,7 +929,7 @@ class LiveEstimator(Fitted):
             raise InvalidInput("the arrays of this checkpoint do not belong together")
         if np.size(arrays.get("robust", ())):
             self.robust_ = Robustness(*np.asarray(arrays["robust"], np.float64).tolist())
-        losses = self._conditional(targets, weights, np.asarray(arrays["sides"], np.int8), None, self._robust)
+        losses = self._conditional(targets, weights, np.asarray(arrays["sides"], np.int8), None, self.robust_)
         total = self._total_per_weight() * float(weights.sum())
         try:
             window.restore(arrays, losses, total)
@@ -817,7 +940,7 @@ class LiveEstimator(Fitted):
             window = self._window_with(float(arrays["gamma"]), center)
             window.restore(arrays, losses, total)
         self._take_over(window)
-        self.n_features_in_ = window.width
+        self.n_features_in_ = window.width if scale is None else scale.width
 
 
 def have(model: object, attributes: dict[str, Any]) -> None:

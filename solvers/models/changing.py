@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any, Self
 
 from numpy.typing import ArrayLike, NDArray
@@ -14,6 +15,7 @@ from livesvm.solvers.models.base import KERNEL_PARAMETERS, LiveEstimator
 from livesvm.solvers.models.repeats import OnRepeat
 from livesvm.solvers.models.report import UpdateReport
 from livesvm.solvers.models.warnings import ModelWarning, warnings_of
+from livesvm.solvers.tables import columns as table_columns
 from livesvm.solvers.validation import Key
 
 
@@ -22,7 +24,7 @@ class ChangingEstimator(LiveEstimator):
 
     def partial_fit(
         self,
-        X: ArrayLike,
+        X: Any,
         y: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
         *,
@@ -93,7 +95,7 @@ class ChangingEstimator(LiveEstimator):
             raise InvalidInput("a precomputed kernel cannot be changed; call fit", field="kernel")
         if parameters.get("kernel") == "precomputed":
             raise InvalidInput("the window has features, and not their kernel values; call fit", field="kernel")
-        before = self._standing()
+        before = vars(self).copy()
         try:
             vars(self).update(parameters)
             self._settle(parameters)
@@ -108,8 +110,21 @@ class ChangingEstimator(LiveEstimator):
             self._take_back(before)
             raise
 
+    def _adopt(self, chosen: dict[str, Any]) -> UpdateReport:
+        """Have chosen values for the parameters that are "auto"; all or nothing."""
+        before = vars(self).copy()
+        try:
+            if "columns" in chosen:
+                columns = table_columns.given(chosen["columns"])
+                self.columns_ = replace(columns, words=self.columns_.words)
+            self.chosen_ = {name: value for name, value in chosen.items() if name != "columns"}
+            return self._resolved()
+        except BaseException:
+            self._take_back(before)
+            raise
+
     def rescale(self) -> UpdateReport:
-        """Fit the scale of the features, and gamma where it follows from them, to the window as it is now.
+        """Fit the scale of features, or the encoding of columns, and a gamma that follows, to the window as it is now.
 
         The kernel values of all examples change: the window is solved from nothing.
 
@@ -124,7 +139,7 @@ class ChangingEstimator(LiveEstimator):
             The model has no scale, or its window is empty.
         """
         self._check_fitted()
-        if self.scale == "none":
+        if self.scale == "none" and self.columns is None:
             raise InvalidInput("the model scales nothing; change(scale='standard') would", field="scale")
         if not self.n_window_:
             raise InvalidInput("the window is empty: there is nothing to fit a scale to", field="window")
@@ -141,7 +156,10 @@ class ChangingEstimator(LiveEstimator):
         if not keys:
             raise InvalidInput("the window is empty; call fit with other parameters", field="window")
         self._hand_over(fresh)
-        report = fresh._learn((self.window_X, self.window_y), self.window_sample_weight, keys, ())
+        X = self.window_X
+        if "columns_" in vars(fresh) and fresh.columns_.kinds == self.columns_.kinds:
+            X = self.window_features
+        report = fresh._learn((X, self.window_y), self.window_sample_weight, keys, ())
         robust = self.robustness()
         if robust is not None:
             report = fresh.update(robust=robust)
@@ -158,6 +176,14 @@ class ChangingEstimator(LiveEstimator):
         """Let a fresh model know what does not come from the window as it is now."""
         if hasattr(self, "classes_"):
             fresh._know(self.classes_)
+        if self.chosen_:
+            fresh.chosen_ = self.chosen_
+        if self.columns is None or "columns_" not in vars(self):
+            return
+        if self.columns == self._made_of["columns"]:
+            fresh.columns_ = self.columns_
+        elif self.columns != "auto":
+            fresh.columns_ = replace(table_columns.given(self.columns), words=self.columns_.words)
 
     def _know(self, classes: Any) -> None:
         """Take note of classes before any example has come."""

@@ -24,7 +24,8 @@ from livesvm.solvers.runtime.types import Floats, Ints
 def labels_with(known: NDArray[Any], labels: NDArray[Any], field: str) -> NDArray[Any]:
     """Return the labels, ascending, that are known after ``labels`` (m,); raises InvalidInput for what are none."""
     try:
-        if {*known.tolist()}.issuperset(labels.tolist()) and _are_dates(known) == _are_dates(labels):
+        is_one_kind = known.dtype.kind == labels.dtype.kind or _are_dates(known) == _are_dates(labels)
+        if is_one_kind and {*known.tolist()}.issuperset(labels.tolist()):
             return known
     except TypeError:  # a label that is a list
         raise InvalidInput("labels must be one value for each row", field=field) from None

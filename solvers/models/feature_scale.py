@@ -1,4 +1,7 @@
-"""The scale of features as part of a model: fitted once, kept, and applied to whatever comes."""
+"""The scale of features as part of a model: fitted once, kept, and applied to whatever comes.
+
+Of a model with columns it is the encoding of its table, see ``tables.encoding``.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,8 @@ import numpy as np
 from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.runtime.types import Floats
 from livesvm.solvers.sparse import Features, dense, like
+from livesvm.solvers.tables import encoding
+from livesvm.solvers.tables.encoding import TableEncoding
 
 KINDS = ("none", "standard", "minmax", "robust")
 
@@ -24,6 +29,11 @@ class FeatureScale:
     kind: str
     offset: Floats  #: (d,) in units of the features; a factor is never 0
     factor: Floats  #: (d,) in units of the features; a factor is never 0
+
+    @property
+    def width(self) -> int:
+        """How many features a row has as it comes."""
+        return self.offset.size
 
     def apply(self, X: Features) -> Floats:
         """Return features (m, d) on this scale, dense."""
@@ -70,11 +80,14 @@ def fitted(kind: Any, X: Floats, weights: Floats) -> FeatureScale | None:
 
 def kept(arrays: Mapping[str, Any]) -> dict[str, Any]:
     """Return what a checkpoint keeps of a scale; nothing where there is none."""
-    return {name: arrays[name] for name in ("scale_offset", "scale_factor") if name in arrays}
+    names = ("scale_offset", "scale_factor", "encoding", "words")
+    return {name: arrays[name] for name in names if name in arrays}
 
 
-def restored(kind: str, arrays: Mapping[str, Any]) -> FeatureScale | None:
-    """Return the scale that a checkpoint keeps; None: there is none."""
+def restored(kind: str, arrays: Mapping[str, Any]) -> FeatureScale | TableEncoding | None:
+    """Return the scale that a checkpoint keeps, or the encoding of a table; None: there is neither."""
+    if "encoding" in arrays:
+        return encoding.restored(arrays)
     if kind == "none" or "scale_offset" not in arrays:
         return None
     offset, factor = (np.asarray(arrays[name], np.float64) for name in ("scale_offset", "scale_factor"))

@@ -14,7 +14,9 @@ from livesvm.solvers.kernels.function import FunctionKernel
 from livesvm.solvers.models.predictor import Gate, Predictor, checked_rows
 from livesvm.solvers.models.window import Window
 from livesvm.solvers.runtime.types import Floats
-from livesvm.solvers.sparse import Features, as_scipy
+from livesvm.solvers.sparse import Features, as_scipy, dense
+from livesvm.solvers.tables.columns import Codes, TableColumns
+from livesvm.solvers.tables.encoding import TableEncoding
 from livesvm.solvers.validation import Key
 
 
@@ -25,7 +27,8 @@ class Fitted:
     """
 
     _window: Window
-    feature_scale_: Any = None  #: a FeatureScale; None where ``scale`` is "none"
+    feature_scale_: Any = None  #: a FeatureScale, of a table a TableEncoding; None where ``scale`` is "none"
+    columns_: TableColumns
 
     @property
     def _learnt(self) -> Window:
@@ -50,7 +53,8 @@ class Fitted:
 
     def _decision(self, X: ArrayLike) -> Floats:
         predictor = self._frozen()
-        if isinstance(predictor.kernel, FunctionKernel) and predictor.kernel.objects is not None:
+        is_table = isinstance(predictor.scale, TableEncoding)
+        if is_table or (isinstance(predictor.kernel, FunctionKernel) and predictor.kernel.objects is not None):
             return predictor.decision_function(X)
         gate, is_given = partial(self._check_features, reset=False), predictor.kernel.gram is not None
         return predictor.decide(checked_rows(X, predictor.n_features, gate, is_given=is_given))
@@ -63,7 +67,8 @@ class Fitted:
         Predictor
             The decision function; of more than two classes a ``PairsPredictor``.
         """
-        return replace(self._frozen(), gate=self._gate())
+        gate = self._gate()
+        return self._frozen() if gate is None else replace(self._frozen(), gate=gate)
 
     def _frozen(self) -> Predictor:
         """Return the same for rows that are checked."""
@@ -110,11 +115,14 @@ class Fitted:
         if self.feature_scale_ is None:
             return self._learnt.X
         came: dict[Key, Floats] = self._came  # type: ignore[attr-defined]
-        return np.array([came[key] for key in self._learnt.keys]).reshape(-1, self.feature_scale_.offset.size)
+        rows = np.array([came[key] for key in self._learnt.keys]).reshape(-1, self.feature_scale_.width)
+        return rows.view(Codes) if isinstance(self.feature_scale_, TableEncoding) else rows
 
     @property
     def window_X(self) -> Any:
-        """The same as an array, a csr_array of scipy, or a list of what a kernel's function takes."""
+        """The same as an array, a csr_array of scipy, a list of what a kernel's function takes, or rows with names."""
+        if isinstance(self.feature_scale_, TableEncoding):
+            return self.columns_.rows(dense(self.window_features))
         return self._as_given(self.window_features)
 
     def _as_given(self, rows: Features) -> Any:

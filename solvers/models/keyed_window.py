@@ -85,7 +85,8 @@ class KeyedWindow(ABC):
     @property
     def width(self) -> int | None:
         """Number of features of an example to predict; None before any were seen."""
-        return (len(self.keys) if self.kernel.gram is not None else self._store.n_features) or None
+        store = self._store
+        return (len(self.keys) if store.kernel.gram is not None else store.n_features) or None
 
     @property
     def is_sparse(self) -> bool:
@@ -218,7 +219,7 @@ class KeyedWindow(ABC):
 
     def _commit(self, change: ExampleUpdate, changed: Ints, slots: Ints, known: tuple[Any, Any], **more: Any) -> None:
         """Have other books from now on; ``known`` is what else is known of changed and of new examples."""
-        keys, columns = self.keys.copy(), [getattr(self, name) for name in self._columns]
+        keys, columns = self.keys.copy(), [*map(vars(self).__getitem__, self._columns)]
         for key in change.leaving:
             del keys[key]
         if changed.size:

@@ -63,7 +63,7 @@ class View:
     @property
     def robustness(self) -> Robustness | None:
         """What makes it robust; None: its losses are convex."""
-        return self.model._robust
+        return self.model.robust_
 
     @property
     def prices(self) -> tuple[float, float] | None:
@@ -127,6 +127,11 @@ class View:
     def scaled(self, rows: Any) -> Any:
         """Return features (m, d) as its window has them; a list of objects as it is."""
         return rows if isinstance(rows, list) else self.model._scaled(rows)
+
+    def value_of(self, parameter: str) -> float:
+        """Return the value of a parameter of the losses; where it is "auto", the one that was chosen."""
+        value: float = getattr(self.model, f"{parameter}_", None) or getattr(self.model, parameter)
+        return value
 
     def losses_at(self, parameter: str, value: float) -> Losses:
         """Return the losses of its examples, oldest first, at a value of a parameter, which a private copy then has."""

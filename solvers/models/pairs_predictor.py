@@ -19,6 +19,7 @@ from livesvm.solvers.models.feature_scale import FeatureScale
 from livesvm.solvers.models.predictor import Gate, blocks, checked_rows, kernel_values, read
 from livesvm.solvers.runtime.types import Floats, Ints
 from livesvm.solvers.sparse import Features, SparseRows
+from livesvm.solvers.tables.encoding import TableEncoding
 
 Two = tuple[int, int]
 
@@ -63,7 +64,7 @@ class PairsPredictor:
     intercepts: Floats  #: (n_pairs,)
     n_features: int | None
     n_classes: int
-    scale: FeatureScale | None = None  #: what features go through first
+    scale: FeatureScale | TableEncoding | None = None  #: what features go through first
     gate: Gate | None = field(default=None, repr=False)  #: see ``Predictor``
 
     @property
@@ -73,6 +74,8 @@ class PairsPredictor:
 
     def validate(self, X: ArrayLike | SparseRows) -> Features:
         """Return ``X`` as finite float64 rows (m, d) or raise InvalidInput naming the row and column."""
+        if isinstance(self.scale, TableEncoding):
+            return self.scale.read(X)
         return checked_rows(X, self.n_features, self.gate, is_given=self.kernel.gram is not None)
 
     def decision_function(self, X: ArrayLike | SparseRows) -> Floats:

@@ -17,6 +17,7 @@ from livesvm.solvers.runtime.docstrings import taking_rows
 from livesvm.solvers.runtime.interrupt import AT_ONCE, check
 from livesvm.solvers.runtime.types import Floats
 from livesvm.solvers.sparse import Features, SparseRows, dense, like
+from livesvm.solvers.tables.encoding import TableEncoding
 
 Gate = Callable[[Any], None]
 _BLOCK = 1024  # rows of X whose kernel values are held at once
@@ -42,7 +43,7 @@ class Predictor:
         Of a row to predict; None: before any were seen.
     boundary : float, default 0
         Decision values up to this far from 0 are 0; of one-class models, whose margin lies on the boundary.
-    scale : FeatureScale or None, default None
+    scale : FeatureScale, TableEncoding or None, default None
         What features go through first.
     gate : callable or None, default None
         Compares the names of features with those that the model knows: called with what rows come in.
@@ -54,7 +55,7 @@ class Predictor:
     intercept: float
     n_features: int | None
     boundary: float = 0.0
-    scale: FeatureScale | None = None
+    scale: FeatureScale | TableEncoding | None = None
     gate: Gate | None = field(default=None, repr=False)
 
     @property
@@ -71,6 +72,8 @@ class Predictor:
     )
     def validate(self, X: ArrayLike | SparseRows) -> Features:
         """Return rows checked."""
+        if isinstance(self.scale, TableEncoding):
+            return self.scale.read(X)
         return checked_rows(X, self.n_features, self.gate, is_given=self.kernel.gram is not None)
 
     @taking_rows(
@@ -165,7 +168,9 @@ def rows_of(predictor: _Reads, X: Any) -> Any:
     return predictor.validate(X)
 
 
-def kernel_values(kernel: Kernel, rows: Features, support: Features, scale: FeatureScale | None) -> Floats:
+def kernel_values(
+    kernel: Kernel, rows: Features, support: Features, scale: FeatureScale | TableEncoding | None
+) -> Floats:
     """Return the kernel values of few ``rows`` (m, d) and all support vectors, (m, n_support)."""
     if kernel.gram is not None:
         return np.ascontiguousarray(dense(rows)[:, dense(support)[0].astype(np.int64)])

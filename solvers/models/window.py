@@ -21,9 +21,9 @@ from livesvm.solvers.homotopy.warm_start import resume
 from livesvm.solvers.kernels.definiteness import check_positive
 from livesvm.solvers.kernels.function import FunctionKernel
 from livesvm.solvers.kernels.kernel import Kernel
-from livesvm.solvers.models.centering import center_of, is_movable
 from livesvm.solvers.models.keyed_window import ExampleUpdate, KeyedWindow, standing_of, taken
 from livesvm.solvers.models.predictor import Predictor
+from livesvm.solvers.models.scaling import center_of, is_movable
 from livesvm.solvers.problem.piecewise_linear import Losses
 from livesvm.solvers.problem.state import PathState, are_free
 from livesvm.solvers.robust.local_optimality import LocalOptimality, local_optimality
@@ -122,7 +122,7 @@ class Window(KeyedWindow):
         where the path fails, and where the features have left the kernel's center; the trace says so.
         """
         leave, changed = self._slots_of(change.leaving), self._slots_of(change.changing)
-        is_raised = self._make_positive(change.X, leave)
+        is_raised = not self.state.kernel.always_positive and self._make_positive(change.X, leave)
         total = 0.0
         if total_per_weight:
             stay = np.setdiff1d(self.slots, np.concatenate([leave, changed]), assume_unique=True)
@@ -191,7 +191,7 @@ class Window(KeyedWindow):
         Says whether values of the kernel have changed, as rounded ones may have to.
         """
         kernel = self.state.kernel
-        if kernel.always_positive or X.shape[0] == 0:
+        if X.shape[0] == 0:
             return False
         slots = self.slots
         if isinstance(kernel, FunctionKernel):

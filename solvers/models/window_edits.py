@@ -56,8 +56,6 @@ def edited(
     ------
     InvalidInput, UnknownKey, DuplicateKey : see the message
     """
-    if edits == NO_EDITS:
-        return NO_EXAMPLES
     relabelled = validation.known_keys(edits.relabel, window.keys, field="relabel")
     reweighted = validation.known_keys(edits.reweight, window.keys, field="reweight")
     for field, named in (("relabel", relabelled), ("reweight", reweighted)):

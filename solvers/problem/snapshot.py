@@ -22,13 +22,14 @@ def compact_copy(state: PathState, slots: Ints) -> PathState:
         state.kernel, state.build, intercept=state.intercept, total=state.total, cache_bytes=state.cache_bytes
     )
     m = slots.size
+    copy.n_slots = copy.capacity = m
+    copy.n_features, copy.is_sparse = state.n_features, state.is_sparse
     if bool((slots == np.arange(m)).all()):  # plain copies cost less
         copy.XT = state.columns(slots) if isinstance(state.XT, SparseRows) else state.XT[:, :m].copy()
         copy.examples = Examples._make(array[:m].copy() for array in state.examples)
     else:
         copy.XT = state.columns(slots)
         copy.examples = Examples._make(array[slots] for array in state.examples)
-    copy.n_slots = m
     copy.b, copy.kappa = state.b, state.kappa
     copy.events_since_refresh, copy.heaviest, copy.drift = state.events_since_refresh, state.heaviest, state.drift
     old, name = state.factor, np.full(state.capacity, -1, np.int64)

@@ -16,6 +16,7 @@ Glossary. An example lives in a *slot* for as long as it is in the window.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -29,7 +30,7 @@ from livesvm.solvers.problem.piecewise_linear import MAX_KINKS, Losses, leaving
 from livesvm.solvers.runtime.by_reference import by_reference
 from livesvm.solvers.runtime.compile import compiled
 from livesvm.solvers.runtime.interrupt import AT_ONCE, COPY, parts
-from livesvm.solvers.runtime.memory import LINE, aligned, padded, scratch
+from livesvm.solvers.runtime.memory import BYTES, LINE, aligned, padded, scratch
 from livesvm.solvers.runtime.types import Bools, Floats, Ints
 from livesvm.solvers.sparse import Features, SparseRows, dense
 
@@ -118,7 +119,8 @@ class PathState:
         self.n_slots = 0  #: slots 0 .. n_slots-1 are or were in use
         self.vacant: list[int] = []
         self.XT: Features = NOTHING  #: (d, c) features; of sparse examples c rows
-        self.examples = empty_examples(0)
+        self.n_features, self.is_sparse = 0, False  #: whether only those features are held that are not 0
+        self.examples, self.capacity = empty_examples(0), 0  #: how many slots there are
         self._factor: Factor = empty_factor(0, 0)
         self._put_off: Ints | None = None  #: free examples whose factor and kernel rows are not there yet
         self._rows = RowCache(cache_bytes)
@@ -132,7 +134,7 @@ class PathState:
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the state to pickle or copy: without kernel rows, factor and work, which are made when needed."""
-        made = ("_factor", "_rows", "_motion", "buffers", "XT", "examples", "_put_off")
+        made = ("_factor", "_rows", "rows", "_motion", "buffers", "XT", "examples", "_put_off")
         kept = {name: value for name, value in self.__dict__.items() if name not in made}
         n, e = self.n_slots, self.examples
         places = e.n_kinks[:n].astype(np.int8), e.segment[:n].astype(np.int8)
@@ -152,12 +154,8 @@ class PathState:
         X = self.XT if isinstance(self.XT, SparseRows) else np.ascontiguousarray(self.XT.T)
         diagonal = self.kernel.diagonal(X)
         arrays = (kinks, levels, *at_rest, *counts, f, beta, diagonal)
-        self.examples = Examples(*(_resized(a, n) for a in arrays))
+        self.examples, self.capacity = Examples(*(_resized(a, n) for a in arrays)), n
         self._factor, self._motion = empty_factor(0, 0), empty_motion(0)
-
-    @property
-    def capacity(self) -> int:
-        return self.examples.f.size
 
     @property
     def n(self) -> int:
@@ -165,29 +163,19 @@ class PathState:
         return self.n_slots - len(self.vacant)
 
     @property
-    def n_features(self) -> int:
-        return self.XT.width if isinstance(self.XT, SparseRows) else self.XT.shape[0]
-
-    @property
     def diagonal(self) -> Floats:
         """``k(x, x)`` by slot."""
         return self.examples.diagonal
 
-    @property
-    def is_sparse(self) -> bool:
-        """Whether only those features are held that are not 0."""
-        return isinstance(self.XT, SparseRows)
-
     def expect(self, X: Features) -> None:
         """Be ready for features as wide, and as dense or sparse, as those of ``X`` (m, d)."""
-        if isinstance(X, SparseRows):
-            self.XT = SparseRows.empty(self.capacity, X.width)
-        else:
-            self.XT = np.zeros((X.shape[1], self.capacity))
+        self.n_features, self.is_sparse = X.shape[1], isinstance(X, SparseRows)
+        shape = self.capacity, self.n_features
+        self.XT = SparseRows.empty(*shape) if self.is_sparse else np.zeros(shape[::-1])
 
     @property
     def n_free(self) -> int:
-        return int(self.factor.size[1]) if self._put_off is None else self._put_off.size
+        return int(self._factor.size[1]) if self._put_off is None else self._put_off.size
 
     @property
     def factor(self) -> Factor:
@@ -200,9 +188,9 @@ class PathState:
     def factor(self, factor: Factor) -> None:
         self._factor = factor
 
-    @property
+    @cached_property
     def rows(self) -> RowCache:
-        """The kernel rows, see :meth:`prepare`."""
+        """The kernel rows, see :meth:`prepare`; they stay the same until they are put off."""
         if self._put_off is not None:
             self.prepare()
         return self._rows
@@ -217,6 +205,7 @@ class PathState:
     def put_off(self, free: Ints) -> None:
         """Let the empty factor and cache be filled for the examples ``free`` when one of them is asked for."""
         self._put_off = free
+        vars(self).pop("rows", None)
 
     def cool(self) -> None:
         """Give up what the next update makes again: kernel rows, their factor, work, and space for more examples."""
@@ -229,7 +218,8 @@ class PathState:
     @property
     def hot_bytes(self) -> int:
         """Bytes that :meth:`cool` gives back."""
-        return self._made_bytes + (self._data_bytes * self._spare // self.capacity if self._spare else 0)
+        spare = self._spare
+        return self._made_bytes + (self._data_bytes * spare // self.capacity if spare else 0)
 
     @property
     def held_bytes(self) -> int:
@@ -242,13 +232,13 @@ class PathState:
     def _made_bytes(self) -> int:
         *arrays, _size = self._factor
         buffers = 0 if self.buffers is None else self.buffers.nbytes
-        return buffers + self._rows.nbytes + sum(array.nbytes for array in (*arrays, *self._motion))
+        return buffers + self._rows.nbytes + sum(map(BYTES, (*arrays, *self._motion)))
 
     @property
     def _data_bytes(self) -> int:
         """Bytes of what there is by slot, but for what sparse rows hold."""
         features = 2 * self.XT.start.nbytes if isinstance(self.XT, SparseRows) else self.XT.nbytes
-        return features + sum(array.nbytes for array in self.examples)
+        return features + sum(map(BYTES, self.examples))
 
     @property
     def _spare(self) -> int:
@@ -269,7 +259,7 @@ class PathState:
             self._make_room()
             self.build(self, put_off)
         except BaseException:
-            self._put_off = put_off
+            self.put_off(put_off)
             raise
 
     @property
@@ -294,7 +284,7 @@ class PathState:
         """Return the slots of the free examples, in the factor's order."""
         if self._put_off is not None:
             return self._put_off.copy()
-        factor = self.factor
+        factor = self._factor
         size, live = factor.size.tolist()
         slots = factor.slot[:size]
         return slots.copy() if live == size else slots[slots >= 0]
@@ -313,7 +303,8 @@ class PathState:
             self.XT = self.XT.put(slots, X, self.vacant)  # drops those of removed examples when space is made
             _set_out(self.examples, NOTHING, slots, np.empty((m, 0)), diagonal, *losses)
             return slots
-        XT = dense(self.XT)
+        XT = self.XT
+        assert not isinstance(XT, SparseRows)
         if X.size <= LITTLE:
             _set_out(self.examples, XT, slots, X, diagonal, *losses)
             return slots
@@ -378,6 +369,7 @@ class PathState:
         """Make space for so many slots, no fewer than are in use."""
         fills = [np.inf, *([0.0] * (len(Examples._fields) - 1))]
         self.examples = Examples(*(_resized(a, capacity, fill) for a, fill in zip(self.examples, fills, strict=True)))
+        self.capacity = capacity
         if isinstance(self.XT, SparseRows):
             self.XT = self.XT.resized(capacity)
         else:
@@ -399,7 +391,7 @@ class PathState:
         ------
         MemoryLimit : those of the free examples do not fit into it
         """
-        if self.cache_bytes == cache_bytes:
+        if self._rows.limit == cache_bytes:
             return
         needed = 8 * self.capacity * self.n_free
         if needed > cache_bytes:
@@ -472,14 +464,15 @@ class PathState:
         """
         if slots.size == 0:
             return
-        n, m, rows, A = self.n_slots, slots.size, self.rows.vacate(slots.size, keep), self.features(slots)
+        n, m, cache, A = self.n_slots, slots.size, self.rows, self.features(slots)
+        rows = cache.vacate(m, keep)
         if m > 1 and n < self.capacity and m * n <= AT_HAND and self.kernel.has_gamma:
             block = scratch()[: m * n].reshape(m, n)
             self.kernel.write(A, self.XT, n, block, np.arange(m))
-            put_rows(self.rows.values, rows, block)
+            put_rows(cache.values, rows, block)
         else:
-            self.kernel.write(A, self.XT, n, self.rows.values, rows)
-        self.rows.hold(slots, rows)
+            self.kernel.write(A, self.XT, n, cache.values, rows)
+        cache.hold(slots, rows)
 
 
 @compiled

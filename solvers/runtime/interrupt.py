@@ -29,7 +29,14 @@ WHOLE = (slice(None),)
 
 
 class Interrupt:
-    """One running solve, see :func:`interruptible`."""
+    """Lets solves of this thread inside call ``handler``, in this thread, soon after they are asked.
+
+    It may raise a SolverError, which ends the solve with the model as it was; or return, after waiting if it likes, and
+    the solve goes on as if nothing had been. Where these are nested, those around are heeded too. ::
+
+        with interruptible(handler) as interrupt:  # another thread calls interrupt.ask()
+            model.update(...)
+    """
 
     def __init__(self, handler: Callable[[], None]) -> None:
         self._handler = handler
@@ -51,18 +58,6 @@ class Interrupt:
             flags, place = self._flag
             flags[place] = 1
 
-    def _observe(self) -> None:
-        """Call the handler if it was asked for."""
-        if self._asked:
-            self._asked = False
-            self._handler()
-
-    def _watch(self, flags: Ints, place: int) -> None:
-        """Raise ``flags[place]`` when asked from now on, or at once if that was so before."""
-        self._flag = flags, place
-        if self._asked:
-            flags[place] = 1
-
 
 class _Here(threading.local):
     """What is going on in a thread."""
@@ -72,18 +67,7 @@ class _Here(threading.local):
 
 
 _here = _Here()
-
-
-def interruptible(handler: Callable[[], None]) -> Interrupt:
-    """Let solves of this thread inside call ``handler``, in this thread, soon after they are asked.
-
-    It may raise a SolverError, which ends the solve with the model as it was; or return, after waiting if it likes, and
-    the solve goes on as if nothing had been. Where these are nested, those around are heeded too. ::
-
-        with interruptible(handler) as interrupt:  # another thread calls interrupt.ask()
-            model.update(...)
-    """
-    return Interrupt(handler)
+interruptible = Interrupt
 
 
 @contextmanager
@@ -147,7 +131,9 @@ def check() -> None:
     """Let what has asked interrupt here: called where a solve can stop; costs next to nothing."""
     interrupt = _here.interrupt
     while interrupt is not None:
-        interrupt._observe()
+        if interrupt._asked:
+            interrupt._asked = False
+            interrupt._handler()
         interrupt = interrupt._outer
 
 
@@ -169,7 +155,9 @@ def watch(flags: Ints, place: int) -> None:
     """Let compiled code that looks at ``flags[place]``, by ``is_stopped``, be interrupted from now on."""
     interrupt = _here.interrupt
     while interrupt is not None:
-        interrupt._watch(flags, place)
+        interrupt._flag = flags, place
+        if interrupt._asked:  # before this
+            flags[place] = 1
         interrupt = interrupt._outer
 
 

@@ -5,12 +5,16 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Callable
+from operator import attrgetter
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from livesvm.solvers.runtime.types import Floats
 
 LINE = 8  #: numbers; 64 bytes
+BYTES: Callable[[NDArray[Any]], int] = attrgetter("nbytes")  #: of an array
 SCRATCH = 2**20  #: numbers; memory that is not written to takes no space
 
 _here = threading.local()

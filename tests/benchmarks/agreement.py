@@ -24,8 +24,8 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from livesvm.solvers import IncrementalOneClassSVM, IncrementalSVC, IncrementalSVR
+from tests.benchmarks.printing import machine, number, table
 from tests.benchmarks.sets import DATA, OWN, read, standardised
-from tests.benchmarks.tables import machine, number, table
 from tests.judge import coefficients
 from tests.oracle import (
     Kernel,

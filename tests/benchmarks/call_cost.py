@@ -25,7 +25,7 @@ import numpy as np
 
 from livesvm.client import Client
 from tests.benchmarks.first_requests import processor_seconds
-from tests.benchmarks.tables import machine
+from tests.benchmarks.printing import machine
 from tests.service.process import ServiceProcess
 
 FEATURES = 21

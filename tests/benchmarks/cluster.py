@@ -26,7 +26,7 @@ import numpy as np
 from livesvm.client import Client
 from tests.benchmarks.call_cost import alone, make
 from tests.benchmarks.first_requests import processor_seconds
-from tests.benchmarks.tables import machine
+from tests.benchmarks.printing import machine
 from tests.contract.redis_server import RedisServer
 from tests.service.process import ServiceProcess
 from tests.support.ray_cluster import RayCluster

@@ -17,8 +17,8 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from livesvm.solvers import IncrementalSVC, IncrementalSVR, conformal
+from tests.benchmarks.printing import duration, geometric_mean, machine, table
 from tests.benchmarks.sets import DATA, available, read, standardised
-from tests.benchmarks.tables import duration, geometric_mean, machine, table
 
 VALUES = ("abalone", "bodyfat", "concrete", "housing", "mpg", "space_ga")
 CLASSES = ("australian", "german_numer", "ionosphere", "diabetes", "spambase", "letter")

@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 
 from livesvm.solvers import IncrementalSVC, UpdateReport
-from tests.benchmarks.tables import machine, number, table
+from tests.benchmarks.printing import machine, number, table
 from tests.judge import apply, infeasibility, judge, window_problem
 from tests.oracle import Gap, gap, solve
 from tests.problems import FAMILIES, Batch, Problem, problem

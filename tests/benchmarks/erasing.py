@@ -21,7 +21,7 @@ from livesvm.service.hosting.model import HostedModel
 from livesvm.service.models.spec import ModelSpec
 from tests.benchmarks.first_requests import processor_seconds
 from tests.benchmarks.hosting import template
-from tests.benchmarks.tables import machine
+from tests.benchmarks.printing import machine
 from tests.service.process import ServiceProcess
 from tests.support.erasing import bytes_of_directory, places
 from tests.support.many_stored import fill

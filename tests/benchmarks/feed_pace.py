@@ -17,7 +17,7 @@ from pathlib import Path
 import httpx
 import numpy as np
 
-from tests.benchmarks.tables import duration, machine, number, table
+from tests.benchmarks.printing import duration, machine, number, table
 from tests.service.process import ServiceProcess
 from tests.support.feeds import Stream
 

@@ -29,8 +29,8 @@ from livesvm.service.feeds.scores import FIELDS
 from livesvm.service.feeds.spec import spec_of
 from livesvm.service.feeds.timeline import Timeline
 from tests.benchmarks.forecasters import River, learners, statistical
+from tests.benchmarks.printing import duration, geometric_mean, machine, table
 from tests.benchmarks.sets import DATA
-from tests.benchmarks.tables import duration, geometric_mean, machine, table
 from tests.support.made_up_series import KINDS, made_up
 
 Floats = NDArray[np.float64]

@@ -24,7 +24,7 @@ import httpx
 import numpy as np
 
 from livesvm.service.models.arrays import Matrix
-from tests.benchmarks.tables import duration, machine, table
+from tests.benchmarks.printing import duration, machine, table
 from tests.service.process import ServiceProcess, blobs
 
 CPUCLOCK_SCHED = 2

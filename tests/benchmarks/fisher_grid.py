@@ -26,8 +26,8 @@ from sklearn.svm import SVC
 from threadpoolctl import threadpool_limits
 
 from livesvm.solvers import IncrementalSVC, warm_up
+from tests.benchmarks.printing import Clock, duration, geometric_mean, machine, number, seconds, table
 from tests.benchmarks.series import LAGS, Stream, fisher, from_file
-from tests.benchmarks.tables import Clock, duration, geometric_mean, machine, number, seconds, table
 from tests.oracle import Kernel, gap, hinge
 
 WINDOW, MOVED = 1423, 30

@@ -28,7 +28,7 @@ from pydantic import BaseModel
 from livesvm.client import Client
 from tests.benchmarks.call_cost import body, examples, make, post
 from tests.benchmarks.first_requests import processor_seconds
-from tests.benchmarks.tables import machine, table
+from tests.benchmarks.printing import machine, table
 from tests.service.process import ServiceProcess
 
 

@@ -26,7 +26,7 @@ import numpy as np
 
 from tests.benchmarks.fleet_parts import parts
 from tests.benchmarks.hosting import resident, serving
-from tests.benchmarks.tables import duration, machine, table
+from tests.benchmarks.printing import duration, machine, table
 from tests.service.process import ServiceProcess
 
 WINDOW, FILLED_AT_ONCE, FED_AT_ONCE = 500, 100, 1000

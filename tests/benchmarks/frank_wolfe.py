@@ -40,8 +40,8 @@ from livesvm.solvers import FrankWolfeSVC
 from livesvm.solvers.warm_up import warm_up
 from tests.benchmarks import frank_wolfe_paper
 from tests.benchmarks.apart import apart
+from tests.benchmarks.printing import machine, number, table
 from tests.benchmarks.sets import DATA, OWN
-from tests.benchmarks.tables import machine, number, table
 from tests.oracle import Vector
 
 ADULT_AND_WEB = ("a1a", "a2a", "a3a", "a8a", "a9a", "w1a", "w7a", "w8a")

@@ -25,7 +25,7 @@ from sklearn.svm import SVC
 from threadpoolctl import threadpool_limits
 
 from livesvm.solvers import IncrementalSVC
-from tests.benchmarks.tables import duration, machine, number, seconds, table
+from tests.benchmarks.printing import duration, machine, number, seconds, table
 from tests.oracle import Matrix, Vector
 
 SIZES = (500, 1000, 2000, 5000, 10_000, 20_000)

@@ -26,8 +26,8 @@ from livesvm.service.feeds.scores import FIELDS
 from livesvm.service.feeds.spec import spec_of
 from livesvm.service.feeds.timeline import Reading, Timeline
 from tests.benchmarks.feeds import CALL, SERIES, UNSEEN, WINDOW, Series, rows_of
+from tests.benchmarks.printing import duration, geometric_mean, machine, table
 from tests.benchmarks.sets import DATA
-from tests.benchmarks.tables import duration, geometric_mean, machine, table
 
 Floats = NDArray[np.float64]
 

@@ -36,7 +36,7 @@ from livesvm.service.monitoring.metrics import Metrics
 from livesvm.service.resources.solve_scheduler import SolveScheduler
 from livesvm.service.settings import Settings
 from livesvm.service.store.sqlite import SqliteStore
-from tests.benchmarks.tables import duration, machine, table
+from tests.benchmarks.printing import duration, machine, table
 from tests.contract.redis_server import RedisServer
 from tests.service.process import ServiceProcess
 from tests.support.many_stored import fill

@@ -21,9 +21,9 @@ from sklearn.svm import SVC
 from threadpoolctl import threadpool_limits
 
 from livesvm.solvers import IncrementalSVC, leave_one_out
+from tests.benchmarks.printing import duration, geometric_mean, machine, number, seconds, table
 from tests.benchmarks.series import Stream, fisher
 from tests.benchmarks.sets import DATA, read, standardised
-from tests.benchmarks.tables import duration, geometric_mean, machine, number, seconds, table
 from tests.benchmarks.toy import draw
 
 N = 500

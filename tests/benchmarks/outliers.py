@@ -25,8 +25,8 @@ from livesvm.solvers.analyses.outlier.cccp import Candidates, cccp
 from livesvm.solvers.analyses.outlier.result import OutlierPath
 from livesvm.solvers.robust.partition import Rounds
 from livesvm.solvers.robust.ramp_losses import Parameter
+from tests.benchmarks.printing import machine, seconds
 from tests.benchmarks.sets import DATA, available, read
-from tests.benchmarks.tables import machine, seconds
 from tests.oracle import Matrix, Vector
 
 CS = (0.01, 0.1, 1.0, 10.0, 100.0)

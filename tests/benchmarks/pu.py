@@ -28,8 +28,8 @@ from livesvm.solvers.kernels.kernel import Kernel
 from livesvm.solvers.pu.prior import estimate_prior
 from livesvm.solvers.pu.problem import PUProblem, costs, pu_problem
 from livesvm.solvers.pu.usmo import usmo
+from tests.benchmarks.printing import duration, machine, number, table
 from tests.benchmarks.sets import DATA, available, read
-from tests.benchmarks.tables import duration, machine, number, table
 from tests.oracle import Matrix, Vector
 from tests.pu_baselines.quadratic_program import quadratic_program
 

@@ -27,9 +27,9 @@ from livesvm.solvers.kernels.kernel import Kernel
 from livesvm.solvers.kernels.rows import KernelRows
 from livesvm.solvers.pu.problem import PUProblem, costs, pu_problem
 from livesvm.solvers.pu.usmo import usmo
+from tests.benchmarks.printing import duration, machine, number, table
 from tests.benchmarks.pu import KERNELS, LABELLED, PAPER_SETS, cpu, scaled
 from tests.benchmarks.sets import DATA, available, read
-from tests.benchmarks.tables import duration, machine, number, table
 from tests.oracle import Matrix, Vector
 from tests.pu_baselines.elkan_noto import elkan_noto
 from tests.pu_baselines.metrics import scores

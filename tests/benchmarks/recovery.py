@@ -29,7 +29,7 @@ import numpy as np
 from livesvm.service.store.base import Store
 from livesvm.service.store.redis import RedisStore
 from livesvm.service.store.sqlite import SqliteStore
-from tests.benchmarks.tables import duration, machine, table
+from tests.benchmarks.printing import duration, machine, table
 from tests.contract.redis_server import RedisServer
 from tests.service.process import ServiceProcess
 

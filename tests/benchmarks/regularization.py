@@ -29,8 +29,8 @@ from threadpoolctl import threadpool_limits
 
 from livesvm.solvers import IncrementalSVC, RegularizationPath
 from tests import oracle
+from tests.benchmarks.printing import duration, machine, number, seconds, table
 from tests.benchmarks.sets import DATA, available, read, standardised
-from tests.benchmarks.tables import duration, machine, number, seconds, table
 from tests.oracle import Kernel, Matrix, Vector
 
 C_MIN, C_MAX = 1e-4, 1e3

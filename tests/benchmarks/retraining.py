@@ -26,7 +26,7 @@ from urllib.parse import urlsplit
 import numpy as np
 
 from livesvm.service.client import Client
-from tests.benchmarks.tables import machine, table
+from tests.benchmarks.printing import machine, table
 from tests.service.process import ServiceProcess
 
 UPDATE = 2000

@@ -32,9 +32,9 @@ from sklearn.svm import SVC
 from threadpoolctl import threadpool_limits
 
 from livesvm.solvers import IncrementalSVC
+from tests.benchmarks.printing import duration, machine, number, table
 from tests.benchmarks.series import Stream, fisher
 from tests.benchmarks.sets import DATA, read
-from tests.benchmarks.tables import duration, machine, number, table
 from tests.oracle import Kernel, Matrix, Vector, gap, hinge, solve
 
 MOVED = 30  #: rows that come in, and go out, at once

@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 
 from livesvm.service.client import Client
-from tests.benchmarks.tables import duration, machine, table
+from tests.benchmarks.printing import duration, machine, table
 from tests.service.process import ServiceProcess
 
 LANES = 8

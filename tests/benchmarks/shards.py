@@ -22,8 +22,8 @@ import numpy as np
 from livesvm.solvers.estimators.large_window import LiveL2SVC
 from livesvm.solvers.estimators.over_shards import OverShards, Sharded
 from livesvm.solvers.frank_wolfe.shard import Crew, Shard, cut
+from tests.benchmarks.printing import machine, table
 from tests.benchmarks.sets import DATA, read
-from tests.benchmarks.tables import machine, table
 from tests.oracle import Matrix, Vector
 from tests.support.shards_here import Here
 

@@ -18,7 +18,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from livesvm.solvers import IncrementalSVC
-from tests.benchmarks.tables import duration, machine, number, table
+from tests.benchmarks.printing import duration, machine, number, table
 
 N, FEATURES, GAMMA = 300, 5, 0.2
 ALLOWED = 1e-7

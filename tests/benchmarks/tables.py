@@ -1,75 +1,242 @@
-"""What the benchmarks share: naming the machine, timing, and printing tables."""
+"""Tables as streams, without a setting: models that tune themselves next to LightGBM, ``SVC`` and ``SVR``.
+
+    python -m tests.benchmarks.tables [NAME ...] [--data DIR] [--rows 2000] [--seed 0] [--csv FILE --target COLUMN]
+
+Of each set a window of 1,000 rows, 500 of sets with fewer than 2,000, is learnt; then 30 rows at a time are predicted,
+learnt, and the 30 oldest forgotten. Sets without an order of their own are shuffled, by a seed fixed before. LightGBM
+is fitted to the window for each batch, with its defaults and its own categories; SVC and SVR with theirs and a standard
+scale, where all columns are numbers. Of probabilities log loss and Brier's score are compared, of two classes. A CSV
+file of your own may take the place of the sets. Needs the extra ``bench``.
+"""
 
 from __future__ import annotations
 
-import os
-import platform
-import time
-from collections.abc import Callable, Sequence
+import argparse
+import sys
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from time import process_time
+from typing import Any
 
 import numpy as np
+import pandas as pd
+from lightgbm import LGBMClassifier, LGBMRegressor
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import SVC, SVR
+from threadpoolctl import threadpool_limits
+
+from livesvm.solvers import IncrementalSVC, IncrementalSVR
+from tests.benchmarks.printing import geometric_mean, machine, table
+from tests.benchmarks.sets import DATA, read, there
+
+MOVED = 30
+CLASSES = (
+    "elec2", "airlines_2k", "spambase", "splice", "german_numer", "diabetes", "australian", "adult", "musk2", "wdbc",
+    "ionosphere", "svmguide1", "hill_valley_clean", "hill_valley_noise", "monks1", "monks2", "monks3", "mushrooms",
+    "ijcnn1", "w7a", "pu_clean1", "pu_house_votes", "pu_krvskp", "letter", "usps", "shuttle",
+)  # fmt: skip
+VALUES = (
+    "abalone", "cpusmall", "cadata", "space_ga", "concrete", "housing", "bodyfat", "mpg", "winequality_red",
+    "triazines", "bike",
+)  # fmt: skip
+ORDERED = ("elec2", "airlines_2k", "bike")  #: sets with rows in the order of time
 
 
-def _processor() -> str:
-    info = Path("/proc/cpuinfo")
-    if info.exists():
-        names = [line.split(":", 1)[1] for line in info.read_text().splitlines() if line.startswith("model name")]
-        if names:
-            return names[0].strip()
-    return platform.processor() or platform.machine()
+@dataclass(frozen=True)
+class Stream:
+    """A table in the order in which it comes."""
+
+    rows: pd.DataFrame
+    y: Any
+    n: int  #: of the window
+    has_values: bool
 
 
-def machine() -> str:
-    """Describe the machine and the load that other work puts on it."""
-    load = os.getloadavg()[0]
-    return (
-        f"{_processor()}, {os.cpu_count()} cores, {platform.system()} {platform.machine()}, "
-        f"Python {platform.python_version()}, NumPy {np.__version__}, load {load:.1f}"
-    )
+def stream(name: str, folder: Path, most: int, seed: int) -> Stream:
+    """Return a set as a stream of a window and at most so many rows."""
+    if name in ("bike", "elec2"):
+        with np.load(folder / f"{'bike_sharing_hour' if name == 'bike' else name}.npz") as archive:
+            columns = [str(column) for column in archive["columns"]]
+            rows = pd.DataFrame(archive["values"].astype(float), columns=columns)
+            if name == "elec2":
+                return _cut(rows, archive["y"].astype(float), most, None, has_values=False)
+            rows["hour"] = [int(text[11:13]) for text in archive["t"]]
+            y = rows.pop("cnt").to_numpy()
+            return _cut(rows.drop(columns=["casual", "registered"], errors="ignore"), y, most, None, has_values=True)
+    X, y = read(name, folder)
+    dense = X.toarray() if hasattr(X, "toarray") else X
+    rows = pd.DataFrame(dense, columns=[f"x{at}" for at in range(dense.shape[1])])
+    return _cut(rows, y, most, None if name in ORDERED else seed, has_values=name in VALUES)
 
 
-Clock = Callable[[], float]
+def of_csv(file: Path, target: str, most: int, seed: int) -> Stream:
+    """Return a file of rows in any order, with a column to predict."""
+    rows = pd.read_csv(file)
+    rows = rows[rows[target].notna()]
+    y = rows.pop(target)
+    has_values = y.dtype.kind in "fi" and y.nunique() > 10
+    return _cut(rows, y.to_numpy(float) if has_values else y.astype(str).to_numpy(), most, seed, has_values=has_values)
 
 
-def seconds(work: Callable[[], object], repeats: int = 1, clock: Clock = time.perf_counter) -> float:
-    """Return the median time of ``work`` over ``repeats`` runs, on the wall by default."""
-    taken = []
-    for _ in range(repeats):
-        started = clock()
-        work()
-        taken.append(clock() - started)
-    return float(np.median(taken))
+def _cut(rows: pd.DataFrame, y: Any, most: int, seed: int | None, *, has_values: bool) -> Stream:
+    n = len(rows)
+    window = 1000 if n >= 2000 else 500 if n >= 800 else n // 2
+    order = np.arange(n) if seed is None else np.random.default_rng(seed).permutation(n)
+    order = order[: window + most]
+    return Stream(rows.iloc[order].reset_index(drop=True), y[order], window, has_values)
 
 
-def number(value: float) -> str:
-    """Write a small quantity such as a gap in three places."""
-    return "0" if value == 0 else f"{value:.1e}"
+@dataclass
+class Score:
+    """How a learner did."""
+
+    error: float  #: share of right labels, or mean absolute error
+    log_loss: float
+    brier: float
+    seconds: float  #: of processor time
 
 
-def duration(value: float) -> str:
-    """Write seconds as microseconds, milliseconds or seconds."""
-    if value < 1e-3:
-        return f"{value * 1e6:.0f} us"
-    return f"{value * 1e3:.2f} ms" if value < 1 else f"{value:.2f} s"
+class Live:
+    """A model without a setting."""
+
+    end = 0  #: of the window
+
+    def __init__(self, of: Stream, *, probability: bool) -> None:
+        if of.has_values:
+            self.model: Any = IncrementalSVR(C="auto", epsilon="auto", columns="auto")
+        else:
+            self.model = IncrementalSVC(C="auto", columns="auto", probability=probability)
+
+    def learn(self, of: Stream, begin: int, end: int) -> None:
+        """Have the window end there."""
+        if begin == 0:
+            self.model.fit(of.rows[:end], of.y[:end])
+        else:
+            new = slice(self.end, end)
+            self.model.update((of.rows[new], of.y[new]), remove=self.model.keys_[: end - self.end])
+        self.end = end
 
 
-def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Return a Markdown table; the first column is set left, the others right."""
-    columns = list(zip(header, *rows, strict=True))
-    widths = [max(3, *(len(cell) for cell in column)) for column in columns]
+class Refitted:
+    """A learner that is fitted to the window again."""
 
-    def line(cells: Sequence[str]) -> str:
-        padded = [
-            cell.ljust(width) if j == 0 else cell.rjust(width)
-            for j, (cell, width) in enumerate(zip(cells, widths, strict=True))
-        ]
-        return "| " + " | ".join(padded) + " |"
+    def __init__(self, make: Callable[[], Any]) -> None:
+        self.make = make
 
-    rule = "| " + " | ".join("-" * w if j == 0 else "-" * (w - 1) + ":" for j, w in enumerate(widths)) + " |"
-    return "\n".join([line(header), rule, *(line(row) for row in rows)])
+    def learn(self, of: Stream, begin: int, end: int) -> None:
+        """Have the window end there."""
+        self.model = self.make().fit(of.rows[begin:end], of.y[begin:end])
 
 
-def geometric_mean(values: Sequence[float]) -> float:
-    """Return the geometric mean of positive values."""
-    return float(np.exp(np.mean(np.log(values))))
+def run(learner: Any, of: Stream, *, probabilities: bool = False) -> Score:
+    """Predict each batch, then learn it."""
+    started, wrong, chances, truth = process_time(), [], [], []
+    learner.learn(of, 0, of.n)
+    for at in range(of.n, len(of.y), MOVED):
+        end = min(at + MOVED, len(of.y))
+        rows, y = of.rows[at:end], of.y[at:end]
+        found = learner.model.predict(rows)
+        wrong.append(np.abs(found - y) if of.has_values else found == y)
+        if probabilities:
+            second = learner.model.classes_[1]
+            chances.append(learner.model.predict_proba(rows)[:, 1])
+            truth.append(y == second)
+        if end < len(of.y):
+            learner.learn(of, end - of.n, end)
+    seconds = process_time() - started
+    if not probabilities:
+        return Score(float(np.concatenate(wrong).mean()), np.nan, np.nan, seconds)
+    p, t = np.clip(np.concatenate(chances), 1e-6, 1 - 1e-6), np.concatenate(truth)
+    loss = -np.where(t, np.log(p), np.log1p(-p)).mean()
+    return Score(float(np.concatenate(wrong).mean()), float(loss), float(((p - t) ** 2).mean()), seconds)
+
+
+def _with_categories(of: Stream) -> Stream:
+    """Return the stream with words as LightGBM's categories."""
+    rows = of.rows.copy()
+    for name in rows:
+        if rows[name].dtype.kind not in "fiub":
+            rows[name] = rows[name].astype("category")
+    return Stream(rows, of.y, of.n, of.has_values)
+
+
+def compared(name: str, of: Stream, *, probabilities: bool) -> tuple[list[str], Score, Score]:
+    """Return a line of the table, and two scores: without a setting, and LightGBM's."""
+    two = probabilities and not of.has_values and np.unique(of.y).size == 2
+    live = run(Live(of, probability=False), of)
+    if two:
+        chances = run(Live(of, probability=True), of, probabilities=True)
+        live = Score(live.error, chances.log_loss, chances.brier, live.seconds)
+    lightgbm = LGBMRegressor if of.has_values else LGBMClassifier
+    theirs = run(Refitted(lambda: lightgbm(verbose=-1, n_jobs=1)), _with_categories(of), probabilities=two)
+    sklearn = None
+    if all(kind.kind in "fiub" for kind in of.rows.dtypes) and not of.rows.isna().any(axis=None):
+        machine_ = SVR if of.has_values else SVC
+        sklearn = run(Refitted(lambda: make_pipeline(StandardScaler(), machine_())), of)
+    digits = ".4g" if of.has_values else ".4f"
+    line = [name, str(len(of.rows)), str(of.rows.shape[1])]
+    line += ["" if one is None else format(one.error, digits) for one in (live, theirs, sklearn)]
+    line += [f"{one:.3f}" if two else "" for one in (live.log_loss, theirs.log_loss, live.brier, theirs.brier)]
+    return [*line, f"{live.seconds:.2f}", f"{theirs.seconds:.2f}"], live, theirs
+
+
+HEADER = (
+    "set", "rows", "columns", "live", "LightGBM", "SVC, SVR", "log loss", "LightGBM", "Brier", "LightGBM", "live, s",
+    "LightGBM, s",
+)  # fmt: skip
+
+
+def main() -> int:
+    """Print a table of classification and one of regression, with their means."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("names", nargs="*", help="sets; by default all that are there")
+    parser.add_argument("--data", type=Path, default=DATA)
+    parser.add_argument("--rows", type=int, default=2000, help="at most, after the window")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--csv", type=Path, help="a table of your own, with --target")
+    parser.add_argument("--target")
+    parser.add_argument("--no-probabilities", action="store_true")
+    chosen = parser.parse_args()
+    warnings.simplefilter("ignore")
+    print(machine())
+    if chosen.csv is not None:
+        streams = {chosen.csv.stem: partial(of_csv, chosen.csv, chosen.target, chosen.rows, chosen.seed)}
+    else:
+        known = [name for name in (*CLASSES, *VALUES) if name == "bike" or there(name, chosen.data)]
+        streams = {name: partial(stream, name, chosen.data, chosen.rows, chosen.seed) for name in chosen.names or known}
+    with threadpool_limits(1):
+        for has_values in (False, True):
+            found = []
+            for name, make in streams.items():
+                if (of := make()).has_values is has_values:
+                    found.append(compared(name, of, probabilities=not chosen.no_probabilities))
+            if found:
+                summary(found, has_values=has_values)
+    return 0
+
+
+def summary(found: list[tuple[list[str], Score, Score]], *, has_values: bool) -> None:
+    """Print the lines, and the means."""
+    print("\n" + table(HEADER, [line for line, *_ in found]) + "\n")
+    live, theirs = [one for _, one, _ in found], [one for _, _, one in found]
+    if has_values:
+        ratio = geometric_mean([a.error / b.error for a, b in zip(live, theirs, strict=True)])
+        print(f"mean absolute error, geometric mean of the ratio to LightGBM's: {ratio:.3f}")
+    else:
+        means = [100 * float(np.mean([one.error for one in side])) for side in (live, theirs)]
+        print(f"right: {means[0]:.1f}% without a setting, {means[1]:.1f}% by LightGBM")
+        both = [(a, b) for a, b in zip(live, theirs, strict=True) if np.isfinite(a.log_loss)]
+        if both:
+            for name in ("log_loss", "brier"):
+                mine, other = (float(np.mean([getattr(one[side], name) for one in both])) for side in (0, 1))
+                print(f"{name}: {mine:.3f}, LightGBM {other:.3f}")
+    seconds = [sum(one.seconds for one in side) for side in (live, theirs)]
+    print(f"processor time {seconds[0]:.1f} s, LightGBM {seconds[1]:.1f} s: {seconds[0] / seconds[1]:.2f}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -25,7 +25,7 @@ from sklearn.svm import SVC
 from threadpoolctl import threadpool_limits
 
 from livesvm.solvers import IncrementalSVC
-from tests.benchmarks.tables import duration, machine, seconds, table
+from tests.benchmarks.printing import duration, machine, seconds, table
 from tests.oracle import Matrix, Vector
 
 N = 500

@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 import itertools
 import logging
-import math
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -21,8 +20,9 @@ from livesvm.service.feeds.batch import Batch
 from livesvm.service.feeds.row_tables import table_of
 from livesvm.service.feeds.spec import spec_of
 from livesvm.service.hosting.kinds import FEED, MODEL, HostedFeeds, HostedModels
-from livesvm.service.hosting.model import HostedModel
+from livesvm.service.hosting.mailbox import Mailbox
 from livesvm.service.models.spec import ModelSpec
+from livesvm.service.resources.solve_scheduler import Solve
 from livesvm.service.store.base import Store, StoreUnavailable
 from livesvm.service.store.sqlite import SqliteStore
 from tests.support.feeds import rows_of, series
@@ -43,6 +43,7 @@ HANDLERS = frozenset(
         "_owe",
         "breaks",
         "_take_back",
+        "_answered",
     }
     | {
         "_run",
@@ -174,18 +175,18 @@ def test_whatever_fails_in_an_update_changes_nothing_or_has_its_whole_effect(
 ) -> None:
     caplog.set_level(logging.CRITICAL)
     opened, random, steps = open_store(), np.random.default_rng(1), Steps()
-    handed_in = HostedModel._handed_in
+    submit = Mailbox.submit
 
-    def counted(model: HostedModel, call: Callable[[], Any], **options: Any) -> Any:
+    def counted(mailbox: Mailbox, call: Callable[[], Any], **options: Any) -> Any:
         """Hand in a call that is counted by the thread that makes it."""
 
         def run() -> Any:
             with steps.counted():
                 return call()
 
-        return handed_in(model, run, **options)
+        return submit(mailbox, run, **options)
 
-    monkeypatch.setattr(HostedModel, "_handed_in", counted)
+    monkeypatch.setattr(Mailbox, "submit", counted)
     mine, plain = (
         HostedModels(MODEL, context_of(one), lambda size: None).create("m", ModelSpec(C=1.0))
         for one in (opened, SqliteStore(tmp_path / "plain"))
@@ -232,12 +233,12 @@ def test_whatever_fails_in_updates_of_many_models_changes_nothing_or_has_its_who
         updates = {name: update_of(3 * number + place) for place, name in enumerate(names)}
         counting = Steps()
         with counting.counted():
-            assert not plain.update_many(updates, f"r{number}", math.inf).errors
+            assert not plain.update_many(updates, f"r{number}", Solve()).errors
         failing = Steps(int(random.integers(1, counting.count + 1)), error)
         answers: dict[str, bytes] = {}
         try:
             with failing.counted():
-                done = mine.update_many(updates, f"r{number}", math.inf)
+                done = mine.update_many(updates, f"r{number}", Solve())
         except error:
             pass
         else:
@@ -245,7 +246,7 @@ def test_whatever_fails_in_updates_of_many_models_changes_nothing_or_has_its_who
             for name in names:
                 assert (name in answers) is not (name in done.errors)
                 assert mine.get(name).published.version == number + (name in answers), failing.failed
-        again = mine.update_many(updates, f"r{number}", math.inf)
+        again = mine.update_many(updates, f"r{number}", Solve())
         assert not again.errors, failing.failed
         assert {name: again.answers[name] for name in answers} == answers, failing.failed
         for name in names:

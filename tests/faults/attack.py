@@ -17,7 +17,7 @@ from tempfile import TemporaryDirectory
 
 import httpx
 
-from tests.benchmarks.tables import machine, table
+from tests.benchmarks.printing import machine, table
 from tests.faults.models import CLOSE, distance, set_scene, versions
 from tests.faults.promises import Verdict, forget_peak, megabytes, peak_megabytes
 from tests.faults.scene import Scene

@@ -28,8 +28,8 @@ from typing import Any
 import httpx
 import numpy as np
 
+from tests.benchmarks.printing import machine, table
 from tests.benchmarks.recovery import processor_seconds
-from tests.benchmarks.tables import machine, table
 from tests.contract.redis_server import free_port
 from tests.faults.promises import Calls, Verdict, peak_megabytes, repeat, reported, within
 from tests.service.process import ServiceProcess

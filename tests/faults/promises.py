@@ -10,7 +10,7 @@ from pathlib import Path
 import httpx
 import numpy as np
 
-from tests.benchmarks.tables import duration
+from tests.benchmarks.printing import duration
 
 
 @dataclass

@@ -10,7 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from livesvm.service.models.commands import Batch, Edits, Removal, Update
-from livesvm.service.models.published import Published
 from livesvm.service.models.spec import ModelSpec
 from livesvm.service.models.state import ModelState
 from livesvm.service.models.window import WindowLimits
@@ -88,7 +87,7 @@ def applied(state: ModelState, update: Update) -> None:
 
 
 def decisions(state: ModelState) -> Any:
-    predictor = Published.of(state).predictor
+    predictor = state.published().predictor
     if predictor is None:
         return np.zeros(0)
     X = SparseRows.of_dense(PROBE) if state.window.is_sparse else PROBE

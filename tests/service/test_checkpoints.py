@@ -130,7 +130,7 @@ def test_a_snapshot_is_asked_for_when_it_is_due_and_at_no_other_time(
                 failed = shelf.is_away or shelf.fenced
                 again = clock.now if failed and not shelf.fenced else None
                 expected = Expected(state.version, expected.size if failed else size, again)
-            if checkpoints.is_due(state.version):
+            if checkpoints.is_due(state.version, checkpoints.deadline()):
                 checkpoints.save_quietly(cast(ModelState, state), b"")
             assert shelf.asked == asked
             assert checkpoints.has_changes == (expected.since is not None)
@@ -150,10 +150,10 @@ def test_time_alone_asks_for_no_snapshot_that_costs_more_than_solving_again() ->
         for seconds, is_worthwhile in [(0.1, False), (0.2, True)]:
             checkpoints.record_change(seconds, 10)
             clock.now += 2 * due.seconds
-            found = checkpoints.is_worthwhile, checkpoints.deadline(), checkpoints.is_due(1)
+            found = checkpoints.is_worthwhile, checkpoints.deadline(), checkpoints.is_due(1, checkpoints.deadline())
             assert found == (is_worthwhile, math.inf, False)
         checkpoints.record_change(0.3, 10)
-        assert (checkpoints.is_worthwhile, checkpoints.is_due(1)) == (True, True)
+        assert (checkpoints.is_worthwhile, checkpoints.is_due(1, checkpoints.deadline())) == (True, True)
         shelf.is_away = True
         checkpoints.save_quietly(state, b"")
         assert (checkpoints.is_worthwhile, checkpoints.deadline()) == (True, clock.now + due.seconds)

@@ -304,7 +304,7 @@ def test_examples_that_stay_are_learnt_again_with_what_was_changed_since(weights
     assert state.estimator.certificate().relative_gap <= 1e-8
     assert state.forget([]) is None  # as none of them is left
     assert state.C == 0.7
-    assert (state.robust is None) == (weights is not None)
+    assert (state.published().robust is None) == (weights is not None)
     here = ModelState.decode(state.spec, 64, state.encode())
     stay = np.setdiff1d(np.arange(n), gone)
     assert here.estimator.keys_ == stay.tolist()

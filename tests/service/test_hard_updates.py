@@ -12,8 +12,7 @@ import pytest
 from livesvm.service.errors import ModelUnavailable, OutOfTime, Restoring, TurnMissed, UnknownModel
 from livesvm.service.hosting.model import HostedModel
 from livesvm.service.hosting.registry import Registry
-from livesvm.service.models.commands import Command
-from livesvm.service.models.outcome import Outcome
+from livesvm.service.models.commands import Command, Outcome
 from livesvm.service.models.spec import ModelSpec
 from livesvm.service.models.state import ModelState
 from livesvm.service.resources.solve_scheduler import Solve

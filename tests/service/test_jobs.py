@@ -33,8 +33,7 @@ from livesvm.service.jobs.plots import MOST_POINTS
 from livesvm.service.jobs.queue import JobLimits, Jobs
 from livesvm.service.jobs.retraining import Course
 from livesvm.service.logs import calls
-from livesvm.service.models.commands import Edits, Update
-from livesvm.service.models.outcome import Sizes
+from livesvm.service.models.commands import Edits, Sizes, Update
 from livesvm.service.models.retrained import Retrained
 from livesvm.service.models.state import ModelCopy, ModelState
 from livesvm.service.monitoring.metrics import Metrics

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from livesvm.service.api.bodies.json_bounds import MOST_FIELDS, few_names, parsed_bytes, refuse_repeated
+from livesvm.service.api.bodies.reading import MOST_FIELDS, few_names, parsed_bytes, refuse_repeated
 from livesvm.solvers.errors import InvalidInput
 from tests.service.conftest import Make
 

@@ -16,9 +16,8 @@ from hypothesis import strategies as st
 
 from livesvm.service.api.problem_documents import kind_of
 from livesvm.service.errors import BodyTooLarge, MemoryBusy, OutOfMemory
-from livesvm.service.models.size import model_bytes
 from livesvm.service.resources.machine import memory_bytes, resident_bytes
-from livesvm.service.resources.memory import KINDS, MEGABYTE, Budget
+from livesvm.service.resources.memory import KINDS, MEGABYTE, Budget, model_bytes
 from tests.service.process import ServiceProcess, blobs
 
 SMALL_MB = 512

@@ -9,7 +9,7 @@ import pytest
 
 from docs.generate.tables import all_of
 from livesvm.service.hosting.handle import Description
-from livesvm.service.models.outcome import Sizes
+from livesvm.service.models.commands import Sizes
 from livesvm.service.models.types import ServingState
 from livesvm.service.monitoring.feeds import FeedSample, SourceSample, StepSample
 from livesvm.service.monitoring.health import SILENCE_SECONDS, Health

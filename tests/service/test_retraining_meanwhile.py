@@ -176,8 +176,10 @@ def of_window(state: ModelState) -> list[Any]:
 
 def of_parameters(state: ModelState) -> list[Any]:
     """Return what else a model tells of itself."""
-    kernel = {name: value for name, value in state.kernel.items() if name != "gamma"}
-    return [state.C, kernel, state.gamma, state.parameters, state.robust, state.counts, state.sizes.n_examples]
+    shown = state.published()
+    kernel = {name: value for name, value in (shown.kernel or {}).items() if name != "gamma"}
+    others = [shown.C, shown.gamma, shown.parameters, shown.robust, shown.counts]
+    return [kernel, *others, state.sizes.n_examples]
 
 
 def decisions(state: ModelState) -> Any:

@@ -15,13 +15,12 @@ from livesvm.service.cli import files
 from livesvm.service.client import Client, ServiceProblem
 from livesvm.service.history.replay import together
 from livesvm.service.history.solutions import solution_of, solved
-from livesvm.service.hosting.memory import bytes_after, bytes_of
 from livesvm.service.jobs.retraining_worker import retrain
 from livesvm.service.models.commands import Batch, Command, Update
-from livesvm.service.models.size import FIXED_BYTES
 from livesvm.service.models.spec import ModelSpec
 from livesvm.service.models.state import ModelState
 from livesvm.service.models.window import WindowLimits
+from livesvm.service.resources.memory import FIXED_BYTES
 from livesvm.service.store import codec
 from livesvm.service.store.base import LogRecord, StoreDamaged
 from livesvm.solvers import IncrementalSVC
@@ -176,10 +175,10 @@ def test_memory_is_counted_by_what_is_held() -> None:
     spec = ModelSpec.model_validate({"id": "m", **LINEAR})
     state = ModelState.empty(spec, 1)
     command = planned(state, X, y)
-    before = bytes_after(state, command, 1)
+    before = state.bytes_with(command.add)
     state.apply(command)
     assert state.row_bytes == pytest.approx(20 * BYTES + 16)
-    assert bytes_of(state, 1) <= before < FIXED_BYTES + 2**20 + 8 * WIDE * 40
+    assert state.bytes_with(None) <= before < FIXED_BYTES + 2**20 + 8 * WIDE * 40
 
 
 def test_damaged_rows_are_noticed() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -11,8 +12,17 @@ import numpy as np
 import pytest
 
 from livesvm.client import Client
+from livesvm.service.errors import Withdrawn
+from livesvm.service.hosting.collection import Collection
+from livesvm.service.hosting.kinds import MODEL, HostedModels
+from livesvm.service.hosting.model import HostedModel
+from livesvm.service.models.spec import ModelSpec
+from livesvm.service.resources.solve_scheduler import Solve
+from livesvm.service.store.sqlite import SqliteStore
 from tests.service.conftest import Make
 from tests.service.process import ServiceProcess
+from tests.support.live_models import batch as update_of
+from tests.support.live_models import context_of
 
 NDJSON = {"content-type": "application/x-ndjson"}
 MANY = 70
@@ -128,3 +138,28 @@ def test_models_whose_turn_does_not_come_in_time_stay_as_they_are(service: Servi
         for model, status, before in zip((busy, other), statuses, (1500, 0), strict=True):
             assert client.model(model)["n_examples"] == before + 5 * (status == 200)
             assert client.update(model, **batch(1)["add"])["n_examples"] > before  # nothing holds it
+
+
+@pytest.mark.parametrize("home_of", [HostedModels, Collection])
+def test_what_has_not_begun_when_the_caller_leaves_is_not_done(
+    home_of: type[Collection[Any]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home, asked, names = home_of(MODEL, context_of(SqliteStore(tmp_path / "db")), lambda size: None), Solve(), "abc"
+    models = {name: home.create(name, ModelSpec(C=1.0, id=name)) for name in names}
+    planned = HostedModel._planned
+
+    def leaving(model: HostedModel, *arguments: Any) -> Any:
+        """Plan the first update; its caller has left meanwhile."""
+        asked.end(Withdrawn("the caller left"))
+        return planned(model, *arguments)
+
+    monkeypatch.setattr(HostedModel, "_planned", leaving)
+    held = {} if home_of is HostedModels else {name: models[name].hold() for name in "bc"}
+    done = home.update_many({name: update_of(0) for name in names}, None, asked)
+    for name in held:
+        models[name].let_go()
+    assert done.answers.keys() == {"a"}
+    assert {name: type(error) for name, error in done.errors.items()} == dict.fromkeys("bc", Withdrawn)
+    assert [models[name].published.version for name in names] == [1, 0, 0]
+    for model in models.values():
+        model.stop()

@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 
 from livesvm.service.access.keys import new_key
-from livesvm.service.hosting.recent import KEPT
+from livesvm.service.hosting.model import KEPT
 from tests.service.conftest import Make
 from tests.service.process import ServiceProcess
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from livesvm.service.history.journal import Journal, Source
 from livesvm.service.history.writeback import write_back
 from livesvm.service.hosting.model import HostedModel
 from livesvm.service.models.spec import ModelSpec
+from livesvm.service.models.state import ModelState
 from livesvm.service.monitoring.health import Health
 from livesvm.service.monitoring.metrics import Metrics
 from livesvm.service.store.base import Fenced, SnapshotInfo, StoreBehind, StoreUnavailable
@@ -34,6 +36,11 @@ class Failing(SqliteStore):
         super().supersede(*arguments)  # type: ignore[arg-type]
 
 
+def before(sequence: int) -> ModelState:
+    """Return the state that a record follows."""
+    return replace(ModelState.empty(ModelSpec(id="m"), 1), sequence=sequence - 1)
+
+
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[Failing]:
     with closing(Failing(tmp_path / "store")) as opened:
@@ -47,7 +54,7 @@ def journal(store: Failing) -> Journal:
     lease = store.create("m", SPEC)
     journal = Journal(Source(store, Health(metrics), metrics), lease, 10)
     for sequence in (1, 2, 3):
-        journal.append(sequence, b"record", None)
+        journal.append(before(sequence), b"record", None)
     store.delete(lease)
     return journal
 
@@ -60,7 +67,7 @@ def test_what_is_owed_to_the_lost_store_is_forgotten_and_old_leases_are_fenced(
     assert write_back(journal, SPEC, (3, b"three", 3)) is True
     assert write_back(journal, SPEC, (3, b"three", 3)) is False
     journal.settle()
-    journal.append(4, b"record", None)
+    journal.append(before(4), b"record", None)
     assert [record.sequence for record in store.log("m", 0)] == [4]
     assert store.models()[0].spec == SPEC
     with pytest.raises(Fenced):
@@ -100,7 +107,7 @@ def test_a_lost_or_older_model_is_not_taken_for_one_that_another_writer_has(
         with closing(SqliteStore(tmp_path / "store")) as another:
             another.create("m", b"", left)
     with pytest.raises(StoreBehind):
-        journal.append(4, b"record", None)
+        journal.append(before(4), b"record", None)
     assert (journal.behind, journal.fenced) == (True, False)
 
 
@@ -108,7 +115,7 @@ def test_a_model_that_another_writer_has_taken_over_is_fenced(journal: Journal, 
     with closing(SqliteStore(tmp_path / "store")) as another:
         another.create("m", b"", 3)
         with pytest.raises(Fenced):
-            journal.append(4, b"record", None)
+            journal.append(before(4), b"record", None)
         assert (journal.behind, journal.fenced) == (False, True)
         with pytest.raises(WritebackRefused, match="another service"):
             write_back(journal, SPEC, (3, b"three", 3))

@@ -72,6 +72,9 @@ def test_python_runs(document: str, tmp_path: Path, monkeypatch: pytest.MonkeyPa
         exec(compile(block, document, "exec"), names)
 
 
+NEEDED_BY = {"tests.benchmarks.rivals": ("river", "lightgbm"), "tests.benchmarks.tables": ("lightgbm",)}
+
+
 @pytest.mark.parametrize("words", named("python -m"), ids=" ".join)
 @pytest.mark.filterwarnings("ignore:.*found in sys.modules:RuntimeWarning")
 def test_a_module_that_is_named_takes_its_arguments(words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -80,9 +83,8 @@ def test_a_module_that_is_named_takes_its_arguments(words: tuple[str, ...], monk
     if module in WITHOUT_OPTIONS:
         assert not arguments
         return
-    if module == "tests.benchmarks.rivals":
-        pytest.importorskip("river")
-        pytest.importorskip("lightgbm")
+    for library in NEEDED_BY.get(module, ()):
+        pytest.importorskip(library)
     parse = argparse.ArgumentParser.parse_args
 
     def only_parse(parser: argparse.ArgumentParser, *given: Any) -> None:
@@ -98,7 +100,7 @@ def test_a_module_that_is_named_takes_its_arguments(words: tuple[str, ...], monk
 def test_every_benchmark_has_its_place() -> None:
     reported = {words[0] for words in command_lines("tests/benchmarks/README.md", "python -m")}
     assert reported >= {words[0] for words in named("python -m") if words[0].startswith("tests.benchmarks.")}
-    shared = {"__init__", "apart", "fleet_parts", "forecasters", "frank_wolfe_paper", "sets", "series", "tables"}
+    shared = {"__init__", "apart", "fleet_parts", "forecasters", "frank_wolfe_paper", "sets", "series", "printing"}
     found = {path.stem for path in (ROOT / "tests/benchmarks").glob("*.py")}
     assert {f"tests.benchmarks.{name}" for name in found - shared} <= reported
 

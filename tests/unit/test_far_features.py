@@ -23,7 +23,7 @@ from livesvm.solvers import (
 from livesvm.solvers.errors import NotOptimal
 from livesvm.solvers.estimators import drop_in
 from livesvm.solvers.models import warnings as warnings_of_models
-from livesvm.solvers.models.centering import center_of
+from livesvm.solvers.models.scaling import center_of
 from tests import oracle
 
 N = 1000

@@ -19,8 +19,8 @@ import yaml
 
 from livesvm.service.access.hosts import parse_hosts
 from livesvm.service.lifecycle.parts import LEAST_BASE
-from livesvm.service.models.size import model_bytes
 from livesvm.service.ray.local import SETTINGS
+from livesvm.service.resources.memory import model_bytes
 from livesvm.service.settings import Settings, table
 from tests.documents import ROOT, blocks, read
 

@@ -104,7 +104,7 @@ def version(number: int) -> Published:
     state = ModelState.empty(SPEC, 16)
     state.apply(Command(Batch(np.array([[0.0], [3.0]]), np.array([-1.0, 1.0]), ["a", "b"]), [], 1.0, 0, None))
     state.version = number
-    return Published.of(state)
+    return state.published()
 
 
 def view(number: int, life: tuple[str, int] = FIRST, state: ServingState = "live", *, stale: bool = False) -> View:

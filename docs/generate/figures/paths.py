@@ -27,6 +27,19 @@ def choose() -> Figure:
     return made
 
 
+def relevance() -> Figure:
+    """Draw how much columns count, of which two decide and two are noise, as a model has found it."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 4))
+    inside = X[:, 0] ** 2 + X[:, 1] ** 2 < 1.4
+    names = ("age", "calls", "noise", "more noise")
+    model = IncrementalSVC(C="auto", columns="auto").fit(dict(zip(names, X.T, strict=True)), inside)
+    made, axes = figure(height=2.2)
+    axes.barh(names[::-1], [column.relevance for column in model.columns_.each][::-1], color=BLUE)
+    axes.set(xlabel="relevance")
+    return made
+
+
 def path() -> Figure:
     """Draw the coefficients of a small window over C, with the breakpoints."""
     X, y = make_moons(24, noise=0.3, random_state=1)
@@ -73,4 +86,4 @@ def _gap_of(other: SVC, model: IncrementalSVC, dual: float) -> float:
     return float(max((primal - dual) / dual, 1e-16))
 
 
-FIGURES: dict[str, Callable[[], Figure]] = {draw.__name__: draw for draw in (choose, path, certificate)}
+FIGURES: dict[str, Callable[[], Figure]] = {draw.__name__: draw for draw in (choose, relevance, path, certificate)}

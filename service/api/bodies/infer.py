@@ -10,8 +10,7 @@ import numpy as np
 from fastapi import Request
 from pydantic import ConfigDict, Field
 
-from livesvm.service.api.bodies import json_bounds
-from livesvm.service.api.bodies.reading import JSON, Body, parse_json, read_body
+from livesvm.service.api.bodies.reading import BYTES_A_NUMBER, JSON, Body, parse_json, read_body
 from livesvm.service.errors import MalformedBody, not_among
 from livesvm.service.models import arrays
 from livesvm.service.models.arrays import Matrix
@@ -149,7 +148,7 @@ def _of_tensor(tensor: InputTensor, rest: memoryview, body: Body) -> Matrix:
     if size is None and rest:
         raise MalformedBody(f"{len(rest)} bytes follow the JSON, and no tensor has a binary_data_size")
     if size is None:
-        with body.memory(json_bounds.BYTES_A_NUMBER * min(prod(shape), len(body.data))):
+        with body.memory(BYTES_A_NUMBER * min(prod(shape), len(body.data))):
             return _of_list(tensor)
     dtype = np.dtype(DTYPES[tensor.datatype])
     if tensor.data is not None:

@@ -1,31 +1,39 @@
-"""Request bodies: read with a cap and a deadline on the event loop, parsed and checked off it."""
+"""Request bodies: read with a cap, a deadline and a pace on the event loop, parsed and checked off it.
+
+The parser of JSON bounds depth and the size of numbers itself. It would list every name that it does not know, at a
+kilobyte each, and takes the last of two values under one name, so names are counted and compared here.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import io
-from collections.abc import Callable, Iterator, Mapping
+import json
+import re
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
-from typing import Any, TypeVar, get_args
+from math import inf
+from typing import Any, NamedTuple, TypeVar, get_args
 
 import numpy as np
-from fastapi import Request
 from numpy.typing import NDArray
 from pydantic import BaseModel, ValidationError
+from starlette.requests import Request
 
-from livesvm.service.api.bodies import json_bounds
-from livesvm.service.api.bodies.memory import COPIES
-from livesvm.service.api.edge.body_limits import BodyLimits
+from livesvm.service.api.edge.clients import PACE, client_of
 from livesvm.service.api.requests import MOST_OLDEST, PredictRequest, UpdateRequest
-from livesvm.service.errors import BodyTooLarge, InvalidRequest, MalformedBody, UnsupportedMedia, not_among
+from livesvm.service.errors import BodyTimeout, BodyTooLarge, InvalidRequest, MalformedBody, UnsupportedMedia, not_among
 from livesvm.service.files import npz
 from livesvm.service.files.malformed import Malformed
-from livesvm.service.logs.calls import stage
+from livesvm.service.logs.calls import current, stage
 from livesvm.service.models import arrays, commands, labels
 from livesvm.service.models.arrays import Key, Rows
 from livesvm.service.models.fields import Request as RequestBody
 from livesvm.service.models.fields import check_weights
 from livesvm.service.resources.memory import Budget
+from livesvm.service.resources.pools import Places
+from livesvm.service.settings import Settings
 from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.models.repeats import OnRepeat, checked
 
@@ -39,8 +47,25 @@ ADD_MEMBERS = ROW_MEMBERS | {"y", "keys", "weights", "sample_weight", "times", "
 EDIT_MEMBERS = frozenset({"relabel_keys", "relabel_y", "reweight_keys", "reweight_weights", "decay", "C"})
 UPDATE_MEMBERS = ADD_MEMBERS | EDIT_MEMBERS | {"remove_keys", "remove_oldest"}
 
+COPIES = 2
+"""Of a body: its pieces, and the whole of them."""
 READING = 10
 """Memory that reading an array takes, in bytes of it: one of it, one of the array, and eight for each as float64."""
+
+STREAMED_PACE = 100_000.0
+"""The same of a body that is written to disk as it comes, which may take as long as its size asks for."""
+MOST_FIELDS = 256
+"""Fields of all objects together; requests need thirty."""
+BYTES_A_NUMBER = 96
+"""What a number takes at most while it is parsed: as the parser has it, as Python's object, as float64."""
+BYTES_A_LETTER = 6
+"""What a byte of a string takes: as the parser has it, and as Python's, where each letter is as wide as the widest."""
+BYTES_AN_ITEM = 256
+"""The same for an array, an object or a string, besides what it holds."""
+
+_STRING = rb'"([^"\\]*+(?:\\.[^"\\]*+)*+)"?(\s*+:)?'
+_STRINGS = re.compile(_STRING, re.DOTALL)
+_OF_OBJECTS = re.compile(_STRING + rb"|([{}])", re.DOTALL)
 
 M = TypeVar("M", bound=RequestBody)
 T = TypeVar("T")
@@ -91,11 +116,11 @@ def parse_json(body: Body, schema: type[M]) -> M:
         raise UnsupportedMedia(f"this call reads {JSON}")
     if schema.most_bytes is not None and len(body.data) > schema.most_bytes:
         raise BodyTooLarge(f"the body has {len(body.data)} bytes, the limit for this call is {schema.most_bytes}")
-    names = json_bounds.few_names(body.data)
+    written = few_names(body.data)
     try:
-        with body.memory(json_bounds.parsed_bytes(body.data)):
+        with body.memory(parsed_bytes(body.data)):
             read = schema.model_validate_json(body.data)
-            json_bounds.refuse_repeated(body.data, names)
+            refuse_repeated(body.data, written)
             return read
     except ValidationError as error:
         faults = error.errors(include_url=False, include_input=False)
@@ -137,7 +162,7 @@ def with_json(body: Body, use: Callable[[bytes], T]) -> T:
     """
     if body.media != JSON:
         raise UnsupportedMedia(f"this call reads {JSON}")
-    with body.memory(json_bounds.parsed_bytes(body.data)):
+    with body.memory(parsed_bytes(body.data)):
         return use(body.data)
 
 
@@ -285,3 +310,115 @@ def schema_content(schema: str, *binary: str) -> dict[str, Any]:
     content: dict[str, Any] = {JSON: {"schema": {"$ref": f"#/components/schemas/{schema}"}}}
     content |= {media: {"schema": {"type": "string", "format": "binary"}} for media in binary}
     return {"requestBody": {"required": True, "content": content}}
+
+
+class OpenObject(NamedTuple):
+    """An object on the way to a place in a text: the name that it stands under, and the names in it so far."""
+
+    name: str
+    names: set[str]
+
+
+def parsed_bytes(data: bytes, of_field: int = 0) -> int:
+    """Return the memory that parsing a JSON text takes at most, and ``of_field`` more for each value in an object.
+
+    Commas and brackets in strings count too.
+    """
+    is_plain = data.isascii() and b"\\u" not in data
+    commas, items = data.count(b","), data.count(b"[") + data.count(b"{")
+    text = (2 if is_plain else BYTES_A_LETTER) * len(data)
+    return text + (BYTES_A_NUMBER + of_field) * (commas + items) + BYTES_AN_ITEM * (items + data.count(b'"') // 2)
+
+
+def names(data: bytes) -> Iterator[bytes]:
+    """Yield the names in all objects of a JSON text, as they are written; of a malformed one those before its fault."""
+    return (found[1] for found in _STRINGS.finditer(data) if found[2])
+
+
+def few_names(data: bytes, requests: int = 1) -> list[bytes]:
+    """Return the names in all objects of a JSON text; raises InvalidInput for more than so many requests need."""
+    most, found = MOST_FIELDS * requests, list[bytes]()
+    for text in _STRINGS.finditer(data):
+        if text[2]:
+            found.append(text[1])
+            if len(found) > most:
+                raise InvalidInput(f"holds more than the {most} fields that any request needs", field="body")
+    return found
+
+
+def refuse_repeated(data: bytes, written: list[bytes]) -> None:
+    """Raise InvalidInput for a name that stands twice in an object of a JSON text, which is well formed.
+
+    ``written`` are all of its names.
+    """
+    if len(set(written)) == len(written) and b"\\" not in b"".join(written):
+        return
+    objects: list[OpenObject] = []
+    name = ""
+    for found in _OF_OBJECTS.finditer(data):
+        if found[3] == b"{":
+            objects.append(OpenObject(name, set()))
+        elif found[3] == b"}":
+            name = objects.pop().name
+        elif found[2]:
+            name = json.loads(b'"' + found[1] + b'"')
+            if name in objects[-1].names:
+                raise InvalidInput("stands twice", field=".".join([*(one.name for one in objects[1:]), name]))
+            objects[-1].names.add(name)
+
+
+class BodyLimits:
+    """Bodies on their way; used from one event loop.
+
+    They hold bytes, and no place of a worker: a slow client keeps no other request waiting. What has come of a body is
+    counted against the memory budget until its request is answered.
+    """
+
+    def __init__(self, settings: Settings, budget: Budget) -> None:
+        self.largest, self._budget = settings.max_body_bytes, budget
+        self._patience, self._seconds = settings.header_seconds, settings.body_seconds
+        full = "too many bodies are on their way already; send this one again"
+        self._held = Places(settings.max_bodies * self.largest, full, full)  # a byte has one
+
+    async def receive(self, request: Request) -> bytes:
+        """Return the body of a request; raises BodyTooLarge, BodyTimeout, MalformedBody, MemoryBusy or QueueFull."""
+        client = client_of(request.client.host) if request.client else ""
+        data, call = bytearray(), current()
+        try:
+            async for piece in self._pieces(request, PACE, self._seconds):
+                if len(data) + len(piece) > self.largest:
+                    raise BodyTooLarge(f"the body has more than {self.largest} bytes")
+                if call is not None:
+                    self._budget.take("bodies", COPIES * len(piece))
+                    call.held += COPIES * len(piece)
+                self._held.take(client, len(piece))
+                data += piece
+        finally:
+            self._held.give(client, len(data))
+        return bytes(data)
+
+    def stream(self, request: Request) -> AsyncIterator[bytes]:
+        """Yield the pieces of a body that is not held in memory; raises BodyTimeout or MalformedBody."""
+        return self._pieces(request, STREAMED_PACE)
+
+    async def _pieces(self, request: Request, pace: float, seconds: float = inf) -> AsyncIterator[bytes]:
+        """Yield what comes within so many seconds, none of it later than the pace and the patience allow."""
+        loop = asyncio.get_running_loop()
+        end, due = loop.time() + seconds, loop.time() + self._patience
+        has_more = True
+        while has_more:
+            try:
+                async with asyncio.timeout_at(min(end, due)):
+                    message = await request.receive()
+            except TimeoutError:
+                whole = f"has {seconds:g} s, and " if seconds < inf else ""
+                late = f"{whole}is cut off if it stands still for {self._patience:g} s or has fewer than {pace:g} bytes"
+                raise BodyTimeout(f"the body did not arrive in time: it {late} a second") from None
+            if message["type"] == "http.disconnect":
+                raise MalformedBody("the client left before the body was whole")
+            piece, has_more = message.get("body", b""), message.get("more_body", False)
+            begun = loop.time()
+            if piece:
+                yield piece
+            due += loop.time() - begun  # what is done with it, such as writing to a disk, is not the client's time
+            due = min(loop.time() + self._patience, due + len(piece) / pace)

@@ -14,8 +14,7 @@ from typing import Any
 from fastapi import Request
 from pydantic_core import from_json
 
-from livesvm.service.api.bodies import json_bounds
-from livesvm.service.api.bodies.reading import JSON, NPZ, Body, read_body, unpacked, well_formed
+from livesvm.service.api.bodies.reading import JSON, NPZ, Body, names, parsed_bytes, read_body, unpacked, well_formed
 from livesvm.service.errors import BodyTooLarge, MalformedBody
 from livesvm.service.feeds.cells import cell
 from livesvm.service.feeds.spec import FeedSpec
@@ -95,7 +94,7 @@ def parse_backtest(body: Body, spec: FeedSpec) -> tuple[list[Row] | None, Row]:
 
 def _document(body: Body, allowed: set[str]) -> Row:
     """Return the object in a body of JSON; its rows are there, and are checked, unless settings alone may be."""
-    with body.memory(json_bounds.parsed_bytes(body.data, BYTES_A_CELL)):
+    with body.memory(parsed_bytes(body.data, BYTES_A_CELL)):
         try:
             document: Any = from_json(body.data)
         except ValueError as error:
@@ -124,9 +123,9 @@ def _check_once(body: Body, document: Row) -> None:
     """Raise InvalidInput if a name stands twice in an object, by row and column."""
     fields = _fields(document)
     ends = body.data.translate(None, b" \t\r\n").count(b'":')  # of names, and of what looks like one in a string
-    if ends == fields or sum(1 for _ in json_bounds.names(body.data)) == fields:
+    if ends == fields or sum(1 for _ in names(body.data)) == fields:
         return
-    with body.memory(json_bounds.parsed_bytes(body.data, BYTES_A_CELL)):
+    with body.memory(parsed_bytes(body.data, BYTES_A_CELL)):
         for name, value in json.loads(body.data, object_pairs_hook=list):
             objects = enumerate(value or []) if name == "rows" else [(None, value or [])]
             for row, pairs in objects:

@@ -7,8 +7,7 @@ from typing import Any
 
 from pydantic_core import from_json, to_json
 
-from livesvm.service.api.bodies import json_bounds
-from livesvm.service.api.bodies.reading import JSON, Body, parse_json
+from livesvm.service.api.bodies.reading import JSON, Body, few_names, parse_json, parsed_bytes, refuse_repeated
 from livesvm.service.api.requests import MOST_UPDATES, UpdateRequest
 from livesvm.service.errors import InvalidRequest, MalformedBody
 from livesvm.service.models.commands import Update
@@ -34,10 +33,10 @@ class Updates:
 def parse_updates(body: Body) -> Updates:
     """Return the updates of a body; raises InvalidInput or MalformedBody for one that is not a list of such."""
     found = Updates({}, {}, [])
-    with body.memory(json_bounds.parsed_bytes(body.data)):
-        names = json_bounds.few_names(body.data, MOST_UPDATES)
+    with body.memory(parsed_bytes(body.data)):
+        names = few_names(body.data, MOST_UPDATES)
         entries = _entries(body)
-        json_bounds.refuse_repeated(body.data, names)
+        refuse_repeated(body.data, names)
         if len(entries) > MOST_UPDATES:
             raise InvalidInput(f"has {len(entries)} updates, a call has at most {MOST_UPDATES}", field="updates")
         for row, entry in enumerate(entries):

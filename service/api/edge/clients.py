@@ -1,4 +1,4 @@
-"""By what requests count as one client's, or as one caller's: an address, or an API key."""
+"""By what requests count as one client's, or as one caller's: an address, or an API key; a client's least pace."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from livesvm.service.access.keys import ApiKey, Keys
 
 _OWN_BITS = 64
 """Of an IPv6 address: what one network has to itself."""
+PACE = 1000.0
+"""Bytes a second that a client has to send, or to take, so as not to count as one that holds us up."""
 
 
 @lru_cache(maxsize=1024)

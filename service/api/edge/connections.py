@@ -16,9 +16,8 @@ from pydantic_core import to_json
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from livesvm.service.api.edge.admission import Admission
-from livesvm.service.api.edge.body_limits import PACE
-from livesvm.service.api.edge.clients import client_of
-from livesvm.service.api.edge.headers import HEADERS
+from livesvm.service.api.edge.clients import PACE, client_of
+from livesvm.service.api.edge.headers import HEADERS, dated
 from livesvm.service.api.problem_documents import MEDIA_TYPE, kind_of, problem
 from livesvm.service.api.problems import headers_of
 from livesvm.service.errors import HeadTimeout, HeadTooLarge, MalformedRequest, ServiceError, TooManyConnections
@@ -95,6 +94,7 @@ class Connection(HttpToolsProtocol):
     def data_received(self, data: bytes) -> None:
         """Read on, as long as what comes is part of a body or of a head of bearable size."""
         self._unclaimed += len(data)
+        self.server_state.default_headers = dated()  # not by a clock that would wake an idle service
         super().data_received(data)
         if self.transport.is_closing() or not self.transport.is_reading():
             return
@@ -211,7 +211,7 @@ class Connection(HttpToolsProtocol):
         if under_way is None or not under_way.response_started:
             kind, body = kind_of(error), to_json(problem(error))
             own = {"content-type": MEDIA_TYPE, "content-length": str(len(body)), "connection": "close"}
-            fields = [*self.server_state.default_headers, *HEADERS]
+            fields = [*dated(), *HEADERS.items()]
             fields += [(name.encode(), value.encode()) for name, value in (own | headers_of(kind)).items()]
             line = f"HTTP/1.1 {kind.status} {HTTPStatus(kind.status).phrase}".encode()
             self.transport.write(b"\r\n".join([line, *(name + b": " + value for name, value in fields), b"", body]))

@@ -5,17 +5,20 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
+import time
+from email.utils import formatdate
+from functools import lru_cache
 
 POLICY = b"default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 """Nothing is loaded; plots have styles within."""
-HEADERS: tuple[tuple[bytes, bytes], ...] = (
-    (b"x-content-type-options", b"nosniff"),
-    (b"referrer-policy", b"no-referrer"),
-    (b"x-frame-options", b"DENY"),
-    (b"cross-origin-resource-policy", b"same-origin"),
-    (b"content-security-policy", POLICY),
-    (b"cache-control", b"no-store"),
-)
+HEADERS = {
+    b"x-content-type-options": b"nosniff",
+    b"referrer-policy": b"no-referrer",
+    b"x-frame-options": b"DENY",
+    b"cross-origin-resource-policy": b"same-origin",
+    b"content-security-policy": POLICY,
+    b"cache-control": b"no-store",
+}
 """Each where the answer has none of that name."""
 _INLINE_SCRIPT = re.compile(rb"<script(?![^>]*\bsrc=)[^>]*>(.+?)</script>", re.DOTALL)
 _OF_PAGES = (
@@ -29,3 +32,13 @@ def policy_of(page: bytes, workers: str) -> str:
     digests = sorted({hashlib.sha256(script).digest() for script in _INLINE_SCRIPT.findall(page)})
     scripts = " ".join(f"'sha256-{base64.b64encode(one).decode()}'" for one in digests)
     return _OF_PAGES.format(scripts=scripts, workers=workers)
+
+
+def dated() -> list[tuple[bytes, bytes]]:
+    """Return the header that tells when an answer was begun."""
+    return _dated(int(time.time()))
+
+
+@lru_cache(maxsize=1)
+def _dated(second: int) -> list[tuple[bytes, bytes]]:
+    return [(b"date", formatdate(second, usegmt=True).encode())]

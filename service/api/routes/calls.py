@@ -14,8 +14,7 @@ from starlette.responses import Response
 
 from livesvm.service.api.bodies.reading import schema_content
 from livesvm.service.api.problem_documents import MEDIA_TYPE
-from livesvm.service.api.routes.access import scope
-from livesvm.service.api.routes.quick import quick
+from livesvm.service.api.routes.access import quick, scope
 from livesvm.service.api.streams import MEDIA_TYPE as EVENT_STREAM
 from livesvm.service.jobs.plots import MEDIA
 from livesvm.service.lifecycle.parts import Service

@@ -9,7 +9,7 @@ from fastapi import Header, Path, Query, Request
 from starlette.responses import Response
 
 from livesvm.service.api.answers.datasets import Dataset, DatasetList
-from livesvm.service.api.edge.body_limits import BodyLimits
+from livesvm.service.api.bodies.reading import BodyLimits
 from livesvm.service.api.edge.clients import is_admitted
 from livesvm.service.api.routes.access import Parts, response_of
 from livesvm.service.api.routes.calls import Calls, answers, binary

@@ -63,7 +63,8 @@ async def update_many(request: Request, service: Parts, solve: Within, key: Idem
     with service.workers.place():
         wanted = await service.workers.run(parse_updates, body)
     with service.budget.holding("updates", wanted.memory()), service.many.place():
-        done = await service.many.run(models.update_many, wanted.updates, key, solve.until)
+        work = service.many.begin(models.update_many, wanted.updates, key, solve)
+        done = await awaited(request, work, solve, changes=False)  # an update that has begun goes on all the same
     errors = wanted.errors | done.errors
     note(model="models", updated=len(done.answers), refused=len(errors), replayed=done.replayed)
     told = b",".join(

@@ -7,6 +7,7 @@ An example without a coefficient leaves every decision as it is; without each of
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -17,7 +18,6 @@ from livesvm.solvers.models.model_view import View
 from livesvm.solvers.runtime.interrupt import check
 from livesvm.solvers.runtime.progress import Progress
 from livesvm.solvers.runtime.types import Floats
-from livesvm.solvers.sparse import Features
 from livesvm.solvers.validation import Key
 
 
@@ -46,7 +46,7 @@ class Influences:
     seconds: float
 
 
-def influences(model: LiveEstimator, X: ArrayLike | Features, *, progress: Progress | None = None) -> Influences:
+def influences(model: LiveEstimator, X: Any, *, progress: Progress | None = None) -> Influences:
     """Return how the decisions of rows depend on each example of a model's window, by exact unlearning.
 
     Parameters
@@ -112,9 +112,7 @@ class DataValues:
     seconds: float
 
 
-def data_values(
-    model: LiveEstimator, X: ArrayLike | Features, y: ArrayLike, *, progress: Progress | None = None
-) -> DataValues:
+def data_values(model: LiveEstimator, X: Any, y: ArrayLike, *, progress: Progress | None = None) -> DataValues:
     """Return the exact leave-one-out value of each example of a model's window for rows with known targets.
 
     Parameters

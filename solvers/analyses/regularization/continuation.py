@@ -101,8 +101,9 @@ class Walker:
         ------
         NotOptimal : there is none, in neither direction
         """
-        start = min(max(float(getattr(self.copy.model, self.parameter)), self.low), self.high)
-        if start != getattr(self.copy.model, self.parameter):
+        value = float(self.copy.value_of(self.parameter))
+        start = min(max(value, self.low), self.high)
+        if start != value:
             self.move_to(start)
         here = take_checkpoint(self.state)
         self.walk_to(start, self.high)

@@ -102,7 +102,7 @@ def folds_of(model: Any, X: Features, y: Any, weights: Floats, parts: list[Split
         callable(model.kernel)
         or not model._kernel(1.0).always_positive
         or isinstance(X, SparseRows)
-        or model._robust is not None
+        or model.robust_ is not None
         or 3 * 8 * largest * y.size > model._cache_bytes()
     ):
         return []

@@ -1,0 +1,358 @@
+"""The parameters that a model gets by itself: how columns are encoded and count, gamma, C and epsilon, by its window.
+
+Each way to encode the columns gets the widths with the largest evidence, see ``relevance``. Of a regression the
+evidence chooses: f and what it leaves have known variances then, from which C and epsilon follow, C as for noise of
+Laplace's kind with that deviation. Of a classifier folds choose, C along the path of each, by the decisions of examples
+that their model did not see: by their log loss, made probabilities by one sigmoid [Platt 1999], and twice the share of
+wrong labels. The first tells settings apart that label alike, the second is what is asked for.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from itertools import combinations
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from livesvm.solvers.analyses.tuning.folds import Split, splits
+from livesvm.solvers.analyses.tuning.relevance import Evidence, evidence, gaussian, outputs_of, spread_evenly
+from livesvm.solvers.analyses.tuning.stepwise import FoldWorkspace
+from livesvm.solvers.errors import InvalidInput
+from livesvm.solvers.models import feature_scale, scaling
+from livesvm.solvers.models.model_view import View
+from livesvm.solvers.runtime.interrupt import check
+from livesvm.solvers.runtime.types import Bools, Floats, Ints
+from livesvm.solvers.sparse import dense
+from livesvm.solvers.tables import encoding
+from livesvm.solvers.tables.cells import distinct
+from livesvm.solvers.tables.columns import ENCODINGS, Encoding, TableColumn, TableColumns
+
+LEAST = 40  #: examples of a first choice
+FOLDS = 5
+FEWER = 3  #: by which ways to encode are compared, and regressions, of which each is a fit
+COSTS = tuple(map(np.array, ((0.0625, 0.25, 1.0, 4.0), (16.0, 64.0), (256.0, 1024.0))))
+"""Values of C that are tried: the next ones where the largest so far is the best, as walks to these take longest."""
+FEW_VALUES = 12  #: whole numbers of a column that may be categories
+ROUGH = 250  #: examples by which all ways to encode are looked at
+FIRST, LATER = 25, 15  #: iterations of the search for widths, by those and by more
+CLOSE = 0.02  #: of the loss by so much less another choice has to be than the present one
+WRONG = 2.0  #: what a wrong label counts, next to its log loss
+OF_NOISE = 0.1  #: epsilon, of the deviation of what f leaves
+LAPLACE = 2.0 * math.sqrt(2.0)  #: C by the variance of f over that deviation
+
+
+@dataclass(frozen=True)
+class TunedParameters:
+    """What was chosen, and how well it does.
+
+    Attributes
+    ----------
+    parameters : dict
+        What ``change`` takes: C, gamma, epsilon and columns, as far as they were asked for.
+    loss : float
+        Of held-out examples: mean log loss and twice the share of wrong labels, or mean absolute error, in units of y.
+    present, defaults : float
+        The same of the parameters that the model has, and of those that it would have by default.
+    n_examples : int
+        Of the window.
+    seconds : float
+        Processor time.
+    """
+
+    parameters: dict[str, Any]
+    loss: float
+    present: float
+    defaults: float
+    n_examples: int
+    seconds: float
+
+    @property
+    def is_better(self) -> bool:
+        """Whether it is worth a change of the model."""
+        return self.loss < (1.0 - CLOSE) * self.present
+
+
+def choose(model: Any) -> TunedParameters:
+    """Return the parameters that suit a model's window; the model stays as it is.
+
+    Parameters
+    ----------
+    model : live classifier or regressor
+        Fitted, with the kernel "rbf".
+
+    Returns
+    -------
+    TunedParameters
+        The parameters, and their score.
+
+    Raises
+    ------
+    InvalidInput
+        The window has too few examples, or of one class alone, or the kernel is another one.
+    """
+    from threadpoolctl import threadpool_limits
+
+    started = time.thread_time()
+    with threadpool_limits(1, "blas"):
+        chooser = _of_classes if hasattr(model, "classes_") else _of_values
+        found = chooser(_TableWindow(model))
+    return replace(found, seconds=time.thread_time() - started)
+
+
+class Parameters(NamedTuple):
+    """What a model may have."""
+
+    C: float
+    gamma: float
+    columns: TableColumns | None
+    epsilon: float | None = None  #: of regression
+
+    def document(self) -> dict[str, Any]:
+        """Return them as ``change`` takes them."""
+        found: dict[str, Any] = {"C": self.C, "gamma": self.gamma}
+        found |= {} if self.epsilon is None else {"epsilon": self.epsilon}
+        return found if self.columns is None else found | {"columns": self.columns.documents()}
+
+
+class Likeliest(NamedTuple):
+    """A way to encode columns, with its widths."""
+
+    widths: Evidence
+    columns: TableColumns | None
+    X: Floats  #: (n, d) features
+    places: Ints  #: (d,) the column of each
+
+
+class _TableWindow:
+    """A window as rows of numbers, with the ways in which its columns may be encoded."""
+
+    def __init__(self, model: Any) -> None:
+        view = View(model)
+        if model.kernel != "rbf":
+            raise InvalidInput("parameters are chosen for the kernel 'rbf'", field="kernel")
+        self.model, self.view, self.n = model, view, model.n_window_
+        if self.n < LEAST:
+            raise InvalidInput(f"holds {self.n} examples; {LEAST} are needed to choose by", field="window")
+        self.rows, self.weights = dense(model.window_features), model.window_sample_weight
+        self.y = model._learnt.y
+        self.columns: TableColumns | None = model.columns_ if model.columns is not None else None
+        epsilon = float(model.epsilon_) if hasattr(model, "epsilon_") else None
+        is_given = not isinstance(model.gamma, str)
+        #: gamma where a number was given, which stays
+        self.fixed: float | None = float(model.gamma_) if is_given else None
+        self.present = Parameters(float(model.C_), float(model.gamma_), self.columns, epsilon)
+
+    @property
+    def defaults(self) -> Parameters:
+        """What it would have by default."""
+        columns = self.default_columns
+        gamma = scaling.gamma(self.features(columns)[0], self.weights)
+        return Parameters(1.0, gamma, columns, None if self.present.epsilon is None else 0.1)
+
+    def judged(self, loss_of: Callable[[Parameters], float], loss: float, found: Parameters) -> TunedParameters:
+        """Return what was found, or what is there, or the defaults: whichever has the least loss."""
+        present = loss_of(self.present)
+        default = present if self.present == self.defaults else loss_of(self.defaults)
+        best = found
+        if min(present, default) <= loss:
+            loss, best = (default, self.defaults) if default < present else (present, self.present)
+        return TunedParameters(best.document(), loss, present, default, self.n, 0.0)
+
+    @property
+    def default_columns(self) -> TableColumns | None:
+        """The columns with what is done with each where nothing is said."""
+        if self.columns is None:
+            return None
+        each = tuple(
+            one._replace(encoding=one.encoding if one.encoding == "ignored" else ENCODINGS[one.kind][0], relevance=1.0)
+            for one in self.columns.each
+        )
+        return replace(self.columns, each=each)
+
+    def ways(self) -> list[list[TableColumns | None]]:
+        """Return columns with each way to encode them, by how numbers are; of rows of numbers there is one."""
+        if self.columns is None or self.model.columns != "auto" or self.fixed is not None:
+            return [[self.columns]]
+        few = [column.kind == "number" and _is_few(self.rows[:, at]) for at, column in enumerate(self.columns.each)]
+        out: list[list[TableColumns | None]] = []
+        for numbers in ("standard", "normal-scores"):
+            out.append([])
+            for as_words in (False, True) if any(few) else (False,):
+                each = tuple(
+                    _encoded(column, "one-hot" if as_words and one else numbers)
+                    for column, one in zip(self.columns.each, few, strict=True)
+                )
+                out[-1].append(replace(self.columns, each=each))
+        return out
+
+    def features(self, columns: TableColumns | None) -> tuple[Floats, Ints]:
+        """Return features (n, d) and the column that each is made of, (d,), numbered from 0 without a gap."""
+        if columns is not None:
+            fitted = encoding.fitted(columns, self.rows, self.weights)
+            places = np.unique(fitted.places, return_inverse=True)[1]
+            return fitted.apply(self.rows), places if self.fixed is None else np.zeros_like(places)
+        scale = feature_scale.fitted(self.model.scale, self.rows, self.weights)
+        X = self.rows if scale is None else scale.apply(self.rows)
+        return X, np.zeros(X.shape[1], np.int64)
+
+    def likeliest(self, ways: list[TableColumns | None], t: Floats, places: Ints) -> Likeliest:
+        """Return, of ways to encode the columns, the one with the largest evidence of some examples."""
+        tried = []
+        for columns in ways:
+            X, of = self.features(columns)
+            found = evidence(X[places], of, t[places], iterations=FIRST, fixed=self.fixed)
+            tried.append(Likeliest(found, columns, X, of))
+        return min(tried, key=lambda one: one.widths.loss)
+
+    def with_widths(self, columns: TableColumns | None, widths: Floats) -> tuple[float, TableColumns | None]:
+        """Return gamma, and columns with their relevance: 1 for the one along which the kernel is narrowest."""
+        gamma = float(widths.max())
+        if columns is None or self.fixed is not None:
+            return gamma, columns
+        fitted = encoding.fitted(columns, self.rows, self.weights)
+        relevance = np.ones(len(columns.each))
+        relevance[np.unique(fitted.places)] = widths / gamma
+        each = tuple(one._replace(relevance=float(r)) for one, r in zip(columns.each, relevance, strict=True))
+        return gamma, replace(columns, each=each)
+
+
+def _is_few(cells: Floats) -> bool:
+    values = distinct(cells)
+    return bool(2 < values.size <= FEW_VALUES and (values == np.round(values)).all())
+
+
+def _encoded(column: TableColumn, numbers: Encoding) -> TableColumn:
+    """Return a column with relevance 1; of numbers with this encoding, unless they are ignored."""
+    is_number = column.kind == "number" and column.encoding != "ignored"
+    return column._replace(encoding=numbers if is_number else column.encoding, relevance=1.0)
+
+
+# -- classification ----------------------------------------------------------------------------------------------------
+
+
+class _Folds:
+    """Folds of a classifier's window, each walked over C in compiled code."""
+
+    def __init__(self, window: _TableWindow) -> None:
+        model, y = window.model, window.y
+        self.y = y.astype(np.int64) if window.view.pairs else (y > 0).astype(np.int64)
+        self.parts: list[Split] = splits(self.y, "k_fold", FOLDS, classes=True)
+        self.workspace = FoldWorkspace(max(learnt.size for learnt, _ in self.parts))
+        self.costs = window.weights * model._class_weights(y)
+        self.intercept = bool(model.fit_intercept)
+
+    def losses(self, Z: Floats, C: Floats, folds: int = FOLDS) -> Floats:
+        """Return the loss (p,) of held-out examples at each C (p,), by the kernel of gamma 1."""
+        K = gaussian(Z)
+        pairs = list(combinations(np.unique(self.y).tolist(), 2))
+        held = {two: np.full((C.size, self.y.size), np.nan) for two in pairs}
+        for learnt, judging in self.parts[:folds]:
+            for two in pairs:
+                check()
+                mine, others = (places[np.isin(self.y[places], two)] for places in (learnt, judging))
+                mine = mine[np.argsort(self.y[mine], kind="stable")]
+                signs = np.where(self.y[mine] == two[1], 1.0, -1.0)
+                if abs(signs.sum()) < signs.size:  # both classes are there
+                    values = K[np.ix_(mine, np.concatenate([mine, others]))]
+                    f = self.workspace.decisions(values, signs, self.costs[mine], C, intercept=self.intercept)
+                    held[two][:, others] = f
+        judged = np.concatenate([judging for _, judging in self.parts[:folds]])
+        return np.asarray(
+            np.mean([self._of_pair(f[:, judged], self.y[judged], two) for two, f in held.items()], axis=0)
+        )
+
+    def best(self, Z: Floats, folds: int = FOLDS) -> tuple[float, float]:
+        """Return the least loss over C, and that C, by so many of the folds."""
+        losses, C = np.empty(0), np.empty(0)
+        for more in COSTS:
+            losses, C = np.concatenate([losses, self.losses(Z, more, folds)]), np.concatenate([C, more])
+            if losses.argmin() < C.size - 1:
+                break
+        return float(losses.min()), float(C[losses.argmin()])
+
+    @staticmethod
+    def _of_pair(f: Floats, y: Ints, two: tuple[int, int]) -> Floats:
+        there = np.isin(y, two)
+        f, positive = f[:, there], np.isin(y[there], two[1])
+        return np.asarray(_log_losses(f, positive) + WRONG * ((f > 0) != positive).mean(axis=1))
+
+
+def _log_losses(f: Floats, positive: Bools) -> Floats:
+    """Return the mean log loss (p,) of decisions (p, m) made probabilities by the best sigmoid; infinite for a NaN.
+
+    The targets are Platt's, a little inside of 0 and 1, so that decisions without an error have a best sigmoid, too.
+    """
+    most, m = int(np.count_nonzero(positive)), positive.size
+    t = np.where(positive, (most + 1.0) / (most + 2.0), 1.0 / (m - most + 2.0))
+    known = np.isfinite(f).all(axis=1)
+    f = np.where(np.reshape(known, (-1, 1)), f, 0.0)
+    f = f / np.maximum(f.std(axis=1), 1e-300)[:, None]
+    a, b, least = np.zeros(len(f)), np.full(len(f), math.log((most + 1.0) / (m - most + 1.0))), np.full(len(f), np.inf)
+    for _ in range(20):
+        z = a[:, None] * f + b[:, None]
+        least = np.minimum(least, np.logaddexp(0.0, np.where(positive, -z, z)).mean(axis=1))
+        p = 1.0 / (1.0 + np.exp(-np.clip(z, -30.0, 30.0)))
+        v, r = np.maximum(p * (1.0 - p), 1e-12), p - t
+        aa, ab, bb = (v * f * f).sum(axis=1) + 1e-9, (v * f).sum(axis=1), v.sum(axis=1) + 1e-9
+        ga, gb = (r * f).sum(axis=1), r.sum(axis=1)
+        determinant = np.maximum(aa * bb - ab * ab, 1e-12)
+        a = a - np.clip((bb * ga - ab * gb) / determinant, -2.0, 2.0)
+        b = b - np.clip((aa * gb - ab * ga) / determinant, -2.0, 2.0)
+    return np.where(known, least, np.inf)
+
+
+def _of_classes(window: _TableWindow) -> TunedParameters:
+    t = outputs_of(window.y, classes=True)
+    rough, fine = spread_evenly(window.n, ROUGH), spread_evenly(window.n)
+    folds = _Folds(window)
+    tried, ways = [], window.ways()
+    for some in ways:
+        found, columns, X, places = window.likeliest(some, t, rough)
+        loss = folds.best(X * np.sqrt(found.widths[places]), FEWER)[0] if len(ways) > 1 else 0.0
+        tried.append((loss, found, columns, X, places))
+    _, found, columns, X, places = min(tried, key=lambda one: one[0])
+    if fine.size > rough.size:
+        found = evidence(X[fine], places, t[fine], iterations=LATER, start=found, fixed=window.fixed)
+    loss, C = folds.best(X * np.sqrt(found.widths[places]))
+    parameters = Parameters(C, *window.with_widths(columns, found.widths))
+    return window.judged(lambda given: _loss_of(folds, window, given), loss, parameters)
+
+
+def _loss_of(folds: _Folds, window: _TableWindow, given: Parameters) -> float:
+    """Return the loss of held-out examples with these parameters."""
+    Z = window.features(given.columns)[0] * math.sqrt(given.gamma)
+    return float(folds.losses(Z, np.array([given.C]))[0])
+
+
+# -- regression --------------------------------------------------------------------------------------------------------
+
+
+def _of_values(window: _TableWindow) -> TunedParameters:
+    t = outputs_of(window.y, classes=False)
+    rough, fine = spread_evenly(window.n, ROUGH), spread_evenly(window.n)
+    every_way = [columns for some in window.ways() for columns in some]
+    found, columns, X, places = window.likeliest(every_way, t, rough)
+    if fine.size > rough.size:
+        found = evidence(X[fine], places, t[fine], iterations=LATER, start=found, fixed=window.fixed)
+    deviation, noise = float(window.y.std()) or 1.0, math.sqrt(found.noise)
+    C, epsilon = LAPLACE * found.signal / noise * deviation, OF_NOISE * noise * deviation
+    if not isinstance(window.model.epsilon, str):
+        epsilon = float(window.model.epsilon)
+    best = Parameters(C, *window.with_widths(columns, found.widths), epsilon)
+    parts = splits(window.y, "k_fold", FEWER, classes=False)
+    return window.judged(lambda given: _error_of(window, parts, given), _error_of(window, parts, best), best)
+
+
+def _error_of(window: _TableWindow, parts: list[Split], given: Parameters) -> float:
+    """Return the mean absolute error of held-out examples with these parameters, in units of y."""
+    X, _ = window.features(given.columns)
+    model = window.model._like(C=given.C, gamma=given.gamma, epsilon=given.epsilon, columns=None, scale="none")
+    wrong = []
+    for learnt, judging in parts:
+        model.fit(X[learnt], window.y[learnt], sample_weight=window.weights[learnt])
+        wrong.append(np.abs(model.predict(X[judging]) - window.y[judging]))
+    return float(np.concatenate(wrong).mean())

@@ -1,0 +1,128 @@
+"""How much each column counts: widths of a Gaussian kernel along the columns of a table, by the window's evidence.
+
+The targets are taken for values of a Gaussian process with noise. Their likelihood given the widths, the evidence, is
+in closed form, and its gradient [Rasmussen & Williams 2006, section 5.4, "automatic relevance determination"]; L-BFGS
+finds the widths with the largest. Each may differ from their mean as a log-normal prior allows, so that few examples do
+not make few columns the only ones. The window's own problem, which is exact, is then solved with these widths.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from livesvm.solvers.runtime.interrupt import check
+from livesvm.solvers.runtime.types import Floats, Ints
+
+EXAMPLES = 500  #: of the window by which widths are found, spread over it; an evaluation takes their number cubed
+SPREAD = 0.75  #: standard deviation of the logarithms of widths around their mean, of the prior
+MOST_OUTPUTS = 10  #: classes that are looked at, the most frequent ones
+NOISE = 0.3  #: from which the search sets out
+_LIMIT = 8.0  #: logarithms of widths go so far from the start
+_FAILED = 1e10  #: what stands for a likelihood of 0
+
+
+class Evidence(NamedTuple):
+    """What was found."""
+
+    widths: Floats  #: (p,) gamma of each column, in one over squared units of its features
+    signal: float  #: variance of f, in units of the targets' variance
+    noise: float  #: variance of what f leaves, in the same
+    loss: float  #: minus the logarithm of the evidence and the prior
+
+
+def spread_evenly(n: int, most: int = EXAMPLES) -> Ints:
+    """Return places of at most so many of n examples, ascending."""
+    return np.unique(np.linspace(0, n - 1, min(n, most)).round().astype(np.int64))
+
+
+def gaussian(Z: Floats) -> Floats:
+    """Return kernel values (n, n) of features (n, d) for gamma 1; by products, as nothing is solved with them."""
+    squares = np.einsum("ij,ij->i", Z, Z)
+    K = Z @ Z.T
+    K *= 2.0
+    K -= squares[:, None]
+    K -= squares[None]
+    np.minimum(K, 0.0, out=K)
+    return np.exp(K, out=K)
+
+
+def outputs_of(y: Floats, *, classes: bool) -> Floats:
+    """Return targets as the process has them, (n, k): with the mean 0; of several classes one for each."""
+    if not classes:
+        t = y[:, None]
+    else:
+        values, counts = np.unique(y, return_counts=True)
+        kept = values[np.argsort(-counts, kind="stable")[:MOST_OUTPUTS]] if values.size > 2 else values[1:]
+        t = (y[:, None] == kept).astype(np.float64)
+    t = t - t.mean(axis=0)
+    return np.asarray(t / np.where((deviation := t.std(axis=0)) > 0, deviation, 1.0))
+
+
+def evidence(
+    X: Floats, places: Ints, t: Floats, *, iterations: int, start: Evidence | None = None, fixed: float | None = None
+) -> Evidence:
+    """Return the widths of columns with the largest evidence.
+
+    Parameters
+    ----------
+    X : (n, d) features
+    places : (d,) the column that each is made of, from 0 without a gap; 0 for all: one width
+    t : (n, k) targets, as ``outputs_of`` returns them
+    start : where the search sets out; None: from one width for all
+    fixed : a width that all have, so that noise and signal alone are sought
+    """
+    from scipy.optimize import minimize
+
+    p = int(places.max()) + 1
+    begin = math.log(fixed) if fixed is not None else math.log(0.5 / (X.shape[1] * max(float(X.var()), 1e-12)))
+    first = np.concatenate([np.full(p, begin), [math.log(0.7), math.log(NOISE)]])
+    if start is not None:
+        first = np.log(np.concatenate([start.widths, [start.signal, start.noise]]))
+    reach = _LIMIT if fixed is None else 0.0
+    limits = [(begin - reach, begin + reach)] * p + [(-4.0, 4.0), (-7.0, 3.0)]
+    found = minimize(
+        _loss,
+        first,
+        args=(X, places, t),
+        jac=True,
+        method="L-BFGS-B",
+        bounds=limits,
+        options={"maxiter": iterations, "ftol": 1e-5},
+    )
+    widths, (signal, noise) = np.exp(found.x[:p]), np.exp(found.x[p:])
+    return Evidence(widths, float(signal), float(noise), float(found.fun))
+
+
+def _loss(theta: Floats, X: Floats, places: Ints, t: Floats) -> tuple[float, Floats]:
+    """Return minus the logarithm of the evidence and the prior, and its gradient by logarithms of the parameters."""
+    from scipy.linalg import lapack
+
+    check()
+    (n, k), p = t.shape, theta.size - 2
+    g, signal, noise = np.exp(theta[:p])[places], math.exp(theta[p]), math.exp(theta[p + 1])
+    K = gaussian(X * np.sqrt(g))
+    K *= signal
+    A = K.copy()
+    A[np.diag_indices(n)] += noise
+    L, failed = lapack.dpotrf(A, lower=1, overwrite_a=1)
+    if failed:
+        return _FAILED, np.zeros_like(theta)
+    half_determinant = float(np.log(np.diagonal(L)).sum())
+    inverse, _ = lapack.dpotri(L, lower=1)
+    inverse = np.tril(inverse)
+    inverse += np.tril(inverse, -1).T
+    a = inverse @ t
+    loss = 0.5 * float(np.vdot(t, a)) + k * half_determinant
+    inverse *= 0.5 * k
+    inverse -= 0.5 * (a @ a.T)  # the derivative by A
+    of_noise = noise * float(np.trace(inverse))
+    K *= inverse
+    by_row = K.sum(axis=1)
+    of_widths = -2.0 * g * (by_row @ X**2 - np.einsum("ij,ij->j", X, K @ X))
+    away = theta[:p] - theta[:p].mean()
+    loss += 0.5 * float(away @ away) / SPREAD**2
+    gradient = np.bincount(places, of_widths, p) + away / SPREAD**2
+    return loss, np.concatenate([gradient, [float(by_row.sum()), of_noise]])

@@ -1,0 +1,73 @@
+"""Tables of any library by column: pandas, Polars and Arrow, mappings of columns, lists of rows with names."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from livesvm.solvers.errors import InvalidInput, InvalidType
+from livesvm.solvers.tables.cells import Cells
+
+MOST_COLUMNS = 10_000
+
+
+def columns_of(X: Any) -> dict[str, Cells]:
+    """Return the cells of each column by name, as arrays or lists of one length; of an array of numbers "x0" and so on.
+
+    A name that a row does not have is missing in it.
+
+    Raises
+    ------
+    InvalidInput : it is no table, columns differ in length, or a name stands twice
+    """
+    if isinstance(X, list | tuple) and X and all(isinstance(row, Mapping) for row in X):
+        return {name: [row.get(name) for row in X] for name in dict.fromkeys(_name(key) for row in X for key in row)}
+    if isinstance(X, Mapping):
+        found = {_name(name): _cells(cells) for name, cells in X.items()}
+    elif hasattr(X, "columns"):
+        names = [_name(name) for name in (X.column_names if hasattr(X, "column_names") else X.columns)]
+        if len({*names}) < len(names):
+            again = next(name for at, name in enumerate(names) if name in names[:at])
+            raise InvalidInput("stands twice among the columns", field="X", column=names.index(again), name=again)
+        found = {name: _cells(_column(X, at)) for at, name in enumerate(names)}
+    else:
+        array = np.asarray(X, None if isinstance(X, np.ndarray) else object)
+        if array.ndim != 2:
+            reason = "must be a data frame, a list of mappings, a mapping of columns, or an array (m, d)"
+            raise InvalidType(reason, field="X")
+        found = {f"x{at}": array[:, at] for at in range(array.shape[1])}
+    lengths = {len(cells) for cells in found.values()}
+    if len(lengths) > 1:
+        raise InvalidInput("has columns of different lengths", field="X")
+    if len(found) > MOST_COLUMNS:
+        raise InvalidInput(f"has {len(found)} columns, the limit is {MOST_COLUMNS}", field="X")
+    return found
+
+
+def _name(name: Any) -> str:
+    if not isinstance(name, str):
+        raise InvalidType(f"names of columns are texts, not {name!r}", field="X")
+    return name
+
+
+def _column(X: Any, at: int) -> Any:
+    """Return a column of a data frame of pandas, Polars or Arrow."""
+    return X.iloc[:, at] if hasattr(X, "iloc") else X.column(at) if hasattr(X, "column_names") else X[:, at]
+
+
+def _cells(column: Any) -> Cells:
+    """Return the cells of a column: numbers as an array, with NaN for what is missing; others as a list."""
+    if isinstance(column, np.ndarray | list | tuple):
+        cells = column
+    elif hasattr(column, "to_pylist"):  # Arrow
+        cells = column.to_pylist()
+    elif hasattr(column, "to_list") and not hasattr(column, "iloc"):  # Polars
+        cells = column.to_list()
+    else:
+        array = column.to_numpy() if hasattr(column, "to_numpy") else np.asarray(column)
+        cells = array if array.dtype.kind in "fiubM" else column.astype(object).tolist()
+    if getattr(cells, "ndim", 1) != 1:
+        raise InvalidInput("must have one cell for each row and column", field="X")
+    return cells

@@ -1,0 +1,144 @@
+"""Parameters that are "auto": chosen by the window alone, within a budget, and never for the worse."""
+
+from __future__ import annotations
+
+import pickle
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+from sklearn.model_selection import cross_val_score
+
+from livesvm.solvers import IncrementalSVC, IncrementalSVR
+from livesvm.solvers.analyses.tuning import automatic, relevance
+from livesvm.solvers.analyses.tuning.automatic import LEAST, choose
+from livesvm.solvers.errors import InvalidInput
+from livesvm.solvers.estimators import self_tuning
+
+RNG = np.random.default_rng(11)
+N = 300
+ROWS = pd.DataFrame(RNG.normal(size=(N, 4)), columns=["a", "b", "noise", "more noise"]).assign(
+    word=RNG.choice(["red", "green", "blue"], N)
+)
+INSIDE = np.where((ROWS["a"] ** 2 + ROWS["b"] ** 2 < 1.4) ^ (ROWS["word"] == "red"), "in", "out")
+VALUE = np.sin(2 * ROWS["a"]) + 0.5 * (ROWS["word"] == "red") + 0.1 * RNG.normal(size=N)
+
+
+def svc(**given: Any) -> IncrementalSVC:
+    return IncrementalSVC(C="auto", gamma="auto", columns="auto", **given)
+
+
+def test_the_gradient_of_the_evidence_is_that_of_its_differences() -> None:
+    X, places = RNG.normal(size=(50, 4)), np.array([0, 0, 1, 2])
+    t = relevance.outputs_of(RNG.integers(0, 3, 50).astype(float), classes=True)
+    theta = RNG.normal(size=5) * 0.3 - 1.0
+    _, gradient = relevance._loss(theta, X, places, t)
+    steps = 1e-6 * np.eye(5)
+    differences = [
+        (relevance._loss(theta + step, X, places, t)[0] - relevance._loss(theta - step, X, places, t)[0]) / 2e-6
+        for step in steps
+    ]
+    np.testing.assert_allclose(gradient, differences, rtol=1e-5, atol=1e-6)
+
+
+def test_a_classifier_finds_what_counts() -> None:
+    model = svc().fit(ROWS[:200], INSIDE[:200])
+    assert isinstance(model.C, str)
+    found = model.choice_
+    assert found.loss < 0.8 * found.defaults
+    relevances = {one.name: one.relevance for one in model.columns_.each}
+    assert max(relevances["noise"], relevances["more noise"]) < 0.3 * min(relevances["a"], relevances["b"])
+    plain = IncrementalSVC(columns="auto").fit(ROWS[:200], INSIDE[:200])
+    assert model.score(ROWS[200:], INSIDE[200:]) > plain.score(ROWS[200:], INSIDE[200:]) + 0.05
+    assert model.certificate().relative_gap < 1e-9
+
+
+def test_a_regressor_chooses_its_tube() -> None:
+    model = IncrementalSVR(C="auto", epsilon="auto", columns="auto").fit(ROWS[:200], VALUE[:200])
+    assert model.choice_.loss < 0.7 * model.choice_.defaults
+    assert 0.0 < model.epsilon_ < 0.1
+    assert np.abs(model.predict(ROWS[200:]) - VALUE[200:]).mean() < 0.2
+    given = IncrementalSVR(C="auto", gamma=0.2, epsilon=0.05).fit(ROWS[["a", "b"]], VALUE)
+    assert (given.gamma_, given.epsilon_) == (0.2, 0.05)
+
+
+def test_several_classes_and_matrices_are_tuned() -> None:
+    three = np.digitize(ROWS["a"], [-0.5, 0.5])
+    model = IncrementalSVC(C="auto", scale="standard").fit(ROWS[["a", "b", "noise"]].to_numpy(), three)
+    assert model.choice_.loss <= min(model.choice_.present, model.choice_.defaults)
+    assert model.gamma_ == model.choice_.parameters["gamma"]
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_no_choice_is_worse_by_its_own_score(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    X, y = rng.normal(size=(80, 5)), rng.integers(0, 2, 80)  # nothing to be found
+    found = choose(IncrementalSVC(C=0.3, columns="auto").fit(X, y))
+    assert found.loss <= min(found.present, found.defaults)
+
+
+def test_parameters_stay_what_they_were_given_and_what_was_chosen_is_kept() -> None:
+    model = svc(probability=True).fit(ROWS, INSIDE)
+    assert clone(model).get_params() == model.get_params() == svc(probability=True).get_params()
+    assert cross_val_score(svc(), ROWS, INSIDE, cv=3).min() > 0.7
+    for again in (
+        pickle.loads(pickle.dumps(model)),
+        IncrementalSVC.from_arrays(model.get_params(), pickle.loads(pickle.dumps(model.to_arrays()))),
+    ):
+        assert (again.C_, again.gamma_) == (model.C_, model.gamma_)
+        np.testing.assert_array_equal(again.decision_function(ROWS), model.decision_function(ROWS))
+    assert model.regularization_path(0.5, 2.0).at(1.0).certificate().relative_gap < 1e-7
+    model.change(C=2.0)
+    assert (model.C, model.C_) == (2.0, 2.0)
+    assert model.gamma_ == model.choice_.parameters["gamma"]
+
+
+def test_models_choose_when_there_are_enough_examples_and_again_within_their_budget(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    chosen: list[int] = []
+
+    def counted(model: Any) -> automatic.TunedParameters:
+        chosen.append(model.n_window_)
+        return choose(model)
+
+    clock = iter(np.arange(0.0, 1e6))  # each look is a second later: updates take one, choices less
+    monkeypatch.setattr(self_tuning, "choose", counted)
+    monkeypatch.setattr("livesvm.solvers.estimators.self_tuning.time.thread_time", lambda: next(clock))
+    model = svc()
+    for start in range(0, N, 10):
+        model.update((ROWS[start : start + 10], INSIDE[start : start + 10]))
+    assert chosen[0] == LEAST
+    assert all(later >= 2 * earlier for earlier, later in pairwise(chosen))
+    assert model._of_choices <= self_tuning.TUNE_SHARE * model._of_updates
+    chosen.clear()
+    monkeypatch.setattr(self_tuning, "TUNE_SHARE", 0.0)
+    for start in range(0, N, 10):
+        model.update((ROWS[start : start + 10], INSIDE[start : start + 10]), remove=model.keys_[:10])
+    assert chosen == []
+
+
+def test_a_window_that_cannot_be_judged_by_stays_as_it_is() -> None:
+    one = np.array(["in"] * 59 + ["out"])
+    model = svc().fit(ROWS[:60], one)
+    assert not hasattr(model, "choice_")
+    with pytest.raises(InvalidInput, match="40 are needed"):
+        choose(IncrementalSVC().fit(ROWS[["a", "b"]][:39], INSIDE[:39]))
+    with pytest.raises(InvalidInput, match="kernel 'rbf'"):
+        choose(IncrementalSVC(kernel="linear").fit(ROWS[["a", "b"]], INSIDE))
+
+
+def test_nothing_of_the_future_decides() -> None:
+    """A marker: rows after the window have a column that tells everything; models before them know nothing of it."""
+    marked = ROWS.assign(marker=np.where(np.arange(N) < 200, 0.0, np.where(INSIDE == "in", 1e6, -1e6)))
+    marked.loc[:199, "marker"] = RNG.normal(size=200)
+    before = svc().fit(marked[:200], INSIDE[:200])
+    other = marked.assign(marker=np.where(np.arange(N) < 200, marked["marker"], 0.0), word=ROWS["word"])
+    without = svc().fit(other[:200], INSIDE[:200])
+    assert before.choice_.parameters == without.choice_.parameters
+    np.testing.assert_array_equal(
+        before.decision_function(ROWS.assign(marker=0.0)), without.decision_function(ROWS.assign(marker=0.0))
+    )
