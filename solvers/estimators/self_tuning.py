@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from functools import update_wrapper
 from typing import Any, Self, cast
 
@@ -40,6 +41,15 @@ class SelfTuning:
         self._consider(time.thread_time() - started, len(report.added))
         return report
 
+    def to_arrays(self) -> dict[str, Any]:
+        arrays: dict[str, Any] = cast(Any, super()).to_arrays()
+        return arrays | {"choice": vars(self.choice_)} if "choice_" in vars(self) else arrays
+
+    def _restore(self, arrays: Mapping[str, Any]) -> None:
+        cast(Any, super())._restore(arrays)
+        if "choice" in arrays:
+            self.choice_ = TunedParameters(**arrays["choice"])
+
     def _consider(self, seconds: float, came: int) -> None:
         """Choose anew where that is due, after an update of so many seconds; what cannot be chosen stays as it is."""
         model: Any = self
@@ -65,5 +75,5 @@ class SelfTuning:
         self.choice_, self._since = found, 0
 
 
-for _name in ("fit", "update"):  # they are the estimator's, and documented there
+for _name in ("fit", "update", "to_arrays"):  # they are the estimator's, and documented there
     update_wrapper(vars(SelfTuning)[_name], vars(LiveEstimator)[_name])

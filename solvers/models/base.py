@@ -730,9 +730,17 @@ class LiveEstimator(Fitted):
         """Return the parameters by name; ``deep`` makes no difference, as none has parameters of its own."""
         return {name: getattr(self, name) for name in inspect.signature(type(self)).parameters}
 
+    def _decided(self) -> dict[str, Any]:
+        """Return the parameters by name, with what was chosen for those that are "auto": copies choose nothing."""
+        found = self.get_params(deep=False)
+        if isinstance(found.get("C"), str):
+            names = [name for name in ("C", "gamma", "epsilon") if isinstance(found.get(name), str)]
+            found |= {name: getattr(self, f"{name}_") for name in names if hasattr(self, f"{name}_")}
+        return found
+
     def _like(self, **parameters: Any) -> Self:
         """Return an untrained model with the same parameters but for these, and nothing of them left open."""
-        out = type(self)(**{**self.get_params(deep=False), **parameters})
+        out = type(self)(**{**self._decided(), **parameters})
         for name in ("columns_", "chosen_"):
             if name in vars(self) and name[:-1] not in parameters:
                 setattr(out, name, vars(self)[name])
