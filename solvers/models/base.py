@@ -207,7 +207,11 @@ class LiveEstimator(Fitted):
             self._take_back(before)
             raise
         self._warn()
+        self._consider(None)
         return self
+
+    def _consider(self, report: UpdateReport | None) -> None:
+        """Choose parameters that are "auto", where that is due after this update, or after a fit."""
 
     def _check_first(self, y: ArrayLike | None) -> None:
         """Check what only ``fit`` asks of targets."""
@@ -291,6 +295,7 @@ class LiveEstimator(Fitted):
             edits = NO_EDITS if asked.is_repeat else edits
         leaving = () if asked.remove is None else asked.remove
         report = self._learn(asked.add, asked.sample_weight, asked.keys, leaving, edits)
+        self._consider(report)
         return report._replace(ignored=asked.ignored)
 
     def _learn(
