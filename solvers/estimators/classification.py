@@ -234,7 +234,8 @@ class LiveSVC(WithPaths):
                 arrays[name] = [arrays[name][i] for i in here.tolist()]
             if window.kernel.gram is not None:
                 arrays["X"] = arrays["X"][:, here]
-        parameters = {name: getattr(self, name) for name in ("C", *KERNEL_PARAMETERS)} | {"gamma": window.kernel.gamma}
+        parameters = {name: getattr(self, name) for name in KERNEL_PARAMETERS}
+        parameters |= {"C": self.C_, "gamma": window.kernel.gamma}
         cache_mb = self.cache_mb / len(window.pairs) if alone else self.cache_mb
         return LiveSVC.from_arrays(parameters | {"classes": tuple(labels.tolist()), "cache_mb": cache_mb}, arrays)
 

@@ -207,7 +207,11 @@ class LiveEstimator(Fitted):
             self._take_back(before)
             raise
         self._warn()
+        self._consider(None)
         return self
+
+    def _consider(self, report: UpdateReport | None) -> None:
+        """Choose parameters that are "auto", where that is due after this update, or after a fit."""
 
     def _check_first(self, y: ArrayLike | None) -> None:
         """Check what only ``fit`` asks of targets."""
@@ -291,6 +295,7 @@ class LiveEstimator(Fitted):
             edits = NO_EDITS if asked.is_repeat else edits
         leaving = () if asked.remove is None else asked.remove
         report = self._learn(asked.add, asked.sample_weight, asked.keys, leaving, edits)
+        self._consider(report)
         return report._replace(ignored=asked.ignored)
 
     def _learn(
@@ -730,9 +735,17 @@ class LiveEstimator(Fitted):
         """Return the parameters by name; ``deep`` makes no difference, as none has parameters of its own."""
         return {name: getattr(self, name) for name in inspect.signature(type(self)).parameters}
 
+    def _decided(self) -> dict[str, Any]:
+        """Return the parameters by name, with what was chosen for those that are "auto": copies choose nothing."""
+        found = self.get_params(deep=False)
+        if isinstance(found.get("C"), str):
+            names = [name for name in ("C", "gamma", "epsilon") if isinstance(found.get(name), str)]
+            found |= {name: getattr(self, f"{name}_") for name in names if hasattr(self, f"{name}_")}
+        return found
+
     def _like(self, **parameters: Any) -> Self:
         """Return an untrained model with the same parameters but for these, and nothing of them left open."""
-        out = type(self)(**{**self.get_params(deep=False), **parameters})
+        out = type(self)(**{**self._decided(), **parameters})
         for name in ("columns_", "chosen_"):
             if name in vars(self) and name[:-1] not in parameters:
                 setattr(out, name, vars(self)[name])

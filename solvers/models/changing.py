@@ -1,4 +1,4 @@
-"""Models whose parameters change while they live, and which say where their scale makes them useless."""
+"""Models with parameters that change while they live, and which say where their scale makes them useless."""
 
 from __future__ import annotations
 

@@ -121,7 +121,7 @@ class View:
     def copy(self, **parameters: Any) -> View:
         """Return a private copy, all of it, but for ``parameters`` that leave its losses as they are."""
         model = self.model
-        own = model.get_params(deep=False) | parameters
+        own = model._decided() | parameters
         return View(type(model).from_arrays(own, model.to_arrays()), self)
 
     def scaled(self, rows: Any) -> Any:

@@ -1,6 +1,6 @@
 """Tables as streams, without a setting: models that tune themselves next to LightGBM, ``SVC`` and ``SVR``.
 
-    python -m tests.benchmarks.tables [NAME ...] [--data DIR] [--rows 2000] [--seed 0] [--csv FILE --target COLUMN]
+    python -m tests.benchmarks.tables [NAME ...] [--data DIR] [--rows 4000] [--seed 0] [--csv FILE --target COLUMN]
 
 Of each set a window of 1,000 rows, 500 of sets with fewer than 2,000, is learnt; then 30 rows at a time are predicted,
 learnt, and the 30 oldest forgotten. Sets without an order of their own are shuffled, by a seed fixed before. LightGBM
@@ -195,7 +195,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("names", nargs="*", help="sets; by default all that are there")
     parser.add_argument("--data", type=Path, default=DATA)
-    parser.add_argument("--rows", type=int, default=2000, help="at most, after the window")
+    parser.add_argument("--rows", type=int, default=4000, help="at most, after the window")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--csv", type=Path, help="a table of your own, with --target")
     parser.add_argument("--target")

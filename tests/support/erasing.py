@@ -92,7 +92,7 @@ def bytes_of_redis(client: redis.Redis) -> dict[str, bytes]:
 def _parts(client: Any, key: bytes) -> list[bytes]:
     kind = client.type(key)
     if kind == b"string":
-        return [client.get(key)]
+        return [client.get(key) or b""]  # it may be gone since it was listed
     if kind == b"hash":
         return [part for pair in client.hgetall(key).items() for part in pair]
     if kind == b"stream":

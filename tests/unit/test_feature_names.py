@@ -52,8 +52,6 @@ INTERNAL = {
     "rows_of": "calls the gate",
     "values_with": "called by an entry",
     "examples_of": "called by an entry",
-    "SelfTuning.fit": "calls the estimator's",
-    "SelfTuning.update": "calls the estimator's",
     "evidence": "called with the window",
     "folds_of": "called with the window",
     "matrix_of": "called by an entry",

@@ -296,16 +296,18 @@ ANALYSES: dict[str, Callable[[Any, Any], Any]] = {
     "drift": lambda model, rows: drift(model).rolling,
     "a path over C": lambda model, rows: model.regularization_path(0.5, 2.0).at(1.0).decision_function(rows),
     "an outlier path": lambda model, rows: [drop for _, drop in model.outlier_path("s").order_of_outliers()],
+    "probabilities": lambda model, rows: model.predict_proba(rows),
     "singly": lambda model, rows: [report.events for report in update_singly(model, add=(rows, Y[:9]))],
 }
 
 
+@pytest.mark.parametrize("C", [3.0, "auto"])
 @pytest.mark.parametrize("name", ANALYSES)
-def test_analyses_of_tables_are_those_of_their_features(name: str) -> None:
-    model = live()
+def test_analyses_of_tables_are_those_of_their_features(name: str, C: Any) -> None:
+    model = IncrementalSVC(C=C, columns="auto", probability=True).fit(ROWS, Y)
     scale = model.feature_scale_
     X = scale.apply(scale.read(ROWS))
-    plain = IncrementalSVC(C=3.0, gamma=model.gamma_).fit(X, Y)
+    plain = IncrementalSVC(C=model.C_, gamma=model.gamma_, probability=True).fit(X, Y)
     found, expected = (ANALYSES[name](one, rows[:9]) for one, rows in ((model, ROWS), (plain, X)))
     np.testing.assert_allclose(np.asarray(found, float), np.asarray(expected, float), atol=1e-6)
 

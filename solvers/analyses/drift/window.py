@@ -266,7 +266,7 @@ def _tried(
         shorter.update(remove=keys[n - left : n - size])
         left = size
         yield "window", size, _losses_of(shorter, keys[n - m :], tell)
-    C = float(getattr(view.model, "C", 0.0))
+    C = float(getattr(view.model, "C_", 0.0))
     other = view.copy().model
     for factor in COSTS if C else ():
         other.update(C=C * factor)

@@ -33,7 +33,8 @@ from livesvm.solvers.tables.columns import ENCODINGS, Encoding, TableColumn, Tab
 
 LEAST = 40  #: examples of a first choice
 FOLDS = 5
-FEWER = 3  #: by which ways to encode are compared, and regressions, of which each is a fit
+FEWER = 3  #: by which ways to encode are compared in larger windows, and regressions, of which each is a fit
+MANY = 800  #: examples of these
 COSTS = tuple(map(np.array, ((0.0625, 0.25, 1.0, 4.0), (16.0, 64.0), (256.0, 1024.0))))
 """Values of C that are tried: the next ones where the largest so far is the best, as walks to these take longest."""
 FEW_VALUES = 12  #: whole numbers of a column that may be categories
@@ -309,10 +310,10 @@ def _of_classes(window: _TableWindow) -> TunedParameters:
     t = outputs_of(window.y, classes=True)
     rough, fine = spread_evenly(window.n, ROUGH), spread_evenly(window.n)
     folds = _Folds(window)
-    tried, ways = [], window.ways()
+    tried, ways, enough = [], window.ways(), FOLDS if window.n < MANY else FEWER
     for some in ways:
         found, columns, X, places = window.likeliest(some, t, rough)
-        loss = folds.best(X * np.sqrt(found.widths[places]), FEWER)[0] if len(ways) > 1 else 0.0
+        loss = folds.best(X * np.sqrt(found.widths[places]), enough)[0] if len(ways) > 1 else 0.0
         tried.append((loss, found, columns, X, places))
     _, found, columns, X, places = min(tried, key=lambda one: one[0])
     if fine.size > rough.size:
