@@ -6,7 +6,20 @@ from typing import Annotated
 
 import typer
 
-from livesvm.service.cli import drift, erasing, feeds, fleets, learning, local, models, paths, receipts, store, webhooks
+from livesvm.service.cli import (
+    drift,
+    erasing,
+    feeds,
+    fleets,
+    inspect,
+    learning,
+    local,
+    models,
+    paths,
+    receipts,
+    store,
+    webhooks,
+)
 
 app = typer.Typer(
     help="Live support vector machines.",
@@ -33,6 +46,7 @@ def _options(
     """Live support vector machines."""
 
 
+app.command("inspect")(inspect.inspect)
 app.command("serve")(local.serve)
 app.command("demo")(local.demo)
 app.command("settings")(local.settings)

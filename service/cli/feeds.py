@@ -15,15 +15,16 @@ from livesvm.service.cli.board import Board
 from livesvm.service.cli.commands import FeedId, RequestName, calling, plain
 from livesvm.service.cli.connection import finished
 from livesvm.service.cli.output import AsJson, Told, parsed
-from livesvm.service.cli.readings import Line, csv_of, rows_in, table
+from livesvm.service.cli.readings import DryRun, Line, csv_of, first_rows, reading, rows_in, table, told
 from livesvm.service.client import feeds
 
 if TYPE_CHECKING:
     from livesvm.service.client import Client
+    from livesvm.service.feeds.inspection import Table
 
 app = typer.Typer(help="Raw readings in, forecasts out.", no_args_is_help=True)
 
-File = Annotated[Path, typer.Argument(help="Readings: .parquet, or CSV with a row of names.", metavar="FILE")]
+File = Annotated[Path, typer.Argument(help="Readings, as `livesvm inspect` understands them.", metavar="FILE")]
 SCORES = ("step", "n", "mae", "last_value_mae", "seasonal_mae", "mase", "coverage", "accuracy", "ahead")
 FORECASTS = ("step", "time", "value", "low", "high")
 RECIPES = ("step", "represent", "gamma", "C", "error", "before")
@@ -34,19 +35,40 @@ CALL_ROWS = 50_000
 
 @app.command("create")
 @calling
+@reading
 def create(
     client: Client,
     feed: FeedId,
-    target: Annotated[str, typer.Argument(help="The column that is forecast.")],
+    target: Annotated[str | None, typer.Argument(help="The column that is forecast.")] = None,
     steps: Annotated[str, typer.Option(help="How far ahead: 24 is 1 to 24; 1,24 is exactly these.")] = "1",
     window: Annotated[int | None, typer.Option(help="Readings that are remembered.")] = None,
     known: Annotated[str, typer.Option(help="Columns known ahead, with commas.")] = "",
     features: Annotated[str, typer.Option(help="Columns known up to the newest reading, with commas.")] = "",
     settings: Annotated[str, typer.Option(help="All else as JSON, as POST /feeds takes it.")] = "{}",
+    file: Annotated[
+        Path | None, typer.Option("--from", help="Readings that say which columns there are, and are sent.")
+    ] = None,
+    dry_run: DryRun = False,
+    as_json: AsJson = False,
+    *,
+    given: dict[str, Any],
 ) -> Any:
-    """Create a feed."""
-    given = settings_in(steps, settings, window=window) | columns_in(known=known, features=features)
-    return client.create_feed(feed, target=target, **given)
+    """Create a feed, and send the readings of a file to it where there is one."""
+    asked = settings_in(steps, settings, window=window) | columns_in(known=known, features=features)
+    if file is None:
+        if target is None:
+            raise typer.BadParameter("the column that is forecast is needed, or --from", param_hint="TARGET")
+        return client.create_feed(feed, target=target, **asked)
+    found = table(file, given, asked.get("time"))
+    if target is None and len(found.targets) != 1:
+        raise typer.BadParameter(f"name one of {', '.join(found.targets)[:500]}", param_hint="TARGET")
+    of_file: dict[str, Any] = (
+        {"time": found.time} if given["zone"] is None else {"time": found.time, "timezone": given["zone"]}
+    )
+    if dry_run:
+        return first_rows(found)
+    client.create_feed(feed, target=target or found.targets[0], **of_file | asked)
+    return _run(client, feed, file, CALL, given, as_json=as_json)
 
 
 app.command("list")(plain(feeds.feeds, columns=FEEDS))
@@ -71,8 +93,7 @@ def push(
     idempotency_key: RequestName = None,
 ) -> Any:
     """Send the readings of a file in one call."""
-    names, lines = table(file)
-    answer = client.observe(feed, csv_of([names, *lines]), idempotency_key=idempotency_key)
+    answer = client.observe(feed, _whole(client, feed, file), idempotency_key=idempotency_key)
     return Told(answer, [answer, (answer["forecasts"], FORECASTS)])
 
 
@@ -85,8 +106,7 @@ def announce(
     idempotency_key: RequestName = None,
 ) -> Any:
     """Announce known columns of times to come, and show the forecasts with it."""
-    names, lines = table(file)
-    answer = client.announce(feed, csv_of([names, *lines]), idempotency_key=idempotency_key)
+    answer = client.announce(feed, _whole(client, feed, file), idempotency_key=idempotency_key)
     return Told(answer, [(answer["forecasts"], FORECASTS)])
 
 
@@ -105,32 +125,22 @@ def forecast(
 
 @app.command("run")
 @calling
+@reading
 def run(
     client: Client,
     feed: FeedId,
     file: File,
     size: Annotated[int, typer.Option(help="Readings of one call.", min=1, max=10_000)] = CALL,
+    dry_run: DryRun = False,
     as_json: AsJson = False,
+    *,
+    given: dict[str, Any],
 ) -> Any:
     """Send the readings of a file, a few to a call, from where the feed stands; may be interrupted and run again.
 
     What is known ahead is announced with each call, as the rows behind it have it.
     """
-    names, lines = table(file)
-    found = _served(client, feed)
-    known = _known(found, names, lines)
-    new = lines[known:]
-    sent = 0
-    with Board(len(new), not as_json) as board:
-        for piece in _pieces(new, size):
-            ahead = _announced(found["settings"], names, new[sent + len(piece) :])
-            with _told_of(file, known + sent):
-                answer = client.observe(feed, csv_of([names, *piece, *ahead]))
-            sent += len(piece)
-            board.show(sent, answer, client.feed(feed) if board.is_shown else {})
-    found = client.feed(feed)
-    said = f"{sent} readings sent, {known} were known"
-    return Told({"sent": sent, "skipped": known, **found}, [said, _scored(found["scores"])])
+    return _run(client, feed, file, size, given, dry_run, as_json)
 
 
 app.command("pause")(plain(feeds.pause_feed, FeedId, part="source"))
@@ -208,6 +218,51 @@ def _served(client: Client, feed: str) -> dict[str, Any]:
     return client.feed(feed)
 
 
+def _table(settings: dict[str, Any], file: Path, given: dict[str, Any] | None = None) -> Table:
+    """Return a file with the feed's name for its times; a zone that the feed has as well is left to it."""
+    if given is not None and given["zone"] == settings["timezone"]:
+        given = given | {"zone": None}
+    found = table(file, given, settings["time"]).named(time=settings["time"])
+    if found.series is not None:
+        raise ValueError(f"{file} has several series, named by {found.series!r}; `livesvm fleet run` sends them")
+    return found
+
+
+def _whole(client: Client, feed: str, file: Path) -> bytes:
+    """Return all rows of a file as they are sent."""
+    found = _table(client.feed(feed)["settings"], file)
+    return csv_of([found.names, *found.rows()])
+
+
+def _run(
+    client: Client,
+    feed: str,
+    file: Path,
+    size: int,
+    given: dict[str, Any],
+    dry_run: bool = False,
+    as_json: bool = False,
+) -> Told:
+    served = _served(client, feed)
+    settings = served["settings"]
+    found = _table(settings, file, given)
+    if dry_run:
+        return first_rows(found)
+    known, sent = _known(served, found), 0
+    ahead = _horizon(settings, found.names)
+    with Board(found.count - known, not as_json) as board:
+        for piece, following in _pieces(islice(found.rows(), known, None), size, ahead):
+            announced = _announced(settings, found.names, following)
+            with _told_of(file, known + sent):
+                answer = client.observe(feed, csv_of([found.names, *piece, *announced]))
+            sent += len(piece)
+            board.show(sent, answer, client.feed(feed) if board.is_shown else {})
+    shown = client.feed(feed)
+    said = f"{sent} readings sent, {known} were known"
+    answer = {"sent": sent, "skipped": known, "understood": found.understood, **shown}
+    return Told(answer, [told(found), said, _scored(shown["scores"])])
+
+
 def _line(event: dict[str, Any]) -> str:
     """Return an event for people: its number, kind and time, and the nearest forecast, if it has one."""
     words = [event["id"], event["kind"], event.get("time")]
@@ -217,7 +272,7 @@ def _line(event: dict[str, Any]) -> str:
     return " ".join(str(word) for word in words if word is not None)
 
 
-def _known(feed: dict[str, Any], names: Line, lines: list[Line]) -> int:
+def _known(feed: dict[str, Any], found: Table) -> int:
     """Return how many of a file's readings the feed has: up to its newest time, or so many as it has taken note of."""
     from livesvm.service.feeds.presenter import seconds_asked, seconds_in
     from livesvm.service.feeds.spec import FeedSpec
@@ -225,14 +280,14 @@ def _known(feed: dict[str, Any], names: Line, lines: list[Line]) -> int:
     settings = {name: value for name, value in feed["settings"].items() if name not in ("chosen", "tried")}
     spec = FeedSpec.model_validate(settings)
     if spec.time is None or (feed["time"] is None and feed["every"] is None):
-        return min(int(feed["rows"]), len(lines))
+        return min(int(feed["rows"]), found.count)
     if feed["time"] is None:  # before the first reading, or with none left
         return 0
-    if spec.time not in names:
-        raise ValueError(f"the file has no column {spec.time!r}")
-    at, newest = names.index(spec.time), seconds_asked(spec, feed["time"], spec.time)
+    if spec.time not in found.names:
+        raise ValueError(f"the file has no column {spec.time!r}; --time names the one of times")
+    at, newest = found.names.index(spec.time), seconds_asked(spec, feed["time"], spec.time)
     assert newest is not None
-    return sum(time <= newest for time in seconds_in(spec, [line[at] for line in lines], spec.time))
+    return sum(time <= newest for time in seconds_in(spec, [line[at] for line in found.rows()], spec.time))
 
 
 @contextmanager
@@ -256,15 +311,25 @@ def _scored(scores: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], tuple[s
     return scores, (*SCORES, "assumes") if any("assumes" in one for one in scores) else SCORES
 
 
-def _announced(settings: dict[str, Any], names: Line, lines: list[Line]) -> list[Line]:
-    """Return the next lines without their target, as many as the feed forecasts, where it has columns known ahead."""
+def _horizon(settings: dict[str, Any], names: Line) -> int:
+    """Return how many rows ahead are announced, where the feed has columns known ahead."""
     if not settings["known"] or settings["time"] is None or settings["target"] not in names:
+        return 0
+    steps = settings["steps"]
+    return int(max(steps) if isinstance(steps, list) else steps)
+
+
+def _announced(settings: dict[str, Any], names: Line, lines: list[Line]) -> list[Line]:
+    """Return lines without their target."""
+    if not lines:
         return []
-    steps, target = settings["steps"], names.index(settings["target"])
-    horizon = max(steps) if isinstance(steps, list) else steps
-    return [[*line[:target], "", *line[target + 1 :]] for line in lines[:horizon]]
+    target = names.index(settings["target"])
+    return [[*line[:target], "", *line[target + 1 :]] for line in lines]
 
 
-def _pieces(lines: list[Line], size: int) -> Iterator[list[Line]]:
-    for begin in range(0, len(lines), size):
-        yield lines[begin : begin + size]
+def _pieces(lines: Iterator[Line], size: int, ahead: int) -> Iterator[tuple[list[Line], list[Line]]]:
+    """Yield so many lines at a time, each with the next ones, as many as are announced."""
+    held = [*islice(lines, size + ahead)]
+    while held:
+        yield held[:size], held[size : size + ahead]
+        held = [*held[size:], *islice(lines, size)]

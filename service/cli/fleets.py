@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,11 +12,12 @@ import typer
 from livesvm.service.cli.commands import FleetId, RequestName, calling, plain
 from livesvm.service.cli.feeds import CALL_ROWS, File, columns_in, settings_in, steps_among
 from livesvm.service.cli.output import Told
-from livesvm.service.cli.readings import Line, csv_of, table
+from livesvm.service.cli.readings import DryRun, Line, csv_of, first_rows, reading, table, told
 from livesvm.service.client import fleets
 
 if TYPE_CHECKING:
     from livesvm.service.client import Client
+    from livesvm.service.feeds.inspection import Table
 
 app = typer.Typer(help="One specification of a feed for many series.", no_args_is_help=True)
 
@@ -72,7 +75,32 @@ def push(
     idempotency_key: RequestName = None,
 ) -> Any:
     """Send the readings of a file, so many rows to a call; exits with 1 if any series was refused."""
-    return _sent(client.observe_fleet, fleet, file, size, idempotency_key)
+    found = _table(client.fleet(fleet)["settings"], file)
+    return _sent(client.observe_fleet, fleet, found.names, found.rows(), size, idempotency_key)
+
+
+@app.command("run")
+@calling
+@reading
+def run(
+    client: Client,
+    fleet: FleetId,
+    file: File,
+    size: Size = CALL_ROWS,
+    dry_run: DryRun = False,
+    *,
+    given: dict[str, Any],
+) -> Any:
+    """Send what is new in a file: of each series, from where it stands. Exits with 1 if any series was refused.
+
+    A file with a column for each series is sent as one with a row for each series and time.
+    """
+    settings = client.fleet(fleet)["settings"]
+    found = _table(settings, file, given)
+    if dry_run:
+        return first_rows(found)
+    sent = _sent(client.observe_fleet, fleet, found.names, _new(client, fleet, settings, found), size, None)
+    return sent._replace(answer=sent.answer | {"understood": found.understood}, parts=[told(found), *sent.parts])
 
 
 @app.command("announce")
@@ -85,7 +113,8 @@ def announce(
     idempotency_key: RequestName = None,
 ) -> Any:
     """Announce known columns of times to come: of the series that the file names, or of all."""
-    return _sent(client.announce_fleet, fleet, file, size, idempotency_key)
+    found = _table(client.fleet(fleet)["settings"], file)
+    return _sent(client.announce_fleet, fleet, found.names, found.rows(), size, idempotency_key)
 
 
 @app.command("forecast")
@@ -117,13 +146,44 @@ app.command("delete")(
 )
 
 
-def _sent(send: Any, fleet: str, file: Path, size: int, key: str | None) -> Told:
-    """Send a file piece by piece, each under a name of its own where there is one; return what became of it."""
-    names, lines = table(file)
+def _table(settings: dict[str, Any], file: Path, given: dict[str, Any] | None = None) -> Table:
+    """Return a file with the fleet's names for its times, series and, where every column is a series, target."""
+    given, names = given or {}, (settings["time"], settings["series"])
+    if given.get("zone") == settings["timezone"]:
+        given = given | {"zone": None}
+    found = table(file, given, *names)
+    if found.series is None and settings["target"] not in found.names and len(found.numbers) > 1:
+        found = table(file, given | {"wide": True}, *names)
+    if found.is_wide:
+        found.names = [settings["target"] if name == "value" else name for name in found.names]
+    return found.named(time=settings["time"], series=settings["series"])
+
+
+def _new(client: Client, fleet: str, settings: dict[str, Any], found: Table) -> Iterator[Line]:
+    """Yield the rows that are not older than the newest of their series."""
+    from livesvm.service.feeds.presenter import seconds_asked
+    from livesvm.service.feeds.spec import FeedSpec
+
+    for name in (settings["time"], settings["series"]):
+        if name not in found.names:
+            raise ValueError(f"the file has no column {name!r}; `livesvm inspect` says how it is read")
+    spec = FeedSpec.model_validate({name: settings[name] for name in ("target", "time", "timezone")})
+    time, series = found.names.index(settings["time"]), found.names.index(settings["series"])
+    newest = {
+        str(one["series"]): seconds_asked(spec, one["time"], "time") for one in client.series(fleet) if one["time"]
+    }
+    for row in found.rows():
+        before = newest.get(row[series])
+        if before is None or (seconds_asked(spec, row[time], settings["time"], "last") or 0.0) >= before:
+            yield row
+
+
+def _sent(send: Any, fleet: str, names: Line, lines: Iterator[Line], size: int, key: str | None) -> Told:
+    """Send rows piece by piece, each under a name of its own where there is one; return what became of it."""
     total: dict[str, Any] = dict.fromkeys(COUNTS, 0) | {"calls": 0}
     refused: list[dict[str, Any]] = []
-    for begin in range(0, len(lines), size):
-        piece: list[Line] = lines[begin : begin + size]
+    begin = 0
+    while piece := [*islice(lines, size)]:
         named = None if key is None else f"{key}-{begin}"
         answer = send(fleet, csv_of([names, *piece]), idempotency_key=named)
         for name in COUNTS[1:]:
@@ -131,5 +191,6 @@ def _sent(send: Any, fleet: str, file: Path, size: int, key: str | None) -> Told
         total["series"] = max(total["series"], answer["series"])
         total["calls"] += 1
         refused += [one | {"row": None if one["row"] is None else begin + one["row"]} for one in answer["refused"]]
+        begin += len(piece)
     parts = [total, (refused, REFUSED)] if refused else [total]
     return Told(total | {"refused": refused}, parts, status=1 if refused else 0)

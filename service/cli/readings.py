@@ -1,36 +1,100 @@
-"""Readings in files: CSV with a row of names, or Parquet, as lines of text and as rows."""
+"""Readings in files, for commands: the options that say how one is read, and what is sent of it."""
 
 from __future__ import annotations
 
 import csv
+import inspect
 import io
-from datetime import date
+from collections.abc import Callable
+from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Annotated, Any
 
+import typer
+
+from livesvm.service.cli.output import Told
 from livesvm.service.feeds.cells import cell
 
+if TYPE_CHECKING:
+    from livesvm.service.feeds.inspection import Table
+
 Line = list[str]
-MEMORY_MB = 512
-"""That unpacking a Parquet file may take."""
-BLOCK = 10_000
-"""Rows that are read at once."""
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Show the first rows as they would be sent, and send none.")]
+SHOWN = 5
 
 
-def table(file: Path) -> tuple[Line, list[Line]]:
-    """Return the names and the lines of a file; raises ValueError or OSError."""
-    if file.suffix.lower() in (".parquet", ".pq"):
-        return _parquet(file)
-    from livesvm.service.files import csv_text
+def _options(
+    *,
+    separator: Annotated[str | None, typer.Option(help="Between cells; `tab` and `space` are words.")] = None,
+    decimal: Annotated[str | None, typer.Option(help="Decimal mark: `.` or `,`.")] = None,
+    encoding: Annotated[str | None, typer.Option(help="Of the text, such as latin-1.")] = None,
+    skip: Annotated[int | None, typer.Option(help="Lines before the header.", min=0)] = None,
+    header: Annotated[bool | None, typer.Option(help="Whether the first row has the names.")] = None,
+    time: Annotated[str | None, typer.Option(help="Column of times, or its parts, such as date+clock.")] = None,
+    time_format: Annotated[str | None, typer.Option(help="As strptime takes it: %d.%m.%Y %H:%M.")] = None,
+    zone: Annotated[str | None, typer.Option(help="IANA name of the zone of times without one.")] = None,
+    missing: Annotated[list[str] | None, typer.Option(help="Another mark of a missing value; repeated.")] = None,
+    series: Annotated[str | None, typer.Option(help="Column that names the series, or its parts with +.")] = None,
+    wide: Annotated[bool, typer.Option("--wide", help="Every column is a series.")] = False,
+) -> None:
+    """Hold the options that say how a file is read; what is absent is found."""
 
-    with file.open(newline="", encoding="utf-8-sig") as opened:
-        return csv_text.named(opened)
+
+OPTIONS = inspect.signature(_options, eval_str=True).parameters
+_WORDS = {"tab": "\t", "\\t": "\t", "space": " ", "comma": ",", "semicolon": ";"}
+
+
+def reading(work: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a command that also has the options of files; its function takes them as ``given``, by name."""
+    own = inspect.signature(work, eval_str=True, locals={"Client": Any}).parameters
+
+    def run(*arguments: Any, **options: Any) -> Any:
+        """Run the command."""
+        given = {name: options.pop(name) for name in OPTIONS if name not in own}
+        return work(*arguments, **options, given=given)
+
+    added = [one for one in OPTIONS.values() if one.name not in own]
+    kept = [
+        one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in own.values() if one.name not in ("client", "given")
+    ]
+    first = [one for one in own.values() if one.name == "client"]
+    run.__signature__ = inspect.Signature([*first, *kept, *added])  # type: ignore[attr-defined]
+    run.__annotations__ = {one.name: one.annotation for one in [*first, *kept, *added]}
+    run.__doc__ = work.__doc__
+    return run
+
+
+def table(file: Path, given: dict[str, Any] | None = None, time: str | None = None, series: str | None = None) -> Table:
+    """Return a file as it is understood, by options of :func:`reading`; raises ValueError or OSError."""
+    from livesvm.service.feeds import inspection
+
+    options: dict[str, Any] = {name: value for name, value in (given or {}).items() if value is not None}
+    if "separator" in options:
+        options["separator"] = _WORDS.get(options["separator"], options["separator"])
+        if len(options["separator"]) != 1:
+            raise typer.BadParameter("is one character, `tab` or `space`", param_hint="--separator")
+    if options.get("decimal", ".") not in (".", ","):
+        raise typer.BadParameter("is . or ,", param_hint="--decimal")
+    return inspection.table(file, inspection.Given(**options), time, series)
+
+
+def told(found: Table) -> dict[str, Any]:
+    """Return what was understood of a file, for people."""
+    return {name: "; ".join(one) if isinstance(one, list) else one for name, one in found.understood.items()}
+
+
+def first_rows(found: Table) -> Told:
+    """Return the first rows as they would be sent."""
+    rows = [dict(zip(found.names, line, strict=True)) for line in islice(found.rows(), SHOWN)]
+    return Told({"rows": rows}, [(rows, found.names)])
 
 
 def rows_in(file: Path, time: str | None) -> list[dict[str, Any]]:
     """Return the rows of a file by column, numbers as such, but for its column of times."""
-    names, lines = table(file)
-    return [{name: cell(text, name == time) for name, text in zip(names, line, strict=True)} for line in lines]
+    found = table(file, time=time).named(time=time)
+    return [
+        {name: cell(text, name == time) for name, text in zip(found.names, line, strict=True)} for line in found.rows()
+    ]
 
 
 def csv_of(lines: list[Line]) -> bytes:
@@ -38,28 +102,3 @@ def csv_of(lines: list[Line]) -> bytes:
     text = io.StringIO(newline="")
     csv.writer(text).writerows(lines)
     return text.getvalue().encode()
-
-
-def _parquet(file: Path) -> tuple[Line, list[Line]]:
-    from livesvm.service.errors import ServiceError
-    from livesvm.service.files import parquet
-
-    try:
-        with parquet.opened(file, MEMORY_MB) as found:
-            lines = [[_text(value) for value in line] for block in found.blocks(BLOCK) for line in block]
-            return list(found.kinds), lines
-    except (ServiceError, ValueError) as error:
-        raise ValueError(f"{file}: {error}") from error
-
-
-def _text(value: Any) -> str:
-    """Return a cell as CSV has it."""
-    if value is None:
-        return ""
-    if isinstance(value, bool):
-        raise ValueError("holds true or false; readings are numbers, and names of series text or whole numbers")
-    if isinstance(value, date):
-        return value.isoformat()
-    if isinstance(value, float) and value.is_integer():
-        value = int(value)  # 7.0 names the series 7
-    return repr(value) if isinstance(value, float) else str(value)

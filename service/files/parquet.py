@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from datetime import date
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -91,6 +92,19 @@ def connected(path: Path, memory_mb: int) -> Iterator[Any]:
     except duckdb.Error as error:
         reason = str(error).partition("\n")[0].replace(str(path), path.name)
         raise Malformed(f"is not a parquet file: {reason[:128]}", field="body") from error
+
+
+def text_of(value: Any) -> str:
+    """Return a cell as CSV has it; raises ValueError."""
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        raise ValueError("holds true or false; readings are numbers, and names of series text or whole numbers")
+    if isinstance(value, date):
+        return value.isoformat()
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)  # 7.0 names the series 7
+    return repr(value) if isinstance(value, float) else str(value)
 
 
 def quoted(path: Path) -> str:

@@ -1,0 +1,398 @@
+"""Files of readings as they are: what is understood of one, and its rows as a feed or a fleet takes them.
+
+Text is decided by its first 64 kB, then looked at once as a whole: how many rows there are, where they end, and what
+was not clear before. Nothing is kept of it but some thousand rows.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import islice, pairwise
+from pathlib import Path
+from typing import Any
+
+from livesvm.service.feeds import file_times, interval, times
+from livesvm.service.feeds.file_times import TimeFormat
+from livesvm.service.files import dialect, raw_tables
+from livesvm.service.files.dialect import Given as Given
+from livesvm.service.files.dialect import Line
+from livesvm.service.files.raw_tables import Raw
+from livesvm.solvers.errors import InvalidInput
+
+BLOCK = 10_000
+"""Rows that are read at once."""
+KEPT = 20_000
+"""Rows at the beginning that are looked at one by one."""
+EACH = 20
+"""Rows of each later block that are."""
+SUMMARY = 5
+"""Rows at the end that may be summaries and notes."""
+_SERIES = re.compile(
+    r"(?i)(series|name|id|key|sensor|meter|station|entity_id|site|item|store|symbol|metric|_field|.*_id)"
+)
+_CLOCK = re.compile(r"\d{1,2}:\d\d(:\d\d(\.\d+)?)?( ?[AaPp][Mm])?")
+_TIMES = ("time", "timestamp", "datetime", "date", "_time", "ts", "ds")  #: names that are taken first
+_ODD = re.compile(r"-9{3,4}(\.0*)?")
+_TARGET = re.compile(r"(?i)_?(value|y|target|state|load|demand)")
+NOTHING = Given()
+
+
+@dataclass
+class Table:
+    """A file of readings, as it was understood.
+
+    Parameters
+    ----------
+    names, rows : as they are sent; ``rows`` begins at the first row each time
+    time, series : the columns of times and of names of series, where there are any
+    numbers : columns of numbers
+    targets : those of them that change, the likeliest first
+    count : rows of the file
+    said : what was understood, by what it is, for people
+    """
+
+    names: Line
+    rows: Callable[[], Iterator[Line]]
+    time: str | None = None
+    series: str | None = None
+    numbers: list[str] = field(default_factory=list)
+    targets: list[str] = field(default_factory=list)
+    count: int = 0
+    said: dict[str, Any] = field(default_factory=dict)
+    is_wide: bool = False
+
+    @property
+    def understood(self) -> dict[str, Any]:
+        """What there is to say."""
+        return {name: value for name, value in self.said.items() if value not in (None, "", [])}
+
+    def named(self, **wanted: str | None) -> Table:
+        """Have the columns ``time`` and ``series`` the names that a feed has for them, where the file has others."""
+        for part, name in wanted.items():
+            found = getattr(self, part)
+            if name is not None and found is not None and name not in self.names:
+                self.names = [name if one == found else one for one in self.names]
+                setattr(self, part, name)
+        return self
+
+
+def table(path: Path, given: Given = NOTHING, time: str | None = None, series: str | None = None) -> Table:
+    """Return a file as it is understood; raises OSError, or ValueError that names the option where two readings fit.
+
+    Parameters
+    ----------
+    time, series : the columns of times and of names where the file has them, and none is ``given``
+    """
+    try:
+        if given.zone is not None:
+            times.zone_of(given.zone)
+        raw = raw_tables.opened(path, given)
+        if given.series is None and series in raw.names:
+            given = replace(given, series=series)
+        return _Reader(raw, given, time).table()
+    except InvalidInput as error:
+        where = "" if error.row is None else f"row {error.row + 1}: "
+        what = "" if error.field in ("body", "rows") else f"{error.field}: "
+        raise ValueError(f"{path}: {where}{what}{error.reason}") from error
+
+
+class _Reader:
+    """What the columns of a file mean, and how their cells are sent."""
+
+    def __init__(self, raw: Raw, given: Given, time: str | None) -> None:
+        self.raw, self.given, self.said = raw, given, dict[str, Any](raw.said)
+        self.missing = {*given.missing}
+        self.kept = [*islice(raw.rows(), KEPT)]
+        good = [row for row in self.kept if len(row) == raw.width]
+        self.columns = [*zip(*good, strict=True)] if good else [()] * raw.width
+        self.parts, formats = self._time(time)
+        self._look(formats)
+        good = [row for row in self.kept[: self.count] if len(row) == raw.width] + self.later
+        self.columns = [*zip(*good, strict=True)] if good else [()] * raw.width
+        self.format = self._decided(formats)
+        self.kinds = [dialect.commonest({one: self._kind(one) for one in column}.values()) for column in self.columns]
+        for at in self.parts:
+            self.kinds[at] = "time"
+        self.series = self._series()
+        numbers = {cell.strip() for at in self._of_kind("number") for cell in self.columns[at]}
+        numbers = {cell for cell in numbers if self._kind(cell) == "number"}
+        self.decimal, self.thousands = ".", ""
+        if raw.is_text:
+            self.decimal, self.thousands = dialect.decimal_of(numbers, raw.separator, given.decimal)
+
+    def _of_kind(self, kind: str) -> list[int]:
+        held = {*self.parts, *self.series}
+        return [at for at, one in enumerate(self.kinds) if one == kind and at not in held]
+
+    def _kind(self, cell: str) -> str:
+        return "missing" if cell.strip() in self.missing else dialect.kind_of(cell)
+
+    def _at(self, names: str, option: str) -> tuple[int, ...]:
+        """Return the columns that an option names: one, or some joined by +."""
+        wanted = [names] if names in self.raw.names else names.split("+")
+        for name in wanted:
+            if name not in self.raw.names:
+                reason = f"the file has no column {name!r}; it has {', '.join(self.raw.names)[:200]}"
+                raise InvalidInput(reason, field=option)
+        return tuple(map(self.raw.names.index, wanted))
+
+    def _cells(self, parts: Sequence[int]) -> list[str]:
+        """Return the times of the rows that are looked at, parts joined by a blank, without those that are missing."""
+        found = zip(*(self.columns[at] for at in parts), strict=True)
+        return [" ".join(cells) for cells in found if not all(map(dialect.is_missing, cells))]
+
+    def _formats(self, parts: tuple[int, ...], alone: bool = False) -> list[TimeFormat]:
+        cells, name = self._cells(parts), self.raw.names[parts[0]]
+        few = [*cells[:50], *cells[len(cells) // 2 :][:20]]
+        if not few:
+            return []
+        if self.given.time_format is not None and (alone or len(self.raw.names) == 1):
+            return [file_times.by_format(self.given.time_format)]
+        found = file_times.find(few, name, alone=alone)
+        return found or (file_times.find(few[:-SUMMARY], name, alone=alone) if len(cells) < 70 else [])
+
+    def _time(self, usual: str | None) -> tuple[tuple[int, ...], list[TimeFormat]]:
+        """Return the columns of times, of which the ``usual`` one is tried first, and the formats that read them."""
+        names = [name.lower() for name in self.raw.names]
+        if self.given.time is not None:
+            parts = self._at(self.given.time, "--time")
+            return parts, self._formats(parts, True)
+        if usual in self.raw.names and (formats := self._formats((self.raw.names.index(usual),), True)):
+            return (self.raw.names.index(usual),), formats
+        found = {at: formats for at in range(len(names)) if (formats := self._formats((at,)))}
+        spoken = [at for at in found if dialect.kind_of(self.columns[at][0]) != "number" or names[at] in _TIMES]
+        found = {at: found[at] for at in spoken or found}  # numbers are times where nothing else is
+        clocks = [at for at, cells in enumerate(self.columns) if cells and _CLOCK.fullmatch(cells[0].strip())]
+        clocks = clocks or [at for at, name in enumerate(names) if name in ("hour", "hr", "stunde")]
+        again = [at for at in found if len({*self.columns[at]}) < len(self.columns[at])]  # several times a day
+        for at in [at for at in again if ":" not in self.columns[at][0]]:
+            for clock in clocks:
+                if clock != at and (both := self._formats((at, clock))):
+                    return (at, clock), both
+        if not found:
+            if self.given.time_format is not None:
+                return (0,), [file_times.by_format(self.given.time_format)]
+            return (), []
+        best = min(found, key=lambda at: (_TIMES.index(names[at]) if names[at] in _TIMES else 9, at))
+        if len(found) > 1:
+            others = ", ".join(self.raw.names[at] for at in found if at != best)
+            self.said["other columns of times"] = f"{others}; --time takes another"
+        return (best,), found[best]
+
+    def _look(self, formats: list[TimeFormat]) -> None:
+        """Look at all rows once: how many there are, up to the summary, and some of each block."""
+        self.later, stream, count, tail = list[Line](), self.raw.rows(), 0, list[Line]()
+        while block := [*islice(stream, BLOCK)]:
+            self._check_widths(tail, count - len(tail))
+            tail = block[-SUMMARY:]
+            self._check_widths(block[:-SUMMARY], count)
+            if count >= KEPT:
+                self.later += block[: min(EACH, len(block) - len(tail))]
+            count += len(block)
+        ends = next((at for at, row in enumerate(tail) if not self._is_reading(row, formats)), len(tail))
+        left_out, self.count = tail[ends:], count - len(tail) + ends
+        if left_out:
+            self.said["lines at the end left out"] = [self.raw.separator.join(row) for row in left_out]
+        if count > KEPT:
+            self.later += tail[:ends]
+
+    def _check_widths(self, rows: list[Line], begin: int) -> None:
+        if {*map(len, rows)} <= {self.raw.width}:
+            return
+        for at, row in enumerate(rows, begin):
+            if len(row) != self.raw.width:
+                reason = f"has {len(row)} columns, the first line has {self.raw.width}; say --separator or --skip"
+                raise InvalidInput(reason, field="rows", row=at)
+
+    def _is_reading(self, row: Line, formats: list[TimeFormat]) -> bool:
+        if len(row) != self.raw.width:
+            return False
+        if not self.parts or not formats:
+            return True
+        cell = " ".join(row[at] for at in self.parts)
+        if formats[0].read is None:
+            return any(map(str.isdigit, cell)) and dialect.kind_of(cell) in ("time", "number")
+        return any(file_times.narrowed([one, one], [cell]) for one in formats)
+
+    def _decided(self, formats: list[TimeFormat]) -> TimeFormat | None:
+        """Return the format of times, by the whole column where the first rows do not decide; raises InvalidInput."""
+        if not self.parts:
+            return None
+        name = "+".join(self.raw.names[at] for at in self.parts)
+        if not formats:
+            if not self._cells(self.parts):
+                return None
+            raise InvalidInput(
+                f"{self._cells(self.parts)[0][:32]!r} is no known time; say --time-format, as in '%d.%m.%Y %H:%M'",
+                field=name,
+            )
+        if len(formats) > 1:
+            column = (" ".join(row[at] for at in self.parts) for row in islice(self.raw.rows(), self.count))
+            formats = file_times.narrowed(formats, column)
+        if len(formats) != 1:
+            fit = " and ".join(repr(one.name) for one in formats[:3]) or "no format"
+            raise InvalidInput(
+                f"{fit} fit all times, such as {self._cells(self.parts)[0]!r}; say --time-format", field=name
+            )
+        return formats[0]
+
+    def _series(self) -> tuple[int, ...]:
+        """Return the columns that name series; nothing where the file has one."""
+        if self.given.series is not None:
+            return self._at(self.given.series, "--series")
+        if self.given.wide or not self.parts:
+            return ()
+        stamps = [" ".join(cells) for cells in zip(*(self.columns[at] for at in self.parts), strict=True)]
+        if len({*stamps}) >= 0.98 * len(stamps):
+            return ()
+        named = [at for at, name in enumerate(self.raw.names) if _SERIES.fullmatch(name)]
+        texts = [at for at, kind in enumerate(self.kinds) if kind == "text" and len({*self.columns[at]}) > 1]
+        for tried in (*((at,) for at in [*named, *texts] if at not in self.parts), tuple(texts)):
+            names = [*zip(*(self.columns[at] for at in tried), strict=True)] if tried else []
+            pairs = {*zip(stamps, names, strict=True)} if names else set()
+            if len(pairs) >= 0.98 * len(stamps) and 1 < len({*names}) <= len(stamps) / 2:
+                return tried
+        if len({*stamps}) < 0.5 * len(stamps):
+            reason = f"several rows have the time {stamps[0]!r}; say --series, or --time A+B for a time in two columns"
+            raise InvalidInput(reason, field="rows")
+        return ()
+
+    def table(self) -> Table:
+        """Return the table that is sent."""
+        raw, given = self.raw, self.given
+        numbers = [raw.names[at] for at in self._of_kind("number")]
+        vary = [raw.names[at] for at in self._of_kind("number") if len({*self.columns[at]}) > 1]
+        targets = sorted(vary, key=lambda name: (_TARGET.fullmatch(name) is None, _SERIES.fullmatch(name) is not None))
+        joined = [one for one in (self.parts, self.series) if len(one) > 1]
+        gone = {at for one in joined for at in one}
+        kept = [at for at in range(raw.width) if at not in gone]
+        names = [raw.names[at] for at in kept]
+        time = None if not self.parts else raw.names[self.parts[0]] if len(self.parts) == 1 else "time"
+        series = None if not self.series else raw.names[self.series[0]] if len(self.series) == 1 else "series"
+        names = [name for name, parts in ((time, self.parts), (series, self.series)) if len(parts) > 1 and name] + names
+        found = Table(names, partial(self._sent, kept), time, series, numbers, targets, self.count, self.said)
+        self._say(found)
+        if given.wide:
+            if time is None:
+                raise InvalidInput("needs a column of times; say --time", field="--wide")
+            source, at = found.rows, [names.index(name) for name in numbers]
+            stamp = names.index(time)
+            found.rows = lambda: ([row[stamp], names[one], row[one]] for row in source() for one in at)
+            found.names, found.time, found.series, found.is_wide = [*raw_tables.LONG], "time", "series", True
+            found.numbers = found.targets = ["value"]
+        return found
+
+    def _sent(self, kept: list[int]) -> Iterator[Line]:
+        """Yield rows as they are sent; raises ValueError for a time that does not read."""
+        blank = {mark for one in dialect.MISSING for mark in (one, one.upper(), one.capitalize())} | self.missing
+        stays, pattern = self.decimal == "." and not self.thousands, dialect.pattern_of(self.decimal)
+        numbers, held = {*self._of_kind("number")}, {*self.parts, *self.series}
+        read = self.format.read if self.format is not None else None
+        is_local = self.given.zone is not None and self.format is not None and not self.format.zoned
+        local = file_times.localized(self.given.zone) if self.given.zone is not None and is_local else None
+        rows = islice(self.raw.rows(), self.count)
+        turned = reversed([*rows]) if self.is_newest_first else rows
+        at_time = self.parts[0] if len(self.parts) == 1 and (read or local) else None
+        for number, cells in enumerate(turned):
+            row = [one if one not in blank or at in held else "" for at, one in enumerate(cells)]
+            if not stays:
+                row = [
+                    dialect.number(one, self.decimal, pattern) if at in numbers else one for at, one in enumerate(row)
+                ]
+            name = " ".join(cells[at] for at in self.series)
+            sent = list[str]()
+            if at_time is not None or len(self.parts) > 1:
+                when = " ".join(cells[at] for at in self.parts)
+                try:
+                    when = read(when) if read is not None else when
+                    when = local(when, name) if local is not None else when
+                except ValueError as error:
+                    said = (
+                        error.reason if isinstance(error, InvalidInput) else f"{when[:32]!r} is no time as the others"
+                    )
+                    raise ValueError(f"row {number + 1} below the header: {said}; say --time-format") from None
+                if at_time is not None:
+                    row[at_time] = when
+                else:
+                    sent.append(when)
+            if len(self.series) > 1:
+                sent.append(name)
+            yield [*sent, *(row[at] for at in kept)]
+
+    @property
+    def is_newest_first(self) -> bool:
+        """Whether times descend throughout the first rows, of a file with one series."""
+        if self.format is None or self.series:
+            return False
+        first = self._seconds(self._cells(self.parts)[:200])
+        return len(first) > 2 and all(one > other for one, other in pairwise(first))
+
+    def _seconds(self, cells: list[str]) -> list[float]:
+        assert self.format is not None
+        read = self.format.read
+        try:
+            return [one.seconds for one in times.column([read(cell) if read else cell for cell in cells], "time")[0]]
+        except ValueError:
+            return []
+
+    def _say(self, found: Table) -> None:
+        """Write down what was understood."""
+        said = self.said
+        said["rows"] = self.count
+        if self.raw.is_text:
+            said["decimal mark"] = {".": "point", ",": "comma"}[self.decimal]
+            said["thousands mark"] = self.thousands and repr(self.thousands)
+        marks = Counter(
+            cell for at in self._of_kind("number") for cell in self.columns[at] if self._kind(cell) == "missing"
+        )
+        said["missing"] = ", ".join(f"{mark!r} {count} times" for mark, count in marks.items()) or None
+        odd = {one for at in self._of_kind("number") for one in self.columns[at] if _ODD.fullmatch(one)}
+        said["perhaps missing"] = f"{', '.join(sorted(odd))}; say --missing" if odd else None
+        if self.format is None:
+            said["time"] = "none found; say --time"
+        else:
+            name = "+".join(self.raw.names[at] for at in self.parts)
+            zone = "with a zone" if self.format.zoned else self.given.zone or "without a zone; --zone gives it one"
+            said["time"] = f"{name}: {self.format.name}, {zone}"
+            self._say_times()
+        said["series"] = self._said_series(found)
+
+    def _said_series(self, found: Table) -> str:
+        if self.series:
+            names = {" ".join(cells) for cells in zip(*(self.columns[at] for at in self.series), strict=True)}
+            return f"{len(names)} or more, named by {'+'.join(self.raw.names[at] for at in self.series)}"
+        if self.given.wide:
+            return f"{len(found.numbers)}, a column each"
+        return (
+            "one" if len(found.numbers) < 2 else f"one, with {len(found.numbers)} columns; --wide makes each a series"
+        )
+
+    def _say_times(self) -> None:
+        """Write down the first and last time, the interval, gaps and hours that come twice."""
+        held = [*zip(*(self.columns[at] for at in (*self.parts, *self.series)), strict=True)]
+        of_first = [
+            " ".join(cells[: len(self.parts)])
+            for cells in held
+            if cells[len(self.parts) :] == held[0][len(self.parts) :]
+        ]
+        seconds = self._seconds([cell for cell in of_first[:KEPT] if not dialect.is_missing(cell)])
+        if self.is_newest_first:
+            seconds.reverse()
+            self.said["order"] = "newest first; it is sent oldest first"
+        rising = sorted({*seconds})
+        if len(rising) < 2:
+            return
+        every = interval.found_in(rising[:1000])
+        steps = [every.between(one, other) for one, other in pairwise(rising)]
+        if self.count > KEPT:
+            steps = steps[: KEPT // 2]
+        off = sum(abs(step - round(step)) > 0.1 or step < 0.5 for step in steps)
+        self.said["interval"] = (
+            f"{every}" if off < 0.02 * len(steps) else f"{every} mostly; {off} of {len(steps)} are not"
+        )
+        self.said["gaps"] = sum(step > 1.5 for step in steps) or None
+        self.said["times that come twice"] = len(seconds) - len(rising) or None

@@ -1,0 +1,402 @@
+"""Text tables as they are: what separates cells, what stands around the rows, and how numbers are written.
+
+A table is decided by its first 64 kB: encoding, separator, lines before the header, header, units. Files may be packed
+with gzip, or as the only member of a zip.
+"""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import gzip
+import io
+import re
+import zipfile
+import zlib
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Any
+
+from livesvm.service.files import csv_text
+from livesvm.service.files.malformed import Malformed
+from livesvm.solvers.errors import InvalidInput
+
+Line = list[str]
+HEAD = 2**16
+"""Bytes that decide."""
+MOST_LINE = 2**20
+"""Characters of one line."""
+FREE, RATIO = 2**26, 200
+"""A packed file may unpack to so many bytes, and beyond them to so many times its size."""
+SEPARATORS = (",", ";", "\t", "|", " ")
+NAMES = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar", " ": "spaces"}
+COMMENTS = ("#", "%", "//", "!")
+MISSING = frozenset(
+    ("", "na", "n/a", "#n/a", "nan", "null", "none", "?", "-", "--", ".", "unavailable", "unknown")
+)  #: lower case
+_NUMBER = re.compile(
+    r"[+-]?(?:\d+|\d{1,3}(?:(?P<mark>[.,'\u2019 \u00a0\u202f])\d{3})(?:(?P=mark)\d{3})*)?(?:[.,]\d*)?(?:[eE][+-]?\d+)?"
+)
+_TIME = re.compile(
+    r"\d{1,4}[-/. ](\d{1,2}|[^\W\d]{3,9}\.?)([-/. ,]+\d|$).*|\d{1,2}:\d\d.*|\d{4}\W?[QW]\d+.*|Q[1-4]\W?\d{4}"
+    r"|[^\W\d]{3,9}[ -]\d[\d ,:-]*|\d{4}-?\d\d(-?\d\d)?([T ].*)?"
+)
+_MARKS = "'\u2019 \u00a0\u202f"
+
+
+@dataclass(frozen=True)
+class Given:
+    """What the caller says of a file; None and empty: it is found.
+
+    Parameters
+    ----------
+    skip : lines before the header
+    time : the column of times, or two or three of their parts joined by ``+``
+    time_format : as strptime takes it
+    zone : IANA name of the zone of times without one
+    missing : more marks of values that are not there
+    series : the column that names series, or some joined by ``+``
+    wide : whether every column is a series
+    """
+
+    separator: str | None = None
+    decimal: str | None = None
+    encoding: str | None = None
+    skip: int | None = None
+    header: bool | None = None
+    time: str | None = None
+    time_format: str | None = None
+    zone: str | None = None
+    missing: Sequence[str] = ()
+    series: str | None = None
+    wide: bool = False
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """How a text table is written.
+
+    Parameters
+    ----------
+    skip : lines before the first row of numbers
+    used : cells of each row that are columns; ``width`` is that of the row
+    units : lines under the header that are no readings
+    lead : those before it
+    """
+
+    encoding: str
+    separator: str
+    skip: int
+    names: Line
+    used: tuple[int, ...]
+    width: int
+    has_comments: bool
+    header: Line | None
+    units: Line = field(default_factory=list)
+    lead: list[str] = field(default_factory=list)
+
+
+class _Bounded(io.RawIOBase):
+    """A packed file that refuses to unpack to more than the limit."""
+
+    def __init__(self, inner: IO[bytes], size: int) -> None:
+        self._inner, self._left = inner, max(FREE, RATIO * size)
+
+    def readable(self) -> bool:
+        """Return that it can be read."""
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """Unpack the next bytes; raises Malformed beyond the limit."""
+        data = self._inner.read(len(buffer))
+        self._left -= len(data)
+        if self._left < 0:
+            raise Malformed(f"unpacks to more than {RATIO} times its size; unpack it first", field="body")
+        buffer[: len(data)] = data
+        return len(data)
+
+
+@contextmanager
+def unpacked(path: Path) -> Iterator[IO[bytes]]:
+    """Yield the bytes of a file, or of what is packed in it; raises Malformed."""
+    with path.open("rb") as file:
+        magic, size = file.read(4), path.stat().st_size
+        file.seek(0)
+        try:
+            if magic.startswith(b"\x1f\x8b"):
+                yield io.BufferedReader(_Bounded(gzip.GzipFile(fileobj=file), size))  # type: ignore[arg-type]
+            elif magic == b"PK\x03\x04":
+                with zipfile.ZipFile(file) as archive:
+                    members = [member for member in archive.infolist() if not member.is_dir()]
+                    if len(members) != 1:
+                        raise Malformed(f"packs {len(members)} files; one is read, so unpack it first", field="body")
+                    with archive.open(members[0]) as inner:
+                        yield io.BufferedReader(_Bounded(inner, size))
+            else:
+                yield file
+        except (gzip.BadGzipFile, zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:
+            raise Malformed(f"cannot be unpacked: {error}", field="body") from error
+
+
+def encoding_of(head: bytes) -> str:
+    """Return the encoding of a text by its first bytes."""
+    if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return "utf-16"
+    for first, name in ((1, "utf-16-le"), (0, "utf-16-be")):
+        if head[first::2].count(0) > len(head) // 4:
+            return name
+    try:
+        codecs.getincrementaldecoder("utf-8")().decode(head)
+    except UnicodeDecodeError:
+        return "cp1252" if any(0x80 <= byte < 0xA0 for byte in head) else "latin-1"
+    return "utf-8-sig" if head.startswith(codecs.BOM_UTF8) else "utf-8"
+
+
+def lines(path: Path, encoding: str) -> Iterator[str]:
+    """Yield the lines of a file, with their ends; raises Malformed."""
+    with unpacked(path) as raw, io.TextIOWrapper(raw, encoding, newline="") as text:
+        try:
+            while line := text.readline(MOST_LINE):
+                if len(line) == MOST_LINE:
+                    raise Malformed(f"has a line of more than {MOST_LINE} characters", field="body")
+                yield line
+        except UnicodeDecodeError as error:
+            raise Malformed(f"is not {encoding} throughout ({error}); say --encoding", field="body") from error
+
+
+def rows(path: Path, dialect: Dialect) -> Iterator[Line]:
+    """Yield the rows below the header; headers that come again, comments and empty lines are left out."""
+    text = lines(path, dialect.encoding)
+    for _ in range(dialect.skip):
+        next(text, None)
+    if dialect.has_comments:
+        text = (line for line in text if not _is_comment(line))
+    used = None if dialect.used == (*range(dialect.width),) else dialect.used
+    for cells in _cells(text, dialect.separator):
+        if cells and cells != dialect.header:
+            yield cells if used is None or len(cells) != dialect.width else [cells[at] for at in used]
+
+
+def _cells(text: Iterable[str], separator: str) -> Iterator[Line]:
+    if separator == " ":
+        yield from (line.split() for line in text)
+        return
+    reader = csv.reader(text, delimiter=separator, skipinitialspace=separator != "\t")
+    try:
+        yield from reader
+    except csv.Error as error:
+        raise Malformed(f"is no table: {error} (line {reader.line_num})", field="body") from error
+
+
+def _is_comment(line: str) -> bool:
+    return line.lstrip(' "').startswith(COMMENTS)
+
+
+def is_missing(cell: str) -> bool:
+    """Return whether a cell is empty or a mark of a value that is not there."""
+    return cell.strip().lower() in MISSING
+
+
+def kind_of(cell: str) -> str:
+    """Return "missing", "number", "time" or "text", by how a cell looks."""
+    cell = cell.strip()
+    if cell.lower() in MISSING:
+        return "missing"
+    if _NUMBER.fullmatch(cell) and any(map(str.isdigit, cell)):
+        return "number"
+    return "time" if _TIME.fullmatch(cell) else "text"
+
+
+def understood(path: Path, given: Given) -> Dialect:
+    """Return how a text table is written; raises Malformed, or InvalidInput naming an option."""
+    with unpacked(path) as raw:
+        head = raw.read(HEAD)
+        is_whole = not raw.read(1)
+    if not head.strip():
+        raise Malformed("is empty; the first row has the names of columns", field="body")
+    encoding = given.encoding or encoding_of(head)
+    try:
+        text = codecs.getincrementaldecoder(encoding)("replace").decode(head)
+    except LookupError:
+        raise InvalidInput(f"there is no {encoding!r}", field="--encoding") from None
+    found = io.StringIO(text, newline="").readlines()
+    found = found if is_whole or len(found) < 2 else found[:-1]
+    begun = found[given.skip or 0 :]
+    has_comments = any(map(_is_comment, begun))
+    bare = ["\n" if has_comments and _is_comment(line) else line for line in begun]
+    if not any(line.strip() for line in bare):
+        raise Malformed("holds comments alone", field="body")
+    separator = given.separator or max(SEPARATORS, key=lambda one: (_fits(bare, one), -SEPARATORS.index(one)))
+    dialect = _layout(begun, bare, separator, given, encoding, has_comments)
+    if (again := csv_text.twice(dialect.names)) is not None:
+        raise InvalidInput("stands twice in the row of names", field=again)
+    return dialect
+
+
+def _fits(text: list[str], separator: str) -> float:
+    """Return how well a separator makes a table: the share of lines with equally many cells, and of cells that read."""
+    try:
+        found = [cells for cells in _cells(text, separator) if any(cells)]
+    except Malformed:
+        return 0.0
+    width, count = Counter(map(len, found[len(found) // 2 :])).most_common(1)[0]
+    if width < 2:
+        return 0.01
+    others = [one for one in SEPARATORS[1:4] if one != separator]
+    body = [cell for cells in found[len(found) // 2 :][:200] for cell in cells if len(cells) == width]
+    worth = {"number": 1.0, "time": 1.0, "missing": 1.0, "text": 0.5}
+    read = sum(0 if any(one in cell for one in others) else worth[kind_of(cell)] for cell in body)
+    rare = 0.85 if separator == " " else 1.0  # texts and times hold blanks
+    return rare * count / len(found[len(found) // 2 :]) * read / len(body)
+
+
+def _layout(
+    begun: list[str], bare: list[str], separator: str, given: Given, encoding: str, has_comments: bool
+) -> Dialect:
+    """Return the dialect, with the header and what lies around it, by the kinds of the columns further down."""
+    reader = list[tuple[int, Line]]()
+    for number, cells in _numbered(bare, separator):
+        if any(cell.strip() for cell in cells):
+            reader.append((number, [cell.strip() for cell in cells]))
+    late = [cells for _, cells in reader[len(reader) // 2 :]]
+    width = Counter(map(len, late)).most_common(1)[0][0]
+    body = [cells for cells in late if len(cells) == width][:500]
+    kinds = [commonest({cell: kind_of(cell) for cell in column}.values()) for column in zip(*body, strict=True)]
+    first = 0 if given.header is False else next((at for at, (_, c) in enumerate(reader) if _reads(c, kinds)), 1)
+    if given.header is False:
+        header = None
+    elif given.header:
+        header, first = 0, max(1, first)
+    else:
+        header = _header(reader, first, width)
+    begin = reader[first][0] if first < len(reader) else len(bare)
+    names: Line | None = None if header is None else reader[header][1]
+    ends_empty = width > 1 and kinds[-1] == "missing" and not (names and "".join(names[width - 1 :]))
+    ends_empty = ends_empty and not any(cells[-1] for cells in body)
+    used = [*range(width - 1 if ends_empty else width)]
+    if names is None and given.header is None and (comment := _named_by_comment(begun[:begin], separator, len(used))):
+        names = comment
+    if names is None:
+        names = [f"column{at + 1}" for at in used]
+    elif len(names) == len(used) - 1 and header == first - 1:
+        names = ["", *names]  # R names the rows, and not that column
+    elif len(names) not in (width, len(used)):
+        row = f"has {width} columns, the first line has {len(names)}"
+        raise InvalidInput(f"{row}; say --separator, --skip or --no-header", field="rows", row=0)
+    used = [at for at in used if names[at] or any(cells[at] for cells in body)]
+    names = [names[at] or ("index" if at == 0 else f"column{at + 1}") for at in used]
+    units = [] if header is None else [", ".join(filter(None, cells)) for _, cells in reader[header + 1 : first]]
+    shown = (reader[header][0] if header is not None else begin) + (given.skip or 0)
+    return Dialect(
+        encoding,
+        separator,
+        begin + (given.skip or 0),
+        names,
+        tuple(used),
+        width,
+        has_comments,
+        None if header is None else reader[header][1],
+        units,
+        [line.strip() for line in begun[: shown - (given.skip or 0)] if line.strip()],
+    )
+
+
+def _numbered(text: list[str], separator: str) -> Iterator[tuple[int, Line]]:
+    """Yield rows with the index of the line that each begins in."""
+    at = 0
+
+    def counted() -> Iterator[str]:
+        nonlocal at
+        for line in text:
+            at += 1
+            yield line
+
+    begin = 0
+    for cells in _cells(counted(), separator):
+        yield begin, cells
+        begin = at
+
+
+def commonest(kinds: Iterable[str]) -> str:
+    """Return the kind that is most frequent among cells that are there, or "missing"."""
+    counts = Counter(kind for kind in kinds if kind != "missing")
+    return counts.most_common(1)[0][0] if counts else "missing"
+
+
+def _reads(cells: Line, kinds: Sequence[str]) -> bool:
+    """Return whether a row holds numbers and times where the columns have them."""
+    if len(cells) != len(kinds):
+        return False
+    pairs = [(kind_of(cell), kind) for cell, kind in zip(cells, kinds, strict=True) if kind in ("number", "time")]
+    there = [one == kind for one, kind in pairs if one != "missing"]
+    return sum(there) * 2 > len(there)
+
+
+def _header(reader: list[tuple[int, Line]], first: int, width: int) -> int | None:
+    """Return which row before the first of numbers has the names."""
+    before = [at for at in range(first) if len(reader[at][1]) in (width, width - 1)]
+    before = [at for at in before if len(reader[at][1]) == width] or before
+    full = [at for at in before if sum(map(bool, reader[at][1])) * 2 > width]
+    return full[0] if full else first - 1 if first else None
+
+
+def _named_by_comment(before: list[str], separator: str, width: int) -> Line | None:
+    """Return the names in the last comment before the rows, if it has as many."""
+    for line in reversed([line for line in before if _is_comment(line)]):
+        cells = [cell.strip() for cell in next(_cells([line.strip().lstrip('#%/! "')], separator), [])]
+        return cells if len(cells) == width and all(kind_of(cell) == "text" for cell in cells) else None
+    return None
+
+
+def decimal_of(cells: Iterable[str], separator: str, given: str | None) -> tuple[str, str]:
+    """Return the decimal mark, and the mark of thousands or nothing; raises InvalidInput where both fit.
+
+    Parameters
+    ----------
+    cells : numbers as they are written
+    """
+    votes, unclear, groups, plain = set[str](), set[str](), set[str](), 0
+    for cell in cells:
+        marks = [mark for mark in cell if mark in ".,"]
+        groups.update(mark for mark in cell if mark in _MARKS)
+        whole, _, rest = cell.strip("+-").partition(marks[0]) if marks else ("", "", "")
+        if not marks:
+            plain += 1
+        elif len(marks) > 1:
+            groups.add(marks[0])
+            votes.add(marks[-1] if marks[-1] != marks[0] else "." if marks[0] == "," else ",")
+        elif len(rest) == 3 and whole.isdigit() and len(whole) <= 3 and whole[0] != "0":
+            unclear.add(marks[0])
+        else:
+            votes.add(marks[0])
+    if given is not None:
+        votes = {given}
+    if len(votes) > 1 or (not votes and unclear and len(unclear) > 1):
+        raise InvalidInput("numbers have both a decimal comma and a decimal point; say which", field="--decimal")
+    if not votes and "," in unclear and not plain:
+        raise InvalidInput(
+            "a comma may mark decimals or thousands, as in 1,234; say --decimal , or .", field="--decimal"
+        )
+    if not votes and "." in unclear and plain and separator != ",":
+        raise InvalidInput(
+            "a point may mark decimals or thousands, as in 1.234; say --decimal . or ,", field="--decimal"
+        )
+    decimal = votes.pop() if votes else "."
+    return decimal, "".join(sorted((groups | unclear) - {decimal}))
+
+
+def number(cell: str, decimal: str, pattern: re.Pattern[str]) -> str:
+    """Return a number with a decimal point and no marks; what is written otherwise stays, and is refused later."""
+    text = cell.strip()
+    if not pattern.fullmatch(text):
+        return cell
+    return "".join(c for c in text if c.isdigit() or c in "+-eE" or c == decimal).replace(",", ".")
+
+
+def pattern_of(decimal: str) -> re.Pattern[str]:
+    """Return what numbers with this decimal mark look like."""
+    other, mark = "," if decimal == "." else r"\.", re.escape(decimal)
+    return re.compile(rf"[+-]?(\d+|\d{{1,3}}([{_MARKS}{other}]\d{{3}})+)?({mark}\d*)?([eE][+-]?\d+)?")

@@ -1,0 +1,105 @@
+"""Files as they are become forecasts: ``livesvm inspect``, and the commands that it prints."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from pathlib import Path
+
+import pytest
+
+from livesvm.service.cli.main import main
+from livesvm.service.client import Client
+from tests.service.conftest import Told
+from tests.service.process import ServiceProcess
+from tests.support.raw_files import files
+
+SMALL = json.dumps({"every": "1h", "lags": 6, "rolling": {}, "season": 0, "calendar": False})
+OPTIONS = ("--window", 40, "--settings", SMALL)
+
+
+@pytest.fixture
+def raw(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Write all files; return where."""
+    for one in files():
+        (tmp_path / one.name.replace(" ", "_")).write_bytes(one.content)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize("name", ["day_first.csv", "latin-1.csv", "discharge.txt", "blanks.txt"])
+def test_a_file_reaches_a_forecast(name: str, raw: Path, reported: Told, service: ServiceProcess) -> None:
+    (wanted,) = (one for one in files() if one.name.replace(" ", "_") == name)
+    found = reported("inspect", name)
+    create, run, *_ = (shlex.split(one)[1:] for one in found["commands"])
+    assert create[3] == wanted.target
+    dry = reported(*create, *OPTIONS, "--dry-run")
+    assert dry["rows"] == found["rows"]
+    dense = json.loads(SMALL) | ({"missing": "skip"} if name[-3:] == "csv" else {})
+    sent = reported(*create, "--window", 40, "--settings", json.dumps(dense))
+    assert (sent["sent"], sent["skipped"], sent["settings"]["time"]) == (60, 0, wanted.time)
+    assert reported("feed", "forecast", create[2])[0]["value"] > 0
+    assert reported(*run)["sent"] == 0
+    reported("feed", "delete", create[2], "--yes")
+
+
+def test_a_feed_has_other_names_than_a_file(raw: Path, reported: Told, service: ServiceProcess) -> None:
+    settings = json.loads(SMALL) | {"timezone": "Europe/Berlin"}
+    reported("feed", "create", "named", "v", "--window", 40, "--settings", json.dumps(settings))
+    shown = reported("feed", "run", "named", "epochs.csv", "--dry-run")
+    assert shown["rows"][0] == {"time": "1704067200000", "v": "20.0"}
+    local = ("feed", "run", "named", "serial_days.csv", "--zone", "Europe/Berlin")
+    assert reported(*local, "--dry-run")["rows"][0]["time"] == "2024-01-01T00:00:00"  # the feed knows the zone
+    assert reported(*local)["sent"] == 60
+    with Client(service.url) as client:
+        assert client.feed("named")["time"] == "2024-01-03T11:00:00+01:00"
+    reported("feed", "delete", "named", "--yes")
+
+
+def test_a_file_with_a_column_a_series_becomes_a_fleet(
+    raw: Path, reported: Told, capsys: pytest.CaptureFixture[str]
+) -> None:
+    create, run = (shlex.split(one)[1:] for one in reported("inspect", "wide.csv")["commands"] if " fleet " in one)
+    reported(*create, *OPTIONS)
+    content = (raw / "wide.csv").read_text()
+    (raw / "wide.csv").write_text("".join(content.splitlines(keepends=True)[:41]))
+    assert reported(*run, "--dry-run")["rows"][1] == {"time": "2024-01-01T00:00:00", "series": "south", "value": "21.0"}
+    assert reported(*run)["accepted"] == 120
+    (raw / "wide.csv").write_text(content)
+    again = reported(*run[:-1])  # which a fleet finds by itself
+    assert (again["accepted"], again["ignored"]) == (60, 3)
+    ahead = reported("fleet", "forecast", "wide")
+    assert [one["series"] for one in ahead] == ["north", "south", "west"]
+    reported("fleet", "delete", "wide", "--yes")
+    create, run = (shlex.split(one)[1:] for one in reported("inspect", "influx.csv")["commands"])
+    assert create == ["fleet", "create", "influx", "_value", "--series", "_field"]
+    reported(*create, *OPTIONS)
+    assert reported(*run)["accepted"] == 120
+    reported("fleet", "delete", "influx", "--yes")
+    reported("feed", "create", "one", "_value")
+    assert main(["feed", "run", "one", "influx.csv"]) == 1
+    assert "influx.csv has several series, named by '_field'; `livesvm fleet run` sends them" in capsys.readouterr().err
+    reported("feed", "delete", "one", "--yes")
+
+
+def test_what_is_understood_is_printed(raw: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["inspect", "latin-1.csv"]) == 0
+    out = capsys.readouterr().out
+    for line in (
+        "encoding\tlatin-1", "separator\tsemicolon", "decimal mark\tcomma", "lines under the header\t[MEZ], [°C]",
+        "time\tZeit: %d.%m.%Y %H:%M, without a zone; --zone gives it one", "Außentemperatur\tnumber\t20.00",
+        "livesvm feed create latin-1 'Außentemperatur' --from latin-1.csv",
+    ):  # fmt: skip
+        assert line in out
+    assert main(["inspect", "swiss.csv", "--separator", "semicolon", "--zone", "Europe/Zurich", "--missing", "0"]) == 0
+    options = "swiss.csv --separator semicolon --zone Europe/Zurich --missing 0\n"
+    assert f"livesvm feed run swiss {options}" in capsys.readouterr().out
+    (raw / "x.csv").write_text("time,v\n01/02/2024,1\n02/02/2024,2\n03/02/2024,2\n")
+    assert main(["inspect", "x.csv"]) == 1
+    assert "'%d/%m/%Y' and '%m/%d/%Y' fit all times, such as '01/02/2024'; say --time-format" in capsys.readouterr().err
+    assert main(["inspect", "none.csv"]) == 1
+    assert main(["inspect", "x.csv", "--separator", "ab"]) == 2
+    assert main(["inspect", "x.csv", "--decimal", "x"]) == 2
+    assert main(["feed", "create", "none"]) == 2
+    assert main(["feed", "create", "none", "--from", "wide.csv"]) == 2
+    assert "name one of north, south, west" in capsys.readouterr().err

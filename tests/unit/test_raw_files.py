@@ -1,0 +1,165 @@
+"""Files of readings are read as they are, and what may mean two things is asked."""
+
+from __future__ import annotations
+
+import gzip
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from livesvm.service.feeds.inspection import Given, Table, table
+from livesvm.service.files import dialect
+from tests.support.raw_files import FIRST, ISO, RawFile, comma, files, hours, text, zipped
+
+
+def read(path: Path, content: bytes | str, **given: Any) -> Table:
+    """Return a file with this content as it is understood."""
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return table(path, Given(**given))
+
+
+def column(found: Table, name: str) -> list[str]:
+    """Return the cells of a column as they are sent."""
+    return [row[found.names.index(name)] for row in found.rows()]
+
+
+@pytest.mark.parametrize("raw", files(), ids=lambda raw: raw.name)
+def test_a_file_is_understood_as_it_is(raw: RawFile, tmp_path: Path) -> None:
+    found = read(tmp_path / raw.name, raw.content, **(raw.options or {}))
+    assert (found.time, found.series, found.count) == (raw.time, raw.series, raw.count)
+    assert raw.target in found.numbers
+    stamps, values = column(found, raw.time), column(found, raw.target)
+    assert (stamps[0], stamps[-1]) == (raw.first[0], raw.last[0])
+    for cell, (_, wanted) in zip((values[0], values[-1]), (raw.first, raw.last), strict=True):
+        assert (
+            cell == "" if wanted is None else float(cell) == pytest.approx(wanted, abs=0.51 if wanted > 1e4 else 1e-6)
+        )
+
+
+SHORT = [f"2024-01-01T{hour:02d}:00" for hour in range(6)]
+
+
+@pytest.mark.parametrize(
+    ("content", "option"),
+    [
+        ("time;v\n" + "".join(f"{day:02d}/02/2024;1\n" for day in range(1, 9)), "--time-format"),
+        ("time;v\n" + "".join(f"{day:02d}-02-03;1\n" for day in range(1, 9)), "--time-format"),
+        ("time;v\n" + "".join(f"{one};1,{at}34\n" for at, one in enumerate(SHORT)), "--decimal"),
+        ("time;v\n" + "".join(f"{one};{'1.234' if at else 950}\n" for at, one in enumerate(SHORT)), "--decimal"),
+        ("time;v;w\n" + "".join(f"{one};1,5;2.5\n" for one in SHORT), "--decimal"),
+        ("time,v\n" + "".join(f"{one},1\n" for one in SHORT[:3]) + "2024-01-01T04:00,1,2\n" * 9, "--skip"),
+        ("time,v\n" + "".join(f"day {one} of it,1\n" for one in range(9)), None),
+    ],
+)
+def test_a_file_that_may_be_read_in_two_ways_asks(content: str, option: str | None, tmp_path: Path) -> None:
+    if option is None:  # no column reads as times, which the file says of itself
+        assert read(tmp_path / "x.csv", content).said["time"] == "none found; say --time"
+        return
+    with pytest.raises(ValueError, match=option):
+        read(tmp_path / "x.csv", content)
+
+
+def test_an_answer_decides(tmp_path: Path) -> None:
+    days = "time;v\n" + "".join(f"{day:02d}/02/2024;1,{day}34\n" for day in range(1, 9))
+    found = read(tmp_path / "x.csv", days, time="time", time_format="%d/%m/%Y", decimal=",")
+    assert [*found.rows()][2] == ["2024-02-03T00:00:00", "1.334"]
+    found = read(tmp_path / "x.csv", days, time="time", time_format="%m/%d/%Y", decimal=".")
+    assert [*found.rows()][2] == ["2024-03-02T00:00:00", "1334"]
+
+
+def test_what_decides_may_come_late(tmp_path: Path) -> None:
+    lines = [f"{FIRST + timedelta(minutes=at):%d/%m/%Y %H:%M};{comma(at / 8, 3)}" for at in range(17_000)]
+    lines.append("13/01/2024 00:00;1,5")
+    found = read(tmp_path / "x.csv", "\n".join(["t;v", *lines]))
+    assert found.said["time"].startswith("t: %d/%m/%Y %H:%M")
+    assert [*found.rows()][-1] == ["2024-01-13T00:00:00", "1.5"]
+
+
+def test_a_cell_that_contradicts_is_never_another_value(tmp_path: Path) -> None:
+    lines = [f"{when:{ISO}};{one}" for when, one in hours(25_000)]
+    found = read(tmp_path / "x.csv", "\n".join(["time;v", *lines[:22_000], "2030-01-01T00:00:00;1,5", *lines]))
+    assert column(found, "v")[22_000] == "1,5"  # the feed refuses it
+    lines = [f"{FIRST + timedelta(days=at):%d.%m.%Y};{at}" for at in range(25_000)]
+    found = read(tmp_path / "x.csv", "\n".join(["time;v", *lines[:22_000], "01/31/2030;2", *lines[22_000:]]))
+    with pytest.raises(ValueError, match=r"row 22001 .* say --time-format"):
+        [*found.rows()]
+
+
+def test_local_times_get_the_offsets_of_their_zone(tmp_path: Path) -> None:
+    hours = ["01:30", "02:00", "02:30", "02:00", "02:30", "03:00"]
+    content = "time,v\n" + "".join(f"2025-10-26 {hour},{at}\n" for at, hour in enumerate(hours))
+    found = read(tmp_path / "x.csv", content, zone="Europe/Berlin")
+    assert [one[19:] for one in column(found, "time")] == ["+02:00"] * 3 + ["+01:00"] * 3
+    assert found.said["times that come twice"] == 2
+
+
+def test_many_series_are_found(tmp_path: Path) -> None:
+    rows = [f"{when:{ISO}},{name},{one}" for name in ("a", "b", "c") for when, one in hours(24)]
+    found = read(tmp_path / "long.csv", "\n".join(["time,store,sales", *rows]))
+    assert (found.series, found.numbers) == ("store", ["sales"])
+    rows = [f"{when:{ISO}},{a},{b},{one}" for when, one in hours(24) for a in ("x", "y") for b in ("p", "q")]
+    found = read(tmp_path / "long.csv", "\n".join(["time,shop,till,sales", *rows]))
+    assert found.names == ["series", "time", "sales"]
+    assert [*found.rows()][1] == ["x q", f"{FIRST:{ISO}}", "20.0"]
+    rows = [f"{when:{ISO}},{a},{one}" for when, one in hours(24) for a in (1, 2, 3)]
+    with pytest.raises(ValueError, match=r"several rows have the time '2024-01-01T00:00:00'; say --series"):
+        read(tmp_path / "numbers.csv", "\n".join(["time,house,load", *rows]))
+    assert read(tmp_path / "numbers.csv", "\n".join(["time,house,load", *rows]), series="house").numbers == ["load"]
+    assert table(tmp_path / "numbers.csv", series="house").series == "house"
+    assert found.named(time="when", series="who").names == ["who", "when", "sales"]
+
+
+def test_a_day_has_one_time_where_each_day_comes_once(tmp_path: Path) -> None:
+    days = [f"{FIRST + timedelta(days=at):%Y-%m-%d},08:{at:02d},{at}" for at in range(40)]
+    found = read(tmp_path / "x.csv", "\n".join(["date,sunrise,v", *days]))
+    assert (found.time, found.said["interval"]) == ("date", "1d")
+
+
+def test_gaps_are_said(tmp_path: Path) -> None:
+    lines = text(lambda t, v: f"{t:{ISO}},{v}", "time,v").decode().split()
+    del lines[20:23]
+    said = read(tmp_path / "x.csv", "\n".join(lines)).said
+    assert (said["interval"], said["gaps"], said["rows"]) == ("1h", 1, 57)
+
+
+def test_packed_files_have_bounds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    plain = text(lambda t, v: f"{t:{ISO}},{v}", "time,v")
+    assert table(zipped(tmp_path / "one.zip", ("x.csv", plain))).count == 60
+    with pytest.raises(ValueError, match="packs 2 files"):
+        table(zipped(tmp_path / "two.zip", ("x.csv", plain), ("y.csv", plain)))
+    monkeypatch.setattr(dialect, "FREE", 2**16)
+    with pytest.raises(ValueError, match="unpacks to more than 200 times"):
+        read(tmp_path / "bomb.gz", gzip.compress(plain + b"2024-01-03T12:00:00,1\n" * 2_000_000))
+    with pytest.raises(ValueError, match="cannot be unpacked"):
+        read(tmp_path / "cut.gz", gzip.compress(plain)[:-20])
+    monkeypatch.setattr(dialect, "MOST_LINE", 2**10)
+    with pytest.raises(ValueError, match="a line of more than 1024"):
+        read(tmp_path / "long.csv", plain + b"x" * 4096)
+
+
+def test_options_that_name_nothing_are_refused(tmp_path: Path) -> None:
+    plain = text(lambda t, v: f"{t:{ISO}},{v}", "time,v")
+    for given, said in (
+        ({"time": "when"}, "--time: the file has no column 'when'; it has time, v"),
+        ({"series": "a+b"}, "--series: the file has no column 'a'"),
+        ({"encoding": "x"}, "--encoding: there is no 'x'"),
+        ({"zone": "Mars"}, "there is no time zone 'Mars'"),
+        ({"time": "v"}, "is no known time; say --time-format"),
+    ):
+        with pytest.raises(ValueError, match=r"x\.csv") as error:
+            [*read(tmp_path / "x.csv", plain, **given).rows()]
+        assert said in str(error.value)
+    with pytest.raises(ValueError, match="is empty"):
+        read(tmp_path / "x.csv", b"")
+    with pytest.raises(ValueError, match=r"is not utf-8 throughout.*--encoding"):
+        read(tmp_path / "x.csv", plain * 100 + "2024-01-03T12:00:00,ä".encode("latin-1"))
+    found = read(tmp_path / "x.csv", b"time,\xe4\n2024-01-01,1\n2024-01-02,\n", skip=0, header=True)
+    assert (found.names, found.said["encoding"]) == (["time", "ä"], "latin-1")
+
+
+def test_a_short_file_is_read(tmp_path: Path) -> None:
+    found = read(tmp_path / "x.csv", f"time,v\n{datetime(2024, 1, 1) + timedelta(hours=1)},3")
+    assert ([*found.rows()], found.names) == ([["2024-01-01 01:00:00", "3"]], ["time", "v"])
+    assert [*read(tmp_path / "x.csv", "time,v\n").rows()] == []
