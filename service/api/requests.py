@@ -37,6 +37,8 @@ from livesvm.service.models.fields import (
     Targets,
     Times,
     Weights,
+    with_none,
+    without_default,
 )
 from livesvm.service.models.spec import ClassWeights, KernelSpec, Lam, Prior, Scale
 from livesvm.service.webhooks.spec import WebhookSpec
@@ -54,13 +56,21 @@ MOST_OLDEST = 10**9
 """Examples that a removal may ask for."""
 
 
+def _may_be_empty(schema: dict[str, Any]) -> None:
+    """Have the schema of an array that may be left out allow an empty one."""
+    without_default(schema)
+    with_none(schema)
+
+
 class AddBatch(Features):
     """Examples to learn; keys are made up and returned when absent. Empty lists add nothing."""
 
     model_config = ConfigDict(json_schema_extra={**EITHER})
 
-    X: MayBeEmpty[Matrix] | None = None
-    rows: MayBeEmpty[NamedRows] | None = Field(default=None, description="In place of `X`, of a model with `columns`.")
+    X: MayBeEmpty[Matrix] = Field(default=None, json_schema_extra=_may_be_empty)
+    rows: MayBeEmpty[NamedRows] = Field(
+        default=None, json_schema_extra=_may_be_empty, description="In place of `X`, for a model with `columns`."
+    )
     y: MayBeEmpty[Targets] | None = None
     keys: MayBeEmpty[RowKeys] | None = None
     weights: MayBeEmpty[Weights] | None = None
@@ -318,6 +328,9 @@ class WhatIfRequest(UpdateRequest, Features):
     )
 
     _has_rows: ClassVar[bool] = False
+
+    X: Matrix | None = None
+    rows: NamedRows | None = Field(default=None, description="In place of `X`, for a model with `columns`.")
 
     erase: EraseRequest | None = Field(
         default=None, description="Weigh an erasure, as `POST /models/{id}/erase` makes it. Alone, or with rows."

@@ -185,14 +185,14 @@ def _or_empty(value: Any, check: ValidatorFunctionWrapHandler) -> Any:
     return [] if is_none or (isinstance(value, list) and not value) else check(value)
 
 
-def _with_none(schema: dict[str, Any]) -> None:
+def with_none(schema: dict[str, Any]) -> None:
     """Have the schema of an array allow an empty one."""
     schema.pop("minItems", None)
     for part in schema.get("anyOf", ()):
         part.pop("minItems", None)
 
 
-MayBeEmpty = Annotated[T, WrapValidator(_or_empty), Field(json_schema_extra=_with_none)]
+MayBeEmpty = Annotated[T, WrapValidator(_or_empty), Field(json_schema_extra=with_none)]
 """What may also be an empty list, as on a day without data."""
 
 
@@ -239,6 +239,11 @@ class Request(BaseModel):
     model_config = ConfigDict(strict=True, extra="forbid", arbitrary_types_allowed=True)
 
 
+def without_default(schema: dict[str, Any]) -> None:
+    """Leave a default that cannot be sent out of the schema of a field."""
+    schema.pop("default", None)
+
+
 EITHER: dict[str, Any] = {"oneOf": [{"required": ["X"]}, {"required": ["rows"]}]}
 """Of the schema of a request: it has features, in one of two forms."""
 
@@ -246,8 +251,10 @@ EITHER: dict[str, Any] = {"oneOf": [{"required": ["X"]}, {"required": ["rows"]}]
 class Features(Request):
     """Base of requests with rows: numbers, or of a model with columns objects."""
 
-    X: Matrix | None = None
-    rows: NamedRows | None = Field(default=None, description="In place of `X`, of a model with `columns`.")
+    X: Matrix = Field(default=None, json_schema_extra=without_default)
+    rows: NamedRows = Field(
+        default=None, json_schema_extra=without_default, description="In place of `X`, for a model with `columns`."
+    )
 
     @model_validator(mode="after")
     def _is_one_of_both(self) -> Self:

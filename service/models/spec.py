@@ -179,7 +179,7 @@ class ModelSpec(Request):
     )
     columns: Columns | None = Field(
         default=None,
-        description="But for `l2svc`: of a table, whose examples come as `rows` with names. `auto`: found in the first "
+        description="But for `l2svc`: of a table; examples come as `rows` with names then. `auto`: found in the first "
         "rows. Absent: examples come as numbers, `X`.",
     )
     decision_function_shape: Literal["ovr", "ovo"] = Field(
@@ -234,7 +234,7 @@ class ModelSpec(Request):
         if self.drift_alarms is not None and not self.has_errors:
             raise InvalidInput(f"is no parameter of {kind}", field="drift_alarms")
         if self.columns is not None and self.scale != "none":
-            raise InvalidInput("is of features that are numbers; columns have encodings", field="scale")
+            raise InvalidInput("scales numbers only; columns have encodings", field="scale")
         if self.labels is not None:
             self._check_named(task.has_labels, kind)
         if not task.has_free_intercept and not self.fit_intercept:

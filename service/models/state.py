@@ -278,9 +278,9 @@ class ModelState:
         if edits.rescale and estimator.scale == "none" and not has_columns:
             raise InvalidInput("the model scales nothing; change its scale", field="rescale")
         if "columns" in change and not has_columns:
-            raise InvalidInput("is of models that were created with some", field="change.columns")
+            raise InvalidInput("is possible only if the model was created with columns", field="change.columns")
         if has_columns and change.get("scale", "none") != "none":
-            raise InvalidInput("is of features that are numbers; columns have encodings", field="change.scale")
+            raise InvalidInput("scales numbers only; columns have encodings", field="change.scale")
         if self._is_solved_again(edits) and self.is_fitted and not self.window.arrivals:
             raise InvalidInput("the window is empty: there is nothing to solve for", field="body")
         if edits.rescale and not self.is_fitted:

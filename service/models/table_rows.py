@@ -64,9 +64,9 @@ def _of_rows() -> Iterator[None]:
 def check_form(X: Any, *, has_columns: bool) -> None:
     """Raise InvalidInput for rows with names of a model without columns, and for numbers of one with some."""
     if isinstance(X, TableRows) and not has_columns:
-        raise InvalidInput("is of models with columns; this one takes numbers, X", field="rows")
+        raise InvalidInput("needs a model with columns; this one takes numbers, X", field="rows")
     if has_columns and not isinstance(X, TableRows | Codes):
-        raise InvalidInput("is of models without columns; send rows, objects with a cell by name", field="X")
+        raise InvalidInput("needs a model without columns; send rows, objects with a cell by name", field="X")
 
 
 def checked(value: Any, field: str = "rows") -> TableRows:

@@ -69,7 +69,7 @@ class Codes(np.ndarray[Any, np.dtype[np.float64]]):
 
 
 def codes_from(values: Floats, document: Mapping[str, Any]) -> Codes:
-    """Return rows as numbers (m, p) with what :meth:`Codes.document` has told of them."""
+    """Return rows as numbers (m, p), with the words and columns of :meth:`Codes.document`."""
     table = given(document["columns"]) if "columns" in document else TableColumns(())
     return Codes.of(values, replace(table, words={code_of(word): word for word in document["words"]}))
 

@@ -58,7 +58,7 @@ STREAMED_PACE = 100_000.0
 MOST_FIELDS = 256
 """Fields of all objects together, but for those of tables; requests need thirty."""
 OF_TABLES = frozenset({b"rows", b"columns"})
-"""Fields with objects whose names are no fields; a parser checks them without listing them."""
+"""Fields that hold objects with any names; a parser checks these without listing them."""
 BYTES_A_NUMBER = 96
 """What a number takes at most while it is parsed: as the parser has it, as Python's object, as float64."""
 BYTES_A_LETTER = 6
