@@ -64,7 +64,7 @@ from livesvm.solvers.robust.settings import Robustness
 from livesvm.solvers.sparse import SparseRows
 from livesvm.solvers.tables import columns as table_columns
 from livesvm.solvers.tables import encoding
-from livesvm.solvers.tables.columns import TableColumns
+from livesvm.solvers.tables.columns import Codes, TableColumns
 from livesvm.solvers.tables.encoding import TableEncoding
 
 GAP = 0.1
@@ -244,30 +244,32 @@ class ModelState:
         InvalidInput, DuplicateKey, UnknownKey
         """
         check_update(self.spec, update)
-        update = self._coded(update)
+        add = update.add
+        if add is not None and (self.estimator.columns is not None or isinstance(add.X, TableRows)):
+            update = replace(update, add=self._coded(add))
         if update.edits is not None:
             self._check_change(update.edits)
             update = self._settled(update, update.edits)
         self._check_labels(update, most_classes)
         return self._checked(self.window.plan(update, limits, now, request))
 
-    def _coded(self, update: Update) -> Update:
-        """Return the update with rows of a table as numbers, with their words; first ones with their columns too."""
-        add, model = update.add, self.estimator
-        if add is None:
-            return update
-        check_form(add.X, has_columns=model.columns is not None)
-        if not isinstance(add.X, TableRows):
-            return update
+    def _coded(self, add: Batch) -> Batch:
+        """Return a batch with rows of a table as numbers, with their words; first ones with their columns too.
+
+        Raises
+        ------
+        InvalidInput : names row and column
+        """
+        model, X = self.estimator, add.X
+        check_form(X, has_columns=model.columns is not None)
+        if isinstance(X, Codes):
+            return add
         known: TableColumns | None = vars(model).get("columns_")
         if known is None:
-            first = add.X.first_columns() if model.columns == "auto" else table_columns.given(model.columns)
-            X = add.X.read_by(first)
-        else:
-            X = add.X.read_by(known)
-            assert X.table is not None
-            X.table = replace(X.table, each=())
-        return replace(update, add=replace(add, X=X))
+            first = X.first_columns() if model.columns == "auto" else table_columns.given(model.columns)
+            return replace(add, X=X.read_by(first))
+        codes = X.read_by(known)
+        return replace(add, X=Codes.of(codes, replace(codes.table, each=())))
 
     def _check_change(self, edits: Edits) -> None:
         """Raise InvalidInput for a change of parameters that cannot be, before it is logged."""
