@@ -23,7 +23,7 @@ from livesvm.service.logs.calls import note, stage
 from livesvm.service.models.arrays import Matrix, Rows, Vector
 from livesvm.service.models.published import Cut, Published
 from livesvm.service.models.spec import ModelSpec
-from livesvm.service.models.table_rows import TableRows
+from livesvm.service.models.table_rows import BYTES_A_CELL, TableRows
 from livesvm.service.monitoring.metrics import Metrics
 from livesvm.service.resources.memory import Budget
 from livesvm.service.resources.shared_threads import Steps
@@ -105,7 +105,12 @@ def answering(
     seen = (yield from live.reading(X)) if calibrated is None else calibrated.seen
     stale = live.stale
     note(version=seen.version, rows=len(X))
-    size, X = X.nbytes, seen.checked(live.spec, X, most_rows)
+    size = X.nbytes
+    if isinstance(X, TableRows):
+        with budget.holding("predictions", size + BYTES_A_CELL * len(X) * (seen.n_features or 0)):
+            X = seen.checked(live.spec, X, most_rows)
+    else:
+        X = seen.checked(live.spec, X, most_rows)
     with budget.holding("predictions", size + ANSWER_BYTES * seen.n_values * len(X)):
         answer = yield from _decided(live, seen, stale, X, calibrated, form(seen))
     metrics.predictions.labels(live.spec.task).inc(len(X))

@@ -48,6 +48,12 @@ class TableRows:
 
     def read_by(self, columns: TableColumns) -> Codes:
         """Return them as numbers (m, p); raises InvalidInput, which names row and column."""
+        known = {*columns.names}
+        for at, row in enumerate(self.rows):  # first, as a table of all names may be huge
+            if not row.keys() <= known:
+                place, name = next((place, name) for place, name in enumerate(row) if name not in known)
+                reason = "is no column of the model; GET /models/{id} shows those that it has"
+                raise InvalidInput(reason, field="rows", row=at, column=place, name=name)
         with _of_rows():
             return columns.read(self.rows)[1]
 

@@ -326,6 +326,17 @@ def test_jobs_take_tables(service: ServiceProcess, make: Make) -> None:
             assert not str(example["x"]["plan"]).startswith("#")
 
 
+def test_rows_with_many_names_are_refused_before_they_are_a_table() -> None:
+    state = applied(ModelSpec(id="m", **SPEC), list(updates())[:1])
+    rows = checked([{f"name {at}": 1.0} for at in range(9_000)])
+    assert Update(Batch(rows)).memory() > 9_000**2 * 100
+    with pytest.raises(InvalidInput, match="no column of the model") as caught:
+        state.plan(Update(Batch(rows, np.array(["left"] * 9_000))), LIMITS, 8, 0.0, None)
+    assert (caught.value.row, caught.value.name) == (0, "name 0")
+    with pytest.raises(InvalidInput, match="more than 10000 columns"):
+        checked([{f"name {at}": 1.0} for at in range(11_000)])
+
+
 def test_rows_are_numbers_once_the_columns_are_known() -> None:
     state = applied(ModelSpec(id="m", **SPEC), list(updates())[:1])
     with pytest.raises(InvalidInput, match="send rows"):
