@@ -175,7 +175,7 @@ def same(a: Features, b: Features) -> bool:
     """Say whether two rows are the same, number by number."""
     if isinstance(a, SparseRows) or isinstance(b, SparseRows):
         return isinstance(a, SparseRows) and isinstance(b, SparseRows) and np.array_equal(a.toarray(), b.toarray())
-    return np.array_equal(a, b)
+    return np.array_equal(a, b, equal_nan=True)
 
 
 def columns_of(X: Features) -> Features:

@@ -104,6 +104,9 @@ def of_page(page: WindowPage) -> bytes:
             "indices": pa.ListArray.from_arrays(ends, pa.array(rows.indices)),
             "values": pa.ListArray.from_arrays(ends, pa.array(rows.values)),
         }
+    elif page.rows is not None:
+        names = page.rows[0] if page.rows else ()
+        columns |= {f"x {name}": pa.array([row[name] for row in page.rows]) for name in names}
     else:
         columns |= {f"x{at}": pa.array(column) for at, column in enumerate(page.X.T)}
     several = page.coefficient.ndim == 2

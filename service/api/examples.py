@@ -20,7 +20,7 @@ from livesvm.service.feeds.cells import inert
 from livesvm.service.hosting.handle import Description
 from livesvm.service.models.arrays import Rows, Tags, npz_members
 from livesvm.service.models.examples import SIDES, WindowPage
-from livesvm.solvers.sparse import SparseRows
+from livesvm.solvers.sparse import SparseRows, dense
 
 Format = Literal["json", "npz", "csv", "arrow"]
 MEDIA: dict[Format, str] = {"json": "application/json", "npz": "application/x-npz", "csv": "text/csv", "arrow": ARROW}
@@ -77,7 +77,7 @@ def encoded(page: WindowPage, format: Format) -> bytes:
 def _json(page: WindowPage) -> bytes:
     rows = zip(
         page.keys,
-        _listed(page.X),
+        _listed(page.X) if page.rows is None else page.rows,
         page.y.tolist(),
         page.weights.tolist(),
         page.times.tolist(),
@@ -120,6 +120,8 @@ def _listed(X: Rows) -> list[Any]:
 
 def _npz(page: WindowPage) -> bytes:
     """Return members as an update takes them, and what it does not; keys are text unless all are numbers."""
+    if page.rows is not None:
+        raise NotAcceptable(f"rows with names are sent as {MEDIA['json']} or {MEDIA['csv']}, not as {MEDIA['npz']}")
     keys = page.keys if all(type(key) is int for key in page.keys) else [str(key) for key in page.keys]
     out = io.BytesIO()
     np.savez(
@@ -144,13 +146,26 @@ def _tag_columns(tags: Tags) -> np.ndarray[Any, Any]:
     return np.array([[*one, *[""] * (most - len(one))] for one in tags])
 
 
+def _features(page: WindowPage) -> dict[str, Iterable[object]]:
+    """Return the cells of features by the head of their column."""
+    if page.rows is None:
+        return {f"x{at}": map(repr, column.tolist()) for at, column in enumerate(dense(page.X).T)}
+    names = page.rows[0] if page.rows else ()
+    return {f"x {name}": [_text(row[name]) for row in page.rows] for name in names}
+
+
+def _text(cell: Any) -> object:
+    """Return a cell of a row as text; what is missing is empty."""
+    return "" if cell is None else inert(cell) if isinstance(cell, str) else json.dumps(cell)
+
+
 def _csv(page: WindowPage) -> bytes:
     if isinstance(page.X, SparseRows):
         raise NotAcceptable(f"sparse features are sent as {MEDIA['json']} or {MEDIA['npz']}, not as {MEDIA['csv']}")
     several, is_word = page.coefficient.ndim == 2, page.y.dtype.kind == "U"
     columns: dict[str, Iterable[object]] = {
         "key": map(inert, page.keys),
-        **{f"x{at}": map(repr, column.tolist()) for at, column in enumerate(page.X.T)},
+        **_features(page),
         "y": map(inert if is_word else repr, page.y.tolist()),
         "weight": map(repr, page.weights.tolist()),
         "time": [datetime.fromtimestamp(time, UTC).isoformat() for time in page.times.tolist()],

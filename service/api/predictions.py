@@ -23,6 +23,7 @@ from livesvm.service.logs.calls import note, stage
 from livesvm.service.models.arrays import Matrix, Rows, Vector
 from livesvm.service.models.published import Cut, Published
 from livesvm.service.models.spec import ModelSpec
+from livesvm.service.models.table_rows import BYTES_A_CELL, TableRows
 from livesvm.service.monitoring.metrics import Metrics
 from livesvm.service.resources.memory import Budget
 from livesvm.service.resources.shared_threads import Steps
@@ -82,7 +83,7 @@ class Form(Protocol[T]):
 
 def answering(
     live: Reader,
-    asked: Body | Rows,
+    asked: Body | Rows | TableRows,
     most_rows: int,
     budget: Budget,
     metrics: Metrics,
@@ -93,7 +94,7 @@ def answering(
 
     Parameters
     ----------
-    asked : the body, or rows (m, d) that were read already
+    asked : the body, or rows (m, d), or with names, that were read already
     form : makes what writes the answer of a version; it may raise what refuses that version
     calibrated : the version that answers with probabilities or a threshold
     """
@@ -104,8 +105,13 @@ def answering(
     seen = (yield from live.reading(X)) if calibrated is None else calibrated.seen
     stale = live.stale
     note(version=seen.version, rows=len(X))
-    seen.check(live.spec, X, most_rows)
-    with budget.holding("predictions", X.nbytes + ANSWER_BYTES * seen.n_values * len(X)):
+    size = X.nbytes
+    if isinstance(X, TableRows):
+        with budget.holding("predictions", size + BYTES_A_CELL * len(X) * (seen.n_features or 0)):
+            X = seen.checked(live.spec, X, most_rows)
+    else:
+        X = seen.checked(live.spec, X, most_rows)
+    with budget.holding("predictions", size + ANSWER_BYTES * seen.n_values * len(X)):
         answer = yield from _decided(live, seen, stale, X, calibrated, form(seen))
     metrics.predictions.labels(live.spec.task).inc(len(X))
     live.recent.note_predicted(len(X))
@@ -113,7 +119,7 @@ def answering(
     return answer
 
 
-def is_quick(live: Reader, asked: Body | Rows) -> bool:
+def is_quick(live: Reader, asked: Body | Rows | TableRows) -> bool:
     """Return whether an answer takes no longer than to hand the question to a thread."""
     if (seen := live.published).predictor is None:
         return False
@@ -121,7 +127,7 @@ def is_quick(live: Reader, asked: Body | Rows) -> bool:
         return len(asked) * _of_row(seen, _products(asked, seen)) < QUICK
     if asked.media != JSON or not is_short(asked):
         return False
-    rows = asked.data.count(b"[")  # at most
+    rows = asked.data.count(b"[") + asked.data.count(b"{")  # at most
     return PARSING * len(asked.data) + rows * _of_row(seen, float(seen.n_features or 0)) < QUICK
 
 
@@ -148,7 +154,7 @@ async def at_once(steps: Steps[A]) -> A:
             await asyncio.wait([asyncio.wrap_future(found)])
 
 
-def _read(body: Body) -> Steps[Rows]:
+def _read(body: Body) -> Steps[Rows | TableRows]:
     """Return the rows; those of a long body piece by piece."""
     if (cost := PARSING * len(body.data)) < BLOCK:
         return parse_predict(body)
@@ -214,7 +220,7 @@ class JsonForm:
         return b"".join(parts)
 
 
-def _products(X: Rows, seen: Published) -> float:
+def _products(X: Rows | TableRows, seen: Published) -> float:
     """Return multiplications that the features of a kernel value take."""
     own = seen.sparse_bytes
     if isinstance(X, SparseRows) and own is not None:

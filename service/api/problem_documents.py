@@ -176,12 +176,13 @@ def _told_of(entries: Sequence[Any]) -> dict[str, Any]:
 
 
 def _place_of(error: InvalidInput) -> dict[str, Any]:
-    return _cut_place({"field": error.field, "row": error.row, "column": error.column, "reason": error.reason})
+    name = {} if error.name is None else {"name": str(error.name)}
+    return _cut_place({"field": error.field, "row": error.row, "column": error.column, **name, "reason": error.reason})
 
 
 def _cut_place(place: dict[str, Any]) -> dict[str, Any]:
     """Return where a fault is, without what is not known of it."""
-    limits = {"field": 2 * LONGEST_NAME, "reason": LONGEST_TEXT}
+    limits = {"field": 2 * LONGEST_NAME, "name": 2 * LONGEST_NAME, "reason": LONGEST_TEXT}
     return {
         name: cut(value, limits[name]) if name in limits else value
         for name, value in place.items()

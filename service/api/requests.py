@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import ConfigDict, Field, StringConstraints, model_validator
 
@@ -15,15 +15,19 @@ from livesvm.service.lifecycle.search import Sought
 from livesvm.service.models import commands
 from livesvm.service.models.arrays import Key
 from livesvm.service.models.fields import (
+    EITHER,
     SHORT,
+    Columns,
     Cost,
     Decay,
+    Features,
     Gamma,
     Id,
     Keys,
     Matrix,
     MayBeEmpty,
     Name,
+    NamedRows,
     Number,
     OlderThan,
     Request,
@@ -33,6 +37,8 @@ from livesvm.service.models.fields import (
     Targets,
     Times,
     Weights,
+    with_none,
+    without_default,
 )
 from livesvm.service.models.spec import ClassWeights, KernelSpec, Lam, Prior, Scale
 from livesvm.service.webhooks.spec import WebhookSpec
@@ -50,10 +56,21 @@ MOST_OLDEST = 10**9
 """Examples that a removal may ask for."""
 
 
-class AddBatch(Request):
+def _may_be_empty(schema: dict[str, Any]) -> None:
+    """Have the schema of an array that may be left out allow an empty one."""
+    without_default(schema)
+    with_none(schema)
+
+
+class AddBatch(Features):
     """Examples to learn; keys are made up and returned when absent. Empty lists add nothing."""
 
-    X: MayBeEmpty[Matrix]
+    model_config = ConfigDict(json_schema_extra={**EITHER})
+
+    X: MayBeEmpty[Matrix] = Field(default=None, json_schema_extra=_may_be_empty)
+    rows: MayBeEmpty[NamedRows] = Field(
+        default=None, json_schema_extra=_may_be_empty, description="In place of `X`, for a model with `columns`."
+    )
     y: MayBeEmpty[Targets] | None = None
     keys: MayBeEmpty[RowKeys] | None = None
     weights: MayBeEmpty[Weights] | None = None
@@ -126,6 +143,7 @@ class ChangeSpec(Request):
     kernel: KernelSpec | None = Field(default=None, description="The whole kernel.")
     gamma: Gamma | None = Field(default=None, description="Of the kernel alone; `scale`: by the window as it is now.")
     scale: Scale | None = None
+    columns: Columns | None = Field(default=None, description="Of a model that has some: all of them, or `auto`.")
     drift_alarms: float | None = Field(
         default=None,
         gt=0,
@@ -207,7 +225,7 @@ class UpdateRequest(Request):
         """Return the update for the model."""
         add, remove = self.add, self.remove
         return commands.Update(
-            None if add is None else commands.batch_of(add.X, add.y, add.keys, add.weights, add.times, add.tags),
+            None if add is None else commands.batch_of(add.features, add.y, add.keys, add.weights, add.times, add.tags),
             None if remove is None else commands.Removal(remove.keys, remove.oldest, remove.older_than),
             self._edits(),
             "refuse" if add is None else add.on_repeat,
@@ -245,12 +263,11 @@ class UpdatesRequest(Request):
     updates: list[ModelUpdateRequest] = Field(max_length=MOST_UPDATES)
 
 
-class PredictRequest(Request):
+class PredictRequest(Features):
     """Rows to predict."""
 
-    model_config = ConfigDict(json_schema_extra={"examples": [{"X": [[0.2, 0.5]]}]})
+    model_config = ConfigDict(json_schema_extra={**EITHER, "examples": [{"X": [[0.2, 0.5]]}]})
 
-    X: Matrix
     probability: bool = Field(
         default=False,
         description="Whether to tell probabilities of classes, of a model that was created with them.",
@@ -297,7 +314,7 @@ class EraseRequest(Request):
         return Sought(tuple(self.keys or ()), tuple(self.tags or ()))
 
 
-class WhatIfRequest(UpdateRequest):
+class WhatIfRequest(UpdateRequest, Features):
     """An update that is not made, or an erasure that is weighed, and rows that are decided before and after it."""
 
     model_config = ConfigDict(
@@ -310,9 +327,13 @@ class WhatIfRequest(UpdateRequest):
         }
     )
 
+    _has_rows: ClassVar[bool] = False
+
     X: Matrix | None = None
+    rows: NamedRows | None = Field(default=None, description="In place of `X`, for a model with `columns`.")
+
     erase: EraseRequest | None = Field(
-        default=None, description="Weigh an erasure, as `POST /models/{id}/erase` makes it. Alone, or with `X`."
+        default=None, description="Weigh an erasure, as `POST /models/{id}/erase` makes it. Alone, or with rows."
     )
 
     @model_validator(mode="after")
@@ -321,15 +342,15 @@ class WhatIfRequest(UpdateRequest):
             raise ValueError("ask about an update or an erasure; this asks about nothing")
         if self.erase is None:
             self._check_verbs()
-        elif self.model_fields_set - {"erase", "X"}:
+        elif self.model_fields_set - {"erase", "X", "rows"}:
             raise InvalidInput("stands alone; ask for the rest as another question", field="erase")
         return self
 
     def question(self) -> WhatIfQuestion:
         """Return what is asked of the model's copy."""
         if self.erase is None:
-            return WhatIfQuestion(self.command(), X=self.X)
-        return WhatIfQuestion(keys=tuple(self.erase.keys or ()), tags=tuple(self.erase.tags or ()), X=self.X)
+            return WhatIfQuestion(self.command(), X=self.features)
+        return WhatIfQuestion(keys=tuple(self.erase.keys or ()), tags=tuple(self.erase.tags or ()), X=self.features)
 
 
 class FeedEraseRequest(Request):

@@ -121,7 +121,8 @@ def update(
     Parameters
     ----------
     X, y, keys, weights : examples to add, (n, d), dense or of scipy.sparse, and each (n,); labels are words or whole
-        numbers; no y for a one-class model
+        numbers; no y for a one-class model. Of a model with columns X is a list of mappings, or a data frame with
+        words, times or truth values; of one with numbers alone its ``to_dict("records")``
     times : (n,) when each example happened, by which windows forget: datetimes with a time zone, text of ISO 8601 with
         one, or Unix seconds; otherwise when they arrive
     tags : (n,) of each example a word, several, or None, by which examples are erased together
@@ -197,7 +198,7 @@ def _changes(
     if X is not None:
         for name, spelled in (("weights", _listed), ("times", _times), ("tags", _tags)):
             columns[name] = spelled(columns.get(name))
-        body["add"] = given(X=_rows(X), y=_targets(y), **columns)
+        body["add"] = given(**_features(X), y=_targets(y), **columns)
     if remove is not None:
         if not isinstance(remove, Mapping):
             raise TypeError(f"remove must be a mapping such as {{'keys': [...]}}, not a {type(remove).__name__}")
@@ -224,6 +225,7 @@ def predict(
 ) -> Request[Document]:
     """Predict rows X (m, d), dense or of scipy.sparse: ``version``, ``decision`` (m), ``prediction`` (m).
 
+    Of a model with columns X is as :func:`update` takes it.
     Of other labels than -1 and 1 with ``classes``; of more than two ``decision`` is (m, k). On request with their
     ``probability`` (m, n_classes). Models of task ``pu`` cut decisions where at most a share ``alerts`` of the
     unlabelled, or a share of positives of at least ``precision``, is above; the answer has the ``threshold``.
@@ -237,6 +239,9 @@ def predict(
     asked |= {"coverage": coverage, "half_life": half_life, "interval": interval}
     params = {name: str(value) for name, value in given(**asked).items()}
     stream = io.BytesIO()
+    if (named := _named_rows(X)) is not None:
+        content, headers = json_content({"rows": named})
+        return Request("POST", f"/models/{id}/predict", document, True, content, headers, params)
     if hasattr(X, "tocsr"):
         rows = _csr(X)
         members = {"indptr": rows.indptr, "indices": rows.indices, "values": rows.data}
@@ -307,7 +312,7 @@ def what_if(
     """
     body: Document = _changes(**change) if erase is None else {"erase": dict(erase)}
     if rows is not None:
-        body["X"] = _rows(rows)
+        body |= _features(rows)
     return post(f"/models/{id}/what-if", body, is_repeatable=True, max_seconds=max_seconds)
 
 
@@ -318,7 +323,7 @@ def explain(
 
     With targets y (m,) what examples are worth for the loss of the rows: ``values``, harmful ones first.
     """
-    body: Document = {"X": _rows(X), "most": most} | ({} if y is None else {"y": _targets(y)})
+    body: Document = {**_features(X), "most": most} | ({} if y is None else {"y": _targets(y)})
     return post(f"/models/{id}/explain", body, is_repeatable=True, max_seconds=max_seconds)
 
 
@@ -572,6 +577,37 @@ def _listed(values: ArrayLike | None) -> Any:
     import numpy as np
 
     return None if values is None else np.asarray(values, dtype=np.float64).tolist()
+
+
+def _features(X: Any) -> Document:
+    """Return rows as requests have them: ``X``, or ``rows`` with names."""
+    named = _named_rows(X)
+    return {"X": _rows(X)} if named is None else {"rows": named}
+
+
+def _named_rows(X: Any) -> list[Document] | None:
+    """Return a list of mappings, or a data frame that holds more than numbers, as objects; None: it is neither."""
+    if isinstance(X, list | tuple):
+        rows = list(X) if X and all(isinstance(row, Mapping) for row in X) else None
+    elif hasattr(X, "columns") and _has_words(X):
+        frame = X.to_pylist if hasattr(X, "to_pylist") else X.to_dicts if hasattr(X, "to_dicts") else None
+        rows = X.to_dict("records") if frame is None else frame()
+    else:
+        rows = None
+    return rows if rows is None else [{name: _cell(cell) for name, cell in row.items()} for row in rows]
+
+
+def _has_words(frame: Any) -> bool:
+    import numpy as np
+
+    return np.asarray(frame).dtype.kind not in "fiub"
+
+
+def _cell(cell: Any) -> Any:
+    """Return a cell of a table as JSON has it; what is missing is null."""
+    if hasattr(cell, "item"):
+        cell = cell.item()
+    return None if type(cell).__name__ in ("NAType", "NaTType") or cell != cell else cell
 
 
 def _rows(X: Any) -> Any:

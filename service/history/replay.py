@@ -27,6 +27,8 @@ from livesvm.service.store.base import Lease, LogRecord, StoreDamaged, StoreErro
 from livesvm.solvers import warm_up
 from livesvm.solvers.errors import MemoryLimit, SolverError
 from livesvm.solvers.sparse import below
+from livesvm.solvers.tables import columns as table_columns
+from livesvm.solvers.tables.columns import Codes
 
 log = logging.getLogger(__name__)
 
@@ -249,8 +251,9 @@ def _batch(coming: dict[Key, tuple[Batch, int]]) -> Batch | None:
     width = rows[0][0].X.shape[1]
     y = [batch.y[row] for batch, row in rows if batch.y is not None]
     weights = [1.0 if batch.weights is None else batch.weights[row] for batch, row in rows]
+    X = [batch.X[row] for batch, row in rows]
     return Batch(
-        X=below([batch.X[row] for batch, row in rows], width),
+        X=table_columns.below(X) if isinstance(X[0], Codes) else below(X, width),
         y=np.array(y) if y else None,
         keys=list(coming),
         weights=np.array(weights),

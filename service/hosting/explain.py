@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from pydantic import ConfigDict, Field
 
 from livesvm.service.hosting.coverage import memory_of_decisions
-from livesvm.service.models.arrays import Key, Vector
-from livesvm.service.models.fields import Matrix, Request, Targets
+from livesvm.service.models.arrays import Key, Rows, Vector
+from livesvm.service.models.fields import EITHER, Features, Targets
 from livesvm.service.models.learners import task_of
 from livesvm.service.models.published import Published
 from livesvm.service.models.state import ModelCopy
@@ -30,12 +30,11 @@ BYTES_OF_EXAMPLE = 800
 """What an example takes in an answer: its key, target and two numbers, as objects and as text."""
 
 
-class ExplainRequest(Request):
+class ExplainRequest(Features):
     """Rows to explain; with their targets, also the value of each example for them."""
 
-    model_config = ConfigDict(json_schema_extra={"examples": [{"X": [[0.2, 0.5]], "most": 5}]})
+    model_config = ConfigDict(json_schema_extra={**EITHER, "examples": [{"X": [[0.2, 0.5]], "most": 5}]})
 
-    X: Matrix
     y: Targets | None = Field(default=None, description="`svc`, `svr`: asks what examples are worth for these rows.")
     most: int = Field(default=10, ge=1, le=MOST_REPORTED, description="Examples in the answer, for each row or in all.")
 
@@ -43,8 +42,9 @@ class ExplainRequest(Request):
 def memory_of_answer(copy: ModelCopy, asked: ExplainRequest) -> int:
     """Return the bytes that an answer takes until it is sent, with what it is made from."""
     n = len(copy.arrays["keys"])
-    reported = (1 if asked.y is not None else len(asked.X)) * min(asked.most, n)
-    return memory_of_decisions(copy, len(asked.X)) + BYTES_OF_EXAMPLE * reported
+    rows = len(asked.features)
+    reported = (1 if asked.y is not None else rows) * min(asked.most, n)
+    return memory_of_decisions(copy, rows) + BYTES_OF_EXAMPLE * reported
 
 
 def explain(copy: ModelCopy, asked: ExplainRequest, settings: Settings) -> Document:
@@ -60,26 +60,26 @@ def explain(copy: ModelCopy, asked: ExplainRequest, settings: Settings) -> Docum
     NotSolved, SolverError : a model without an example could not be found
     """
     task = task_of(copy.spec)
-    if asked.y is not None and len(asked.y) != len(asked.X):
-        raise InvalidInput(f"has {len(asked.y)} entries for {len(asked.X)} rows of X", field="y")
+    if asked.y is not None and len(asked.y) != len(asked.features):
+        raise InvalidInput(f"has {len(asked.y)} entries for {len(asked.features)} rows of X", field="y")
     if not task.is_exact:
         raise InvalidInput(f"models of task {copy.spec.task} cannot be told without an example", field="body")
     if asked.y is not None and not (task.has_labels or task.has_values):
         raise InvalidInput(f"has no loss for models of task {copy.spec.task}; leave it out", field="y")
     state = copy.state()
     seen = state.published()
-    seen.check(copy.spec, asked.X, settings.max_predict_rows)
+    X = seen.checked(copy.spec, asked.features, settings.max_predict_rows)
     targets = dict(zip(state.estimator.keys_, np.asarray(state.estimator.window_y).tolist(), strict=True))
     if asked.y is not None:
-        return {"version": copy.version, "rows": None, **_values(state.estimator, asked, targets)}
-    found = influences(state.estimator, asked.X)
-    rows = _rows(copy, seen, found, asked, targets)
+        return {"version": copy.version, "rows": None, **_values(state.estimator, X, asked, targets)}
+    found = influences(state.estimator, X)
+    rows = _rows(seen.decide(copy.spec, X)[1], seen, found, asked, targets)
     return {"version": copy.version, "rows": rows, "values": None, "loss": None, **_effort(found)}
 
 
-def _values(estimator: LiveEstimator, asked: ExplainRequest, targets: dict[Key, Any]) -> Document:
+def _values(estimator: LiveEstimator, X: Rows, asked: ExplainRequest, targets: dict[Key, Any]) -> Document:
     assert asked.y is not None
-    found = data_values(estimator, asked.X, asked.y)
+    found = data_values(estimator, X, asked.y)
     first = np.argsort(found.values, kind="stable")[: asked.most]
     reported = [
         {"key": found.keys[place], "target": targets[found.keys[place]], "value": float(found.values[place])}
@@ -93,9 +93,8 @@ def _effort(found: Any) -> Document:
 
 
 def _rows(
-    copy: ModelCopy, seen: Published, found: Influences, asked: ExplainRequest, targets: dict[Key, Any]
+    prediction: NDArray[Any], seen: Published, found: Influences, asked: ExplainRequest, targets: dict[Key, Any]
 ) -> list[Document]:
-    _, prediction = seen.decide(copy.spec, asked.X)
     several, labels = found.decisions.ndim == 2, [] if seen.classes is None else seen.classes.tolist()
     reported = []
     for row, label in enumerate(prediction.tolist()):

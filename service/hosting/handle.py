@@ -26,6 +26,7 @@ from livesvm.service.models.published import ModelRecord, Published
 from livesvm.service.models.retrained import Retrained
 from livesvm.service.models.spec import ModelSpec
 from livesvm.service.models.state import ModelCopy
+from livesvm.service.models.table_rows import TableRows
 from livesvm.service.models.types import ServingState
 from livesvm.service.monitoring.feeds import FeedSample, StepSample
 from livesvm.service.resources.shared_threads import Steps
@@ -165,7 +166,7 @@ class Reader(Protocol):
     def age(self) -> float | None:
         """Seconds since it was last known here that there is nothing newer; None where that is always known."""
 
-    def reading(self, X: Rows) -> Steps[Published]:
+    def reading(self, X: Rows | TableRows) -> Steps[Published]:
         """Return the version that decides rows X (m, d); the step may wake the model, or wait until it is asked for."""
 
     @property

@@ -35,6 +35,7 @@ from livesvm.service.models.published import ModelRecord, Published
 from livesvm.service.models.retrained import Retrained
 from livesvm.service.models.spec import ModelSpec
 from livesvm.service.models.state import ModelCopy, ModelState
+from livesvm.service.models.table_rows import TableRows
 from livesvm.service.models.window import WindowLimits
 from livesvm.service.resources.shared_threads import Steps
 from livesvm.service.resources.solve_scheduler import Solve
@@ -97,14 +98,14 @@ class HostedModel(Replica[ModelState]):
             self._recent = Recent()
         return self._recent
 
-    def reader(self, X: Rows) -> Published:
+    def reader(self, X: Rows | TableRows) -> Published:
         """Return the newest version, whatever the rows; call it from a thread, as it may wake the model."""
         self.used_at = time.monotonic()
         while (seen := self._published) is None:
             self.wake().result()
         return seen
 
-    def reading(self, X: Rows) -> Steps[Published]:
+    def reading(self, X: Rows | TableRows) -> Steps[Published]:
         """Return the same, in one step."""
         return self.reader(X)
         yield

@@ -16,6 +16,7 @@ from livesvm.service.models.arrays import Rows
 from livesvm.service.models.published import Published
 from livesvm.service.models.spec import ModelSpec
 from livesvm.service.models.state import ModelState
+from livesvm.service.models.table_rows import TableRows
 from livesvm.service.resources.shared_threads import Steps
 from livesvm.service.resources.solve_scheduler import Solve
 from livesvm.service.store.base import Lease, ModelGone, StoreError
@@ -67,7 +68,7 @@ class Standby:
         soon = self._is_due(0.5 * self._context.settings.lease_seconds)
         return replace(self._published, predictor=None) if soon else self._published
 
-    def reader(self, X: Rows) -> Published:
+    def reader(self, X: Rows | TableRows) -> Published:
         """Return the newest version that can be had; may ask the store, so it belongs in a thread.
 
         Raises ModelUnavailable where there is none.
@@ -85,7 +86,7 @@ class Standby:
                 self._forget()
             return seen
 
-    def reading(self, X: Rows) -> Steps[Published]:
+    def reading(self, X: Rows | TableRows) -> Steps[Published]:
         """Return the same, in one step."""
         return self.reader(X)
         yield

@@ -15,6 +15,7 @@ from livesvm.service.models.learners import task_of
 from livesvm.service.models.published import Published
 from livesvm.service.models.spec import ModelSpec
 from livesvm.service.models.state import ModelCopy, ModelState
+from livesvm.service.models.table_rows import TableRows
 from livesvm.service.settings import Settings
 from livesvm.solvers.errors import InvalidInput
 
@@ -32,13 +33,13 @@ class WhatIfQuestion:
     ----------
     update : that is not made; None: an erasure is weighed
     keys, tags : of the examples that would be erased
-    X : rows (m, d) that are decided before and after; None: only the window's effects
+    X : rows (m, d), or with names, that are decided before and after; None: only the window's effects
     """
 
     update: Update | None = None
     keys: tuple[Key, ...] = ()
     tags: tuple[str, ...] = ()
-    X: Rows | None = None
+    X: Rows | TableRows | None = None
 
     def memory(self) -> int:
         """Return the bytes that the question takes until it is answered."""
@@ -77,8 +78,7 @@ def what_if(copy: ModelCopy, asked: WhatIfQuestion, settings: Settings) -> Docum
         raise InvalidInput(f"{reason} after an erasure; that cannot be weighed", field="erase")
     before = state.published()
     before.check_known(copy.spec)
-    if asked.X is not None:
-        before.check(copy.spec, asked.X, settings.max_predict_rows)
+    X = None if asked.X is None else before.checked(copy.spec, asked.X, settings.max_predict_rows)
     of_window = _Window.of(state, before)
     reported = _erase(state, asked) if asked.update is None else _apply(state, asked.update, settings)
     after = state.published()
@@ -90,7 +90,7 @@ def what_if(copy: ModelCopy, asked: WhatIfQuestion, settings: Settings) -> Docum
         "can_predict": can_predict,
         "certificate": state.certificate() | {"version": copy.version} if can_predict else None,
         "window": of_window.compared(state, after) if can_predict else None,
-        "rows": None if asked.X is None else _rows(copy, before, after if can_predict else None, asked.X),
+        "rows": None if X is None else _rows(copy, before, after if can_predict else None, X),
     }
 
 

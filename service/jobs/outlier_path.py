@@ -69,7 +69,7 @@ def _ordered(request: OutlierPathRequest, spec: ModelSpec, now: Description) -> 
         return Order(asked)
     task_of(spec).check_targets(request.validation.y, "validation.y")
     check_known(request.validation.y, now, "validation.y")
-    check_shape(request.validation, "validation", now.n_features)
+    check_shape(request.validation, "validation", now.n_features, spec)
     return Order(asked | {"validation_rows": len(request.validation.X)}, {"validation": request.validation})
 
 

@@ -74,7 +74,7 @@ def _ordered(request: PathRequest, spec: ModelSpec, now: Description) -> Order:
     width = now.n_features
     if request.data is not None:
         task_of(spec).check_targets(request.data.y, "data.y")
-        width = check_shape(request.data, "data", None)
+        width = check_shape(request.data, "data", None, spec)
         _check_learnable(request.data, spec)
         given["data"] = request.data
         asked["data_rows"] = len(request.data.X)
@@ -83,7 +83,7 @@ def _ordered(request: PathRequest, spec: ModelSpec, now: Description) -> Order:
         (task.check_validation or task.check_targets)(request.validation.y, "validation.y")
         if request.data is None:
             check_known(request.validation.y, now, "validation.y")
-        check_shape(request.validation, "validation", width)
+        check_shape(request.validation, "validation", width, spec)
         given["validation"] = request.validation
         asked["validation_rows"] = len(request.validation.X)
     return Order(asked, given)
@@ -98,8 +98,10 @@ def _default_range(spec: ModelSpec, parameter: str) -> tuple[float, float]:
     raise InvalidInput(f"{parameter} is no parameter of this model that can be moved", field="parameter")
 
 
-def check_shape(given: Examples, name: str, width: int | None) -> int:
+def check_shape(given: Examples, name: str, width: int | None, spec: ModelSpec) -> int:
     """Return the number of columns of examples that came with a request; raises InvalidInput."""
+    if spec.columns is not None:
+        raise InvalidInput("holds numbers, which a model with columns does not take", field=f"{name}.X")
     rows, columns = given.X.shape
     if width is not None and columns != width:
         raise InvalidInput(f"has {columns} columns, there are {width} features", field=f"{name}.X", row=0)

@@ -10,14 +10,16 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic_core import to_json
 
-from livesvm.service.models.arrays import Key, Rows, Tags, Vector
+from livesvm.service.models.arrays import Key, Tags, Vector
 from livesvm.service.models.labels import Targets
+from livesvm.service.models.table_rows import TableRows
 from livesvm.service.store import codec
 from livesvm.service.store.base import Durability
 from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.models.base import Checked
 from livesvm.solvers.models.repeats import OnRepeat
 from livesvm.solvers.robust.settings import Robustness
+from livesvm.solvers.tables.columns import Codes, codes_from
 
 RULES = 2
 """By which it is judged whether an update can be applied; raised whenever what used to be accepted may be refused."""
@@ -31,9 +33,12 @@ DRIFT_ALARMS = "drift_alarms"
 
 @dataclass(frozen=True)
 class Batch:
-    """Examples to add: X (n, d), dense or sparse, y (n,) where the task has targets, keys and weights (n,) if given."""
+    """Examples to add: X (n, d), dense or sparse, y (n,) where the task has targets, keys and weights (n,) if given.
 
-    X: Rows
+    Of a model with columns X is as it came until the update is planned, and codes with their words then.
+    """
+
+    X: Any
     y: Targets | None = None
     keys: list[Key] | None = None
     weights: Vector | None = None
@@ -45,10 +50,20 @@ class Batch:
         """Return this batch as numbers, lists and arrays."""
         parts = dict(vars(self))
         del parts["checked"]
+        if isinstance(self.X, TableRows):
+            parts["rows"] = parts.pop("X").rows
+        if isinstance(self.X, Codes):
+            parts |= {"X": np.asarray(self.X), "table": self.X.document()}
         for name in ("times", "tags"):
             if parts[name] is None:
                 del parts[name]  # as before there were any: a digest from then is the same now
         return parts
+
+    @classmethod
+    def from_document(cls, parts: dict[str, Any]) -> Batch:
+        """Return the batch of a record of the log."""
+        table = parts.pop("table", None)
+        return cls(**parts if table is None else parts | {"X": codes_from(parts["X"], table)})
 
     @property
     def tagged(self) -> dict[Key, tuple[str, ...]]:
@@ -286,7 +301,7 @@ class Command:
     def from_document(cls, document: dict[str, Any]) -> Command:
         """Return the command that a document of the log tells of."""
         add, edits = document.pop("add"), document.pop("edits")
-        return cls(add=add and Batch(**add), edits=edits and Edits.from_document(edits), **document)
+        return cls(add=add and Batch.from_document(add), edits=edits and Edits.from_document(edits), **document)
 
 
 @dataclass(frozen=True)

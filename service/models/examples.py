@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from livesvm.service.models.arrays import Key, Rows, Tags, Vector
 from livesvm.service.models.labels import Targets
 from livesvm.service.models.state import ModelState
 from livesvm.solvers.errors import UnknownKey
-from livesvm.solvers.sparse import SparseRows
+from livesvm.solvers.sparse import SparseRows, dense
 
 Side = Literal["free", "bound", "none"]
 SIDES: tuple[Side, ...] = get_args(Side)
@@ -59,6 +59,7 @@ class WindowPage:
     coefficient: Vector
     outlier: np.ndarray[tuple[int], np.dtype[np.bool_]]
     tags: Tags = field(default_factory=list)
+    rows: list[dict[str, Any]] | None = None  #: of a model with columns, in place of X; None: it has none
 
 
 def page_of(state: ModelState, wanted: WantedExamples) -> WindowPage:
@@ -95,6 +96,7 @@ def page_of(state: ModelState, wanted: WantedExamples) -> WindowPage:
         coefficient,
         np.array([key in outliers for key in named], np.bool_),
         [list(state.window.tags.get(key, ())) for key in named],
+        estimator.columns_.rows(dense(estimator.window_features)[places]) if estimator.columns is not None else None,
     )
 
 

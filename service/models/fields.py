@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from functools import partial
-from typing import Annotated, Any, ClassVar, TypeVar
+from typing import Annotated, Any, ClassVar, Self, TypeVar, get_args
 
 import numpy as np
 from pydantic import (
@@ -16,10 +16,13 @@ from pydantic import (
     ValidatorFunctionWrapHandler,
     WithJsonSchema,
     WrapValidator,
+    model_validator,
 )
 
-from livesvm.service.models import arrays, labels
+from livesvm.service.models import arrays, labels, table_rows
 from livesvm.solvers.errors import InvalidInput
+from livesvm.solvers.tables import columns
+from livesvm.solvers.tables.cells import KINDS, LONGEST
 
 T = TypeVar("T")
 MODEL_ID = r"^[a-z0-9][a-z0-9_-]{0,63}$"
@@ -65,6 +68,42 @@ Matrix = Annotated[
                         "n_features": {"type": "integer", "minimum": 1},
                     },
                 },
+            ]
+        }
+    ),
+]
+_CELL = {"anyOf": [{"type": "string", "maxLength": LONGEST}, _NUMBER, {"type": "boolean"}, {"type": "null"}]}
+_NAME = {"type": "string", "minLength": 1, "maxLength": arrays.MAX_KEY_LENGTH}
+NamedRows = Annotated[
+    Any,
+    PlainValidator(table_rows.checked),
+    WithJsonSchema(
+        _array(
+            {"type": "object", "minProperties": 1, "propertyNames": _NAME, "additionalProperties": _CELL},
+            description="(n,) rows of a model with `columns`, by name; what is absent or null is missing",
+        )
+    ),
+]
+Columns = Annotated[
+    Any,
+    PlainValidator(lambda value: value if value == "auto" else columns.given(value).documents()),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"const": "auto"},
+                _array(
+                    {
+                        "type": "object",
+                        "required": ["name"],
+                        "additionalProperties": False,
+                        "properties": {
+                            "name": _NAME,
+                            "kind": {"enum": list(KINDS), "default": "number"},
+                            "encoding": {"enum": list(get_args(columns.Encoding))},
+                            "relevance": {"type": "number", "exclusiveMinimum": 0, "maximum": 1e6, "default": 1},
+                        },
+                    }
+                ),
             ]
         }
     ),
@@ -146,14 +185,14 @@ def _or_empty(value: Any, check: ValidatorFunctionWrapHandler) -> Any:
     return [] if is_none or (isinstance(value, list) and not value) else check(value)
 
 
-def _with_none(schema: dict[str, Any]) -> None:
+def with_none(schema: dict[str, Any]) -> None:
     """Have the schema of an array allow an empty one."""
     schema.pop("minItems", None)
     for part in schema.get("anyOf", ()):
         part.pop("minItems", None)
 
 
-MayBeEmpty = Annotated[T, WrapValidator(_or_empty), Field(json_schema_extra=_with_none)]
+MayBeEmpty = Annotated[T, WrapValidator(_or_empty), Field(json_schema_extra=with_none)]
 """What may also be an empty list, as on a day without data."""
 
 
@@ -198,3 +237,37 @@ class Request(BaseModel):
     """A longer body is no such request, and is not parsed; None where it holds examples."""
 
     model_config = ConfigDict(strict=True, extra="forbid", arbitrary_types_allowed=True)
+
+
+def without_default(schema: dict[str, Any]) -> None:
+    """Leave a default that cannot be sent out of the schema of a field."""
+    schema.pop("default", None)
+
+
+EITHER: dict[str, Any] = {"oneOf": [{"required": ["X"]}, {"required": ["rows"]}]}
+"""Of the schema of a request: it has features, in one of two forms."""
+
+
+class Features(Request):
+    """Base of requests with rows: numbers, or of a model with columns objects."""
+
+    X: Matrix = Field(default=None, json_schema_extra=without_default)
+    rows: NamedRows = Field(
+        default=None, json_schema_extra=without_default, description="In place of `X`, for a model with `columns`."
+    )
+
+    @model_validator(mode="after")
+    def _is_one_of_both(self) -> Self:
+        if self.X is not None and self.rows is not None:
+            raise InvalidInput("is the same as X; give one of them", field="rows")
+        if self.X is None and self.rows is None and self._has_rows:
+            raise InvalidInput("is required; of a model with columns `rows`", field="X")
+        return self
+
+    _has_rows: ClassVar[bool] = True
+    """Whether there have to be some."""
+
+    @property
+    def features(self) -> Any:
+        """The rows, in whichever form they came; None: there are none."""
+        return self.X if self.rows is None else self.rows

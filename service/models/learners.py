@@ -15,12 +15,13 @@ from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.models.base import LiveEstimator
 from livesvm.solvers.models.report import UpdateReport
 from livesvm.solvers.sparse import SparseRows, like, stacked
+from livesvm.solvers.tables.columns import Codes, below
 
 KERNEL_PARAMETERS = ("kernel", "gamma", "degree", "coef0")
 """Of every estimator."""
-CHANGEABLE = ("epsilon", "quantile", "nu", "class_weight", "fit_intercept", "scale", "prior", "lam")
+CHANGEABLE = ("epsilon", "quantile", "nu", "class_weight", "fit_intercept", "scale", "columns", "prior", "lam")
 """What else a live model's parameters are, besides C."""
-SOLVED_AGAIN = (*KERNEL_PARAMETERS, "fit_intercept", "scale")
+SOLVED_AGAIN = (*KERNEL_PARAMETERS, "fit_intercept", "scale", "columns")
 """Of these, those that mean another problem, which is solved from nothing."""
 
 
@@ -125,7 +126,7 @@ def window_after(model: LiveEstimator | None, command: Command, edits: Edits) ->
     rows, y, weights = zip(*parts, strict=True)
     y, weights = np.concatenate(y), np.concatenate(weights)
     is_sparse = isinstance(rows[0], SparseRows)
-    X = stacked([like(one, is_sparse) for one in rows])
+    X = below(rows) if isinstance(rows[0], Codes) else stacked([like(one, is_sparse) for one in rows])
     return Batch(X, y, keys + command.added, weights)
 
 

@@ -14,10 +14,12 @@ from livesvm.service.models.commands import Sizes
 from livesvm.service.models.labels import are_signs
 from livesvm.service.models.learners import task_of
 from livesvm.service.models.spec import ModelSpec
+from livesvm.service.models.table_rows import TableRows, check_form
 from livesvm.service.resources.memory import model_bytes
 from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.models.calibration import Calibration, columns
 from livesvm.solvers.pu.held_out import HeldOut, Threshold
+from livesvm.solvers.tables.encoding import TableEncoding
 from livesvm.solvers.validation import plain_features
 
 
@@ -115,14 +117,24 @@ class Published(ModelRecord):
         are_scores = decision.ndim == 2 and self.shape == "ovr"
         return self.calibration.probabilities(decision if are_scores else columns(decision, n))
 
-    def check(self, spec: ModelSpec, X: Rows, limit: int) -> None:
-        """Raise EmptyModel, or InvalidInput for rows X (m, d) that are more than ``limit`` or of another width."""
+    def checked(self, spec: ModelSpec, X: Rows | TableRows, limit: int) -> Rows:
+        """Return rows (m, d) as this version decides them.
+
+        Raises
+        ------
+        EmptyModel
+        InvalidInput : rows are more than ``limit``, of another width, or not of the model's columns
+        """
         self.check_known(spec)
         if X.shape[0] > limit:
             raise InvalidInput(f"has {X.shape[0]} rows, the limit is {limit}", field="X")
+        check_form(X, has_columns=isinstance(self.predictor.scale, TableEncoding))
+        if isinstance(X, TableRows):
+            return X.read_by(self.predictor.scale.columns)
         if X.shape[1] != self.n_features:
             reason = f"has {X.shape[1]} columns, this model has {self.n_features} features"
             raise InvalidInput(reason, field="X", row=0)
+        return X
 
     def check_known(self, spec: ModelSpec) -> None:
         """Raise EmptyModel for a version that cannot predict."""

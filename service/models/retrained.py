@@ -103,7 +103,8 @@ def _has_only_slid(state: ModelState, estimator: LiveEstimator, found: dict[str,
     own, apart = state.estimator, {"gamma", *asked}
     then, now = ({k: v for k, v in each.items() if k not in apart} for each in (found["changed"], state.changed))
     gammas, priors = ([getattr(m, name, None) for m in (own, estimator)] for name in ("gamma_", "prior_estimate_"))
-    scale = feature_scale.kept(own.to_arrays())
+    each = found["scale"], feature_scale.kept(own.to_arrays())
+    scales = [{name: value for name, value in one.items() if name != "words"} for one in each]  # those of the window
     known = {*(labels := state.labels or [])}
     if isinstance(estimator, ServedClassifier):
         known = {*estimator.classes_.tolist(), *own.window_y.tolist()}
@@ -111,7 +112,7 @@ def _has_only_slid(state: ModelState, estimator: LiveEstimator, found: dict[str,
         then == now
         and ("gamma" in asked or gammas[0] == gammas[1])
         and priors[0] == priors[1]
-        and codec.pack(found["scale"]) == codec.pack(scale)
+        and codec.pack(scales[0]) == codec.pack(scales[1])
         and own.robustness() is None
         and known == {*labels}
     )

@@ -16,12 +16,18 @@ from pydantic import (
 )
 
 from livesvm.service.errors import not_among
-from livesvm.service.models.fields import SHORT, Cost, Gamma, Id, Request
+from livesvm.service.models.fields import SHORT, Columns, Cost, Gamma, Id, Request
 from livesvm.service.models.labels import LONGEST, MOST_NAMED, check_closed
 from livesvm.service.models.tasks import LOSS_PARAMETERS, TASKS
 from livesvm.solvers.errors import InvalidInput
 
-OPTIONS = {"class_weight": None, "decision_function_shape": "ovr", "scale": "none", "probability": False}
+OPTIONS = {
+    "class_weight": None,
+    "decision_function_shape": "ovr",
+    "scale": "none",
+    "columns": None,
+    "probability": False,
+}
 """What not every task has, and leaves as it is."""
 ClassWeight = Annotated[float, Field(ge=0, le=1e8, allow_inf_nan=False)]
 ClassWeights = (
@@ -171,6 +177,11 @@ class ModelSpec(Request):
         default="none",
         description="But for `l2svc`: what features go through first, fitted to the first examples and kept.",
     )
+    columns: Columns | None = Field(
+        default=None,
+        description="But for `l2svc`: of a table; examples come as `rows` with names then. `auto`: found in the first "
+        "rows. Absent: examples come as numbers, `X`.",
+    )
     decision_function_shape: Literal["ovr", "ovo"] = Field(
         default="ovr",
         description="`svc`, `l2svc` of more than two classes: a decision value for each, or for each pair.",
@@ -222,6 +233,8 @@ class ModelSpec(Request):
                 raise InvalidInput(f"is no parameter of {kind}", field=name)
         if self.drift_alarms is not None and not self.has_errors:
             raise InvalidInput(f"is no parameter of {kind}", field="drift_alarms")
+        if self.columns is not None and self.scale != "none":
+            raise InvalidInput("scales numbers only; columns have encodings", field="scale")
         if self.labels is not None:
             self._check_named(task.has_labels, kind)
         if not task.has_free_intercept and not self.fit_intercept:

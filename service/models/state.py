@@ -43,6 +43,7 @@ from livesvm.service.models.learners import (
 from livesvm.service.models.proofs import proof_of
 from livesvm.service.models.published import Published
 from livesvm.service.models.spec import ModelSpec
+from livesvm.service.models.table_rows import TableRows, check_form
 from livesvm.service.models.tasks import TASKS
 from livesvm.service.models.trained_on import TrainedOn
 from livesvm.service.models.watch import ScoredExamples, Watch
@@ -61,6 +62,10 @@ from livesvm.solvers.models.warnings import ModelWarning
 from livesvm.solvers.pu.held_out import HeldOut
 from livesvm.solvers.robust.settings import Robustness
 from livesvm.solvers.sparse import SparseRows
+from livesvm.solvers.tables import columns as table_columns
+from livesvm.solvers.tables import encoding
+from livesvm.solvers.tables.columns import Codes, TableColumns
+from livesvm.solvers.tables.encoding import TableEncoding
 
 GAP = 0.1
 """Relative gap of a training by Frank-Wolfe steps for which no other was asked."""
@@ -239,21 +244,46 @@ class ModelState:
         InvalidInput, DuplicateKey, UnknownKey
         """
         check_update(self.spec, update)
+        add = update.add
+        if add is not None and (self.estimator.columns is not None or isinstance(add.X, TableRows)):
+            update = replace(update, add=self._coded(add))
         if update.edits is not None:
             self._check_change(update.edits)
             update = self._settled(update, update.edits)
         self._check_labels(update, most_classes)
         return self._checked(self.window.plan(update, limits, now, request))
 
+    def _coded(self, add: Batch) -> Batch:
+        """Return a batch with rows of a table as numbers, with their words; first ones with their columns too.
+
+        Raises
+        ------
+        InvalidInput : names row and column
+        """
+        model, X = self.estimator, add.X
+        check_form(X, has_columns=model.columns is not None)
+        if isinstance(X, Codes):
+            return add
+        known: TableColumns | None = vars(model).get("columns_")
+        if known is None:
+            first = X.first_columns() if model.columns == "auto" else table_columns.given(model.columns)
+            return replace(add, X=X.read_by(first))
+        codes = X.read_by(known)
+        return replace(add, X=Codes.of(codes, replace(codes.table, each=())))
+
     def _check_change(self, edits: Edits) -> None:
         """Raise InvalidInput for a change of parameters that cannot be, before it is logged."""
         if not edits.of_parameters:
             return
         estimator: Any = self.estimator
-        if edits.rescale and estimator.scale == "none":
+        has_columns, change = estimator.columns is not None, edits.change or {}
+        if edits.rescale and estimator.scale == "none" and not has_columns:
             raise InvalidInput("the model scales nothing; change its scale", field="rescale")
-        is_rebuilt = edits.rescale or any(name in SOLVED_AGAIN for name in edits.change or {})
-        if is_rebuilt and self.is_fitted and not self.window.arrivals:
+        if "columns" in change and not has_columns:
+            raise InvalidInput("is possible only if the model was created with columns", field="change.columns")
+        if has_columns and change.get("scale", "none") != "none":
+            raise InvalidInput("scales numbers only; columns have encodings", field="change.scale")
+        if self._is_solved_again(edits) and self.is_fitted and not self.window.arrivals:
             raise InvalidInput("the window is empty: there is nothing to solve for", field="body")
         if edits.rescale and not self.is_fitted:
             raise InvalidInput("the model knows no example yet", field="rescale")
@@ -298,11 +328,16 @@ class ModelState:
         if not task_of(self.spec).is_exact:
             return self.apply(command)
         edits, scored = command.edits or NO_EDITS, self._scored([command])
+        if self.estimator.columns is not None and self.is_fitted and self._is_solved_again(edits):
+            return self.apply(command)  # which begins from nothing, too
         changed = self.changed | ({} if edits.C is None else {"C": edits.C}) | edits.parameters
         window = window_after(self.estimator if self.is_fitted else None, command, edits)
         first, scale = self._of_those(window) if afresh else self._of_first_data(edits)
         estimator = new_estimator(self.spec, self.cache_mb, **changed | first)
         came = window.X
+        if isinstance(scale, TableEncoding):
+            known = replace(scale.columns, words=(came.table or scale.columns).words)
+            scale = replace(scale, columns=known.only_in(came))
         if scale is not None:
             window = replace(window, X=scale.apply(came))
         if isinstance(self.estimator, ServedClassifier) and window.y is not None:
@@ -315,28 +350,37 @@ class ModelState:
         if robust is not None:
             outcome = follow(estimator, None, [], Edits(robust=robust).only(window.keys or []))
         if first:
-            on_scale: dict[str, Any] = {} if scale is None else {**scale.to_arrays(), "X": came}
+            on_scale: dict[str, Any] = {} if scale is None else {**scale.to_arrays(), "X": np.asarray(came)}
             arrays = estimator.to_arrays() | on_scale
             estimator = restored_estimator(self.spec, self.cache_mb, arrays, **changed)
         self.estimator = estimator
         self._done(command, outcome)
         return self._watched([command], scored, outcome)
 
-    def _of_first_data(self, edits: Edits) -> tuple[dict[str, Any], FeatureScale | None]:
+    @staticmethod
+    def _is_solved_again(edits: Edits) -> bool:
+        """Return whether edits mean another problem."""
+        return edits.rescale or any(name in SOLVED_AGAIN for name in edits.change or {})
+
+    def _of_first_data(self, edits: Edits) -> tuple[dict[str, Any], FeatureScale | TableEncoding | None]:
         """Return parameters for what the first data have decided, and their scale; none where that is decided again."""
         is_open = not (self.is_fitted and self.estimator.is_settled)
-        if is_open or edits.rescale or any(name in SOLVED_AGAIN for name in edits.change or {}):
+        if is_open or self._is_solved_again(edits):
             return {}, None
         return {"gamma": self.estimator.gamma_, **self._unscaled}, self.estimator.feature_scale_
 
-    def _of_those(self, window: Batch) -> tuple[dict[str, Any], FeatureScale | None]:
+    def _of_those(self, window: Batch) -> tuple[dict[str, Any], FeatureScale | TableEncoding | None]:
         """Return the same as examples would have it that are learnt from nothing."""
         model: Any = self.estimator
         weights = np.ones(len(window.X)) if window.weights is None else window.weights
-        X, scale = window.X, None
-        if self._unscaled and not isinstance(X, SparseRows):
+        X = window.X
+        scale: FeatureScale | TableEncoding | None = None
+        if model.columns is not None:
+            scale = encoding.fitted(model.columns_, X, weights)
+        elif self._unscaled and not isinstance(X, SparseRows):
             scale = feature_scale.fitted(model.scale, X, weights)
-            X = X if scale is None else scale.apply(X)
+        if scale is not None:
+            X = scale.apply(X)
         return {"gamma": self._gamma_of(X, weights), **self._unscaled}, scale
 
     def _gamma_of(self, X: Any, weights: Vector) -> Any:
@@ -353,7 +397,7 @@ class ModelState:
     @property
     def _unscaled(self) -> dict[str, Any]:
         """What has an estimator of this task scale nothing."""
-        return {"scale": "none"} if "scale" in self._made else {}
+        return {"scale": "none", "columns": None} if "scale" in self._made else {}
 
     def _robust(self, edits: Edits) -> Robustness | None:
         """Return the robust losses of the model now, with the sides of all examples that keep their labels."""
@@ -478,7 +522,7 @@ class ModelState:
             return False
         gone, model = set(keys), self.estimator
         stay = np.array([key not in gone for key in model.keys_], dtype=bool)
-        scale: FeatureScale | None = model.feature_scale_
+        scale: FeatureScale | TableEncoding | None = model.feature_scale_
         if scale is not None and not scale.is_of(model.window_features[stay], model.window_sample_weight[stay]):
             return True
         if scale is None and self._has_fitted_gamma:
@@ -631,6 +675,8 @@ class ModelState:
         """What else its parameters are now, next to C and the kernel, where its task has them."""
         model = self.estimator
         now = {name: getattr(model, name) for name in CHANGEABLE if name in self._made}
+        if model.columns is not None and self.is_fitted:
+            now["columns"] = model.columns_.documents()
         if not isinstance(model, LivePUClassifier):
             return now
         estimate = getattr(model, "prior_estimate_", None)
@@ -649,8 +695,10 @@ class ModelState:
     @property
     def row_bytes(self) -> float:
         """Bytes of an example's features, of sparse ones on average."""
-        if self.estimator.feature_scale_ is not None:
-            return 16.0 * (self.window.n_features or 0)  # as they came, and on the scale
+        scale: FeatureScale | TableEncoding | None = self.estimator.feature_scale_
+        if scale is not None:
+            n_features = scale.places.size if isinstance(scale, TableEncoding) else scale.width
+            return 8.0 * (scale.width + n_features)  # as they came, and on the scale
         if not (self.window.is_sparse and self.is_fitted):
             return 8.0 * (self.window.n_features or 0)
         n = len(self.window.arrivals)

@@ -147,7 +147,7 @@ TASKS: dict[str, Task] = {
         "share of wrong labels",
         has_classes=True,
         has_labels=True,
-        options={"class_weight": None, "decision_function_shape": "ovr", "scale": "none"},
+        options={"class_weight": None, "decision_function_shape": "ovr", "scale": "none", "columns": None},
         is_changeable=True,
     ),
     "svr": Task(
@@ -157,7 +157,7 @@ TASKS: dict[str, Task] = {
         _value,
         "mean absolute error",
         has_values=True,
-        options={"scale": "none"},
+        options={"scale": "none", "columns": None},
         is_changeable=True,
     ),
     "oneclass": Task(
@@ -169,7 +169,7 @@ TASKS: dict[str, Task] = {
         check_validation=_check_validated,
         has_free_intercept=False,
         has_cost=False,
-        options={"scale": "none"},
+        options={"scale": "none", "columns": None},
         is_changeable=True,
         walks=("nu", 0.01, 1.0),
     ),
@@ -182,7 +182,7 @@ TASKS: dict[str, Task] = {
         has_free_intercept=False,
         has_classes=True,
         has_thresholds=True,
-        options={"scale": "none"},
+        options={"scale": "none", "columns": None},
         is_changeable=True,
         solvers=("usmo", "batch"),
         ends_of=lambda low, high: (0.5 / high, 0.5 / low),  # C is 1 / (2 lam), and its path is walked over lam

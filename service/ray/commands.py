@@ -119,7 +119,7 @@ def _published(model: HostedModel) -> Published:
 
 def _decide(model: HostedModel, X: Any, limit: int) -> Any:
     seen = model.reader(X)
-    seen.check(model.spec, X, limit)
+    X = seen.checked(model.spec, X, limit)
     return seen.version, *seen.decide(model.spec, X), seen.classes
 
 

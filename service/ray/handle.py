@@ -9,6 +9,8 @@ from dataclasses import dataclass, replace
 from typing import Any, cast
 from uuid import uuid4
 
+import numpy as np
+
 from livesvm.service.errors import ModelUnavailable, Restoring, ServiceError
 from livesvm.service.feeds.commands import Progress
 from livesvm.service.feeds.source_reader import Flow
@@ -27,6 +29,7 @@ from livesvm.service.models.arrays import Rows
 from livesvm.service.models.published import Published
 from livesvm.service.models.retrained import Retrained
 from livesvm.service.models.spec import ModelSpec
+from livesvm.service.models.table_rows import TableRows
 from livesvm.service.models.types import ServingState
 from livesvm.service.ray import commands
 from livesvm.service.ray.actors import Owner
@@ -199,8 +202,9 @@ class _Decided(Published):
 
     found: Any = None
 
-    def check(self, spec: ModelSpec, X: Rows, limit: int) -> None:
-        """Do nothing: rows were checked where they were decided."""
+    def checked(self, spec: ModelSpec, X: Rows | TableRows, limit: int) -> Rows:
+        """Return empty rows: they were checked where they were decided."""
+        return np.empty((len(X), 0))
 
     def decide(self, spec: ModelSpec, X: Rows) -> Any:
         """Return what was decided."""
@@ -279,7 +283,7 @@ class RemoteModel(RemoteReplica):
             return True
         return time.monotonic() < self._held_until
 
-    def reading(self, X: Rows) -> Steps[Published]:
+    def reading(self, X: Rows | TableRows) -> Steps[Published]:
         """Return the version that rows X (m, d) are to be decided by; it may be asked where that lives."""
         limit = self._settings.max_predict_rows
         if self._settings.ray_predictions == "actor" and len(X) <= DECIDED_ROWS:

@@ -486,7 +486,7 @@ class LiveEstimator(Fitted):
         """
         window = vars(self).get("_window")
         targets = None if window is None or self._shares_costs else self._settled_targets(y, len(X))
-        if window is None or targets is None:
+        if window is None or targets is None or self.columns is not None:
             self.check_scale(X, sample_weight, reweight=reweight, C=C)
             return None
         came, scale = validation.plain_features(X), self.feature_scale_  # arrays from another process may be read-only
@@ -608,7 +608,9 @@ class LiveEstimator(Fitted):
     def _coded(self, X: Any) -> tuple[TableColumns, Codes]:
         """Return the columns of the model, or of first rows, and rows of a table as numbers; raises InvalidInput."""
         known = vars(self).get("columns_")
-        if known is None:
+        if known is None and isinstance(X, Codes) and X.table is not None and X.table.each:
+            known = X.table
+        elif known is None:
             is_open = isinstance(self.columns, str) and self.columns == "auto"
             known = table_columns.found_in(X) if is_open else table_columns.given(self.columns)
         known, codes = known.read(X)
@@ -636,7 +638,7 @@ class LiveEstimator(Fitted):
         kept = dict(vars(self).get("_came", ()))
         for key in change.leaving:
             del kept[key]
-        self._came = kept | dict(zip(change.adding, dense(like(rows, False)).copy(), strict=True))
+        self._came = kept | dict(zip(change.adding, np.array(dense(like(rows, False))), strict=True))
 
     def _scaled(self, rows: Features) -> Features:
         """Return features as the window has them: on its scale, and dense or sparse."""

@@ -116,7 +116,7 @@ class Fitted:
             return self._learnt.X
         came: dict[Key, Floats] = self._came  # type: ignore[attr-defined]
         rows = np.array([came[key] for key in self._learnt.keys]).reshape(-1, self.feature_scale_.width)
-        return rows.view(Codes) if isinstance(self.feature_scale_, TableEncoding) else rows
+        return Codes.of(rows, self.columns_) if isinstance(self.feature_scale_, TableEncoding) else rows
 
     @property
     def window_X(self) -> Any:

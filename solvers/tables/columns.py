@@ -10,7 +10,7 @@ import numpy as np
 
 from livesvm.solvers.errors import InvalidInput, InvalidType
 from livesvm.solvers.runtime.types import Floats
-from livesvm.solvers.tables.cells import KINDS, Kind, cells_of, coded, distinct, kind_of, words_in
+from livesvm.solvers.tables.cells import KINDS, Kind, cells_of, code_of, coded, distinct, kind_of, words_in
 from livesvm.solvers.tables.frames import columns_of
 from livesvm.solvers.validation import number_or_none
 
@@ -39,7 +39,46 @@ class TableColumn(NamedTuple):
 
 
 class Codes(np.ndarray[Any, np.dtype[np.float64]]):
-    """Rows of a table as numbers, (m, p), which are not read once more; their words are known to the columns."""
+    """Rows of a table as numbers, (m, p), which are not read once more.
+
+    ``table`` has their words, and the columns that they were read by, or none where the model knows these. Parts of
+    them have it too; None: the model has the words as well.
+    """
+
+    table: TableColumns | None = None
+
+    def __array_finalize__(self, origin: Any) -> None:
+        self.table = getattr(origin, "table", None)
+
+    def __reduce__(self) -> Any:
+        return Codes.of, (np.asarray(self), self.table)
+
+    @staticmethod
+    def of(values: Floats, table: TableColumns | None) -> Codes:
+        """Return numbers (m, p) as such rows."""
+        codes = np.asarray(values).view(Codes)
+        codes.table = table
+        return codes
+
+    def document(self) -> dict[str, Any]:
+        """Return ``table`` as text and numbers: the words, and the columns if there are any."""
+        table = self.table or TableColumns(())
+        columns = {"columns": table.documents()} if table.each else {}
+        words = words_in(np.ravel(self).tolist(), table.words)
+        return {"words": sorted(words.values()), **columns}
+
+
+def codes_from(values: Floats, document: Mapping[str, Any]) -> Codes:
+    """Return rows as numbers (m, p), with the words and columns of :meth:`Codes.document`."""
+    table = given(document["columns"]) if "columns" in document else TableColumns(())
+    return Codes.of(values, replace(table, words={code_of(word): word for word in document["words"]}))
+
+
+def below(parts: Sequence[Floats]) -> Codes:
+    """Return rows of a table, (m, p) or (p,) each, below each other, with the columns of the first and all words."""
+    tables = list({id(part.table): part.table for part in parts if isinstance(part, Codes) and part.table}.values())
+    words = {code: word for table in tables for code, word in table.words.items()}
+    return Codes.of(np.vstack(parts), TableColumns(tables[0].each if tables else (), words))
 
 
 @dataclass(frozen=True)
@@ -77,7 +116,7 @@ class TableColumns:
         """
         if isinstance(X, Codes):
             self._check_count(X.shape[1])
-            return self, X
+            return self._knowing({} if X.table is None else X.table.words), X
         table, names = columns_of(X), self.names
         if not hasattr(X, "columns") and not isinstance(X, Mapping) and not _has_names(X):
             self._check_count(len(table))
@@ -90,8 +129,10 @@ class TableColumns:
         values = np.empty((m, len(names)))
         for at, column in enumerate(self.each):
             values[:, at] = coded(table.get(column.name, missing), column.kind, at, column.name, words)
-        is_known = words.keys() <= self.words.keys()
-        return self if is_known else replace(self, words=self.words | words), values.view(Codes)
+        return self._knowing(words), Codes.of(values, replace(self, words=words))
+
+    def _knowing(self, words: dict[float, str]) -> TableColumns:
+        return self if words.keys() <= self.words.keys() else replace(self, words=self.words | words)
 
     def only_in(self, values: Floats) -> TableColumns:
         """Return the same with those words alone that stand among cells (n, p): of what has left nothing is kept."""

@@ -94,6 +94,24 @@ def test_front_ends_share_a_model(http: tuple[httpx.Client, httpx.Client]) -> No
     assert [client.get("/models/m/certificate").status_code for client in http] == [404, 404]
 
 
+def test_rows_with_names_reach_an_actor(http: tuple[httpx.Client, httpx.Client]) -> None:
+    first, second = http
+    assert first.post("/models", json={"id": "m", "columns": "auto"}).status_code == 201
+    rows, y = [{"plan": plan, "age": float(age)} for age in range(20) for plan in ("gold", "free")], [1, -1] * 20
+    for client in (second, first):
+        client.post("/models/m/update", json={"add": {"rows": rows, "y": y}}).raise_for_status()
+    answers = [client.post("/models/m/predict", json={"rows": rows}).json()["decision"] for client in http]
+    np.testing.assert_allclose(answers[0], answers[1], rtol=0, atol=1e-12)
+    assert second.get("/models/m/examples").json()["examples"][1]["x"] == rows[1]
+    for path, body in (
+        ("predict", {"rows": [{"age": "old"}]}),
+        ("update", {"add": {"rows": [{"age": "x"}], "y": [1]}}),
+    ):
+        wrong = second.post(f"/models/m/{path}", json=body)
+        assert (wrong.status_code, wrong.json()["row"], wrong.json()["name"]) == (422, 0, "age"), wrong.text
+    assert first.post("/models/m/what-if", json={"rows": rows[:1], "decay": 0.5}).status_code == 200
+
+
 def test_a_description_is_not_behind_an_answer_of_another_front_end(http: tuple[httpx.Client, httpx.Client]) -> None:
     http[0].post("/models", json=MODEL).raise_for_status()
     for number in range(20):

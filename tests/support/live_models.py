@@ -145,7 +145,7 @@ class Predicted(NamedTuple):
 def predicted(model: HostedModel, X: Any) -> Predicted:
     """Return what the newest version makes of rows, as a route would ask it."""
     seen = model.reader(X)
-    seen.check(model.spec, X, model.context.settings.max_predict_rows)
+    seen.checked(model.spec, X, model.context.settings.max_predict_rows)
     return Predicted(seen.version, *seen.decide(model.spec, X))
 
 

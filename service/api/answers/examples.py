@@ -20,7 +20,9 @@ class Example(BaseModel):
     """One example of a window."""
 
     key: int | str
-    x: list[float] | SparseExample = Field(description="Its features, as they came.")
+    x: list[float] | SparseExample | dict[str, str | float | bool | None] = Field(
+        description="Its features, as they came; of a model with `columns` its row, in which null is missing."
+    )
     y: float | str = Field(description="Its target; 1 where the task has none.")
     weight: float
     time: datetime = Field(description="When it happened; when it arrived, if nothing was said of that.")

@@ -8,6 +8,8 @@ from typing import Any, Literal
 from pydantic import BaseModel, Field
 
 from livesvm.service.models.types import ServingState
+from livesvm.solvers.tables.cells import Kind
+from livesvm.solvers.tables.columns import Encoding
 
 
 class Warned(BaseModel):
@@ -85,6 +87,15 @@ class Watched(BaseModel):
     alarm: DriftAlarm | None = Field(description="Stands until the window holds nothing from before it.")
 
 
+class Column(BaseModel):
+    """A column of a table."""
+
+    name: str
+    kind: Kind
+    encoding: Encoding = Field(description="What is done with it; `ignored`: nothing can be learnt from it.")
+    relevance: float = Field(description="Multiplies squared distances along it.")
+
+
 class ModelDescription(BaseModel):
     """A model as it is now."""
 
@@ -114,6 +125,9 @@ class ModelDescription(BaseModel):
     gamma: float | None = Field(default=None, description="Of the kernel, as a number, once that is known.")
     scale: Literal["none", "standard", "minmax", "robust"] = Field(
         default="none", description="What features go through first."
+    )
+    columns: list[Column] | Literal["auto"] | None = Field(
+        default=None, description="Of a table, once they are known; null: examples are numbers, `X`."
     )
     class_weight: str | dict[str, float] | None = None
     probability: bool | Literal["platt", "isotonic"] = Field(default=False, description="Whether it has some.")

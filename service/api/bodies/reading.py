@@ -31,6 +31,7 @@ from livesvm.service.models import arrays, commands, labels
 from livesvm.service.models.arrays import Key, Rows
 from livesvm.service.models.fields import Request as RequestBody
 from livesvm.service.models.fields import check_weights
+from livesvm.service.models.table_rows import TableRows
 from livesvm.service.resources.memory import Budget
 from livesvm.service.resources.pools import Places
 from livesvm.service.settings import Settings
@@ -55,7 +56,9 @@ READING = 10
 STREAMED_PACE = 100_000.0
 """The same of a body that is written to disk as it comes, which may take as long as its size asks for."""
 MOST_FIELDS = 256
-"""Fields of all objects together; requests need thirty."""
+"""Fields of all objects together, but for those of tables; requests need thirty."""
+OF_TABLES = frozenset({b"rows", b"columns"})
+"""Fields that hold objects with any names; a parser checks these without listing them."""
 BYTES_A_NUMBER = 96
 """What a number takes at most while it is parsed: as the parser has it, as Python's object, as float64."""
 BYTES_A_LETTER = 6
@@ -176,15 +179,15 @@ def parse_predict_request(body: Body) -> PredictRequest:
     return parse_json(body, PredictRequest)
 
 
-def parse_predict(body: Body) -> Rows:
-    """Return rows to predict: JSON ``{"X": ...}``, an npy array, or an npz file with ``X`` or with sparse rows."""
+def parse_predict(body: Body) -> Rows | TableRows:
+    """Return rows to predict: JSON ``{"X": ..}`` or ``{"rows": ..}``, npy, or npz with ``X`` or with sparse rows."""
     if body.media == NPY:
         with body.memory(READING * len(body.data)), well_formed():
             return arrays.check_matrix(npz.npy_array(body.data, "X"))
     if body.media == NPZ:
         with unpacked(body, ROW_MEMBERS) as found:
             return arrays.npz_rows(found)
-    X: Rows = parse_json(body, PredictRequest).X
+    X: Rows | TableRows = parse_json(body, PredictRequest).features
     return X
 
 
@@ -336,11 +339,24 @@ def names(data: bytes) -> Iterator[bytes]:
 
 
 def few_names(data: bytes, requests: int = 1) -> list[bytes]:
-    """Return the names in all objects of a JSON text; raises InvalidInput for more than so many requests need."""
-    most, found = MOST_FIELDS * requests, list[bytes]()
-    for text in _STRINGS.finditer(data):
-        if text[2]:
-            found.append(text[1])
+    """Return the names in all objects of a JSON text, but for those of rows, and columns, of tables.
+
+    Raises
+    ------
+    InvalidInput : there are more than so many requests need
+    """
+    most, found, name = MOST_FIELDS * requests, list[bytes](), b""
+    around: list[bytes] = []  # the names that the objects here stand under
+    for text in _OF_OBJECTS.finditer(data):
+        if text[3] == b"{":
+            around.append(name)
+        elif text[3] == b"}":
+            name = around.pop() if around else b""
+        elif text[2]:
+            name = text[1]
+            if around and around[-1] in OF_TABLES:
+                continue
+            found.append(name)
             if len(found) > most:
                 raise InvalidInput(f"holds more than the {most} fields that any request needs", field="body")
     return found
@@ -349,9 +365,10 @@ def few_names(data: bytes, requests: int = 1) -> list[bytes]:
 def refuse_repeated(data: bytes, written: list[bytes]) -> None:
     """Raise InvalidInput for a name that stands twice in an object of a JSON text, which is well formed.
 
-    ``written`` are all of its names.
+    ``written`` are its names, as :func:`few_names` returns them.
     """
-    if len(set(written)) == len(written) and b"\\" not in b"".join(written):
+    has_tables = not OF_TABLES.isdisjoint(written)
+    if len(set(written)) == len(written) and b"\\" not in b"".join(written) and not has_tables:
         return
     objects: list[OpenObject] = []
     name = ""
@@ -361,7 +378,7 @@ def refuse_repeated(data: bytes, written: list[bytes]) -> None:
         elif found[3] == b"}":
             name = objects.pop().name
         elif found[2]:
-            name = json.loads(b'"' + found[1] + b'"')
+            name = json.loads(b'"' + found[1] + b'"') if b"\\" in found[1] else found[1].decode()
             if name in objects[-1].names:
                 raise InvalidInput("stands twice", field=".".join([*(one.name for one in objects[1:]), name]))
             objects[-1].names.add(name)

@@ -29,6 +29,7 @@ from livesvm.service.hosting.handle import ModelHandle, Reader
 from livesvm.service.models.arrays import Rows
 from livesvm.service.models.learners import task_of
 from livesvm.service.models.published import Cut, Published
+from livesvm.service.models.table_rows import TableRows
 from livesvm.service.resources.solve_scheduler import Solve
 from livesvm.solvers.errors import InvalidInput
 
@@ -66,10 +67,10 @@ async def predict(
     body = await read_body(request)
     with service.readers.place():
         cut = None if alerts is None and precision is None else Cut(alerts, precision)
-        asked: Body | Rows = body
+        asked: Body | Rows | TableRows = body
         if may_ask_for_more(body):
             wanted = await service.workers.run(parse_predict_request, body)
-            asked, probability = wanted.X, probability or wanted.probability
+            asked, probability = wanted.features, probability or wanted.probability
             if wanted.coverage is not None:
                 coverage, half_life, interval = wanted.coverage, wanted.half_life, wanted.interval
         check_askable(live, probability=probability, cut=cut)

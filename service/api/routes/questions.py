@@ -27,6 +27,7 @@ from livesvm.service.hosting.what_if import what_if
 from livesvm.service.lifecycle.parts import Service
 from livesvm.service.models.arrays import Rows
 from livesvm.service.models.state import ModelCopy
+from livesvm.service.models.table_rows import TableRows
 from livesvm.service.resources.shared_threads import A_SECOND, Steps
 from livesvm.service.resources.solve_scheduler import Solve
 from livesvm.solvers.errors import InvalidInput
@@ -95,7 +96,7 @@ async def tell_why(id: ModelId, request: Request, service: Parts, solve: Within)
     body = await read_body(request)
     with service.questions.place():
         asked = await service.workers.run(parse_json, body, ExplainRequest)
-        with service.budget.holding("updates", asked.X.nbytes):
+        with service.budget.holding("updates", asked.features.nbytes):
 
             def explained(copy: ModelCopy) -> bytes:
                 """Return the answer, for which there has to be memory."""
@@ -127,7 +128,9 @@ async def tell_drift(id: ModelId, request: Request, service: Parts, solve: Withi
     return Response(reported, media_type="application/json")
 
 
-async def covered(id: str, request: Request, service: Service, X: Rows, wanted: WantedCoverage, media: str) -> Response:
+async def covered(
+    id: str, request: Request, service: Service, rows: Rows | TableRows, wanted: WantedCoverage, media: str
+) -> Response:
     """Return an interval or a set of classes for each row; the first call of a version calibrates it."""
     live = service.models().get(id)
     check(live.spec, wanted)
@@ -136,7 +139,7 @@ async def covered(id: str, request: Request, service: Service, X: Rows, wanted: 
         with service.questions.place():
             found = await _worked_out(id, request, service, Solve(), cover, memory_without_each)
         service.coverings.keep(id, found)
-    found.seen.check(live.spec, X, service.settings.max_predict_rows)
+    X = found.seen.checked(live.spec, rows, service.settings.max_predict_rows)
     steps = _decided(live, found, X, wanted, service, of_answer if media == ARROW else to_json)
     answer = await service.readers.run_steps(steps, request.is_disconnected)
     service.metrics.predictions.labels(live.spec.task).inc(len(X))

@@ -1,0 +1,346 @@
+"""Rows with names over REST: learnt, predicted, stored, replayed, erased, and refused by row and column."""
+
+from __future__ import annotations
+
+import pickle
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+import pandas as pd
+import pytest
+
+from livesvm.service.client import Client, ServiceProblem
+from livesvm.service.history.replay import together
+from livesvm.service.models.commands import Batch, Command, Edits, Removal, Update
+from livesvm.service.models.examples import WantedExamples, page_of
+from livesvm.service.models.spec import ModelSpec
+from livesvm.service.models.state import ModelState
+from livesvm.service.models.table_rows import checked
+from livesvm.service.models.window import WindowLimits
+from livesvm.solvers import IncrementalSVC
+from livesvm.solvers.errors import InvalidInput
+from livesvm.solvers.tables.columns import Codes
+from tests.service.conftest import Make
+from tests.service.process import ServiceProcess
+from tests.support.erasing import keeping
+
+LIMITS = WindowLimits(10**6, 10**4)
+SPEC: dict[str, Any] = {"columns": "auto", "C": 3.0}
+GIVEN = [{"name": "age"}, {"name": "plan", "kind": "category"}, {"name": "joined", "kind": "time"}]
+Row = dict[str, Any]
+
+
+def customers(n: int, seed: int = 1) -> tuple[list[Row], list[str]]:
+    """Return rows with words, gaps and times, and whether each customer stays."""
+    rng = np.random.default_rng(seed)
+    rows: list[Row] = [
+        {
+            "age": None if rng.random() < 0.1 else float(rng.integers(20, 60)),
+            "plan": str(rng.choice(["gold", "free", "silver"])),
+            "joined": f"2024-{rng.integers(1, 13):02d}-{rng.integers(1, 28):02d}",
+            "vip": bool(rng.random() < 0.3),
+        }
+        for _ in range(n)
+    ]
+    return rows, ["stays" if (row["plan"] == "gold") ^ ((row["age"] or 40) > 42) else "left" for row in rows]
+
+
+ROWS, Y = customers(80)
+PROBE, _ = customers(30, 9)
+SECRET = "word of a secret"
+
+
+def batch(rows: list[Row], y: list[str], keys: list[Any] | None = None) -> Batch:
+    return Batch(checked(rows), np.array(y), keys)
+
+
+def updates() -> Iterator[Update]:
+    """Yield updates with new words, gaps, a slide, corrections, and new encodings."""
+    yield Update(batch(ROWS, Y, [f"c{at}" for at in range(80)]))
+    for number in range(3):
+        rows, y = customers(10, 20 + number)
+        rows[0]["plan"] = f"offer {number}"
+        yield Update(batch(rows, y), Removal(oldest=10))
+    yield Update(edits=Edits(relabel={"c40": "left"}, reweight={"c41": 0.5}))
+    yield Update(batch([{"plan": "gold"}, {"age": 30}], ["stays", "left"], ["c42", "new"]), on_repeat="replace")
+    yield Update(edits=Edits(rescale=True))
+    yield Update(edits=Edits(change={"columns": [*GIVEN, {"name": "vip", "kind": "yes-no", "relevance": 2.0}]}))
+    yield Update(batch(*customers(5, 30)), Removal(oldest=5))
+    yield Update(edits=Edits(change={"gamma": 0.2}))
+
+
+def decisions(state: ModelState) -> Any:
+    seen = state.published()
+    return seen.decide(state.spec, seen.checked(state.spec, checked(PROBE), 1000))[0]
+
+
+def applied(spec: ModelSpec, given: Any, log: list[bytes] | None = None) -> ModelState:
+    state = ModelState.empty(spec, 64)
+    for update in given:
+        command = state.plan(update, LIMITS, 8, time.time(), None)
+        if log is not None:
+            log.append(command.encode())
+        state.apply(command)
+    return state
+
+
+@pytest.mark.parametrize("columns", ["auto", [*GIVEN, {"name": "vip", "kind": "yes-no"}]])
+def test_a_replayed_log_leads_to_the_same_model(columns: Any) -> None:
+    spec, log = ModelSpec(id="m", columns=columns, C=3.0), list[bytes]()
+    live = applied(spec, updates(), log)
+    replayed, cold = ModelState.empty(spec, 64), ModelState.empty(spec, 64)
+    for record in log:
+        replayed.apply(Command.decode(record))
+        cold.apply_cold(Command.decode(record))
+    np.testing.assert_array_equal(decisions(replayed), decisions(live))
+    np.testing.assert_allclose(decisions(cold), decisions(live), atol=1e-7)
+    again = ModelState.decode(spec, 64, live.encode())
+    np.testing.assert_array_equal(decisions(again), decisions(live))
+    everything = WantedExamples()
+    for state in (replayed, cold, again):
+        assert page_of(state, everything).rows == page_of(live, everything).rows
+        assert state.parameters == live.parameters
+
+
+def test_several_updates_together_bring_their_words() -> None:
+    spec, log = ModelSpec(id="m", **SPEC), list[bytes]()
+    one_by_one = applied(spec, list(updates())[:4], log)
+    commands = [Command.decode(record) for record in log]
+    state = ModelState.empty(spec, 64)
+    state.apply(commands[0])
+    state.apply_together(commands[1:], together(commands[1:]))
+    np.testing.assert_allclose(decisions(state), decisions(one_by_one), atol=1e-7)
+    assert page_of(state, WantedExamples()).rows == page_of(one_by_one, WantedExamples()).rows
+    codes = commands[1].add and commands[1].add.X
+    assert isinstance(codes, Codes)
+    assert pickle.loads(pickle.dumps(codes[:1])).table == codes.table
+
+
+def test_what_failed_at_first_decides_nothing() -> None:
+    state = ModelState.empty(ModelSpec(id="m", **SPEC), 64)
+    command = state.plan(Update(batch([{"a": 1.0}, {"a": 2.0}], ["x", "y"])), LIMITS, 8, 0.0, None)
+    assert command.add is not None
+    state.skip()
+    state.apply(state.plan(Update(batch(ROWS, Y)), LIMITS, 8, 0.0, None))
+    assert [one["name"] for one in state.parameters["columns"]] == ["age", "plan", "joined", "vip"]
+
+
+@pytest.fixture(params=["sqlite", "redis"])
+def kept(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Any]:
+    with keeping(request.param, tmp_path) as found:
+        yield found
+
+
+def test_a_table_comes_back_and_of_what_is_erased_no_word_remains(kept: Any) -> None:
+    process, everything = kept
+
+    def remains() -> bool:
+        return any(SECRET.encode() in found for found in everything().values())
+
+    with process as service, Client(service.url) as client:
+        client.create_model("m", **SPEC)
+        client.update("m", ROWS, Y, keys=[f"c{at}" for at in range(80)])
+        client.update("m", [{"plan": SECRET, "age": 20}, {"plan": "gold"}], ["left", "stays"], keys=["one", "two"])
+        client.update("m", *customers(10, 20), remove={"oldest": 10})
+        client.checkpoint("m")
+        client.update("m", *customers(10, 21), remove={"oldest": 10})
+        before = client.predict("m", PROBE)
+        service.kill()
+    assert remains()
+    with process as service, Client(service.url) as client:
+        assert client.predict("m", PROBE)["decision"] == pytest.approx(before["decision"], abs=1e-9)
+        assert client.examples("m", keys=["one"])["examples"][0]["x"] == {
+            "age": 20.0,
+            "plan": SECRET,
+            "joined": None,
+            "vip": None,
+        }
+        client.erase("m", ["one"])
+        assert not remains()
+        page = client.examples("m")["examples"]
+        fresh = IncrementalSVC(C=3.0, columns=client.model("m")["columns"])
+        fresh.fit([one["x"] for one in page], [one["y"] for one in page])
+        found = client.predict("m", PROBE)
+        np.testing.assert_allclose(found["decision"], fresh.decision_function(PROBE), atol=1e-6)
+        client.update("m", *customers(2, 22))
+        client.restore("m", found["version"])
+        assert client.predict("m", PROBE)["decision"] == found["decision"]
+        assert client.certificate("m")["relative_gap"] < 1e-8
+
+
+def test_a_table_is_learnt_predicted_and_described(http: httpx.Client, make: Make) -> None:
+    model = make(**SPEC, drift_alarms=0.01)
+    assert http.get(f"/models/{model}").json()["columns"] == "auto"
+    add, name = {"rows": ROWS, "y": Y}, {"idempotency-key": "first"}
+    first = http.post(f"/models/{model}/update", json={"add": add}, headers=name)
+    assert first.status_code == 200, first.text
+    again = http.post(f"/models/{model}/update", json={"add": add}, headers=name)
+    assert (again.json(), again.headers["idempotent-replayed"]) == (first.json(), "true")
+    other = {"add": {"rows": ROWS[:1], "y": Y[:1]}}
+    assert http.post(f"/models/{model}/update", json=other, headers=name).status_code == 409
+    http.post(f"/models/{model}/update", json={"add": {"rows": ROWS[:3], "y": Y[:3]}}).raise_for_status()
+
+    ours = IncrementalSVC(C=3.0, columns="auto").fit(ROWS, Y)
+    ours.update((ROWS[:3], Y[:3]))
+    described = http.get(f"/models/{model}").json()
+    assert described["columns"] == ours.columns_.documents()
+    assert described["n_features"] == 4
+    expected = pytest.approx(ours.decision_function(PROBE), abs=1e-7)
+    backwards = [dict(reversed(row.items())) for row in PROBE]
+    for rows in (PROBE, backwards, [{k: v for k, v in row.items() if v is not None} for row in PROBE]):
+        assert http.post(f"/models/{model}/predict", json={"rows": rows}).json()["decision"] == expected
+    sets = http.post(f"/models/{model}/predict", json={"rows": PROBE, "coverage": 0.8}).json()
+    assert len(sets["set"]) == len(PROBE)
+    why = http.post(f"/models/{model}/explain", json={"rows": PROBE[:2], "most": 3})
+    assert [row["decision"] for row in why.json()["rows"]] == pytest.approx(ours.decision_function(PROBE[:2]))
+    asked = {"rows": PROBE[:2], "remove": {"oldest": 1}}
+    assert len(http.post(f"/models/{model}/what-if", json=asked).json()["rows"]["after"]["decision"]) == 2
+    csv = http.get(f"/models/{model}/examples", params={"format": "csv"}).text.splitlines()
+    assert csv[0].split(",")[:5] == ["key", "x age", "x plan", "x joined", "x vip"]
+    assert http.get(f"/models/{model}/examples", params={"format": "npz"}).status_code == 406
+
+
+WRONG: list[tuple[Any, dict[str, Any]]] = [
+    ([{"age": 31}, {"age": "old"}], {"row": 1, "name": "age"}),
+    ([{"age": 31}, {"vip": "perhaps"}], {"row": 1, "name": "vip"}),
+    ([{"joined": "03/04/2024"}], {"row": 0, "name": "joined"}),
+    ([{"age": 1}, {"colour": "red"}], {"row": 1, "name": "colour"}),
+    ([{"plan": "x" * 2000}], {"row": 0, "name": "plan"}),
+    ([{"plan": ["gold"]}], {"row": 0, "name": "plan"}),
+    ([{"age": 10**400}], {"row": 0, "name": "age"}),
+    ([{"age": 1}, {}], {"row": 1}),
+    ([[1.0]], {"row": 0}),
+]
+
+
+@pytest.mark.parametrize(("rows", "place"), WRONG)
+def test_a_wrong_cell_is_named_and_changes_nothing(http: httpx.Client, make: Make, rows: Any, place: Any) -> None:
+    model = make(**SPEC)
+    http.post(f"/models/{model}/update", json={"add": {"rows": ROWS, "y": Y}}).raise_for_status()
+    update = {"add": {"rows": rows, "y": ["left"] * len(rows)}}
+    for path, body in (("update", update), ("predict", {"rows": rows}), ("what-if", {"rows": rows, "decay": 0.9})):
+        answer = http.post(f"/models/{model}/{path}", json=body)
+        assert answer.status_code == 422, answer.text
+        found = answer.json()
+        assert {name: found.get(name) for name in ("field", *place)} == {"field": "rows", **place}
+    assert http.get(f"/models/{model}").json()["version"] == 1
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        ('{"add": {"X": [[1, 2, 3, 4]], "y": ["left"]}}', "X"),
+        ('{"add": {"X": [[1]], "rows": [{"age": 1}], "y": ["left"]}}', "rows"),
+        ('{"add": {"y": ["left"]}}', "X"),
+        ('{"add": {"rows": [{"age": 1, "age": 2}], "y": ["left"]}}', "add.rows.age"),
+        ('{"add": {"rows": [{"age": 1}], "y": ["left"]}, "ages": {"a": 1}}', "ages"),
+        ('{"add": {"rows": [{"age": NaN}], "y": ["left"]}}', "rows"),
+        ('{"change": {"scale": "standard"}}', "change.scale"),
+        ('{"change": {"columns": [{"name": "age", "kind": "colour"}]}}', "change.columns"),
+    ],
+)
+def test_what_is_no_update_of_a_table_is_refused(http: httpx.Client, make: Make, body: str, field: str) -> None:
+    model = make(**SPEC)
+    http.post(f"/models/{model}/update", json={"add": {"rows": ROWS, "y": Y}}).raise_for_status()
+    answer = http.post(f"/models/{model}/update", content=body, headers={"content-type": "application/json"})
+    assert (answer.status_code, answer.json().get("field")) == (422, field), answer.text
+    assert http.get(f"/models/{model}").json()["version"] == 1
+
+
+def test_a_model_of_numbers_takes_no_rows_and_stays_as_it_was(http: httpx.Client, make: Make) -> None:
+    model = make(C=3.0)
+    assert http.get(f"/models/{model}").json()["columns"] is None
+    refused = http.post(f"/models/{model}/update", json={"add": {"rows": [{"a": 1.0}], "y": [1]}})
+    assert (refused.status_code, refused.json()["field"]) == (422, "rows")
+    http.post(f"/models/{model}/update", json={"add": {"X": [[1.0], [2.0]], "y": [1, -1]}}).raise_for_status()
+    for path, body in (("predict", {"rows": [{"a": 1.0}]}), ("update", {"change": {"columns": "auto"}})):
+        assert http.post(f"/models/{model}/{path}", json=body).status_code == 422
+    assert http.get(f"/models/{model}/examples").json()["examples"][0]["x"] == [1.0]
+
+
+def test_a_text_with_many_names_is_refused_unless_they_are_of_rows(http: httpx.Client, make: Make) -> None:
+    model, wide = make(**SPEC), {f"column {at}": float(at) for at in range(400)}
+    rows = [{name: value + seed for name, value in wide.items()} for seed in range(3)]
+    http.post(f"/models/{model}/update", json={"add": {"rows": rows, "y": ["a", "b", "a"]}}).raise_for_status()
+    assert len(http.get(f"/models/{model}").json()["columns"]) == 400
+    for body in ({"rows": rows[:1], **wide}, {"add": {"rows": [{"a": {"rows": wide}}]}, "then": wide}):
+        refused = http.post(f"/models/{model}/update", json=body)
+        assert (refused.status_code, refused.json()["field"]) == (422, "body")
+
+
+@pytest.mark.parametrize("task", ["svr", "oneclass", "pu"])
+def test_other_tasks_learn_tables(http: httpx.Client, make: Make, task: str) -> None:
+    own = {"svr": {}, "oneclass": {"nu": 0.2}, "pu": {"prior": 0.4, "lam": 0.01}}[task]
+    model = make(task=task, columns="auto", **own)
+    known = [float(label == "stays" and at % 2) for at, label in enumerate(Y)]
+    y = {} if task == "oneclass" else {"y": known}
+    answer = http.post(f"/models/{model}/update", json={"add": {"rows": ROWS, **y}})
+    assert answer.status_code == 200, answer.text
+    assert len(http.post(f"/models/{model}/predict", json={"rows": PROBE}).json()["decision"]) == len(PROBE)
+    rescaled = http.post(f"/models/{model}/update", json={"rescale": True})
+    assert rescaled.json()["resolved"], rescaled.text
+
+
+@pytest.mark.parametrize("spec", [{"task": "l2svc"}, {"scale": "standard"}])
+def test_columns_are_refused_where_there_are_none(http: httpx.Client, spec: Any) -> None:
+    answer = http.post("/models", json={"columns": "auto", **spec})
+    assert (answer.status_code, answer.json()["field"]) == (422, "scale" if "scale" in spec else "columns")
+    named = http.post("/models", json={"columns": [{"name": "a"}, {"name": "a"}]}).json()
+    assert (named["field"], named["row"]) == ("columns", 1)
+
+
+def test_clients_send_data_frames(service: ServiceProcess, make: Make) -> None:
+    model = make(**SPEC)
+    frame = pd.DataFrame(ROWS)
+    frame["joined"] = pd.to_datetime(frame["joined"])
+    with Client(service.url) as client:
+        client.update(model, frame, Y)
+        found = client.predict(model, frame)["decision"]
+        assert found == client.predict(model, frame.to_dict("records"))["decision"]
+        assert found == pytest.approx(IncrementalSVC(C=3.0, columns="auto").fit(ROWS, Y).decision_function(ROWS))
+        assert client.what_if(model, PROBE, decay=0.5)["rows"]["before"]["decision"]
+        assert client.explain(model, PROBE[:1])["rows"]
+        with pytest.raises(ServiceProblem, match="'age'"):
+            client.predict(model, [{"age": "old"}])
+
+
+def test_jobs_take_tables(service: ServiceProcess, make: Make) -> None:
+    model = make(**SPEC)
+    with Client(service.url) as client:
+        client.update(model, ROWS, Y)
+        for job in (client.tune_model(model, folds=2), client.retrain(model, "batch")):
+            client.update(model, *customers(5, 40))
+            done = client.wait(job["id"])
+            assert done["state"] == "done", done
+            client.apply(done["id"])
+            assert client.certificate(model)["relative_gap"] < 1e-8
+        for job in (client.assess(model, folds=3), client.regularization_path(model, 0.1, 10.0)):
+            assert client.wait(job["id"])["state"] == "done"
+        with pytest.raises(ServiceProblem, match="columns"):
+            client.regularization_path(model, validation=([[1.0, 2.0, 3.0, 4.0]], ["left"]))
+        for example in client.examples(model)["examples"]:
+            assert not str(example["x"]["plan"]).startswith("#")
+
+
+def test_rows_with_many_names_are_refused_before_they_are_a_table() -> None:
+    state = applied(ModelSpec(id="m", **SPEC), list(updates())[:1])
+    rows = checked([{f"name {at}": 1.0} for at in range(9_000)])
+    assert Update(Batch(rows)).memory() > 9_000**2 * 100
+    with pytest.raises(InvalidInput, match="no column of the model") as caught:
+        state.plan(Update(Batch(rows, np.array(["left"] * 9_000))), LIMITS, 8, 0.0, None)
+    assert (caught.value.row, caught.value.name) == (0, "name 0")
+    with pytest.raises(InvalidInput, match="more than 10000 columns"):
+        checked([{f"name {at}": 1.0} for at in range(11_000)])
+
+
+def test_rows_are_numbers_once_the_columns_are_known() -> None:
+    state = applied(ModelSpec(id="m", **SPEC), list(updates())[:1])
+    with pytest.raises(InvalidInput, match="send rows"):
+        state.plan(Update(Batch(np.ones((1, 4)), np.array(["left"]))), LIMITS, 8, 0.0, None)
+    command = state.plan(Update(batch([{"plan": "gold"}], ["stays"])), LIMITS, 8, 0.0, None)
+    assert command.add is not None
+    assert command.add.document()["table"] == {"words": ["gold"]}
