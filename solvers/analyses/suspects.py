@@ -55,7 +55,18 @@ class SuspectedLabels:
     seconds: float
 
     def head(self, n: int = 10) -> list[dict[str, Any]]:
-        """Return the first ``n`` as rows with a key, label, better, margin and doubt, as a data frame takes them."""
+        """Return the worst labels as rows, which a data frame takes.
+
+        Parameters
+        ----------
+        n : int, default 10
+            How many.
+
+        Returns
+        -------
+        list of dict
+            Each with key, label, better, margin and doubt.
+        """
         names, columns = (
             ("key", "label", "better", "margin", "doubt"),
             (self.labels, self.better, self.margin, self.doubt),
@@ -151,8 +162,8 @@ def _margins(decisions: Floats, places: Ints, counts: Ints) -> tuple[Floats, Int
 def _doubts(margin: Floats, weights: Floats) -> Floats:
     """Return 1 - p (n,), where p = 1 / (1 + exp(-a margin)) is most likely for a share (W + 1) / (W + 2) of the weight.
 
-    That is Platt's sigmoid without an intercept, and his target, which keeps ``a`` finite where all margins are
-    positive. Where it would be negative it is 0, and so each doubt 0.5.
+    That is the sigmoid of Platt without an intercept; as in [Platt 1999] the share below 1 keeps ``a`` finite where all
+    margins are positive. Where it would be negative it is 0, and so each doubt 0.5.
     """
     from scipy.optimize import brentq  # takes long to load, and a service may never need it
     from scipy.special import expit

@@ -69,7 +69,7 @@ def test_margins_are_those_of_models_trained_without_each_example(n_classes: int
         model = IncrementalSVC(**parameters).fit(X[stay], y[stay], sample_weight=w[stay])
         decisions = np.atleast_1d(model.decision_function(X[[key]])[0])
         pairs = [(1, 0)] if n_classes == 2 else model.pairs_
-        ahead = {}
+        ahead: dict[int, float] = {}
         for (a, b), f in zip(pairs, decisions, strict=True):
             ahead |= {b: f} if y[key] == a else {a: -f} if y[key] == b else {}
         assert margin == pytest.approx(min(ahead.values()), abs=1e-7)
