@@ -9,7 +9,7 @@ from typing import Any, Literal, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from livesvm.solvers.analyses.leave_one_out.assessment import FEW, held_out_by_class, left_out
+from livesvm.solvers.analyses.leave_one_out.assessment import held_out_by_class, left_out
 from livesvm.solvers.analyses.leave_one_out.models_without import checked
 from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.models.base import LiveEstimator
@@ -19,8 +19,9 @@ from livesvm.solvers.runtime.progress import Progress, steadily
 from livesvm.solvers.runtime.types import Floats, Ints
 from livesvm.solvers.validation import Key
 
-MOST_FREE = 0.2  #: share of free examples above which folds cost far less than leave-one-out, in windows over ``FEW``
-MOST_CLASSES = 10  #: for which leave-one-out costs up to three times what folds cost; for 26 seven times
+SMALL = 1500  #: examples up to which leave-one-out costs at most three times what folds cost
+MOST_FREE = 0.2  #: share of free examples up to which it does so in larger windows
+MOST_CLASSES = 10  #: up to which it does so; for 26 it is seven times
 
 
 @dataclass(frozen=True)
@@ -146,7 +147,7 @@ def _is_worth_its_cost(view: View) -> bool:
     """Say whether leave-one-out may be trusted, and costs no more than about three times what folds cost."""
     n, pairs = view.model.n_window_, getattr(view.window, "pairs", {})
     free = [pairs[two].n_free for two in view.both_there] if pairs else [view.state.n_free]
-    return min(free) > 0 and len(view.labels) <= MOST_CLASSES and (n <= FEW or max(free) <= MOST_FREE * n)
+    return min(free) > 0 and len(view.labels) <= MOST_CLASSES and (n <= SMALL or max(free) <= MOST_FREE * n)
 
 
 def _margins(decisions: Floats, places: Ints, counts: Ints) -> tuple[Floats, Ints]:

@@ -123,7 +123,7 @@ def test_folds_are_taken_where_no_example_is_free_as_leave_one_out_would_suspect
 def test_folds_are_taken_where_they_cost_far_less(monkeypatch: pytest.MonkeyPatch) -> None:
     few = IncrementalSVC(C=2.0, gamma=0.3).fit(*noisy(3))
     assert suspected_labels(few).method == "leave_one_out"
-    monkeypatch.setattr(suspects, "FEW", 50)
+    monkeypatch.setattr(suspects, "SMALL", 50)
     monkeypatch.setattr(suspects, "MOST_FREE", 0.01)
     assert suspected_labels(few).method == "k_fold"
     many = IncrementalSVC(C=2.0, gamma=0.3).fit(np.random.default_rng(0).normal(size=(55, 2)), np.arange(55) % 11)
