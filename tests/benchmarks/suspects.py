@@ -92,7 +92,8 @@ def by_cleanlab(X: Rows, given: Places, C: float) -> Rows:
 
 def by_margin(X: Rows, given: Places, C: Any) -> tuple[Rows, Rows, str]:
     """Return the margin and the doubt of each label, and the method."""
-    found = suspected_labels(IncrementalSVC(C=C, scale="none" if C == "auto" else "standard").fit(X, given))
+    own: dict[str, Any] = {"columns": "auto"} if C == "auto" else {"scale": "standard"}
+    found = suspected_labels(IncrementalSVC(C=C, **own).fit(X, given))
     order = np.argsort(found.keys)  # keys are places
     return found.margin[order], found.doubt[order], found.method
 
