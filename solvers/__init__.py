@@ -14,6 +14,7 @@ from livesvm.solvers.analyses.outlier.pairwise import PairwiseOutlierPath
 from livesvm.solvers.analyses.regularization.optima import Best, ErrorCurve
 from livesvm.solvers.analyses.regularization.pairwise import PairwiseRegularizationPath
 from livesvm.solvers.analyses.regularization.path import RegularizationPath
+from livesvm.solvers.analyses.suspects import SuspectedLabels, suspected_labels
 from livesvm.solvers.analyses.tuning.automatic import TunedParameters
 from livesvm.solvers.analyses.tuning.tune import Tuning, tune
 from livesvm.solvers.certificate import Certificate
@@ -56,6 +57,7 @@ __all__ = [
     "Predictor",
     "RegularizationPath",
     "Remedy",
+    "SuspectedLabels",
     "TimeLimit",
     "TunedParameters",
     "Tuning",
@@ -70,6 +72,7 @@ __all__ = [
     "leave_one_out",
     "load_model",
     "save_model",
+    "suspected_labels",
     "time_limit",
     "tune",
     "update_singly",

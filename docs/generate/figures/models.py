@@ -20,6 +20,7 @@ from livesvm import (
     conformal,
     drift,
     influences,
+    suspected_labels,
 )
 from livesvm.service.demo.data import fisher_river
 
@@ -67,8 +68,7 @@ def labels() -> Figure:
     wrong = np.random.default_rng(0).choice(200, size=12, replace=False)
     given = y.copy()
     given[wrong] = 1 - given[wrong]
-    path = IncrementalSVC(C=10.0, gamma=1.0).fit(X, given).outlier_path("s")
-    first = [key for key, _ in path.order_of_outliers()[:12]]
+    first = list(suspected_labels(IncrementalSVC(C=10.0, gamma=1.0).fit(X, given)).keys[:12])
     made, axes = figure()
     two_classes(axes, X, given)
     axes.scatter(*X[wrong].T, marker="x", c=RED, s=40, label="wrong label")

@@ -144,7 +144,9 @@ def k_fold(
     return _assessment(copy, decisions, events, started)
 
 
-def held_out_by_class(model: LiveEstimator, places: Ints | None = None) -> Floats:
+def held_out_by_class(
+    model: LiveEstimator, places: Ints | None = None, *, tell: Callable[[int, int], None] = lambda done, total: None
+) -> Floats:
     """Return exact decisions of a classifier's examples by models without their fold, (m,) or (m, n_pairs).
 
     The examples of each class are dealt out to ``MORE`` folds, in a large window to ``FOLDS``. While a fold is out, the
@@ -156,6 +158,7 @@ def held_out_by_class(model: LiveEstimator, places: Ints | None = None) -> Float
     ----------
     model : fitted classifier; it is not changed
     places : (m,) the examples that are held out, by place; None: all
+    tell : called with how many folds are done, and a total; what it raises ends the work
 
     Raises
     ------
@@ -181,7 +184,7 @@ def held_out_by_class(model: LiveEstimator, places: Ints | None = None) -> Float
         return dict(zip([keys[i] for i in changed], found[changed].clip(max=validation.LARGEST).tolist(), strict=True))
 
     groups = [places[fold == name] for name in np.unique(fold)]
-    return decisions_by_updates(copy, groups, lambda done, total: None, weights=as_heavy)[0][places]
+    return decisions_by_updates(copy, groups, tell, weights=as_heavy)[0][places]
 
 
 def dealt(y: NDArray[Any], folds: int) -> Ints:
