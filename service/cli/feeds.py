@@ -20,7 +20,7 @@ from livesvm.service.client import feeds
 
 if TYPE_CHECKING:
     from livesvm.service.client import Client
-    from livesvm.service.feeds.inspection import Table
+    from livesvm.service.feeds.inspection import InspectedTable
 
 app = typer.Typer(help="Raw readings in, forecasts out.", no_args_is_help=True)
 
@@ -218,7 +218,7 @@ def _served(client: Client, feed: str) -> dict[str, Any]:
     return client.feed(feed)
 
 
-def _table(settings: dict[str, Any], file: Path, given: dict[str, Any] | None = None) -> Table:
+def _table(settings: dict[str, Any], file: Path, given: dict[str, Any] | None = None) -> InspectedTable:
     """Return a file with the feed's name for its times; a zone that the feed has as well is left to it."""
     if given is not None and given["zone"] == settings["timezone"]:
         given = given | {"zone": None}
@@ -272,7 +272,7 @@ def _line(event: dict[str, Any]) -> str:
     return " ".join(str(word) for word in words if word is not None)
 
 
-def _known(feed: dict[str, Any], found: Table) -> int:
+def _known(feed: dict[str, Any], found: InspectedTable) -> int:
     """Return how many of a file's readings the feed has: up to its newest time, or so many as it has taken note of."""
     from livesvm.service.feeds.presenter import seconds_asked, seconds_in
     from livesvm.service.feeds.spec import FeedSpec

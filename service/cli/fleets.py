@@ -17,7 +17,7 @@ from livesvm.service.client import fleets
 
 if TYPE_CHECKING:
     from livesvm.service.client import Client
-    from livesvm.service.feeds.inspection import Table
+    from livesvm.service.feeds.inspection import InspectedTable
 
 app = typer.Typer(help="One specification of a feed for many series.", no_args_is_help=True)
 
@@ -146,7 +146,7 @@ app.command("delete")(
 )
 
 
-def _table(settings: dict[str, Any], file: Path, given: dict[str, Any] | None = None) -> Table:
+def _table(settings: dict[str, Any], file: Path, given: dict[str, Any] | None = None) -> InspectedTable:
     """Return a file with the fleet's names for its times, series and, where every column is a series, target."""
     given, names = given or {}, (settings["time"], settings["series"])
     if given.get("zone") == settings["timezone"]:
@@ -159,7 +159,7 @@ def _table(settings: dict[str, Any], file: Path, given: dict[str, Any] | None = 
     return found.named(time=settings["time"], series=settings["series"])
 
 
-def _new(client: Client, fleet: str, settings: dict[str, Any], found: Table) -> Iterator[Line]:
+def _new(client: Client, fleet: str, settings: dict[str, Any], found: InspectedTable) -> Iterator[Line]:
     """Yield the rows that are not older than the newest of their series."""
     from livesvm.service.feeds.presenter import seconds_asked
     from livesvm.service.feeds.spec import FeedSpec

@@ -13,7 +13,7 @@ from livesvm.service.cli.output import AsJson, Told, failing, show
 from livesvm.service.cli.readings import first_rows, reading, table, told
 
 if TYPE_CHECKING:
-    from livesvm.service.feeds.inspection import Table
+    from livesvm.service.feeds.inspection import InspectedTable
 
 
 @reading
@@ -35,7 +35,7 @@ def inspect(
     show(Told({"understood": found.understood, "columns": columns, **rows.answer, "commands": follow}, parts), as_json)
 
 
-def commands(file: Path, found: Table, given: dict[str, Any]) -> list[str]:
+def commands(file: Path, found: InspectedTable, given: dict[str, Any]) -> list[str]:
     """Return the commands for a feed, a fleet and a model, where the file is one for it."""
     name = re.sub(r"[^A-Za-z0-9_-]+", "-", file.name.partition(".")[0]).strip("-") or "mine"
     options = " ".join(_written(option, value) for option, value in given.items() if value not in (None, [], False))

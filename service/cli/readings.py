@@ -16,7 +16,7 @@ from livesvm.service.cli.output import Told
 from livesvm.service.feeds.cells import cell
 
 if TYPE_CHECKING:
-    from livesvm.service.feeds.inspection import Table
+    from livesvm.service.feeds.inspection import InspectedTable
 
 Line = list[str]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Show the first rows as they would be sent, and send none.")]
@@ -64,7 +64,9 @@ def reading(work: Callable[..., Any]) -> Callable[..., Any]:
     return run
 
 
-def table(file: Path, given: dict[str, Any] | None = None, time: str | None = None, series: str | None = None) -> Table:
+def table(
+    file: Path, given: dict[str, Any] | None = None, time: str | None = None, series: str | None = None
+) -> InspectedTable:
     """Return a file as it is understood, by options of :func:`reading`; raises ValueError or OSError."""
     from livesvm.service.feeds import inspection
 
@@ -75,15 +77,15 @@ def table(file: Path, given: dict[str, Any] | None = None, time: str | None = No
             raise typer.BadParameter("is one character, `tab` or `space`", param_hint="--separator")
     if options.get("decimal", ".") not in (".", ","):
         raise typer.BadParameter("is . or ,", param_hint="--decimal")
-    return inspection.table(file, inspection.Given(**options), time, series)
+    return inspection.table(file, inspection.FileOptions(**options), time, series)
 
 
-def told(found: Table) -> dict[str, Any]:
+def told(found: InspectedTable) -> dict[str, Any]:
     """Return what was understood of a file, for people."""
     return {name: "; ".join(one) if isinstance(one, list) else one for name, one in found.understood.items()}
 
 
-def first_rows(found: Table) -> Told:
+def first_rows(found: InspectedTable) -> Told:
     """Return the first rows as they would be sent."""
     rows = [dict(zip(found.names, line, strict=True)) for line in islice(found.rows(), SHOWN)]
     return Told({"rows": rows}, [(rows, found.names)])

@@ -18,7 +18,7 @@ from typing import Any
 from livesvm.service.feeds import file_times, interval, times
 from livesvm.service.feeds.file_times import TimeFormat
 from livesvm.service.files import dialect, raw_tables
-from livesvm.service.files.dialect import Given as Given
+from livesvm.service.files.dialect import FileOptions as FileOptions
 from livesvm.service.files.dialect import Line
 from livesvm.service.files.raw_tables import Raw
 from livesvm.solvers.errors import InvalidInput
@@ -38,11 +38,11 @@ _CLOCK = re.compile(r"\d{1,2}:\d\d(:\d\d(\.\d+)?)?( ?[AaPp][Mm])?")
 _TIMES = ("time", "timestamp", "datetime", "date", "_time", "ts", "ds")  #: names that are taken first
 _ODD = re.compile(r"-9{3,4}(\.0*)?")
 _TARGET = re.compile(r"(?i)_?(value|y|target|state|load|demand)")
-NOTHING = Given()
+NOTHING = FileOptions()
 
 
 @dataclass
-class Table:
+class InspectedTable:
     """A file of readings, as it was understood.
 
     Parameters
@@ -70,7 +70,7 @@ class Table:
         """What there is to say."""
         return {name: value for name, value in self.said.items() if value not in (None, "", [])}
 
-    def named(self, **wanted: str | None) -> Table:
+    def named(self, **wanted: str | None) -> InspectedTable:
         """Have the columns ``time`` and ``series`` the names that a feed has for them, where the file has others."""
         for part, name in wanted.items():
             found = getattr(self, part)
@@ -80,7 +80,9 @@ class Table:
         return self
 
 
-def table(path: Path, given: Given = NOTHING, time: str | None = None, series: str | None = None) -> Table:
+def table(
+    path: Path, given: FileOptions = NOTHING, time: str | None = None, series: str | None = None
+) -> InspectedTable:
     """Return a file as it is understood; raises OSError, or ValueError that names the option where two readings fit.
 
     Parameters
@@ -103,7 +105,7 @@ def table(path: Path, given: Given = NOTHING, time: str | None = None, series: s
 class _Reader:
     """What the columns of a file mean, and how their cells are sent."""
 
-    def __init__(self, raw: Raw, given: Given, time: str | None) -> None:
+    def __init__(self, raw: Raw, given: FileOptions, time: str | None) -> None:
         self.raw, self.given, self.said = raw, given, dict[str, Any](raw.said)
         self.missing = {*given.missing}
         self.kept = [*islice(raw.rows(), KEPT)]
@@ -261,7 +263,7 @@ class _Reader:
             raise InvalidInput(reason, field="rows")
         return ()
 
-    def table(self) -> Table:
+    def table(self) -> InspectedTable:
         """Return the table that is sent."""
         raw, given = self.raw, self.given
         numbers = [raw.names[at] for at in self._of_kind("number")]
@@ -274,7 +276,7 @@ class _Reader:
         time = None if not self.parts else raw.names[self.parts[0]] if len(self.parts) == 1 else "time"
         series = None if not self.series else raw.names[self.series[0]] if len(self.series) == 1 else "series"
         names = [name for name, parts in ((time, self.parts), (series, self.series)) if len(parts) > 1 and name] + names
-        found = Table(names, partial(self._sent, kept), time, series, numbers, targets, self.count, self.said)
+        found = InspectedTable(names, partial(self._sent, kept), time, series, numbers, targets, self.count, self.said)
         self._say(found)
         if given.wide:
             if time is None:
@@ -339,7 +341,7 @@ class _Reader:
         except ValueError:
             return []
 
-    def _say(self, found: Table) -> None:
+    def _say(self, found: InspectedTable) -> None:
         """Write down what was understood."""
         said = self.said
         said["rows"] = self.count
@@ -361,7 +363,7 @@ class _Reader:
             self._say_times()
         said["series"] = self._said_series(found)
 
-    def _said_series(self, found: Table) -> str:
+    def _said_series(self, found: InspectedTable) -> str:
         if self.series:
             names = {" ".join(cells) for cells in zip(*(self.columns[at] for at in self.series), strict=True)}
             return f"{len(names)} or more, named by {'+'.join(self.raw.names[at] for at in self.series)}"

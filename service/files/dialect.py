@@ -48,7 +48,7 @@ _MARKS = "'\u2019 \u00a0\u202f"
 
 
 @dataclass(frozen=True)
-class Given:
+class FileOptions:
     """What the caller says of a file; None and empty: it is found.
 
     Parameters
@@ -210,7 +210,7 @@ def kind_of(cell: str) -> str:
     return "time" if _TIME.fullmatch(cell) else "text"
 
 
-def understood(path: Path, given: Given) -> Dialect:
+def understood(path: Path, given: FileOptions) -> Dialect:
     """Return how a text table is written; raises Malformed, or InvalidInput naming an option."""
     with unpacked(path) as raw:
         head = raw.read(HEAD)
@@ -254,7 +254,7 @@ def _fits(text: list[str], separator: str) -> float:
 
 
 def _layout(
-    begun: list[str], bare: list[str], separator: str, given: Given, encoding: str, has_comments: bool
+    begun: list[str], bare: list[str], separator: str, given: FileOptions, encoding: str, has_comments: bool
 ) -> Dialect:
     """Return the dialect, with the header and what lies around it, by the kinds of the columns further down."""
     reader = list[tuple[int, Line]]()

@@ -11,7 +11,7 @@ from typing import Any
 
 from livesvm.service.errors import ServiceError
 from livesvm.service.files import dialect, parquet
-from livesvm.service.files.dialect import Given, Line
+from livesvm.service.files.dialect import FileOptions, Line
 from livesvm.service.files.malformed import Malformed
 
 MEMORY_MB = 512
@@ -41,7 +41,7 @@ class Raw:
     is_text: bool = True
 
 
-def opened(path: Path, given: Given) -> Raw:
+def opened(path: Path, given: FileOptions) -> Raw:
     """Return a file by what it begins with; raises Malformed, InvalidInput, ValueError or OSError."""
     with dialect.unpacked(path) as file:
         first = file.read(64).lstrip(b"\xef\xbb\xbf \r\n\t")

@@ -9,18 +9,18 @@ from typing import Any
 
 import pytest
 
-from livesvm.service.feeds.inspection import Given, Table, table
+from livesvm.service.feeds.inspection import FileOptions, InspectedTable, table
 from livesvm.service.files import dialect
 from tests.support.raw_files import FIRST, ISO, RawFile, comma, files, hours, text, zipped
 
 
-def read(path: Path, content: bytes | str, **given: Any) -> Table:
+def read(path: Path, content: bytes | str, **given: Any) -> InspectedTable:
     """Return a file with this content as it is understood."""
     path.write_bytes(content if isinstance(content, bytes) else content.encode())
-    return table(path, Given(**given))
+    return table(path, FileOptions(**given))
 
 
-def column(found: Table, name: str) -> list[str]:
+def column(found: InspectedTable, name: str) -> list[str]:
     """Return the cells of a column as they are sent."""
     return [row[found.names.index(name)] for row in found.rows()]
 

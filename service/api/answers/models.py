@@ -87,7 +87,7 @@ class Watched(BaseModel):
     alarm: DriftAlarm | None = Field(description="Stands until the window holds nothing from before it.")
 
 
-class Column(BaseModel):
+class ModelColumn(BaseModel):
     """A column of a table."""
 
     name: str
@@ -126,7 +126,7 @@ class ModelDescription(BaseModel):
     scale: Literal["none", "standard", "minmax", "robust"] = Field(
         default="none", description="What features go through first."
     )
-    columns: list[Column] | Literal["auto"] | None = Field(
+    columns: list[ModelColumn] | Literal["auto"] | None = Field(
         default=None, description="Of a table, once they are known; null: examples are numbers, `X`."
     )
     class_weight: str | dict[str, float] | None = None
