@@ -19,7 +19,7 @@ from livesvm.service.logs.calls import current
 
 MOST_WAITING = 20_000
 """Lines; more are counted and dropped, as their reader seems gone."""
-LULL_SECONDS = 0.05
+LULL_SECONDS = 0.01
 """Between two looks for lines, so that many of them are one wake-up."""
 SAME_SECONDS = 60.0
 """For which a line that says the same as one before is counted, and not written."""
