@@ -231,10 +231,3 @@ def _given(one: Any, row: int, field: str) -> TableColumn:
     if relevance is None or not 0.0 < relevance <= 1e6:
         raise InvalidInput("has a relevance that is not above 0 and at most 1e6", field=field, row=row)
     return TableColumn(one["name"], kind, encoding, relevance)
-
-
-def with_relevance(columns: TableColumns, encodings: Sequence[Encoding], relevance: Sequence[float]) -> TableColumns:
-    """Return columns with other encodings, and relevances."""
-    changed = zip(columns.each, encodings, relevance, strict=True)
-    each = tuple(one._replace(encoding=how, relevance=float(r)) for one, how, r in changed)
-    return replace(columns, each=each)
