@@ -157,8 +157,14 @@ class Registry:
                 self._stand_by()
         if not self.active:
             self._take_again()
-        if not store.shared:
-            return
+        if store.shared:
+            self._look_at_others()
+        if all(one.done() for one in self._pending):
+            self._wake_stale()  # again those that were refused for a while: no memory, or a solve that took too long
+
+    def _look_at_others(self) -> None:
+        """Learn what other services made, deleted and released; raises StoreError."""
+        store = self._context.source.store
         with self._context.source.health.store_call("load"):
             if (changes := store.changes()) != self._changes:
                 self._look_at_all()
@@ -167,8 +173,6 @@ class Registry:
                 for holder, held in home.holders().items():
                     if len(held) <= LOOKED_UP or store.is_silent(holder):
                         self._look_again(home, held)
-        if all(one.done() for one in self._pending):
-            self._wake_stale()
         self.models.tidy()
 
     def _take_again(self) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from livesvm.service.errors import ModelUnavailable, NoRoom, UnknownModel
+from livesvm.service.errors import ModelUnavailable, NoRoom, OutOfTime, UnknownModel
 from livesvm.service.feeds.spec import spec_of
 from livesvm.service.hosting import registry as registry_module
 from livesvm.service.hosting.model import HostedModel
@@ -343,6 +343,28 @@ def test_a_start_after_a_kill_knows_every_update_and_wakes_what_was_changed(tmp_
         until(lambda: again.models.states() == {"live": 3})
         assert [model.describe().version for model in again.models.page()] == [1, 1, 2]
         assert {model.id for model in again.models.awake()} == {"a", "c"}
+        again.stop()
+
+
+def test_a_start_that_was_refused_a_model_for_a_while_wakes_it_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with closing(CountingStore(tmp_path / "store")) as store:
+        registry_of(store).models.create("m", SPEC).update(batch(0), None).result()
+    refusals: list[Exception] = [OutOfTime("it took too long"), NoRoom("others need the memory")]
+    opened = HostedModel._open
+
+    def refused(model: HostedModel) -> None:
+        if refusals:
+            raise refusals.pop()
+        opened(model)
+
+    monkeypatch.setattr(HostedModel, "_open", refused)
+    with closing(CountingStore(tmp_path / "store")) as store:
+        again = registry_of(store)
+        for expected in ({"restoring": 1}, {"restoring": 1}, {"live": 1}):
+            assert again.models.states() == expected
+            again.take_over()
         again.stop()
 
 
