@@ -68,5 +68,5 @@ class SelfTuning(ChangingEstimator):
         if last is not None:
             self._of_choices += found.seconds
         if found.is_better or last is None:
-            self._adopt(found.parameters)
+            self.adopt(found.parameters)
         self.choice_, self._since = found, 0
