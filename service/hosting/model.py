@@ -327,6 +327,9 @@ class HostedModel(Replica[ModelState]):
     def _consider(self) -> None:
         """Have parameters chosen by a copy, where that is due; nothing waits for it."""
         state = self.current
+        if state.encoding_due:
+            self._apply(Update(edits=Edits(rescale=True)), None, b"", self.begun())
+            return
         if self._choice is not None or (reason := state.tuning_due(self.context.settings.tune_share)) is None:
             return
         budget, n = self.context.budget, len(state.window.arrivals)
@@ -381,9 +384,9 @@ class HostedModel(Replica[ModelState]):
 
     def _reckon(self, state: ModelState, entry: LogEntry, seconds: float) -> None:
         """Count the processor time of an update, of which the choice of parameters may take a share."""
-        if state.tunes_itself:
-            if isinstance(entry, Command) and not (entry.edits and entry.edits.tuned):
-                state.tuning.updates += seconds
+        if state.tunes_itself and isinstance(entry, Command) and not (entry.edits and entry.edits.tuned):
+            state.tuning.updates += seconds
+        if state.tunes_itself or state.encoding_due:
             with self.following():
                 self._consider()
 

@@ -35,6 +35,7 @@ class Tuning:
     wait : examples that have to come before the next try, after one that the window did not allow
     updates : processor seconds of updates since the first choice
     choices : of later choices
+    fitted : examples by which the encoding of columns was fitted
     """
 
     last: Document | None = None
@@ -42,6 +43,7 @@ class Tuning:
     wait: int = 0
     updates: float = 0.0
     choices: float = 0.0
+    fitted: int = 0
 
     def came(self, n: int) -> None:
         """Know that so many examples have come."""

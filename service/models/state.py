@@ -52,7 +52,7 @@ from livesvm.service.models.window import Window, WindowLimits
 from livesvm.service.resources.memory import model_bytes
 from livesvm.service.store import codec
 from livesvm.service.store.base import StoreDamaged
-from livesvm.solvers.analyses.tuning.automatic import choose, default_columns
+from livesvm.solvers.analyses.tuning.automatic import LEAST, choose, default_columns
 from livesvm.solvers.errors import InvalidInput, MemoryLimit, SolverError
 from livesvm.solvers.estimators.large_window import LiveL2SVC
 from livesvm.solvers.estimators.positive_unlabelled import LivePUClassifier
@@ -374,9 +374,11 @@ class ModelState:
         return self._watched([command], scored, outcome)
 
     @staticmethod
-    def _is_solved_again(edits: Edits) -> bool:
+    def _is_solved_again(edits: Edits | None) -> bool:
         """Return whether edits mean another problem."""
-        return edits.rescale or any(name in (*SOLVED_AGAIN, TUNED) for name in edits.change or {})
+        return edits is not None and (
+            edits.rescale or any(name in (*SOLVED_AGAIN, TUNED) for name in edits.change or {})
+        )
 
     def _of_first_data(self, edits: Edits) -> tuple[dict[str, Any], FeatureScale | TableEncoding | None]:
         """Return parameters for what the first data have decided, and their scale; none where that is decided again."""
@@ -476,6 +478,12 @@ class ModelState:
         """The parameters that it has: a choice is made for these, and not for others."""
         return self.tunes_itself, self.changed, dict(self.estimator.chosen_), self.parameters.get("columns")
 
+    @property
+    def encoding_due(self) -> bool:
+        """Whether the encoding of columns was fitted to few rows, which are twice as many now."""
+        n = self.tuning.fitted
+        return self.estimator.columns is not None and 0 < n < LEAST and len(self.window.arrivals) >= 2 * n
+
     def tuning_due(self, share: float) -> str | None:
         """Return why it is time to choose parameters, see :meth:`Tuning.due`; None where it is not."""
         if not (self.tunes_itself and self.is_fitted):
@@ -486,7 +494,7 @@ class ModelState:
 
     def _tune_afresh(self, outcome: Outcome) -> Outcome:
         """Choose by the window alone, whatever was chosen before."""
-        self.tuning = Tuning()
+        self.tuning = Tuning(fitted=len(self.window.arrivals) if self.estimator.columns is not None else 0)
         if not (self.tunes_itself and self.is_fitted and self.window.arrivals):
             return outcome
         estimator: Any = self.estimator
@@ -620,11 +628,15 @@ class ModelState:
     def _done(self, command: Command, outcome: Outcome) -> None:
         self.window.apply(command, self.spec.window.n_remembered)
         self._until_look -= len(command.added)
-        self.tuning.came(len(command.added))
+        if self.tunes_itself:
+            self.tuning.came(len(command.added))
         self.sizes = outcome.sizes
         self.version += 1
         self.sequence += 1
         self.updated_at = command.arrived
+        n = len(self.window.arrivals)
+        if self.estimator.columns is not None and (not self.tuning.fitted or self._is_solved_again(command.edits)):
+            self.tuning.fitted = n
         if command.edits is not None and (tuned := command.edits.tuned) is not None:
             self.tuning.take(tuned, self.version, command.arrived)
 
@@ -814,7 +826,7 @@ class ModelState:
             **({} if self.owed is None else {"owed": dataclasses.asdict(self.owed)}),
             **({"left": list(self.window.left)} if self.window.left else {}),
             **({"is_numbered": True} if self.window.is_numbered else {}),
-            **({"tuning": vars(self.tuning)} if self.tunes_itself or self.tuning.last is not None else {}),
+            **({"tuning": vars(self.tuning)} if self.tuning != Tuning() else {}),
             **({} if self._is_watched_as_made else {"watch": self.watch and self.watch.to_document()}),
         }
 

@@ -181,6 +181,31 @@ def test_what_was_chosen_comes_back_and_holds_nothing_of_what_is_erased(kept: An
         assert {one["relevance"] for one in found["columns"]} == {1.0}
 
 
+@pytest.mark.parametrize("C", ["auto", 3.0])
+def test_rows_that_come_one_by_one_are_a_table_too(C: Any, tmp_path: Path) -> None:
+    """The first row says nothing of its columns; what they are made of is fitted again as rows become more."""
+    rows, y = customers(150)
+    with ServiceProcess(tmp_path) as service, Client(service.url) as client, service.http() as http:
+        client.create_model("m", columns="auto", C=C)
+        for at in range(40):
+            client.update("m", rows[at : at + 1], y[at : at + 1])
+        before = tuned(http, "m") if C == "auto" else client.model("m")
+        recent = http.get("/models/m/recent").json()["updates"]
+        fitted = [one["n_examples"] for one in reversed(recent) if one["action"] != "update"]
+        assert fitted == [2, 4, 8, 16, 32] + [40] * (C == "auto")
+        right = [found == label for found, label in zip(client.predict("m", rows)["prediction"], y, strict=True)]
+        assert np.mean(right) > 0.7
+        service.kill()
+    with ServiceProcess(tmp_path) as service, Client(service.url) as client:
+        decision = client.predict("m", rows)["decision"]
+        for name in ("C", "gamma", "columns", "tuning", "version"):
+            assert client.model("m")[name] == before[name]
+        ours = IncrementalSVC(C=before["C"], gamma=before["gamma"], columns=before["columns"])
+        ours.fit(rows[:40] if C == "auto" else rows[:32], y[:40] if C == "auto" else y[:32])
+        ours.update(None if C == "auto" else (rows[32:40], y[32:40]))
+        assert decision == pytest.approx(ours.decision_function(rows), abs=1e-6)
+
+
 @pytest.mark.alone(reason="crash points end an actor alone")
 @pytest.mark.parametrize("point", ["before-log", "after-log"])
 def test_a_kill_while_a_choice_is_logged_loses_and_doubles_nothing(point: str, tmp_path: Path) -> None:

@@ -80,6 +80,19 @@ def test_no_choice_is_worse_by_its_own_score(seed: int) -> None:
     assert found.loss <= min(found.present, found.defaults)
 
 
+def test_a_table_that_comes_row_by_row_becomes_what_it_is() -> None:
+    model = svc()
+    for at in range(60):
+        model.update((ROWS[at : at + 1], INSIDE[at : at + 1]))
+    assert model.choice_.n_examples == LEAST
+    assert model.score(ROWS[60:], INSIDE[60:]) > 0.7
+    given = IncrementalSVC(C=3.0, columns="auto")
+    for at in range(40):
+        given.update((ROWS[at : at + 1], INSIDE[at : at + 1]))
+    of_32 = IncrementalSVC(C=3.0, columns="auto").fit(ROWS[:32], INSIDE[:32])
+    assert given.feature_scale_.fitted == of_32.feature_scale_.fitted
+
+
 def test_what_is_judged_has_the_numbers_that_were_given() -> None:
     X, y = RNG.normal(size=(60, 3)), np.arange(60) % 2  # nothing to be found: the defaults are as good
     assert choose(IncrementalSVC(C="auto", gamma=5.0).fit(X, y)).parameters["gamma"] == 5.0
