@@ -17,7 +17,8 @@ from pydantic_core import to_json
 
 from livesvm.service.api.bodies import json_rows
 from livesvm.service.api.bodies.json_rows import NotRows
-from livesvm.service.api.bodies.reading import JSON, Body, parse_predict
+from livesvm.service.api.bodies.reading import JSON, Body
+from livesvm.service.api.bodies.tables import parse_predict
 from livesvm.service.hosting.handle import Reader
 from livesvm.service.logs.calls import note, stage
 from livesvm.service.models.arrays import Matrix, Rows, Vector

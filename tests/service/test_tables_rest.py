@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import io
+import json
 import pickle
+import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import httpx
 import numpy as np
 import pandas as pd
@@ -291,6 +295,84 @@ def test_columns_are_refused_where_there_are_none(http: httpx.Client, spec: Any)
     assert (answer.status_code, answer.json()["field"]) == (422, "scale" if "scale" in spec else "columns")
     named = http.post("/models", json={"columns": [{"name": "a"}, {"name": "a"}]}).json()
     assert (named["field"], named["row"]) == ("columns", 1)
+
+
+def bodies(rows: list[Row], **more: Any) -> dict[str, bytes]:
+    """Return a table, with more columns, in each format; what has a gap in one of them has it in all."""
+    frame = pd.DataFrame(rows).assign(**more)
+    file = io.BytesIO()
+    names = ", ".join(f'"{name}"' for name in frame)
+    with duckdb.connect() as connection, tempfile.TemporaryDirectory() as directory:
+        connection.register("frame", frame)
+        connection.execute(f"copy (select {names} from frame) to '{directory}/f.parquet' (format parquet)")
+        file.write((Path(directory) / "f.parquet").read_bytes())
+    plain = [{name: None if pd.isna(cell) else cell for name, cell in row.items()} for row in frame.to_dict("records")]
+    return {
+        "text/csv": frame.to_csv(index=False).encode(),
+        "application/x-ndjson": "\n".join(map(json.dumps, plain)).encode(),
+        "application/vnd.apache.parquet": file.getvalue(),
+    }
+
+
+@pytest.mark.parametrize("media", ["text/csv", "application/x-ndjson", "application/vnd.apache.parquet"])
+def test_tables_come_in_files(http: httpx.Client, make: Make, media: str) -> None:
+    by_rows, by_file = make(**SPEC), make(**SPEC)
+    keys = [f"c{at}" for at in range(80)]
+    times = [f"2024-05-01T00:00:{at % 60:02d}Z" for at in range(80)]
+    add = {"rows": ROWS, "y": Y, "keys": keys, "weights": [1.0, 2.0] * 40, "times": times}
+    http.post(f"/models/{by_rows}/update", json={"add": add}).raise_for_status()
+    body = bodies(ROWS, left=Y, id=keys, w=[1.0, 2.0] * 40, at=times)[media]
+    roles = {"target": "left", "keys": "id", "weights": "w", "times": "at"}
+    path, headers = f"/models/{by_file}/update", {"content-type": media}
+    sent = http.post(path, params=roles, content=body, headers=headers)
+    assert sent.status_code == 200, sent.text
+    assert sent.json()["added"] == keys
+    examples = [http.get(f"/models/{model}/examples").json()["examples"] for model in (by_rows, by_file)]
+    assert examples[0] == examples[1]
+    found = http.post(f"/models/{by_file}/predict", content=bodies(PROBE)[media], headers=headers)
+    assert found.json()["decision"] == http.post(f"/models/{by_rows}/predict", json={"rows": PROBE}).json()["decision"]
+    again = http.post(path, params={**roles, "on_repeat": "ignore"}, content=body, headers=headers)
+    assert (again.json()["added"], len(again.json()["ignored"])) == ([], 80)
+    for given, field in (({"target": "gone"}, "target"), ({"target": "left"}, "rows"), ({}, "y")):
+        refused = http.post(path, params=given, content=body, headers=headers)
+        assert (refused.status_code, refused.json()["field"]) == (422, field), refused.text
+    assert http.get(f"/models/{by_file}").json()["n_examples"] == 80
+
+
+WRONG_FILES = [
+    ("text/csv", b"age,plan\n31,gold\nold,free\n", {"field": "rows", "row": 1, "name": "age"}),
+    ("text/csv", b"age,age\n31,3\n", {"field": "age"}),
+    ("text/csv", b"age,plan\n31\n", {"field": "rows", "row": 0}),
+    ("text/csv", b"age,colour\n31,red\n", {"field": "rows", "name": "colour"}),
+    ("text/csv", b"age,plan\n", {"field": "rows"}),
+    ("application/x-ndjson", b'{"age": 1}\n{"age": {"a": 1}}', {"field": "rows", "row": 1, "name": "age"}),
+    ("application/x-ndjson", b'{"age": 1, "age": 2}', {"field": "rows", "row": 0}),
+    ("application/x-ndjson", b"[1]", {"field": "rows", "row": 0}),
+]
+
+
+@pytest.mark.parametrize(("media", "body", "place"), WRONG_FILES)
+def test_a_wrong_table_is_refused_by_its_place(
+    http: httpx.Client, make: Make, media: str, body: bytes, place: dict[str, Any]
+) -> None:
+    model, headers = make(**SPEC), {"content-type": media}
+    http.post(f"/models/{model}/update", json={"add": {"rows": ROWS, "y": Y}}).raise_for_status()
+    refused = http.post(f"/models/{model}/predict", content=body, headers=headers)
+    assert refused.status_code == 422, refused.text
+    assert {name: refused.json().get(name) for name in place} == place
+    assert http.post(f"/models/{model}/update", content=body, headers=headers).status_code == 422
+    for path, more in (("predict", b"{"), ("update", b"\xff,\n")):
+        assert http.post(f"/models/{model}/{path}", content=more, headers=headers).status_code in (400, 422)
+    assert http.get(f"/models/{model}").json()["version"] == 1
+
+
+def test_columns_are_named_of_tables_alone(http: httpx.Client, make: Make) -> None:
+    model = make(C=1.0)
+    refused = http.post(f"/models/{model}/update", params={"target": "y"}, json={"add": {"X": [[1.0]], "y": [1]}})
+    assert (refused.status_code, refused.json()["field"]) == (422, "target")
+    body, headers = b"a,y\n1,2\n", {"content-type": "text/csv"}
+    table = http.post(f"/models/{model}/update", params={"target": "y"}, content=body, headers=headers)
+    assert (table.status_code, table.json()["field"]) == (422, "rows")
 
 
 def test_clients_send_data_frames(service: ServiceProcess, make: Make) -> None:

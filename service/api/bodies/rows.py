@@ -174,14 +174,22 @@ def _npz_columns(body: Body, spec: FeedSpec, most_rows: int) -> Columns:
 
 
 def _parquet_columns(body: Body, spec: FeedSpec, most_rows: int) -> Columns:
-    """Return numbers, texts and times, in ISO 8601: one without a zone is reported without one."""
+    return parquet_columns(body, most_rows)
+
+
+def parquet_columns(body: Body, most_rows: int, also: Collection[str] = ()) -> Columns:
+    """Return numbers, texts and times, in ISO 8601, and types that may be there ``also``.
+
+    A time without a zone is reported without one. Raises MalformedBody, UnsupportedMedia, BodyTooLarge, MemoryBusy or
+    InvalidInput.
+    """
     with TemporaryDirectory() as directory, body.memory(PARQUET_MB * MEGABYTE), ExitStack() as held, well_formed():
         path = Path(directory) / "body.parquet"
         path.write_bytes(body.data)
         with parquet.opened(path, PARQUET_MB, most_rows + 1) as table:
             _check_width(table.kinds)
             for name, kind in table.kinds.items():
-                if kind not in parquet.KINDS.values():
+                if kind not in (*parquet.KINDS.values(), *also):
                     raise InvalidInput(f"holds {kind[:64]}, neither numbers, text nor times", field=name[:64])
             size, _ = table.text_sizes()
             if size > body.limit:

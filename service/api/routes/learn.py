@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from fastapi import Request
+from typing import Annotated
+
+from fastapi import Query, Request
 from pydantic_core import to_json
 from starlette.responses import Response
 
 from livesvm.service.api.answers.certificates import Certificate
 from livesvm.service.api.answers.learn import Checkpoint, UpdateAnswer, UpdatesAnswer, Writeback
-from livesvm.service.api.bodies.reading import NPZ, parse_update, read_body
+from livesvm.service.api.bodies.reading import NPZ, read_body
+from livesvm.service.api.bodies.tables import MEDIA as TABLE_MEDIA
+from livesvm.service.api.bodies.tables import TABLES, Roles, parse_update
 from livesvm.service.api.bodies.updates import MEDIA, NDJSON, parse_updates
 from livesvm.service.api.problem_documents import kind_of, problem
 from livesvm.service.api.requests import UpdateRequest, UpdatesRequest
@@ -16,6 +20,7 @@ from livesvm.service.api.routes.access import IdempotencyKey, ModelId, Parts, Wi
 from livesvm.service.api.routes.calls import Calls, answers
 from livesvm.service.logs.calls import note
 from livesvm.service.resources.solve_scheduler import Solve
+from livesvm.solvers.models.repeats import OnRepeat
 
 QUICK_BYTES = 2**14
 """A shorter body is read where it comes in, in a fraction of a millisecond, as handing it to a thread takes longer."""
@@ -29,21 +34,36 @@ updates = Calls("learning")
     "learn",
     "Add, remove, correct and reweight examples",
     body=UpdateRequest,
-    media=[NPZ],
+    media=[NPZ, *TABLES],
     is_quick=True,
 )
 @answers(UpdateAnswer, "The update is applied, published, and as durable as it says.")
-async def update(id: ModelId, request: Request, service: Parts, solve: Within, key: IdempotencyKey = None) -> Response:
+async def update(
+    id: ModelId,
+    request: Request,
+    service: Parts,
+    solve: Within,
+    key: IdempotencyKey = None,
+    target: Annotated[str | None, Query(max_length=128, description="Of a table: its column that is `y`.")] = None,
+    keys: Annotated[str | None, Query(max_length=128, description="Of a table: its column with keys.")] = None,
+    weights: Annotated[str | None, Query(max_length=128, description="Of a table: its column with weights.")] = None,
+    times: Annotated[str | None, Query(max_length=128, description="Of a table: its column with times.")] = None,
+    on_repeat: Annotated[OnRepeat, Query(description="Of a table: as in a body of JSON.")] = "refuse",
+) -> Response:
     """Add, remove, correct and reweight examples and change C, along one path, whole or not at all.
 
     Besides JSON this reads an npz file with members `X`, `y`, `keys`, `weights`, `on_repeat`, `remove_keys`,
     `remove_oldest`, `relabel_keys`, `relabel_y`, `reweight_keys`, `reweight_weights`, `decay`, `C`, each where it is
-    needed.
+    needed. Examples of a model with columns may also be a table with their names, as CSV, NDJSON or Parquet; `target`
+    and its like name those of its columns that are no features.
     """
-    live = service.models().get(id)
-    body = await read_body(request)
+    live, roles = service.models().get(id), Roles(target, keys, weights, times, on_repeat)
+    body = await read_body(request, TABLE_MEDIA)
     with service.workers.place():
-        wanted = parse_update(body) if len(body.data) <= QUICK_BYTES else await service.workers.run(parse_update, body)
+        if len(body.data) <= QUICK_BYTES and body.media not in TABLES:
+            wanted = parse_update(body, roles)
+        else:
+            wanted = await service.workers.run(parse_update, body, roles)
     with service.budget.holding("updates", wanted.memory()):
         reply = await awaited(request, live.update(wanted, key, solve), solve)
     return replied(reply)

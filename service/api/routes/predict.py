@@ -15,10 +15,10 @@ from livesvm.service.api.bodies.reading import (
     NPZ,
     Body,
     may_ask_for_more,
-    parse_predict,
     parse_predict_request,
     read_body,
 )
+from livesvm.service.api.bodies.tables import MEDIA, TABLES, parse_predict
 from livesvm.service.api.predictions import Calibrated, JsonForm, answering, at_once, is_quick
 from livesvm.service.api.requests import PredictRequest
 from livesvm.service.api.routes.access import ModelId, Parts, awaited
@@ -36,7 +36,7 @@ from livesvm.solvers.errors import InvalidInput
 calls = Calls("predictions")
 
 
-@calls("POST /models/{id}/predict", "read", "Predict", body=PredictRequest, media=(NPY, NPZ), is_quick=True)
+@calls("POST /models/{id}/predict", "read", "Predict", body=PredictRequest, media=(NPY, NPZ, *TABLES), is_quick=True)
 @answers(PredictAnswer, "Decision values and labels.", other=[ARROW])
 async def predict(
     id: ModelId,
@@ -59,12 +59,14 @@ async def predict(
 ) -> Response:
     """Decide rows by the newest version; never waits for an update.
 
+    A model with columns also reads a table with their names, as CSV, NDJSON or Parquet.
+
     With `probability`, `alerts`, `precision` or `coverage`, for the first time after an update, it waits for its turn
     to calibrate that version; for a `coverage` that takes as long as to leave each example out.
     """
     live = service.models().readable(id)
     form, media = (ArrowForm, ARROW) if is_accepted(request.headers.get("accept", "")) else (JsonForm, JSON)
-    body = await read_body(request)
+    body = await read_body(request, MEDIA)
     with service.readers.place():
         cut = None if alerts is None and precision is None else Cut(alerts, precision)
         asked: Body | Rows | TableRows = body

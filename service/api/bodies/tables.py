@@ -1,0 +1,146 @@
+"""Rows of a table from request bodies with the names of columns: CSV, NDJSON or Parquet, for models with columns."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic_core import from_json
+
+from livesvm.service.api.bodies import reading
+from livesvm.service.api.bodies.reading import Body, parsed_bytes, well_formed
+from livesvm.service.api.bodies.rows import (
+    BYTES_A_CELL,
+    BYTES_A_LETTER,
+    CSV,
+    PARQUET,
+    parquet_columns,
+)
+from livesvm.service.api.bodies.updates import NDJSON
+from livesvm.service.errors import MalformedBody
+from livesvm.service.files import csv_text
+from livesvm.service.models import arrays, commands, labels, table_rows
+from livesvm.service.models.arrays import Rows
+from livesvm.service.models.fields import check_weights
+from livesvm.service.models.table_rows import TableRows
+from livesvm.solvers.errors import InvalidInput
+from livesvm.solvers.models.repeats import OnRepeat
+
+TABLES = (CSV, NDJSON, PARQUET)
+MEDIA = reading.MEDIA | {CSV: CSV, NDJSON: NDJSON, "application/jsonl": NDJSON, PARQUET: PARQUET}
+MOST_ROWS = 10**6
+"""Of a Parquet file, of which a few bytes may hold many."""
+
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Roles:
+    """Names of the columns of a table that are no features."""
+
+    target: str | None = None
+    keys: str | None = None
+    weights: str | None = None
+    times: str | None = None
+    on_repeat: OnRepeat = "refuse"
+
+
+def parse_predict(body: Body) -> Rows | TableRows:
+    """Return rows to predict; raises as :func:`~livesvm.service.api.bodies.reading.parse_predict`."""
+    return table_rows.checked(_rows(body)) if body.media in TABLES else reading.parse_predict(body)
+
+
+def parse_update(body: Body, roles: Roles) -> commands.Update:
+    """Return an update: a table is examples to add.
+
+    Raises
+    ------
+    InvalidInput : names row and column, or the role that a column cannot have
+    MalformedBody, UnsupportedMedia, BodyTooLarge, MemoryBusy
+    """
+    if body.media not in TABLES:
+        for name in ("target", "keys", "weights", "times"):
+            if getattr(roles, name) is not None:
+                raise InvalidInput(f"names a column of a table; send one of {', '.join(TABLES)}", field=name)
+        return reading.parse_update(body)
+    rows = _rows(body)
+    is_text = body.media == CSV
+    y = _taken(rows, roles.target, "target", labels.targets, is_text)
+    keys = _taken(rows, roles.keys, "keys", arrays.row_keys, False)
+    weights = _taken(
+        rows, roles.weights, "weights", lambda cells: check_weights(arrays.vector(cells, "weights")), is_text
+    )
+    times = _taken(rows, roles.times, "times", arrays.times, is_text)
+    batch = commands.Batch(table_rows.checked(rows), y, keys, weights, times)
+    return commands.Update(batch, on_repeat=roles.on_repeat)
+
+
+def _weights(cells: Any) -> arrays.Vector:
+    return check_weights(arrays.vector(cells, "weights"))
+
+
+def _taken(rows: list[Row], name: str | None, field: str, read: Callable[[Any], Any], is_text: bool) -> Any:
+    """Take the cells of a column out of rows, and return them as ``read`` has them; None without a name."""
+    if name is None:
+        return None
+    if not any(name in row for row in rows):
+        raise InvalidInput(f"the table has no column {name[:64]!r}", field=field)
+    cells = [row.pop(name, None) for row in rows]
+    try:
+        return read(_numbers(cells) if is_text else cells)
+    except InvalidInput as error:
+        raise InvalidInput(error.reason, field=field, row=error.row, name=name) from None
+
+
+def _numbers(cells: Sequence[str | None]) -> Sequence[Any]:
+    """Return texts as whole numbers, or as numbers, where all are some; else as they are."""
+    for kind in (int, float):
+        try:
+            return [kind(cell or "") for cell in cells]
+        except ValueError:
+            continue
+    return cells
+
+
+def _rows(body: Body) -> list[Row]:
+    rows = _READERS[body.media](body)
+    if not rows:
+        raise InvalidInput("has no row below the names of columns", field="rows")
+    return rows
+
+
+def _csv(body: Body) -> list[Row]:
+    cells = sum(map(body.data.count, (b",", b";", b"\t", b"\n", b"\r"))) + 1
+    with body.memory(BYTES_A_LETTER * len(body.data) + BYTES_A_CELL * cells), well_formed():
+        try:
+            names, rows = csv_text.named(io.StringIO(body.data.decode("utf-8-sig"), newline=""))
+        except UnicodeDecodeError as error:
+            raise MalformedBody(f"the body is no text in UTF-8: {error}") from None
+        return [{name: cell.strip() or None for name, cell in zip(names, row, strict=True)} for row in rows]
+
+
+def _ndjson(body: Body) -> list[Row]:
+    rows: list[Row] = []
+    with body.memory(parsed_bytes(body.data, BYTES_A_CELL)):
+        for line in filter(bytes.strip, body.data.splitlines()):
+            try:
+                row = from_json(line)
+            except ValueError as error:
+                raise MalformedBody(f"row {len(rows)}: {error}") from None
+            if not isinstance(row, dict):
+                raise InvalidInput("must be an object with a cell by name", field="rows", row=len(rows))
+            is_flat = not any(isinstance(cell, dict | list) for cell in row.values())  # others are refused by name
+            if is_flat and sum(1 for _ in reading.names(line)) != len(row):
+                raise InvalidInput("a name stands twice", field="rows", row=len(rows))
+            rows.append(row)
+    return rows
+
+
+def _parquet(body: Body) -> list[Row]:
+    columns = parquet_columns(body, MOST_ROWS, also=("boolean",))
+    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+
+
+_READERS: dict[str, Callable[[Body], list[Row]]] = {CSV: _csv, NDJSON: _ndjson, PARQUET: _parquet}
