@@ -488,7 +488,7 @@ class ModelState:
         """Return why it is time to choose parameters, see :meth:`Tuning.due`; None where it is not."""
         if not (self.tunes_itself and self.is_fitted):
             return None
-        raised = None if self.watch is None else self.watch.raised
+        raised = None if self.watch is None else self.watch.raised or self.watch.alarm
         alarm = None if raised is None else int(raised["version"])
         return self.tuning.due(len(self.window.arrivals), self.spec.window.max_examples, alarm, share)
 

@@ -146,6 +146,44 @@ def test_a_restored_version_has_its_own_parameters(http: httpx.Client, make: Mak
     assert [found[name] for name in ("C", "gamma", "tuning")] == [before[name] for name in ("C", "gamma", "tuning")]
 
 
+def test_nothing_of_the_future_decides(http: httpx.Client, make: Make) -> None:
+    """A marker: rows to be predicted have a column that tells everything; it is noise in the window."""
+    rows, y = customers(160)
+    noise = RNG.normal(size=160)
+    marked = [{**row, "marker": float(one)} for row, one in zip(rows, noise, strict=True)]
+    future = [{**row, "marker": 1e6 if label == "stays" else -1e6, "plan": f"plan {label}"}
+              for row, label in zip(rows[100:], y[100:], strict=True)]  # fmt: skip
+    asked, alone = (make(columns="auto") for _ in range(2))
+    for model in (asked, alone):
+        body = {"add": {"rows": marked[:100], "y": y[:100]}}
+        http.post(f"/models/{model}/update", json=body).raise_for_status()
+        if model == asked:
+            http.post(f"/models/{model}/predict", json={"rows": future}).raise_for_status()
+            http.post(f"/models/{model}/what-if", json={"rows": future, "decay": 0.9}).raise_for_status()
+    found = [tuned(http, model) for model in (asked, alone)]
+    for name in ("C", "gamma", "columns"):
+        assert found[0][name] == found[1][name]
+    for name in ("parameters", "loss", "present", "defaults"):
+        assert found[0]["tuning"]["chosen"][name] == found[1]["tuning"]["chosen"][name]
+    answers = [http.post(f"/models/{model}/predict", json={"rows": marked}).json() for model in (asked, alone)]
+    assert answers[0]["decision"] == answers[1]["decision"]
+    marker = next(one for one in found[0]["columns"] if one["name"] == "marker")
+    assert marker["relevance"] < 0.1
+
+
+def test_an_alarm_of_drift_is_a_reason_to_choose_again(store: FailingStore) -> None:
+    live: Any = alive(store, store.create("m", b""), OPEN, tune_share=1000.0)
+    live.update(some(0, 60), None).result()
+    first = until_chosen(live)
+    state = live.current
+    state.watch_by(0.01)
+    state.watch.raised = {"version": state.version + 1}  # of the next examples
+    live.update(some(60, 61), None).result()
+    again = until_chosen(live, first["version"])
+    assert (again["reason"], again["n_examples"]) == ("drift", 61)
+    live.stop()
+
+
 @pytest.fixture(params=["sqlite", "redis"])
 def kept(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Any]:
     with keeping(request.param, tmp_path) as found:
