@@ -86,27 +86,33 @@ def show_one(client: Client, feed: FeedId) -> Any:
 
 @app.command("push")
 @calling
+@reading
 def push(
     client: Client,
     feed: FeedId,
     file: File,
     idempotency_key: RequestName = None,
+    *,
+    given: dict[str, Any],
 ) -> Any:
     """Send the readings of a file in one call."""
-    answer = client.observe(feed, _whole(client, feed, file), idempotency_key=idempotency_key)
+    answer = client.observe(feed, _whole(client, feed, file, given), idempotency_key=idempotency_key)
     return Told(answer, [answer, (answer["forecasts"], FORECASTS)])
 
 
 @app.command("announce")
 @calling
+@reading
 def announce(
     client: Client,
     feed: FeedId,
     file: Annotated[Path, typer.Argument(help="Times to come with the known columns, as readings are.")],
     idempotency_key: RequestName = None,
+    *,
+    given: dict[str, Any],
 ) -> Any:
     """Announce known columns of times to come, and show the forecasts with it."""
-    answer = client.announce(feed, _whole(client, feed, file), idempotency_key=idempotency_key)
+    answer = client.announce(feed, _whole(client, feed, file, given), idempotency_key=idempotency_key)
     return Told(answer, [(answer["forecasts"], FORECASTS)])
 
 
@@ -163,14 +169,17 @@ def watch(
 
 @app.command("backtest")
 @calling
+@reading
 def backtest(
     client: Client,
     feed: FeedId,
     file: Annotated[Path | None, typer.Argument(help="Readings; those that the feed holds when absent.")] = None,
     settings: Annotated[str, typer.Option(help="Settings in place of the feed's own, as JSON.")] = "{}",
+    *,
+    given: dict[str, Any],
 ) -> Any:
     """Say how good forecasts would have been; nothing live is touched."""
-    rows = None if file is None else rows_in(file, _served(client, feed)["settings"]["time"])
+    rows = None if file is None else rows_in(file, _served(client, feed)["settings"]["time"], given)
     job = finished(client, client.backtest(feed, rows, **parsed(settings, "--settings")))
     return Told(job, [_scored(job["result"]["scores"])])
 
@@ -228,9 +237,9 @@ def _table(settings: dict[str, Any], file: Path, given: dict[str, Any] | None = 
     return found
 
 
-def _whole(client: Client, feed: str, file: Path) -> bytes:
+def _whole(client: Client, feed: str, file: Path, given: dict[str, Any]) -> bytes:
     """Return all rows of a file as they are sent."""
-    found = _table(client.feed(feed)["settings"], file)
+    found = _table(client.feed(feed)["settings"], file, given)
     return csv_of([found.names, *found.rows()])
 
 
@@ -260,7 +269,7 @@ def _run(
     shown = client.feed(feed)
     said = f"{sent} readings sent, {known} were known"
     answer = {"sent": sent, "skipped": known, "understood": found.understood, **shown}
-    return Told(answer, [told(found), said, _scored(shown["scores"])])
+    return Told(answer, [told(found.understood), said, _scored(shown["scores"])])
 
 
 def _line(event: dict[str, Any]) -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from itertools import islice
@@ -48,6 +48,14 @@ class TimeFormat:
     read: Callable[[str], str] | None = None
     zoned: bool = False
 
+    def reads(self, cells: Iterable[str]) -> bool:
+        """Return whether it reads all of some cells; what a feed reads by itself has been read."""
+        return all(_is_read(self, cell) for cell in cells)
+
+    def whole(self) -> TimeFormat:
+        """Return the same, with digits in ISO 8601 too."""
+        return self if self.read is not None or not self.name.startswith("YYYY") else replace(self, read=_of_digits)
+
 
 def find(cells: Sequence[str], name: str, *, alone: bool = False) -> list[TimeFormat]:
     """Return the formats that read all cells, one of each meaning; more than one: the cells do not decide.
@@ -74,17 +82,20 @@ def narrowed(formats: list[TimeFormat], cells: Iterable[str]) -> list[TimeFormat
     """Return those formats that read all these cells too; it ends where one is left."""
     column = iter(cells)
     while len(formats) > 1 and (block := {*islice(column, 4096)}):
-        formats = [one for one in formats if all(_is_read(one, cell) for cell in block)]
+        formats = [one for one in formats if one.reads(block)]
     return formats
 
 
 def _is_read(one: TimeFormat, cell: str) -> bool:
-    assert one.read is not None
     try:
-        one.read(cell)
+        times.parse(cell, "time", 0) if one.read is None else one.read(cell)
     except ValueError:
         return False
     return True
+
+
+def _of_digits(cell: str) -> str:
+    return _iso(datetime.fromtimestamp(times.parse(cell, "time", 0).seconds, UTC).replace(tzinfo=None))
 
 
 def _as_it_is(cells: list[str], is_named: bool) -> TimeFormat | None:
@@ -148,7 +159,7 @@ def _written(cells: list[str]) -> list[TimeFormat]:
     shapes = {_shape(first), *([] if zone is None else [_shape(zone[1])])}
     for text in (text for shape in shapes for text in _all_formats().get(shape, [])):
         one = by_format(text)
-        if not _is_read(one, cells[0]) or not all(_is_read(one, cell) for cell in cells):
+        if not one.reads(cells):
             continue
         assert one.read is not None
         zoned = datetime.fromisoformat(one.read(cells[0])).tzinfo is not None
@@ -211,10 +222,10 @@ def _iso(when: datetime) -> str:
     return when.isoformat()
 
 
-def localized(zone: str) -> Callable[[str, str], str]:
+def localized(zone: str, in_order: bool = True) -> Callable[[str, str], str]:
     """Return what gives times without an offset that of a zone; in the hour that comes twice, by their order.
 
-    It takes the time and the name of its series.
+    It takes the time and the name of its series. Times that are not ``in_order`` are in the first of two hours.
     """
     known, place = dict[str, datetime](), times.zone_of(zone)
 
@@ -222,7 +233,7 @@ def localized(zone: str) -> Callable[[str, str], str]:
         """Return the time with its offset."""
         when = datetime.fromtimestamp(times.parse(text, "time", 0).seconds, UTC).replace(tzinfo=place)
         before = known.get(series)
-        if before is not None and when.replace(tzinfo=UTC) <= before:
+        if in_order and before is not None and when.replace(tzinfo=UTC) <= before:
             when = when.replace(fold=1)
         known[series] = max(when.replace(tzinfo=UTC), before or when.replace(tzinfo=UTC))
         return when.isoformat()

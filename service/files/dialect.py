@@ -32,7 +32,7 @@ MOST_LINE = 2**20
 FREE, RATIO = 2**26, 200
 """A packed file may unpack to so many bytes, and beyond them to so many times its size."""
 SEPARATORS = (",", ";", "\t", "|", " ")
-NAMES = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar", " ": "spaces"}
+NAMES = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar", " ": "space"}
 COMMENTS = ("#", "%", "//", "!")
 MISSING = frozenset(
     ("", "na", "n/a", "#n/a", "nan", "null", "none", "?", "-", "--", ".", "unavailable", "unknown")
