@@ -29,6 +29,11 @@ SCORES = ("step", "n", "mae", "last_value_mae", "seasonal_mae", "mase", "coverag
 FORECASTS = ("step", "time", "value", "low", "high")
 RECIPES = ("step", "represent", "gamma", "C", "error", "before")
 FEEDS = ("id", "state", "position", "time", "every", "season")
+_HINTS = {
+    "must be a number, not": "say --missing if it is a mark of a missing value",
+    "came before with other values": "say --zone if the clock goes back there",
+}
+"""Options that help, by a part of the reason of a refusal."""
 CALL = 24
 CALL_ROWS = 50_000
 
@@ -312,7 +317,9 @@ def _told_of(file: Path, before: int) -> Iterator[None]:
             raise
         place = f"{file}, row {before + row} of those under its names, counted from 0"
         field = problem.document.get("field", "")
-        raise ValueError(f"{place}: {field} {problem.document.get('reason', '')}; {before} are known") from None
+        reason = problem.document.get("reason", "")
+        hint = next((f"; {hint}" for part, hint in _HINTS.items() if part in reason), "")
+        raise ValueError(f"{place}: {field} {reason}{hint}; {before} are known") from None
 
 
 def _scored(scores: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], tuple[str, ...]]:

@@ -95,7 +95,7 @@ def options(given: dict[str, Any]) -> FileOptions:
 
     found: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
     if "separator" in found:
-        words = {word: mark for mark, word in dialect.NAMES.items()}
+        words = {word: mark for mark, word in dialect.NAMES.items()} | {"\\t": "\t"}
         found["separator"] = words.get(found["separator"], found["separator"])
         if len(found["separator"]) != 1:
             raise typer.BadParameter("is one character, `tab` or `space`", param_hint="--separator")

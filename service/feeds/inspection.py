@@ -18,7 +18,7 @@ from typing import Any
 
 from livesvm.service.feeds import file_times, interval, times
 from livesvm.service.feeds.file_times import TimeFormat
-from livesvm.service.files import dialect, raw_tables
+from livesvm.service.files import dialect, documents, raw_tables
 from livesvm.service.files.dialect import FileOptions as FileOptions
 from livesvm.service.files.dialect import Line
 from livesvm.service.files.raw_tables import Raw
@@ -37,6 +37,8 @@ _SERIES = re.compile(
 )
 _CLOCK = re.compile(r"\d{1,2}:\d\d(:\d\d(\.\d+)?)?( ?[AaPp][Mm])?")
 _TIMES = ("time", "timestamp", "datetime", "date", "_time", "ts", "ds")  #: names that are taken first
+_FORECAST = re.compile(r"(?i).*(forecast|prognos|predict|planned|day-ahead total)")
+_WHOLE = re.compile(r"-?\d{1,15}(\.0*)?")
 _ODD = re.compile(r"-9{3,4}(\.0*)?")
 _TARGET = re.compile(r"(?i)_?(value|y|target|state|load|demand)")
 _NUMBERS = {"number", "missing"}
@@ -150,7 +152,6 @@ class _Reader:
         if raw.is_text:
             self.decimal, self.thousands = dialect.decimal_of(numbers, raw.separator, given.decimal)
         self.pattern = dialect.pattern_of(self.decimal)
-        self.blank = {mark for one in dialect.MISSING for mark in (one, one.upper(), one.capitalize())} | self.missing
 
     def _kind_of(self, column: Sequence[str]) -> str:
         """Return the kind of a column by that of most cells; of examples one of numbers holds nothing else."""
@@ -222,6 +223,9 @@ class _Reader:
         if self.given.time is not None:
             parts = self._at(self.given.time, "--time")
             return parts, self._formats(parts, True)
+        parts = file_times.parts_in(self.raw.names)
+        if usual not in self.raw.names and parts and (formats := self._formats(parts, True)):
+            return parts, formats
         if usual in self.raw.names and (formats := self._formats((self.raw.names.index(usual),), True)):
             return (self.raw.names.index(usual),), formats
         found = {at: formats for at in range(len(names)) if (formats := self._formats((at,)))}
@@ -327,7 +331,7 @@ class _Reader:
         raw, given = self.raw, self.given
         numbers = [raw.names[at] for at in self._of_kind("number")]
         vary = [raw.names[at] for at in self._of_kind("number") if len({*self.columns[at]}) > 1]
-        targets = sorted(vary, key=lambda name: (_TARGET.fullmatch(name) is None, _SERIES.fullmatch(name) is not None))
+        targets = sorted(vary, key=self._unlikely)
         joined = [one for one in (self.parts, self.series) if len(one) > 1]
         gone = {at for one in joined for at in one}
         kept = [at for at in range(raw.width) if at not in gone]
@@ -344,9 +348,20 @@ class _Reader:
             source, at = found.rows, [names.index(name) for name in numbers]
             stamp = names.index(time)
             found.rows = lambda: ([row[stamp], names[one], row[one]] for row in source() for one in at)
-            found.names, found.time, found.series, found.is_wide = [*raw_tables.LONG], "time", "series", True
+            found.names, found.time, found.series, found.is_wide = [*documents.LONG], "time", "series", True
             found.numbers = found.targets = ["value"]
         return found
+
+    def _unlikely(self, name: str) -> tuple[bool, ...]:
+        """Return what speaks against a column as the one that is forecast: names first, then codes and row numbers."""
+        column = [cell for cell in self.columns[self.raw.names.index(name)] if not self._is_missing(cell)][:200]
+        steps = (
+            {float(other) - float(one) for one, other in pairwise(column)}
+            if all(map(_WHOLE.fullmatch, column))
+            else set()
+        )
+        is_code = len({*column}) < 4 < len(column) or (steps == {1.0} and len(column) > 2)
+        return _TARGET.fullmatch(name) is None, bool(_SERIES.fullmatch(name)) or is_code, bool(_FORECAST.match(name))
 
     def _sent(self, kept: list[int]) -> Iterator[Line]:
         """Yield rows as they are sent; raises ValueError for a time that does not read."""
@@ -383,8 +398,10 @@ class _Reader:
         kind = self.kinds[at]
         if at in self.series or (at in self.parts and len(self.parts) == 1):
             return cells
-        marks = self.missing if self.of_examples and kind != "number" else self.blank
-        if not marks.isdisjoint(cells):
+        are_words = self.of_examples and kind != "number"
+        if marks := {
+            one for one in {*cells} if one.strip() in self.missing or (not are_words and dialect.is_missing(one))
+        }:
             cells = ["" if cell in marks else cell for cell in cells]
         if kind == "number" and (self.decimal != "." or self.thousands):
             cells = [dialect.number(cell, self.decimal, self.pattern) for cell in cells]
@@ -444,6 +461,11 @@ class _Reader:
             cell for at in self._of_kind("number") for cell in self.columns[at] if self._kind(cell) == "missing"
         )
         said["missing"] = ", ".join(f"{mark!r} {count} times" for mark, count in marks.items()) or None
+        texts = Counter(
+            cell for at in self._of_kind("number") for cell in self.columns[at] if self._kind(cell) not in _NUMBERS
+        )
+        marks_of = ", ".join(f"{mark!r} {count} times" for mark, count in texts.most_common(5))
+        said["texts among numbers"] = f"{marks_of}; say --missing" if texts else None
         odd = {one for at in self._of_kind("number") for one in self.columns[at] if _ODD.fullmatch(one)}
         said["perhaps missing"] = f"{', '.join(sorted(odd))}; say --missing" if odd else None
         if self.of_examples:
@@ -491,4 +513,7 @@ class _Reader:
             f"{every}" if off < 0.02 * len(steps) else f"{every} mostly; {off} of {len(steps)} are not"
         )
         self.said["gaps"] = sum(step > 1.5 for step in steps) or None
-        self.said["times that come twice"] = len(seconds) - len(rising) or None
+        if twice := len(seconds) - len(rising):
+            is_local = self.format is not None and not self.format.zoned and self.given.zone is None
+            said = "; say --zone if the clock goes back there, as in autumn" if is_local else ""
+            self.said["times that come twice"] = f"{twice}{said}"
