@@ -181,7 +181,7 @@ def test_batches_that_come_again_change_nothing(data: st.DataObject, size: int |
 
 @given(st.data(), st.integers(1, 12), st.integers(1, 6))
 def test_events_that_come_twice_and_in_any_order_end_at_one_window(data: st.DataObject, n: int, size: int) -> None:
-    """The first label of an event is ignored where it is known, a correction replaces it: the newest stay, corrected."""
+    """The first label of an event is ignored where it is known; a correction replaces it. The newest events stay."""
     corrected = data.draw(st.sets(st.integers(0, n - 1)))
     sent = [(event, "ignore") for event in range(n)] + [(event, "replace") for event in corrected]
     twice = data.draw(st.lists(st.sampled_from(sent), max_size=8))
