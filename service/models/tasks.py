@@ -50,6 +50,7 @@ class Task:
     is_changeable : whether a live model's parameters can be changed
     has_cost : whether C, the weight of the losses, can be moved, under that name or another
     walks : the parameter whose path is walked when none is named, and the range where none is given
+    tunes : whether C, and what goes with it, can be chosen by the window
     is_exact : whether each update leads to the optimum of the window; if not, only retraining does
     solvers : by which a model can be retrained; the first one, if none is named
     ends_of : a range of that parameter as the estimator's ``regularization_path`` takes it
@@ -70,6 +71,7 @@ class Task:
     options: dict[str, Any] = field(default_factory=dict)
     is_changeable: bool = False
     has_cost: bool = True
+    tunes: bool = False
     is_exact: bool = True
     solvers: tuple[str, ...] = ("batch",)
     walks: tuple[str, float, float] = ("C", 1e-3, 1e3)
@@ -145,6 +147,7 @@ TASKS: dict[str, Task] = {
         has_labels=True,
         options={"class_weight": None, "decision_function_shape": "ovr", "scale": "none", "columns": None},
         is_changeable=True,
+        tunes=True,
     ),
     "svr": Task(
         LiveSVR,
@@ -155,6 +158,7 @@ TASKS: dict[str, Task] = {
         has_values=True,
         options={"scale": "none", "columns": None},
         is_changeable=True,
+        tunes=True,
     ),
     "oneclass": Task(
         LiveOneClassSVM,
