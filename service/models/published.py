@@ -37,7 +37,8 @@ class ModelRecord:
 
     ``row_bytes`` are those of one example's features, on average. ``counts`` has the examples of each label, in the
     order of decisions. ``parameters`` are the present ones, but for C and the kernel; ``gamma`` is the coefficient in
-    use. ``drift`` is what a test for drift says, where there is one, as ``Watch.shown`` has it.
+    use. ``drift`` is what a test for drift says, where there is one, as ``Watch.shown`` has it; ``tuning`` what a model
+    that tunes itself has chosen, as ``Tuning.shown`` has it.
     """
 
     version: int = 0
@@ -55,6 +56,7 @@ class ModelRecord:
     warnings: list[dict[str, str]] = field(default_factory=list)
     updated_at: float | None = None
     drift: dict[str, Any] | None = None
+    tuning: dict[str, Any] | None = None
     can_predict: bool = False
 
     def record(self) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from livesvm.service.models.classifier import ServedClassifier, ServedLargeClass
 from livesvm.service.models.labels import Targets, check_labels, check_numbers
 from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.estimators.one_class import LiveOneClassSVM
-from livesvm.solvers.estimators.positive_unlabelled import LivePUClassifier
+from livesvm.solvers.estimators.positive_unlabelled import LivePUClassifier, check_kinds
 from livesvm.solvers.estimators.regression import LiveSVR
 from livesvm.solvers.models.base import LiveEstimator
 from livesvm.solvers.models.pairs_predictor import PairsPredictor, scores, winners
@@ -50,6 +50,7 @@ class Task:
     is_changeable : whether a live model's parameters can be changed
     has_cost : whether C, the weight of the losses, can be moved, under that name or another
     walks : the parameter whose path is walked when none is named, and the range where none is given
+    tunes : whether C, and what goes with it, can be chosen by the window
     is_exact : whether each update leads to the optimum of the window; if not, only retraining does
     solvers : by which a model can be retrained; the first one, if none is named
     ends_of : a range of that parameter as the estimator's ``regularization_path`` takes it
@@ -70,6 +71,7 @@ class Task:
     options: dict[str, Any] = field(default_factory=dict)
     is_changeable: bool = False
     has_cost: bool = True
+    tunes: bool = False
     is_exact: bool = True
     solvers: tuple[str, ...] = ("batch",)
     walks: tuple[str, float, float] = ("C", 1e-3, 1e3)
@@ -91,12 +93,8 @@ def _check_absent(y: Targets | None, field: str) -> None:
 
 
 def check_known(y: Targets | None, field: str) -> None:
-    """Raise InvalidInput unless every entry of y (m,) is 1, positive, or 0, unlabelled."""
-    labels = check_numbers(y, field)
-    wrong = np.flatnonzero((labels != 1.0) & (labels != 0.0))
-    if wrong.size:
-        row = int(wrong[0])
-        raise InvalidInput(f"a label is 1 (positive) or 0 (unlabelled), not {labels[row]:g}", field=field, row=row)
+    """Raise InvalidInput unless every entry of y (m,) is 1, positive, 0, unlabelled, or -1, confirmed as negative."""
+    check_kinds(check_numbers(y, field), field)
 
 
 def _label(
@@ -149,6 +147,7 @@ TASKS: dict[str, Task] = {
         has_labels=True,
         options={"class_weight": None, "decision_function_shape": "ovr", "scale": "none", "columns": None},
         is_changeable=True,
+        tunes=True,
     ),
     "svr": Task(
         LiveSVR,
@@ -159,6 +158,7 @@ TASKS: dict[str, Task] = {
         has_values=True,
         options={"scale": "none", "columns": None},
         is_changeable=True,
+        tunes=True,
     ),
     "oneclass": Task(
         LiveOneClassSVM,
