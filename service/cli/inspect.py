@@ -26,5 +26,5 @@ def inspect(
         found = file_report.report(file_report.read(file, wanted), wanted, str(file))
     columns, rows = found["columns"], found["rows"]
     names = [one["column"] for one in columns]
-    parts = [told(found["understood"]), "", (columns, ("column", "kind", "example")), "", (rows, names), ""]
+    parts = [told(found["understood"]), "", (columns, ("column", "kind", "distinct", "example")), "", (rows, names), ""]
     show(Told(found, [*parts, *found["commands"]]), as_json)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import re
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import asdict
 from itertools import islice
 from pathlib import Path
@@ -18,6 +18,8 @@ from livesvm.solvers.errors import InvalidInput
 
 SHOWN = 5
 """Rows that are shown."""
+LOOKED_AT, MOST_VALUES = 20_000, 50
+"""Rows by which different cells are counted, and how many different ones are listed."""
 _OPTION = re.compile(r"say --([a-z-]+)")
 _LABEL = re.compile(r"(?i)(y|target|label|class|outcome|churn(ed)?|left|default(ed)?|species|quality)")
 
@@ -64,10 +66,12 @@ def work(asked: dict[str, Any], tell: Callable[[dict[str, Any]], None]) -> dict[
         raise
     except ValueError as error:
         cause, reason = error.__cause__, str(error).removeprefix(f"{path}: ")
-        wrong = cause if isinstance(cause, InvalidInput) else InvalidInput(reason, field="body")
-        option = _OPTION.search(f"say {wrong.field}") or _OPTION.search(reason)
-        field = option[1].replace("-", "_") if option else "body"
-        raise InvalidInput(reason, field=field, row=wrong.row) from error
+        row, option = None, _OPTION.search(reason)
+        if isinstance(cause, InvalidInput):
+            option, row = _OPTION.search(f"say {cause.field}") or option, cause.row
+            is_place = cause.field in ("body", "rows") or cause.field.startswith("--")
+            reason = cause.reason if is_place else f"{cause.field}: {cause.reason}"
+        raise InvalidInput(reason, field=option[1].replace("-", "_") if option else "body", row=row) from error
 
 
 def report(found: InspectedTable, given: FileOptions, name: str) -> dict[str, Any]:
@@ -77,16 +81,23 @@ def report(found: InspectedTable, given: FileOptions, name: str) -> dict[str, An
     ----------
     name : of the file, in commands
     """
-    rows = first_rows(found)
+    rows, looked_at = first_rows(found), [*islice(found.rows(), LOOKED_AT)]
+    cells = {column: {*those} - {""} for column, those in zip(found.names, zip(*looked_at, strict=True), strict=False)}
     example = {column: next((row[column] for row in rows if row[column]), "") for column in found.names}
     kinds = dict.fromkeys(found.numbers, "number") | dict.fromkeys(found.times, "time")
     kinds |= {column: kind for column, kind in ((found.time, "time"), (found.series, "series")) if column}
     columns = [
-        {"column": column, "kind": kinds.get(column, "text"), "example": example[column]} for column in found.names
+        {"column": column, "kind": kinds.get(column, "text"), "example": example[column]}
+        | _values(cells.get(column, ()))
+        for column in found.names
     ]
     meanings = {"time": found.time, "series": found.series, "targets": found.targets, "count": found.count}
     follow = _commands(name, found, given)
     return {"understood": found.understood, "columns": columns, "rows": rows, "commands": follow} | meanings
+
+
+def _values(cells: Collection[str]) -> dict[str, Any]:
+    return {"distinct": len(cells), "values": sorted(cells) if len(cells) <= MOST_VALUES else []}
 
 
 def first_rows(found: InspectedTable) -> list[dict[str, str]]:

@@ -13,6 +13,8 @@ class FileColumn(BaseModel):
     column: str
     kind: Literal["time", "series", "number", "text"]
     example: str = Field(description="The first cell that is there, as it is sent.")
+    distinct: int = Field(description="Different cells among the first 20,000 rows.")
+    values: list[str] = Field(description="These, if there are at most 50.")
 
 
 class InspectedFile(BaseModel):
