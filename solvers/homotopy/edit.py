@@ -1,6 +1,6 @@
-"""The edit that an update begins with: examples come, leave and change, and where all stood is kept, to undo it.
+"""The edit that an update begins with: examples come, leave and change; the places of before are kept to undo it.
 
-All of it is compiled, and part of the call that solves, as it takes longer from Python than a short path does.
+The edit is compiled, as part of the call that solves: from Python it would take longer than a short path.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class Progress(Scalars):
 
 @by_reference
 class Batch(NamedTuple):
-    """Examples that come and leave, by number and sorted by class, with the kernel rows of those that come."""
+    """Examples that come and leave, by number and sorted by class, with the kernel rows of the new ones."""
 
     come: Ints
     costs: Floats  #: of those that come: C times their weights
@@ -88,7 +88,7 @@ class Batch(NamedTuple):
 
 @by_reference
 class Before(NamedTuple):
-    """Where all stood before an update, and the losses of those that leave or change."""
+    """The places of all examples before an update, and the losses of the examples that leave or change."""
 
     segment: Ints
     f: Floats
@@ -101,7 +101,7 @@ class Before(NamedTuple):
 
 @by_reference
 class Work(NamedTuple):
-    """What a solve works on besides a walk; by slot, but for the rows of the cache and what a pair has by number."""
+    """Arrays of a solve besides those of a walk; by slot, except for rows of the cache and numbers of a pair."""
 
     moving: Ints  #: (4, c) work, and of a pair slots that are not in use: the next one last; and before the update
     come: Ints  #: slots
@@ -126,9 +126,9 @@ NO_BATCH = Batch(
 
 @compiled
 def open_pair(w: Walk, s: Work, batch: Batch) -> bool:
-    """Find the slots of those that leave a pair of classes, and give those that come slots, losses and kernel rows.
+    """Find the slots of the examples that leave a pair of classes, and give new ones slots, losses and kernel rows.
 
-    False: there is no place for them, or too much moves; nothing has been changed then.
+    False, with nothing changed: there is no space for the new examples, or too much moves.
     """
     now, e = s.now[0], w.examples
     rows, numbers, first, second, n = s.moving[0], s.moving[1], now.first, now.second, w.n - now.n_vacant
@@ -186,7 +186,7 @@ def set_hinge(e: Examples, slot: int, y: float, cost: float) -> None:
 
 @compiled
 def keep_places(w: Walk, s: Work) -> None:
-    """Keep where all stand, and the losses of those that leave or change."""
+    """Keep the places of all examples, and the losses of those that leave or change."""
     now, e, old, n_leave = s.now[0], w.examples, s.before, s.now[0].n_leave
     for j in range(now.n_before):  # one after the other: vector instructions
         old.segment[j] = e.segment[j]
@@ -217,10 +217,10 @@ def copy_loss(
 
 @compiled
 def make_edit(w: Walk, s: Work) -> None:
-    """Place those that come, drop the losses of those that leave, and change those of others.
+    """Place the new examples, drop the losses of those that leave, and change the losses of others.
 
-    Those that come start at beta = 0 on the piece where their f stands; their kernel rows are cached. All are then off
-    their levels, and the path takes them there together [Karasuyama & Takeuchi, eq. 4].
+    New examples start at beta = 0 on the piece where their f stands, with cached kernel rows. Examples off their levels
+    then move there together along the path [Karasuyama & Takeuchi, eq. 4].
     """
     now, e, come = s.now[0], w.examples, s.come[: s.now[0].n_come]
     compute_f_of_new(e, w.rows, w.row_of, come, w.n, now.b, s.moving[1])
@@ -231,7 +231,7 @@ def make_edit(w: Walk, s: Work) -> None:
 
 @compiled
 def compute_f_of_new(e: Examples, rows: Floats, row_of: Ints, come: Ints, n: int, b: float, work: Ints) -> None:
-    """Compute the f of new examples whose rows are cached, place them, and fill their columns in other such rows."""
+    """Compute the f of new examples with cached rows, place them, and fill their columns in the other cached rows."""
     if come.size > 0:
         compute_f(e.f, e.beta[:n], rows, row_of, come, b)
         place(e, come)
@@ -242,7 +242,7 @@ def compute_f_of_new(e: Examples, rows: Floats, row_of: Ints, come: Ints, n: int
 
 @compiled
 def change_losses(w: Walk, s: Work, i: int) -> None:
-    """Give an example other losses; where its kinks stay, it keeps its place, else it is placed where its f stands."""
+    """Give an example other losses; it keeps its place if its kinks stay, and else is placed where its f stands."""
     e, slot, losses = w.examples, s.changed[i], s.losses
     moved = e.n_kinks[slot] != losses.n_kinks[i]
     for k in range(MAX_KINKS):
@@ -261,13 +261,14 @@ def place(e: Examples, slots: Ints) -> None:
         f, piece = e.f[slot], 0
         for k in range(e.n_kinks[slot]):
             piece += f > e.kinks[slot, k]
+        # An f exactly at a kink belongs to both pieces; on the one with the level that beta has, nothing moves.
         at_rest = f == e.kinks[slot, 0] and e.beta[slot] == e.levels[slot, 1]
         e.segment[slot] = 2 * (piece + at_rest)
 
 
 @compiled
 def close_edit(w: Walk, s: Work, batch: Batch) -> None:
-    """Let those that leave be gone, and those that come to a pair be found."""
+    """Remove the examples that leave, and register the slots of those that come to a pair."""
     now = s.now[0]
     leave = s.leave[: now.n_leave]
     for slot in leave:

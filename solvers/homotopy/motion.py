@@ -1,4 +1,4 @@
-"""What is off its place, and the motion that brings it there by the end of the path."""
+"""The motion that brings examples that are off their levels or kinks to their places by the end of the path."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SLOTS, ROWS = range(2)  #: of those whose betas move
 def set_bound_rate(
     motion: Motion, fac: Factor, rows: Floats, row_of: Ints, used: Ints, clock: int, n: int, moving: Ints, m: int
 ) -> bool:
-    """Compute what ``m`` moving betas do to f, if their rows and those of the free examples are all cached.
+    """Compute how f moves with ``m`` moving betas; False if a row of theirs or of a free example is not cached.
 
     Marks those rows as used at ``clock``.
     """
@@ -40,9 +40,9 @@ def set_bound_rate(
 
 @compiled
 def set_motion(e: Examples, motion: Motion, n: int, moving: Ints) -> int:
-    """Set examples that are off in motion, and all others at rest.
+    """Set in motion the examples that are off their places, and all others at rest.
 
-    Fills ``moving`` with those whose betas move, and returns how many there are.
+    Fills ``moving`` with the examples that move their betas, and returns their number.
     """
     e.dkinks[:n] = 0.0
     e.dlevels[:n] = 0.0
@@ -60,7 +60,7 @@ def set_motion(e: Examples, motion: Motion, n: int, moving: Ints) -> int:
 
 @compiled
 def is_off(e: Examples, j: int) -> bool:
-    """Say whether an example is to move, or free to."""
+    """Say whether an example is free, or is to move because its beta or f is off."""
     off: bool = is_free(e.segment[j]) or e.beta[j] != e.levels[j, e.segment[j] // 2]
     for k in range(e.n_kinks[j]):
         off = off or is_beyond(e, j, k)
@@ -76,7 +76,7 @@ def is_beyond(e: Examples, j: int, k: int) -> bool:
 
 @compiled
 def set_motion_of(e: Examples, motion: Motion, j: int) -> None:
-    """Turn what is off of one example into a motion that ends in its place."""
+    """Set the motion that brings one example from where it is to its place."""
     q = e.segment[j] // 2
     p = e.n_kinks[j]
     e.dkinks[j, :] = 0.0
@@ -85,6 +85,7 @@ def set_motion_of(e: Examples, motion: Motion, j: int) -> None:
     motion.dbeta[j] = 0.0
     beta = e.beta[j]
     if is_free(e.segment[j]):
+        # A box that does not contain beta starts widened to it, and shrinks along the path.
         e.dlevels[j, q] = min(0.0, e.levels[j, q] - beta)
         e.dlevels[j, q + 1] = max(0.0, e.levels[j, q + 1] - beta)
         return

@@ -1,4 +1,4 @@
-"""How good a state is, judged by the f that it tracks; the certificate judges from the data instead."""
+"""Quality of a state, judged by the f that it tracks; the certificate judges from the data instead."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def scales(state: PathState, v: Floats) -> Scales:
 
 @compiled
 def is_close_to_kink(e: Examples, j: int, band: float) -> bool:
-    """Say whether the f of an example is within a ``band`` of a kink; those that are not there are infinite."""
+    """Say whether the f of an example is within ``band`` of a kink; unused kinks are infinite."""
     close: bool = min(abs(e.f[j] - e.kinks[j, FIRST]), abs(e.f[j] - e.kinks[j, LAST])) <= band
     return close
 
@@ -67,7 +67,7 @@ def units_of(e: Examples, v: Floats, n: int, total: float) -> Scales:
 
 @compiled
 def units_of_motion(e: Examples, v: Floats, n: int, kink: float, level: float, diagonal: float) -> Scales:
-    """Return the units where those of the losses are known."""
+    """Return the units of a motion where the units of the losses are known."""
     speed, top, mass, sum_speed, sum_beta = 0.0, 0.0, 0.0, 0.0, 0.0
     for j in range(n):
         top = max(top, abs(v[j]))
@@ -120,9 +120,9 @@ class Audit(NamedTuple):
 
 @compiled
 def is_good(audit: Audit, goal: float, roundings: float) -> bool:
-    """Say whether the gap is at most ``goal`` times the objective, or what that many roundings of each f make.
+    """Say whether the gap is at most ``goal`` times the objective, or explained by ``roundings`` roundings of each f.
 
-    They excuse no more than ``ROUGH``: what rounding spoils further than that is refused.
+    Rounding excuses a relative gap of at most ``ROUGH``.
     """
     if not audit.gap + audit.size < np.inf:
         return False
@@ -139,9 +139,9 @@ def is_optimal(audit: Audit, goal: float, roundings: float) -> bool:
 
 
 def audited(state: PathState, band: float = -1.0) -> Audit:
-    """Return violation and duality gap of the state, by its own f, and the examples within ``band`` of a kink.
+    """Return violation and duality gap of the state by its own f, and count bound examples within ``band`` of a kink.
 
-    With no band there are none.
+    With the default ``band`` the count is 0.
     """
     e, n, total, count = state.examples, state.n_slots, float(state.total), state.n
     audit = audit_of(e, n, float(state.b), band, 0.0, total, state.intercept, count, state.n_free)
@@ -152,9 +152,9 @@ def audited(state: PathState, band: float = -1.0) -> Audit:
 
 
 def _gap_at_worst(state: PathState, rounding: float) -> float:
-    """Return the largest gap, box and sum apart, of any f that differ from those of the state by no more than that.
+    """Return the largest gap of the losses if each f may be off by ``rounding``.
 
-    What an example adds to the gap is convex in its f, so it is largest at one of the two ends.
+    The gap that an example adds is convex in its f, so it is largest at one of the two ends.
     """
     e, n = state.examples, state.n_slots
     losses, beta = Losses(e.kinks[:n], e.levels[:n], e.n_kinks[:n]), e.beta[:n]
@@ -169,9 +169,9 @@ def _gap_at_worst(state: PathState, rounding: float) -> float:
 def audit_of(
     e: Examples, n: int, b: float, band: float, worst: float, total: float, intercept: bool, count: int, n_free: int
 ) -> Audit:
-    """Return how good ``n`` slots are, of which ``count`` have an example.
+    """Return the quality of a state with ``n`` slots, ``count`` of which hold an example.
 
-    The gap of the losses is as f says, but not less than ``worst``.
+    The gap of the losses is computed from f, but is at least ``worst``.
     """
     off_f = 0.0
     off_beta = 0.0

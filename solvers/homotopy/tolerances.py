@@ -1,4 +1,4 @@
-"""What counts as equal on a path, and as its end: the numbers the engine decides by, and the rule that scales them."""
+"""Tolerances: what counts as equal on a path and as its end, and the rule that scales these numbers."""
 
 from __future__ import annotations
 
@@ -54,8 +54,8 @@ _PERTURBATION, _WIDEST = SETTINGS.perturbation, SETTINGS.widest
 def begin(w: Walk, units: Scales, total: float, precision: float) -> None:
     """Start a walk, after its motion has been set; ``total`` is what the betas sum up to at its end.
 
-    ``precision`` scales the relaxation of the ratio test: a corrector must not relax by what it is to correct. Left to
-    the caller are b and kappa, and what the walk is allowed beyond the ordinary.
+    ``precision`` scales the relaxation of the ratio test: a corrector must not relax by as much as it is to correct.
+    The caller sets b, kappa, and what the walk is allowed beyond the ordinary.
     """
     at = w.at[0]
     count_again(w)
@@ -82,7 +82,7 @@ def set_tolerances(w: Walk, units: Scales, precision: float) -> None:
 def spread_ties(w: Walk, random: Floats, kink: float, level: float) -> bool:
     """Spread ties of a walk that has stalled by ``random`` (n, 2) amounts, each time further (rule 6).
 
-    False: they are spread as far as may be, or too little of the walk is left.
+    False: they may not be spread further, or too little of the walk is left.
     """
     at = w.at[0]
     size = _PERTURBATION * 3.0**at.spreads
@@ -95,11 +95,11 @@ def spread_ties(w: Walk, random: Floats, kink: float, level: float) -> bool:
 
 @compiled
 def is_due(since: int, events: int, heaviest: float, mass: float) -> bool:
-    """Say whether to compute the f of all afresh, ``since`` so many events, of which this walk has had ``events``.
+    """Say whether to compute all f afresh, ``since`` events after the last time; this walk has had ``events`` of these.
 
-    It is after many events, or at the end of a long walk of half as many: the walk that fills a large window takes
-    longer than that; a short one that comes after it does not. And where the betas have become much smaller, as when C
-    has, for then the rounding errors of the past are not small any more.
+    They are computed after many events, or at the end of a long walk of half as many: the walk that fills a large
+    window takes longer than computing them, and a short walk after it does not. They are also computed when the betas
+    have become much smaller, for instance with C, because earlier rounding errors are then no longer small.
     """
     is_long = since > _REFRESH_EVENTS or since >= events > _REFRESH_EVENTS // 2
     return is_long or heaviest > _LIGHTER * mass
