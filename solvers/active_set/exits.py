@@ -1,10 +1,10 @@
-"""Why a compiled loop has stopped: all reasons there are, of which each loop has some."""
+"""Reasons why a compiled loop stops; each loop uses some of them."""
 
 from enum import IntEnum
 
 
 class Exit(IntEnum):
-    """What the loop has come to, or what it asks for before it is called again."""
+    """The result of a loop, or what it asks for before it is called again."""
 
     DONE = 0  #: the end of the path; inside, that the loop can go on
     NEED_ROW = 1  #: the kernel row of ``switching`` is not cached

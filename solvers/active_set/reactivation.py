@@ -1,4 +1,4 @@
-"""Laps of a walk: how each sets out, and how examples that were let through are sent back."""
+"""Passes of a walk: how each starts, and how examples that were let through are sent back."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LEAST_PACE = 1e-9  #: the part of the path that an event is taken to use up at l
 
 @compiled
 def start(w: Walk) -> None:
-    """Set every example's limits and solve the right-hand sides: the motion has just been set."""
+    """Set every example's limits and solve the right-hand sides, after the motion has been set."""
     moving = 0
     for j in range(w.n):
         set_limits(w, j)
@@ -29,7 +29,7 @@ def start(w: Walk) -> None:
 
 @compiled
 def is_moving(w: Walk, slot: int) -> bool:
-    """Say whether the beta of a bound example moves by itself, or an example's limits do."""
+    """Say whether the beta of a bound example moves by itself, or the limits of an example move."""
     motion = w.motion
     moving: bool = motion.v[slot] != 0.0 or motion.dlow[slot] != 0.0 or motion.dhigh[slot] != 0.0
     return moving
@@ -37,10 +37,10 @@ def is_moving(w: Walk, slot: int) -> bool:
 
 @compiled
 def another_pass(w: Walk) -> bool:
-    """Send the kinks of examples that were let through back, at the end of the path, on a path of their own.
+    """Send the kinks of examples that were let through back, on a separate path after the end of the path.
 
-    With them goes what rounding has made of the sum of the betas. Says whether there is anything to do. Everything else
-    has arrived and stands still.
+    The rounding error of the sum of the betas is corrected too. Returns whether there is anything to do. Everything
+    else has arrived and rests.
     """
     e, motion = w.examples, w.motion
     off = w.at[0].sum_end
@@ -70,7 +70,7 @@ def another_pass(w: Walk) -> bool:
 
 @compiled
 def let_through(w: Walk, slot: int) -> None:
-    """Move the kink of a bound example that was found beyond its limit, and back by the end of the path."""
+    """Shift the kink of a bound example found beyond its limit to its f, and back by the end of the path."""
     e = w.examples
     w.at[0].through += 1
     if w.at[0].tau > 1e-6:
@@ -80,7 +80,7 @@ def let_through(w: Walk, slot: int) -> None:
 
 @compiled
 def shift_kinks(e: Examples, slot: int, tau: float) -> None:
-    """Move those kinks of a bound example that its f is beyond to where it is, for now."""
+    """Move the kinks that the f of a bound example has passed to where f is now."""
     q = e.segment[slot] // 2
     for k in range(e.n_kinks[slot]):
         now = e.kinks[slot, k] - tau * e.dkinks[slot, k]

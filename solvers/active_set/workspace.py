@@ -99,7 +99,7 @@ NO_FLAGS, NO_MEMBERS = np.empty(0, np.bool_), np.empty(0, np.int64)
 
 
 def new_counters() -> Counters:
-    """Return those of a walk that has not begun."""
+    """Return the counters of a walk that has not begun."""
     return Status.of(), np.zeros(1, np.int64), Tolerances.of()
 
 
@@ -120,7 +120,7 @@ def whole_walk(
 
 @compiled
 def count_again(w: Walk) -> None:
-    """Start to count."""
+    """Reset the counters of a walk."""
     at = w.at[0]
     at.events = at.exchanges = at.zero_steps = at.side = at.rows = at.stride_end = 0
     at.through = at.passes = at.started = at.whole = at.direction_valid = at.fresh = 0
@@ -189,5 +189,5 @@ def add_to_bound_rate(w: Walk, slot: int, change: float) -> None:
 
 @compiled
 def balanced(w: Walk) -> bool:
-    """Say whether the betas that move keep their sum by themselves."""
+    """Say whether the bound betas alone move at the rate that the sum of all betas must have."""
     return not w.intercept or abs(w.at[0].sum_rate - w.at[0].sum_v) <= w.tol[0].balance
