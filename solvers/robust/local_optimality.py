@@ -1,10 +1,10 @@
 """The necessary and sufficient conditions of a robust local optimum [Suzumura et al., Theorems 4, 5], from data alone.
 
-They ask that every coefficient is one that the robust loss allows at its example's f (19a-d, 26a-c), and that no
-example stands at a cutoff (19e, 26d). The latter has an exception that the paper's proof passes over: an example whose
-kernel row depends on those of examples at kinks, such as a row of zeros without an intercept, is *held*. Its f cannot
-move unless one of them leaves its kink, and their coefficients can make up for a change of its own, so that both of its
-sides may be optimal. It happens with the linear kernel on features of few values; the D-step tries both sides.
+Every coefficient must be one that the robust loss allows at its example's f (19a-d, 26a-c), and no example may stand at
+a cutoff (19e, 26d). The latter has an exception that the paper's proof passes over: an example is *held* if its kernel
+row depends on those of examples at kinks, such as a row of zeros without an intercept. Its f cannot move unless one of
+them leaves its kink, and their coefficients can make up for a change of its own, so both of its sides may be optimal.
+It happens with the linear kernel on features of few values; the D-step tries both sides.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def local_optimality(
     *,
     intercept: bool,
 ) -> LocalOptimality:
-    """Return how well the conditions hold for coefficients ``beta`` (n,) and decision values ``f`` (n,).
+    """Return how well coefficients ``beta`` (n,) and decision values ``f`` (n,) meet the conditions.
 
     Parameters
     ----------

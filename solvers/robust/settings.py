@@ -26,7 +26,7 @@ class Robustness:
 
 
 class Terms(NamedTuple):
-    """How a window computes robust losses."""
+    """The functions with which a window computes robust losses."""
 
     theta: float
     losses: Callable[[Floats, Floats], Losses]  #: convex losses of targets (m,) and weights (m,)
@@ -34,7 +34,7 @@ class Terms(NamedTuple):
 
 
 def checked(asked: Robustness, window: Container[Key]) -> Robustness:
-    """Return a Robustness that can be used; which s a task allows is for its cutoffs to say.
+    """Return a Robustness that has been checked; the cutoffs of a task decide which s it allows.
 
     Raises
     ------
@@ -54,7 +54,7 @@ def checked(asked: Robustness, window: Container[Key]) -> Robustness:
 
 
 def share(theta: object) -> float:
-    """Return a theta that can be used.
+    """Return theta as a checked number.
 
     Raises
     ------
