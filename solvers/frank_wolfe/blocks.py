@@ -1,10 +1,10 @@
-"""The default: blocks of examples of both classes, exact in each block, over active examples that grow.
+"""The default search: steps on blocks of examples of both classes, over a growing set of active examples.
 
 A Frank-Wolfe step moves one coefficient and scales all others, to stay on the simplex. A block step moves hundreds, and
-scales those of either class by a factor of its own, all at their best together: the minimum over the block and two
-directions more. Blocks of one class crawl, as the penalized bias couples every example; so do coefficients without the
-two factors, of which there are many before they are few. Half of a block is the half that was new in the block before:
-without that the two undo each other's work [Joachims 1999; half as in Wen et al. 2018].
+scales the others of each class by one factor; block and factors are optimized together. Blocks of one class would make
+little progress, because the penalized bias couples all examples; so would blocks without the two factors, as early
+solutions have many coefficients. Half of a block are examples that were new in the block before: otherwise the two undo
+each other's work [Joachims 1999; half as in Wen et al. 2018].
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ Tell = Callable[[float], None]
 
 @dataclass
 class Active:
-    """What is searched: active examples, their coefficients of the twin, and the parts of g at them."""
+    """The active examples, their coefficients of the twin problem, and the parts of g at them."""
 
     indices: Ints  #: (k,) places among all
     y: Floats  #: (k,) their labels
@@ -55,14 +55,14 @@ def active_of(problem: Problem, indices: Ints, b: Floats, parts: Floats, rows: A
 
 
 def relative_gap(active: Active, least: float = np.inf) -> float:
-    """Return ``2 (R - min g) / R`` with no g of others below ``least``; infinite without coefficients."""
+    """Return ``2 (R - min g) / R``, if other examples have no g below ``least``; infinite without coefficients."""
     g = active.parts.sum(axis=0)
     square = float(active.b @ g)
     return 2.0 * (1.0 - min(float(g.min()), least) * float(active.b.sum()) / square) if square > 0 else np.inf
 
 
 def optimize(active: Active, tol: float, most_blocks: int, tell: Tell) -> tuple[int, bool]:
-    """Take block steps until the gap among the active examples is ``tol``; return how many, and whether it is."""
+    """Take block steps until the gap of the active examples is ``tol``; return how many, and whether it is reached."""
     kept: Ints = np.empty(0, np.int64)
     best, since = np.inf, 0
     patience = max(PATIENCE, ROUNDS * active.b.size // BLOCK)
@@ -85,7 +85,7 @@ def optimize(active: Active, tol: float, most_blocks: int, tell: Tell) -> tuple[
 
 
 def _descends(active: Active, indices: Ints, tol: float, *, scales: bool = True) -> bool:
-    """Take a step, and say so; take it back where by rounding it leads up, or below what the primal at 0 allows."""
+    """Take a step and return True; take it back if rounding makes it lead up, or below the bound of the primal at 0."""
     before, b, parts = _objective(active), active.b.copy(), active.parts.copy()
     _step(active, indices, tol, scales=scales)
     if -0.5 * float((1.0 / active.ridge).sum()) <= _objective(active) <= before + WORSE * abs(before):
@@ -100,10 +100,7 @@ def _objective(active: Active) -> float:
 
 
 def _worst(active: Active, violations: Floats, kept: Ints, count: int, least: float) -> Ints:
-    """Return ``count`` examples, half of each class if there are, with the largest violations above ``least``.
-
-    No example of ``kept`` is among them.
-    """
+    """Return up to ``count`` of the worst violators above ``least``, half of each class, but none of ``kept``."""
     own = violations.copy()
     own[kept] = 0.0
     found = []
@@ -116,7 +113,7 @@ def _worst(active: Active, violations: Floats, kept: Ints, count: int, least: fl
 
 
 def _step(active: Active, indices: Ints, tol: float, *, scales: bool) -> None:
-    """Move the coefficients of ``indices`` (m,) and scale those of the others by class, to where both are best.
+    """Optimize the coefficients of ``indices`` (m,) together with one factor for the others of each class.
 
     Without ``scales``, the others stay as they are.
     """
@@ -164,7 +161,7 @@ def _sums_outside(active: Active, indices: Ints) -> Floats:
 
 
 def _move(active: Active, indices: Ints, values: Floats, factors: Floats) -> None:
-    """Give the block its coefficients, the others their factors, and bring the parts of g along."""
+    """Set the coefficients of the block, scale the others by ``factors``, and update the parts of g."""
     in_class, y = active.of_class[indices], active.y[indices]
     values = np.where(values <= NEGLIGIBLE * values.max(initial=0.0), 0.0, values)
     changes = values - factors[in_class] * active.b[indices]

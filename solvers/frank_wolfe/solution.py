@@ -1,4 +1,4 @@
-"""How to search, the course of a search, and its solution."""
+"""Options of a search, its trace, and its solution."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ BLOCKS = 1_000_000
 
 @dataclass(frozen=True)
 class Options:
-    """How to solve."""
+    """Options of a search."""
 
     variant: Variant = "auto"
     tol: float = 0.1  #: relative gap
@@ -46,7 +46,7 @@ Look = Callable[[float, float], object]  #: called with seconds, and the relativ
 
 @dataclass(frozen=True)
 class DualSolution:
-    """An answer, with its gap recomputed from the data in double precision."""
+    """A solution, with its gap recomputed from the data in double precision."""
 
     a: Floats  #: (n,) coefficients on the simplex
     b: Floats  #: (n,) those of the twin, ``a / R``
@@ -72,7 +72,7 @@ class DualSolution:
 def solution(
     problem: Problem, b: Floats, parts: Floats, tol: float, steps: int, kernel_values: int, trace: GapTrace
 ) -> DualSolution:
-    """Return the solution of coefficients ``b`` (n,) of any scale, whose exact ``parts`` of g are given."""
+    """Return the solution of coefficients ``b`` (n,), of any scale, with exact ``parts`` of g."""
     gap = gap_of(problem, b, parts)
     total = float(b.sum())
     factor = total / float(b @ parts.sum(axis=0))
@@ -84,7 +84,7 @@ def solution(
 
 @dataclass
 class GapTrace:
-    """The gap against time, and progress on its logarithm; thinned out where there is much of it."""
+    """The gap over time, and progress on its logarithm; points are thinned out when there are many."""
 
     tol: float
     tell: Callable[[int, int], None] | None = None
@@ -95,7 +95,7 @@ class GapTrace:
     _best: float = np.inf
 
     def __call__(self, gap: float) -> None:
-        """Note that the gap is this, as far as is known; raises Cancelled where that is the answer."""
+        """Note the present gap, as far as it is known; raises Cancelled if a callback does."""
         now = time.perf_counter() - self._begun
         if not np.isfinite(gap):
             return
