@@ -1,7 +1,7 @@
-"""Features that are moments of one line of numbers, written out on a scale, transposed as kernels take them.
+"""Features that are moments of one series of numbers: written out, scaled, and transposed as kernels take them.
 
-A series' row of lags is a piece of the series: rows one after the other say nearly everything as often as there are
-lags. Where such rows are wanted for a moment only, they are made from the line, column by column along memory.
+A row of lags is a piece of the series, so consecutive rows repeat nearly all of their values. Rows that are needed only
+briefly are made from the series, column by column along memory.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from livesvm.solvers.runtime.entry_point import entry_point
 from livesvm.solvers.runtime.types import Floats, Ints
 
 Scale = tuple[float, float, float]
-"""What is subtracted from a feature, what it is divided by, and as how much it counts at most."""
+"""The center and the divisor of a feature, and the bound of its scaled value."""
 LINE = 0  #: the table of a feature that is a moment of the line; others are in the first and the second table
 
 
 @by_reference
 class Lines(NamedTuple):
-    """Rows of features, oldest first: a line, and tables of what is not in it, a feature a row."""
+    """Rows of features, oldest first: a line that most features are read from, and tables, a row for each other."""
 
     line: Floats  #: (l,)
     first: Floats  #: (a, n)
@@ -36,7 +36,7 @@ class Lines(NamedTuple):
 
 @by_reference
 class Scaling(NamedTuple):
-    """What is subtracted from features (d,), and divided by; results count no further than ``most``."""
+    """The centres and divisors of features (d,); scaled values are clipped at ``most``."""
 
     centre: Floats
     width: Floats
@@ -46,15 +46,15 @@ class Scaling(NamedTuple):
 def write_scaled(lines: Lines, scaling: Scaling, base: int, at: Ints, out: Floats) -> None:
     """Write the features of rows ``at`` (m,), ascending, to the first m columns of ``out`` (d, m or more).
 
-    Those that are levels lose that of feature ``base``, which stays as it is. Numbers are as NumPy computes them.
-    All arrays are C-contiguous, and of numbers of 8 bytes.
+    Features that are levels are taken relative to feature ``base``, which itself is not. Numbers are as NumPy computes
+    them. All arrays are C-contiguous, with numbers of 8 bytes.
     """
     _entry()(lines, scaling, base, at, out)
 
 
 @cache
 def _entry() -> Callable[[Lines, Scaling, int, Ints, Floats], None]:
-    """Return what is compiled for such arrays."""
+    """Return the compiled function for such arrays."""
     line, rows, numbers = np.zeros(1), np.zeros((1, 1)), np.zeros(1, np.int64)
     lines = Lines(line, rows, rows, numbers, numbers, numbers)
     return entry_point(_write_scaled, lines, Scaling(line, line, 1.0), 0, numbers, rows)

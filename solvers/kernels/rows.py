@@ -55,7 +55,7 @@ class KernelRows:
 
     @property
     def values(self) -> Floats:
-        """The rows that are kept, (places, n or more); ``fetch`` says which is whose."""
+        """The rows that are kept, (places, n or more); ``fetch`` returns the places of examples."""
         return self.cache.values
 
     @property
@@ -101,9 +101,9 @@ class KernelRows:
         return self.product(self.X, indices, c)
 
     def product(self, X: Floats, indices: Ints, c: Floats) -> Floats:
-        """Return the sum of ``c[k] k(x, x_who[k])`` for every x of ``X`` (l, d), as (l,).
+        """Return the sum of ``c[k] k(x, x_i)``, i = indices[k], for every x of ``X`` (l, d), as (l,).
 
-        Of the linear kernel this is ``O((l + m) d)``: the sum of the examples comes first.
+        For the linear kernel this takes ``O((l + m) d)``, because the examples are summed first.
         """
         if self.kernel.name == "linear":
             return np.asarray(X @ (c @ self.X[indices]))
@@ -122,7 +122,7 @@ class KernelRows:
 
 
 def _examples(kernel: Kernel, X: Floats, like: PreparedRows | None = None) -> PreparedRows | None:
-    """Return examples as matrix products take them; None: not of this kernel, or they would lose digits."""
+    """Return examples as matrix products take them; None: these do not have this kernel, or would lose digits."""
     if kernel.form.base not in (Base.PRODUCT, Base.SQUARES) or not X.size:
         return None
     found = PreparedRows.of(kernel, X, like=like)
