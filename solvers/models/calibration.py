@@ -12,7 +12,7 @@ from livesvm.solvers.runtime.types import Floats
 
 @dataclass(frozen=True)
 class Calibration:
-    """A map from decisions to probabilities for each class, of two classes for the second alone."""
+    """A map from decisions to probabilities for each class, or with two classes for the second alone."""
 
     #: "sigmoid": a and b of 1 / (1 + exp(a f + b)) [Platt]; "isotonic": places and values, linear between them
     method: str
@@ -36,5 +36,5 @@ class Calibration:
 
 
 def columns(decisions: Floats, n_classes: int) -> Floats:
-    """Return decisions as they are calibrated: of two classes (m, 1), of more a score of each, (m, n_classes)."""
+    """Return decisions as calibration takes them: (m, 1) for two classes, else class scores (m, n_classes)."""
     return decisions[:, None] if decisions.ndim == 1 else scores(decisions, n_classes)
