@@ -1,8 +1,9 @@
 """The optimum without one example, by block pivots on the tableau of the optimum with it [Júdice & Pires 1994].
 
-Those whose following quantity ends beyond a limit change sides together: it rests at the limit from now on, and what
-rested is solved for, among the few that have changed sides. Where that does not lessen how many are wrong, only the
-last of them changes, which ends for certain [Murty 1974]. A round costs the number of places times that of changes.
+Examples with a following quantity that ends beyond a limit change sides together: that quantity then rests at the
+limit, and the one that rested is solved for, among the few that have changed sides. If that does not lessen the number
+of wrong ones, only the last of them changes, which ends for certain [Murty 1974]. A round costs the number of places
+times that of changes.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ OTHERS, INTERCEPT, FIRST_NEAR, LAST_NEAR = range(4)  # entries of the numbers of
 
 @by_reference
 class Sides(NamedTuple):
-    """Where all stand, by place: the others come first, whose f follows, then the free, whose beta follows."""
+    """State of all examples by place: first the others, for which f follows, then the free, for which beta follows."""
 
     follows: Floats  #: (N,) what follows
     low: Floats  #: (N,) its limits
@@ -49,7 +50,7 @@ class Sides(NamedTuple):
 
 @by_reference
 class Leaving(NamedTuple):
-    """How some examples leave, one a row."""
+    """The leaving of some examples, one in each row."""
 
     outcome: Ints  #: (m,) WAITS: for columns
     decision: Floats  #: (m,) f of the example that leaves, in the end
@@ -79,7 +80,7 @@ class PivotWork(NamedTuple):
 
 @compiled_allocating
 def leave_each(s: Sides, columns: Columns, leaving: Leaving, tol_f: float, tol_beta: float) -> None:
-    """Let each example that waits leave by itself; those it needs columns of are noted as wanted."""
+    """Let each example that waits leave alone; mark columns that it needs as wanted."""
     n = s.low.size
     work = PivotWork(
         np.empty(n),
@@ -106,7 +107,7 @@ def leave_each(s: Sides, columns: Columns, leaving: Leaving, tol_f: float, tol_b
 
 @compiled
 def leave(s: Sides, columns: Columns, w: PivotWork, i: int, leaving: Leaving) -> None:
-    """Look for the optimum without one example, from where that was left."""
+    """Search for the optimum without one example, from where the search stopped before."""
     count = leaving.n_members[i]
     for a in range(count):
         w.members[a] = leaving.members[i, a]
@@ -122,7 +123,7 @@ def leave(s: Sides, columns: Columns, w: PivotWork, i: int, leaving: Leaving) ->
 
 @compiled
 def pivot(s: Sides, columns: Columns, w: PivotWork, count: int) -> tuple[int, int, int]:
-    """Let members change sides until none is wrong; return the outcome, how many they are, and the changes."""
+    """Change sides of members until none is wrong; return the outcome, the number of members, and that of changes."""
     changes, fewest, patience, leaver = 0, w.side.size + 1, PATIENCE, w.members[0]
     for _ in range(ROUNDS):
         if not solve(s, columns, w, count, leaver):
@@ -154,7 +155,7 @@ def pivot(s: Sides, columns: Columns, w: PivotWork, count: int) -> tuple[int, in
 
 @compiled
 def change_sides(columns: Columns, w: PivotWork, count: int, first: int, stop: int) -> int:
-    """Let those on a part of the list change sides, or want their columns; return how many members there are now."""
+    """Change sides on a part of the list, or mark columns as wanted; return the number of members."""
     for k in range(first, stop):
         j = w.wrong[k]
         if columns.column_of[j] < 0:
@@ -174,9 +175,9 @@ def change_sides(columns: Columns, w: PivotWork, count: int, first: int, stop: i
 
 @compiled
 def solve(s: Sides, columns: Columns, w: PivotWork, count: int, leaver: int) -> bool:
-    """Find how far what rested has gone, of all members; False: they depend on one another.
+    """Find how far the resting quantities of all members have moved; False: they depend on one another.
 
-    Elimination with pivots scaled by rows.
+    The system is solved by elimination with pivots scaled by rows.
     """
     G, x, unknown, m = w.system, w.solution, w.unknown, 0
     for a in range(count):
@@ -243,7 +244,7 @@ def eliminate(G: Floats, x: Floats, m: int) -> bool:
 
 @compiled
 def find_wrong_members(s: Sides, columns: Columns, w: PivotWork, count: int) -> int:
-    """List the members with another side in the end; return how many, -1: one goes past two sides."""
+    """List the members that end on another side; return how many, or -1 if one passes two sides."""
     wrong = 0
     for a in range(1, count):
         j, side = w.members[a], w.side[w.members[a]]
@@ -272,7 +273,7 @@ def find_wrong_members(s: Sides, columns: Columns, w: PivotWork, count: int) -> 
 
 @compiled
 def find_wrong(s: Sides, columns: Columns, w: PivotWork, count: int, wrong: int, first: int, last: int) -> int:
-    """Compute what follows, of a range of places, and list those beyond a limit too; return how many are listed."""
+    """Compute what follows in a range of places, and list those beyond a limit too; return the length of the list."""
     for start in range(first, last, BLOCK):
         stop = min(last, start + BLOCK)
         if follow_part(s, columns, w, count, start, stop) > 0:
@@ -285,7 +286,7 @@ def find_wrong(s: Sides, columns: Columns, w: PivotWork, count: int, wrong: int,
 
 @compiled
 def follow_part(s: Sides, columns: Columns, w: PivotWork, count: int, start: int, stop: int) -> int:
-    """Compute what follows, in some places, and return how many of these are beyond a limit, members or not."""
+    """Compute what follows in some places; return how many end beyond a limit, members or not."""
     values, column_of, members, last, beyond = columns.values, columns.column_of, w.members, count - 1, 0
     ends, least, most = w.ends[start:stop], s.least[start:stop], s.most[start:stop]
     for j in range(stop - start):
@@ -310,7 +311,7 @@ def follow_part(s: Sides, columns: Columns, w: PivotWork, count: int, start: int
 
 @compiled
 def note(s: Sides, columns: Columns, w: PivotWork, i: int, leaving: Leaving, tol_f: float, tol_beta: float) -> bool:
-    """Write down how one has left; False: rounding has put it off, or b is not the only one there is."""
+    """Record how one example has left; False: rounding has spoiled the result, or b is not unique."""
     q, n, count, leaver = s.numbers[OTHERS], w.ends.size, leaving.n_members[i], leaving.members[i, 0]
     is_held, db, total = s.numbers[INTERCEPT] == 0, 0.0, 0.0
     decision = s.f[leaver] + (leaving.moved[i, 0] if leaver >= q else 0.0)
@@ -340,7 +341,7 @@ def note(s: Sides, columns: Columns, w: PivotWork, i: int, leaving: Leaving, tol
 
 @compiled
 def agrees(s: Sides, columns: Columns, w: PivotWork, i: int, count: int, leaving: Leaving, tol_f: float) -> bool:
-    """Say whether f of the free has changed as the betas have, by sums with random signs of the size of all errors."""
+    """Say whether f of the free examples changed as the betas did, by randomly signed sums of all errors."""
     q, n = s.numbers[OTHERS], w.ends.size
     for z in range(columns.signs.shape[0]):
         signs, sketch, off = columns.signs[z], columns.sketch[z], 0.0

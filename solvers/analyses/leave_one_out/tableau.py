@@ -1,7 +1,7 @@
-"""The tableau of an optimum: what follows from what, while no example changes sides.
+"""The tableau of an optimum: which quantities follow from which, while no example changes sides.
 
 Each example has one quantity that rests, f of the free and beta of the others, and one that follows. A *column* says
-what a unit of the first, of one example, makes of the second of all [Ong et al., eq. 30-34].
+how a unit change of what rests in one example changes what follows in all [Ong et al., eq. 30-34].
 
 With F the free examples, M = [K_FF 1; 1' 0] is the system of the direction [Karasuyama & Takeuchi, eqs. 3-4]. Let
 P = (K_FF + kappa 1 1')^-1, u = P 1, s = 1'u. Then M^-1 = [A v; v' kappa - 1/s] with A = P - u u'/s and v = u/s,
@@ -32,7 +32,7 @@ INVERTED = 64  # rows of the inverse at once, at least
 
 @by_reference
 class Columns(NamedTuple):
-    """Columns of the tableau, by place: the others stand first, then the free."""
+    """Columns of the tableau, by place: first the other examples, then the free."""
 
     column_of: Ints  #: (N,) the column of a place, -1: not made
     wanted: Ints  #: (N,) 1: its column is needed
@@ -44,7 +44,7 @@ class Columns(NamedTuple):
 
 
 def bytes_of(n: int, n_free: int) -> int:
-    """Return the bytes that a tableau of ``n`` examples takes at most, while it is made."""
+    """Return the most bytes that a tableau of ``n`` examples takes while it is made."""
     return 8 * (2 * _room(n) * n + 2 * n_free * n + 4 * n_free**2)
 
 
@@ -54,7 +54,7 @@ def _room(n: int) -> int:
 
 
 class Tableau:
-    """The free examples of an optimum, the inverse of their system, and the columns that were made of it."""
+    """The free examples of an optimum, the inverse of their system, and the columns computed from it."""
 
     def __init__(self, state: PathState, free: Ints, others: Ints) -> None:
         self._state = state
@@ -86,7 +86,7 @@ class Tableau:
         )
 
     def invert(self) -> bool:
-        """Compute the inverse; False: there is none."""
+        """Compute the inverse; return False if there is none."""
         p, state = self._M.shape[0] - 1, self._state
         kappa = state.kappa if state.intercept else 0.0
         P = _inverse(self._M[:p, :p] + kappa)
@@ -102,7 +102,7 @@ class Tableau:
         return True
 
     def fresh_f(self) -> Floats:
-        """Return f by slot, computed from the betas; kernel rows are kept for the columns where there is space."""
+        """Return f by slot, computed from the betas; if there is space, kernel rows are kept for the columns."""
         state, q, n = self._state, self.n_others, self._state.n_slots
         moved = state.examples.beta[self.order]
         support = np.flatnonzero(moved[:q])
@@ -123,7 +123,7 @@ class Tableau:
         return f + state.b
 
     def make_leaving(self, places: Ints) -> None:
-        """Make the columns of those that leave together, instead of those that left before if need be."""
+        """Make the columns of examples that leave together, where necessary in place of those that left before."""
         column_of = self.columns.column_of
         if self._kept:
             column_of[(column_of >= 0) & (column_of < self._kept)] = -1
@@ -174,17 +174,17 @@ class Tableau:
         columns.values[out, :q] += self._kernel_rows(places)
 
     def _kernel_rows(self, places: Ints) -> Floats:
-        """Return the kernel values of some of the others and all others."""
+        """Return the kernel values of some of the other examples with all of these."""
         row_of, rows = self._pulls
         if rows.size and (row_of[places] >= 0).all():
             return rows[row_of[places]]
         return self._state.kernel.matrix(self._state.features(self.order[places]), self._XT, self.n_others)
 
     def _write(self, out: slice, made: Floats, pulls: Floats) -> None:
-        """Write columns, but for the kernel, from what they make of the betas of the free and of b, (m, F + 1).
+        """Write columns, without the kernel, from their effect on the betas of the free examples and b, (m, F + 1).
 
-        It is improved by one step of iterative refinement where it leaves the f of the free off, which a unit pulls by
-        ``pulls`` (m, F + 1).
+        If they leave the f of the free examples off, which a unit pulls by ``pulls`` (m, F + 1), one step of iterative
+        refinement improves them.
         """
         q, columns = self.n_others, self.columns
         signs = np.append(columns.signs, np.zeros((SKETCHES, 1)), axis=1).T
