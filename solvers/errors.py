@@ -101,4 +101,4 @@ class Cancelled(SolverError):
 
 
 class UnsupportedNumba(SolverError, ImportError):
-    """The version of Numba is none that the solvers were tried with."""
+    """The solvers have not been tested with this version of Numba."""
