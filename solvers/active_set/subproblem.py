@@ -102,7 +102,7 @@ def motion_of(v: Motion, members: Ints) -> Motion:
 def buffer_for_rows(scratch: Floats, rows: int, m: int, n_seen: int) -> tuple[Floats, Floats]:
     """Return arrays (rows, m) and (rows, n_seen) in the scratch memory, or new ones where that is too small.
 
-    Their rows are a little longer, so that all of them are aligned if the memory is.
+    Rows are padded to whole cache lines, so that all are aligned if the memory is.
     """
     m, n_seen = whole_lines(m), whole_lines(n_seen)
     if rows * (m + n_seen) > scratch.size:

@@ -20,7 +20,7 @@ SPANNED, BEYOND = 1, 2  #: see ``Status.several``
 
 
 class Status(Scalars):
-    """Where the loop stands, and what it has counted."""
+    """The position of the loop on its path, and its counts."""
 
     # given at the start
     b: float
@@ -60,7 +60,7 @@ class Status(Scalars):
 
 
 class Tolerances(Scalars):
-    """What counts as equal; absolute, in the units named."""
+    """Tolerances of the loop; absolute, in the units named."""
 
     f: float  #: slack of a kink that the ratio test may use up, in units of f
     reentry: float  #: how far beyond a kink an example must be to be sent back on a pass of its own, in units of f

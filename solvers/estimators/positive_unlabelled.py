@@ -236,7 +236,7 @@ class LivePUClassifier(WithThresholds, ChangingEstimator):
 
     @property
     def is_settled(self) -> bool:
-        """Whether all that the first examples decide is decided."""
+        """Whether everything that the first examples determine once is set."""
         return bool(vars(self).get("_begun", False))
 
     @property

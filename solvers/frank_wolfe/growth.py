@@ -39,7 +39,7 @@ def of_first(counts: Ints) -> Ints:
 def added(outside: Ints, g: Floats, of_class: Ints, active: int, random: np.random.Generator) -> Ints:
     """Return which examples ``outside`` (k,), with ``g`` (k,) and classes (k,), become active.
 
-    If the violators are few, all of them do. If they are many, a random choice is taken from all examples: the worst
+    If the violators are few, all become active. If they are many, a random choice is taken from all examples: the worst
     alone, which are noise or far on the wrong side, would mislead the search.
     """
     capacity = (GROWTH - 1) * active

@@ -53,7 +53,7 @@ class Training:
 
 
 def pairs(n_classes: int) -> list[tuple[int, int]]:
-    """Return the pairs (negative, positive) of so many classes, in their order."""
+    """Return the pairs (negative, positive) of ``n_classes`` classes, in their order."""
     return list(combinations(range(n_classes), 2))
 
 

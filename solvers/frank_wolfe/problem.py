@@ -120,7 +120,7 @@ def gap_of(problem: Problem, b: Floats, parts: Floats) -> Gap:
 
 
 def exact_parts(problem: Problem, b: Floats, known: Known | None = None, among: Ints | None = None) -> Floats:
-    """Return the parts of g in double precision, (2, k), of those ``among`` all; ``known`` as in :func:`parts_from`."""
+    """Return the parts of g in double precision, (2, k), of ``among``, or all; ``known`` as in :func:`parts_from`."""
     indices = np.arange(problem.n) if among is None else among
     found = parts_from(problem, problem.examples, b, known, indices)
     if known is not None and known.rough is not None:

@@ -60,7 +60,7 @@ class DualSolution:
 
     @property
     def known(self) -> Known:
-        """What another search can start from."""
+        """The coefficients and parts of g that another search can start from."""
         return Known(self.b, self.parts, self.age, rough=rough_of(self.b, self.parts))
 
     @property

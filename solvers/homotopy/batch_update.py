@@ -40,7 +40,7 @@ FILLING = 2.5  # of that, what a path may take that fills a window: pairs then c
 
 
 class Edit(NamedTuple):
-    """What happens to examples that are already there."""
+    """The changes of an edit to examples that are in the window."""
 
     leave: Ints  #: slots of the examples that leave
     changed: Ints  #: slots of the examples that get other losses
@@ -49,7 +49,7 @@ class Edit(NamedTuple):
 
     @property
     def indices(self) -> Ints:
-        """Slots of all of them."""
+        """Slots of all examples that leave or change."""
         return np.concatenate([self.leave, self.changed]) if self.changed.size else self.leave
 
 
@@ -291,7 +291,7 @@ class UndoneOnError:
     """Context that brings a state back to what it was when an error occurs inside it.
 
     Inside, only new examples and ``indices``, by default all examples, may get other losses. With ``indices`` the
-    context is for one ``update``, which itself keeps the places of before.
+    context is for one ``update``, which itself keeps what it needs to go back.
     """
 
     def __init__(self, state: PathState, indices: Ints | None = None) -> None:
@@ -327,7 +327,7 @@ def bring_back(state: PathState, n: int, vacant: list[int], capacity: int, check
 
     This takes little time and cannot fail, because the factor, which may take long, is put off.
     """
-    # An interrupt halfway would mix the state of before with that of the update.
+    # An interrupt halfway would mix the earlier state with that of the update.
     with undisturbed():
         state.empty_factor()
         state.rows.forget(np.union1d(np.arange(n, state.n_slots), np.array(vacant, np.int64)))

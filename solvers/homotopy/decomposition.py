@@ -26,7 +26,7 @@ FLAT = 1e-12  #: of the diagonal: curvature of a pair that counts as none
 
 
 class Descent(Scalars):
-    """Where the descent stands."""
+    """Inputs, progress and results of a descent."""
 
     # given
     tolerance: float

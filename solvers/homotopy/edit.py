@@ -1,4 +1,4 @@
-"""The edit that an update begins with: examples come, leave and change; the places of before are kept to undo it.
+"""The edit that an update begins with: examples come, leave and change; their old places are kept to undo it.
 
 The edit is compiled, as part of the call that solves: from Python it would take longer than a short path.
 """

@@ -17,7 +17,7 @@ def set_bound_rate(
 ) -> bool:
     """Compute how f moves with ``m`` moving betas; False if a row of theirs or of a free example is not cached.
 
-    Marks those rows as used at ``clock``.
+    Marks the rows as used at ``clock``.
     """
     for i in range(m):
         slot = moving[SLOTS, i]

@@ -84,7 +84,7 @@ ROUGH = 1e-4  # relative gap, at worst, that is excused by rounding; and of a st
 
 
 class Audit(NamedTuple):
-    """How good the state is by the f it tracks."""
+    """The quality of a state, judged by the f that it tracks."""
 
     violation: float  #: in units of f
     gap: float  #: in units of the objective; where f is not sharp the largest that any rounding of it makes

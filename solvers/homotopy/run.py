@@ -100,7 +100,7 @@ class PathWorkspace:
         return Work(self.moving, *edited, *rows, *numbered, now)
 
     def kept(self, now: Progress, numbers: Numbers) -> Checkpoint:
-        """Return the places of before an edit; ``numbers`` are the numbers of the state then."""
+        """Return the places of examples before an edit; ``numbers`` are the numbers of the state then."""
         old, n, m, free = self.before, now.n_before, now.n_leave + now.n_changed, self.before.free[: now.n_places]
         indices = np.concatenate([self.leave[: now.n_leave], self.changed[: now.n_changed]])
         losses = Losses(old.kinks[:m], old.levels[:m], old.n_kinks[:m])
@@ -161,7 +161,7 @@ class Solve:
 
     @property
     def is_kept(self) -> bool:
-        """Whether the places of before the edit have been kept."""
+        """Whether the places that examples had before the edit are kept."""
         return self.now is not None and bool(self.now[0].is_kept)
 
     def round(self, trace: Trace, precision: float, allowance: float = math.inf) -> tuple[bool, bool, Audit | None]:
@@ -211,7 +211,7 @@ class Solve:
         return w, self._work(now)
 
     def kept(self, numbers: Numbers) -> Checkpoint:
-        """Return the places of before the edit; ``numbers`` are the numbers of the state then."""
+        """Return the places of examples before the edit; ``numbers`` are the numbers of the state then."""
         assert self.now is not None
         return self.buffers.kept(Progress.snapshot(self.now), numbers)
 

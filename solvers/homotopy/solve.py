@@ -4,19 +4,19 @@
 loop from event to event is ``active_set.loop.walk``. Its rules, to which comments refer by number:
 
 1. A change is a motion. New examples start at beta = 0 and move straight to the level of the piece their f is on;
-   those that leave move straight to 0; those off their kinks bring these along, to their places at the end.
+   leaving examples move straight to 0. Kinks that an example is off start at its f and move to their places.
 2. A bound example that reaches a kink while its beta is outside the box there goes on to the next piece.
 3. Boxes and kinks may move: each point of the path is then the optimum of the losses of that point.
-4. With no example free, and betas that do not balance, b jumps until one that can take them up is at a kink.
+4. With no example free, and betas that do not balance, b jumps until an example at a kink can take up the rest.
 5. An example that depends on the free ones does not become free next to them: both move along the direction that
    changes no f until one of them is at an end of its box [Ong et al., eq. 30-34]. Nothing is added to the diagonal.
 6. The ratio test has two passes, with limits relaxed by their tolerances in the first [Harris]. Where it stalls all
    the same, ties are spread by random amounts that vanish at the end of the path.
-7. What rounding and the ratio test leave is a state that is slightly off its losses: the next round corrects it.
-8. Each f is updated along the way, and computed afresh where it decides: of free examples at the end of a path, of
-   bound ones near a kink there, and of all now and then.
-9. With many free examples, none of them a copy, a step spans several events. Those that it takes beyond a limit change
-   sides where they are, and come back to their kinks, or the ends of their boxes, on the rest of the path.
+7. Rounding and the ratio test leave a state slightly off its losses: the next round corrects it.
+8. Each f is updated along the way, and computed afresh where it decides: at the end of a path for free examples and
+   for bound ones near a kink, and for all examples now and then.
+9. With many free examples, none of them a copy, a step spans several events. Examples that it takes beyond a limit
+   change sides at once, and return to their kinks or the ends of their boxes on the rest of the path.
 """
 
 from __future__ import annotations

@@ -119,7 +119,7 @@ def compute_all_f(state: PathState) -> None:
     XT, beta = state.columns(order), e.beta[order]
 
     def contribute(part: Ints) -> tuple[Floats, Floats]:
-        """Return what a part adds to the f of examples before it, and what those and itself add to its own f."""
+        """Return what a part adds to the f of examples before it, and what both add to its own f."""
         start, stop = part[0], part[-1] + 1
         block = state.kernel.matrix(_rows_of(XT, start, stop), XT, stop)
         return _weighted(block, start, beta[start:stop]), times(block, beta[:stop])

@@ -46,7 +46,7 @@ class Scaling(NamedTuple):
 def write_scaled(lines: Lines, scaling: Scaling, base: int, at: Ints, out: Floats) -> None:
     """Write the features of rows ``at`` (m,), ascending, to the first m columns of ``out`` (d, m or more).
 
-    Features that are levels are taken relative to feature ``base``, which itself is not. Numbers are as NumPy computes
+    Features that are levels become differences from feature ``base``, which itself stays. Numbers are as NumPy computes
     them. All arrays are C-contiguous, with numbers of 8 bytes.
     """
     _entry()(lines, scaling, base, at, out)
@@ -64,7 +64,7 @@ def _entry() -> Callable[[Lines, Scaling, int, Ints, Floats], None]:
 def _write_scaled(lines: Lines, scaling: Scaling, base: int, at: Ints, out: Floats) -> None:
     if at.size == 0:
         return
-    level, run = out[base], 1  # so many rows, the oldest, have no other between them
+    level, run = out[base], 1  # the oldest ``run`` rows are consecutive
     while run < at.size and at[run] == at[0] + run:
         run += 1
     rows = at, run

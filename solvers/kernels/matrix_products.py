@@ -1,7 +1,7 @@
 """Kernel values by matrix products, of dense and of sparse examples: tile by tile, on several threads.
 
 A value may differ in its last digits from that of ``Kernel.matrix``, and with the batch it is computed in, but takes a
-tenth of the time. Sparse examples stay sparse: only those of one side of a tile are written out.
+tenth of the time. Sparse examples stay sparse: only one side of a tile is made dense.
 """
 
 from __future__ import annotations

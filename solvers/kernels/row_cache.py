@@ -57,7 +57,7 @@ class RowCache:
         self.slot_of[: held.size] = held
 
     def resize(self, slots: int) -> None:
-        """Make space for so many slots; beyond them no example has a row."""
+        """Make space for ``slots`` slots; beyond them no example has a row."""
         old, slot_of, used = self.values, self.slot_of, self.used
         self.row_of = np.full(slots, -1, np.int64)
         self._make_places()
@@ -98,7 +98,7 @@ class RowCache:
     def update_columns(self, slots: Ints, others: Ints, source: Floats, rows: Ints) -> None:
         """Put the kernel values of new examples ``slots`` (m,) into the cached rows of ``others`` (k,).
 
-        ``source[rows[i]]`` (k,) are those of ``slots[i]``.
+        ``source[rows[i]]`` (k,) has the values of ``slots[i]``.
         """
         transpose_into(self.values, self.row_of[others], slots, source, rows)
 

@@ -96,7 +96,7 @@ class KernelRows:
     def times(self, indices: Ints, c: Floats) -> Floats:
         """Return the sum of ``c[k]`` times the row of ``indices[k]``, (n,); rows are made in tiles, and none is kept.
 
-        Takes ``O(n m d)`` for m of them, and memory for one tile a thread.
+        Takes ``O(n m d)`` for m rows, and memory for one tile a thread.
         """
         return self.product(self.X, indices, c)
 

@@ -145,7 +145,7 @@ class LiveEstimator(Fitted):
     def _weigh(self, window: Window, leaving: list[Key], new: tuple[Floats, Floats], changed: Edited) -> bool:
         """Record what the window will hold; return whether that changes the losses of all examples.
 
-        ``new`` are targets and weights of new examples, ``changed`` those of examples that stay.
+        ``new`` are targets and weights of new examples, ``changed`` the new ones of examples that stay.
         """
         return False
 
@@ -837,7 +837,7 @@ class LiveEstimator(Fitted):
 
     @property
     def held_bytes(self) -> int:
-        """Bytes of all arrays that the model holds, with those that :meth:`cool` gives back."""
+        """Bytes of all arrays that the model holds, including those that :meth:`cool` gives back."""
         if not hasattr(self, "_window"):
             return 0
         came = 8 * self.feature_scale_.width * len(self._came) if self.feature_scale_ is not None else 0
@@ -845,7 +845,7 @@ class LiveEstimator(Fitted):
 
     @property
     def is_settled(self) -> bool:
-        """Whether all that the first examples decide about the model is decided; False while it waits for more."""
+        """Whether everything that the first examples determine once is set; False while the model waits for more."""
         return True
 
     @property

@@ -176,7 +176,7 @@ class KeyedWindow(ABC):
     # -- changes -------------------------------------------------------------------------------------------------------
 
     def begin(self) -> None:
-        """Begin a change; the tables of before are kept, as changes replace tables and never modify them."""
+        """Begin a change; keep the tables for :meth:`undo`: changes replace tables and never modify them."""
         self._undo, self._later = [partial(vars(self).update, vars(self).copy())], ()
 
     def undo(self) -> None:

@@ -223,7 +223,7 @@ class Pair:
         self.slot[change.leave] = leave
 
     def _solve_from_nothing(self, change: PairChange, edit: batch_update.Edit, by_path: bool = True) -> Trace:
-        """Solve without the solution of before; without ``by_path`` a path has been given up."""
+        """Solve without the earlier solution; without ``by_path`` a path has been given up."""
         old, slot = self._let_go(), self.slot
         stay = np.setdiff1d(self.numbers, change.leave, assume_unique=True)
         numbers = np.concatenate([stay, change.come])

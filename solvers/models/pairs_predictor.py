@@ -103,7 +103,7 @@ class PairsPredictor:
 def winners(decisions: Floats, n_classes: int) -> Ints:
     """Return the class that wins most of its pairs, (m,), from ``decisions`` (m, n_pairs); of equals the first.
 
-    That is the rule of libsvm, and of scikit-learn's ``SVC`` with it.
+    This is the rule of libsvm, and so of scikit-learn's ``SVC``.
     """
     return np.asarray(_won(decisions, n_classes).argmax(axis=1), np.int64)
 

@@ -117,7 +117,7 @@ NOTHING = Scale(0, 0.0, 0.0, 0.0)
 def refusal(scale: Scale, diagonal: Floats, weights: Floats) -> InvalidInput:
     """Return the error for numbers that do not fit; it names the largest of them.
 
-    ``diagonal`` (m,) holds k(x, x) of the new examples, ``weights`` (m,) theirs.
+    ``diagonal`` (m,) holds k(x, x) of the new examples, ``weights`` (m,) their weights.
     """
     n, size, C, weight = scale
     worst = max(size, C, weight)

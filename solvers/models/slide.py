@@ -303,7 +303,7 @@ def _factor(space: Space, n_free: int, kappa: float) -> None:
 def _rows_wanted(e: Examples, n: int, size: int, leaving: int, out: Ints) -> int:
     """Fill ``out`` with the slots of the kernel rows that a path needs, or is likely to; return how many there are.
 
-    These are the free examples, those that come and leave, and the bound ones that are the nearest to a kink.
+    These are the free examples, the examples that come and leave, and the bound ones nearest to a kink.
     """
     near, least = np.empty(NEAR, np.int64), np.full(NEAR, np.inf)
     for j in range(leaving, n):

@@ -175,7 +175,7 @@ def coefficients_here(trained: Trained, w: SlidingWindow, q: int, slots: Ints, y
 def signed_coefficients(trained: Trained | None, w: SlidingWindow) -> Floats:
     """Return the signed coefficients of the window's examples in the last training, (n,), oldest first.
 
-    Of several classes (n, n_classes - 1): column r belongs to the pair with the r-th other class, positive for the
+    With several classes (n, n_classes - 1): column r belongs to the pair with the r-th other class, positive for the
     first of the two.
     """
     place, taught = w.place[w.indices], w.taught[w.indices]

@@ -223,7 +223,7 @@ class PathState:
 
     @property
     def held_bytes(self) -> int:
-        """Bytes of all arrays here, with those that :meth:`cool` gives back."""
+        """Bytes of all arrays here, including those that :meth:`cool` gives back."""
         gram = self.kernel.gram
         held = self.XT.values.nbytes + self.XT.indices.nbytes if isinstance(self.XT, SparseRows) else 0
         return self._made_bytes + self._data_bytes + held + (0 if gram is None else gram.values.nbytes)
@@ -414,7 +414,7 @@ class PathState:
         before = {name: getattr(e, name).copy() for name in ("kinks", "levels", "segment", "f", "beta")}
 
         def take_back() -> None:
-            """Restore the numbers of before, in arrays that may have grown since."""
+            """Restore the earlier numbers, in arrays that may have grown since."""
             for name, values in before.items():
                 getattr(self.examples, name)[: len(values)] = values
             self.b = b

@@ -99,7 +99,7 @@ def write_offsets(sigma: Floats, top: Floats, jump: float, up: Floats, down: Flo
 def descend(w: WorkingSet, jump: float, tolerance: float, most: int) -> None:
     """Move violating pairs until none violates by more than ``tolerance``, for ``most`` steps, or until a stop.
 
-    The coefficient that violates most grows. The other one is that with which the objective falls most, as far as the
+    The coefficient that violates most grows. Its partner is the one with which the objective falls most, as far as the
     curvature without kinks can tell.
     """
     K, F, counters = w.K, w.F, w.counters

@@ -64,7 +64,7 @@ class PriorEstimate:
 
 
 def is_open(prior: object) -> bool:
-    """Say whether a prior is left to be estimated: None or "estimate"; raises InvalidInput for what is no prior."""
+    """Say whether a prior is left to be estimated: None or "estimate"; raises InvalidInput for an invalid prior."""
     if prior is None or (isinstance(prior, str) and prior == "estimate"):
         return True
     fraction(prior, "prior")

@@ -113,7 +113,7 @@ class FromRows:
         return self.rows.product(X, indices, c)
 
     def _by_pivots(self, indices: Ints) -> bool:
-        """Say whether a product with so many examples is cheaper through pivots."""
+        """Say whether a product with these examples is cheaper through pivots."""
         return self.pivots is not None and indices.size > 2 * self.pivots.pivots.size
 
 

@@ -47,7 +47,7 @@ class RoundStage(IntEnum):
 
 
 class Now(Scalars):
-    """Where an outlier path stands, and what it has counted."""
+    """The position of an outlier path, and its counts."""
 
     theta: float
     objective: float

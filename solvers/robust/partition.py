@@ -59,7 +59,7 @@ class Partition:
 
     @cached_property
     def tolerance(self) -> float:
-        """How close to its cutoff an f counts as at it, in units of f: at least the rounding error of f."""
+        """Distance from its cutoff within which an f counts as at it, in units of f: at least f's rounding error."""
         tables = (self.base.kinks, self.cutoffs.low[:, None], self.cutoffs.high[:, None])
         scale = max(size_of(table) for table in tables)
         e, slots = self.state.examples, self.slots

@@ -9,7 +9,7 @@ with the outermost levels ``a_first >= 0 >= a_last``. For the hinge of a positiv
 for a negative one ``high = -s`` [eq. 5]; for regression ``low = y - s`` and ``high = y + s`` [eq. 9]. The loss is not
 convex at a cutoff. Each example therefore counts on one *side*: within its cutoffs it keeps its table, beyond one its
 levels are all shifted by the same amount. That majorizes the loss, touches it wherever the side is the true one, and
-needs no kink more.
+needs no further kink.
 """
 
 from __future__ import annotations

@@ -45,8 +45,8 @@ class Remedy:
     Attributes
     ----------
     kind : "window" or "C"
-        What would be another: the model of the newest ``value`` examples alone, or with a C of ``value``.
-    What changes: the model has the newest ``value`` examples alone, or a C of ``value``.
+        What changes: the model has the newest ``value`` examples alone, or a C of ``value``.
+    value : float
         Examples that stay, or C.
     error : float
         Mean loss of the newest examples by that model without them, as ``Drift.error``.

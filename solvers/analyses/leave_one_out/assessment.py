@@ -224,7 +224,7 @@ def _assessment(copy: View, decisions: Floats, events: int, started: float) -> A
 
 
 def _meanings(copy: View) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
-    """Return the labels that positive decisions stand for, and those that others stand for."""
+    """Return the labels that positive decisions stand for, and those that negative ones stand for."""
     labels = copy.labels
     if len(labels) == 2:
         return (labels[1],), (labels[0],)

@@ -82,7 +82,7 @@ class PairwiseOutlierPath:
 
     @property
     def end(self) -> float:
-        """Where all paths end."""
+        """The value at which all paths end."""
         return self._any.end
 
     @property

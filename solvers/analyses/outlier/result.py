@@ -77,7 +77,7 @@ class OutlierPath:
 
     @property
     def drops(self) -> Floats:
-        """By how much the objective fell at each D-step, (d_steps,)."""
+        """The fall of the objective at each D-step, (d_steps,)."""
         return np.array([jump.drop for jump in self.walked.jumps])
 
     @property

@@ -167,7 +167,7 @@ at_a_value = Taking(
 
 
 class Sizes(NamedTuple):
-    """The number of free examples, and of those that are free or have a nonzero coefficient at a bound."""
+    """The numbers of free examples, and of support vectors: examples free or with a nonzero coefficient at a bound."""
 
     n_free: int
     n_support: int
