@@ -30,11 +30,11 @@ class SparseRows:
     """Rows (m, d) of finite numbers."""
 
     width: int  #: d
-    indices: Indices  #: of all that is held; those of one row ascend, each once
-    values: Floats  #: at these
-    start: Ints  #: (m,) where each row begins in both
-    stop: Ints  #: (m,) and ends
-    free: int = 0  #: how many at the end of ``indices`` and ``values`` no example uses; 0 where others may
+    indices: Indices  #: columns of all held values; within a row they ascend, each once
+    values: Floats  #: values in these columns
+    start: Ints  #: (m,) positions in both where the rows begin
+    stop: Ints  #: (m,) positions where they end
+    free: int = 0  #: unused places at the end of ``indices`` and ``values``; 0 if they are shared
 
     ndim = 2
 

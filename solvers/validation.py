@@ -21,12 +21,12 @@ Key = str | int
 PLAIN = {int, str}  # types of keys
 REAL = "?bhilqBHILQefd"  # type codes of arrays of numbers
 UNMASKED: set[type] = {np.ndarray, list}  # types of arrays that are neither masked nor sparse
-ONE_THREAD = 8192  #: numbers, of which BLAS makes a product in one thread; several wait for each other, spinning
+ONE_THREAD = 8192  #: numbers up to which BLAS makes a product in one thread; several threads would spin and wait
 MISSING = "is missing; every example needs a label"
 MISSING_TIME = "is missing; every example needs a time"
-HARD = 1e10  #: what stands for an infinite C: a margin is then hard but for what double precision tells
+HARD = 1e10  #: stands for an infinite C: the margin is then hard to within double precision
 MOST_NAMED = 20  #: keys that an error names
-LARGEST = 1e100  #: of C and of weights: their products, and sums of those over a window, are finite
+LARGEST = 1e100  #: largest C and weight: their products, and the sums of products over a window, are finite
 
 
 def matrix(X: Any, *, field: str = "X", width: int | None = None) -> Floats:

@@ -36,8 +36,8 @@ def longest_step(w: Walk) -> tuple[float, int, int]:
     switching, side = -1, 0
     step = rest
     for j in range(w.n):
-        # The fastest to its relaxed limit passes its own one at a speed of at least `highest` tolerances; one that may
-        # be preferred to it passes that, and so is relaxed by no more than its way to its own limit.
+        # Half of `highest` suffices. The first example at its relaxed limit moves at `highest` tolerances or faster;
+        # a preferred one is faster still, so it takes at most `bound` for its gap, and again for its tolerance.
         if motion.work[j] < 0.49 * highest:
             continue
         x, dx, tol = coordinate(w, j)
@@ -150,7 +150,7 @@ def step_over_several(w: Walk, first: float, switching: int) -> bool:
     """
     at, e, motion, often = w.at[0], w.examples, w.motion, w.motion.work
     few = w.factor.size[1] < MANY_FREE or switching < 0 or not first > w.tol[0].zero_step
-    has_copies = at.exchanges > 0  # those of an example leave its kink together
+    has_copies = at.exchanges > 0  # copies of an example leave its kink together
     if at.alone == 1 or few or has_copies or at.passes > 0 or at.tau < LEAST_LEFT:
         return False
     step, count = min(SPAN * at.tau, at.tau - at.last), w.n

@@ -7,12 +7,10 @@ from livesvm.solvers.active_set.workspace import Walk, set_limits
 from livesvm.solvers.problem.state import Examples, is_free
 from livesvm.solvers.runtime.compile import compiled
 
-LARGE = 2500  #: in larger windows an outer iteration costs much: its length and the care it takes are other ones
-EVENTS_EACH = 20  #: events that each one that moves is taken to make, before there was any
-EVENTS_EACH_OF_LARGE = (
-    3  #: and in a large window, where one outer iteration too many costs more than some that are missed
-)
-LEAST_PACE = 1e-9  #: the part of the path that an event is taken to use up at least
+LARGE = 2500  #: in larger windows an outer iteration costs much, so that its length and margins are different
+EVENTS_EACH = 20  #: events expected of each moving example, before any has happened
+EVENTS_EACH_OF_LARGE = 3  #: the same in a large window, where an outer iteration too many costs more than one too few
+LEAST_PACE = 1e-9  #: the least part of the path that an event is assumed to use up
 
 
 @compiled

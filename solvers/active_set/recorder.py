@@ -19,13 +19,13 @@ from livesvm.solvers.runtime.compile import compiled
 from livesvm.solvers.runtime.scalars import One, Scalars
 from livesvm.solvers.runtime.types import Bools, Floats, Ints
 
-# Columns of what is written down of segments, of the betas in them, and of changes
+# Columns of the arrays of a log: of segments, of the betas in them, and of changes
 START_TAU, START_B, END_TAU, END_B = range(4)
 POOL_BEFORE, CHANGES_BEFORE = range(2)
 START, END = range(2)
 SLOT, BEFORE, AFTER = range(3)
 
-CLIPPED = 2  #: what STARTED may be set to by a caller that has set limits that heed the cutoffs
+CLIPPED = 2  #: value of ``started`` set by a caller whose limits already stop at the cutoffs
 
 
 class Used(Scalars):
@@ -40,7 +40,7 @@ class Used(Scalars):
 class Log(NamedTuple):
     """Segments and changes of a path, in arrays with space for more, and how much of it is used."""
 
-    ends: Floats  #: (segments, 4) where it starts and ends; columns named above
+    ends: Floats  #: (segments, 4) where each segment starts and ends; columns named above
     before: Ints  #: (segments, 2) how much of the pool, and how many changes, came before; named above
     idle: Bools  #: (segments,) no example is free but at an end of its box: b is one of many
     slot: NDArray[np.int32]  #: (pool,) the free examples

@@ -26,31 +26,29 @@ MOST_PASSES = 4  #: how often examples that were let through are sent back befor
 HALVINGS = 10  #: of an outer iteration with too many members, where it would be work for all to walk ...
 SHARE = 0.125  #: ... until no more than this share are
 SHORT = 20  #: events of a short outer iteration, where an ordinary one would have far more members
-FEWER = 3  #: that is, more than so many times as many
+FEWER = 3  #: "far more" is more than this many times as many
 REACH = 3.0  #: an example is near if it would meet a limit at this multiple of its present rate
 SPREAD = 0.6  #: or at this multiple of the mean rate
-STEADY = 100.0  #: with more free examples the direction changes less from event to event, and less of both will do
-STEADIEST = 0.5  #: but not less than this fraction,
+STEADY = 100.0  #: with more free examples the direction changes less from event to event: both multiples shrink,
+STEADIEST = 0.5  #: but not below this fraction,
 STEADIEST_OF_LARGE = 0.6  #: or this one in large windows, whose outer iterations are longer
-LESS_SAFETY = 0.8  #: and less of both after an outer iteration that let no example through, or where all had to walk
-LEAST_SAFETY = 0.2  #: but not less than this fraction
-MORE_SAFETY = 1.5  #: and more after one that let through ...
-MANY = 30  #: ... more than one in so many events
-LOST = 4  #: one in so many: near examples cannot be predicted at present, and all walk ...
-ALL = 4 * ITERATION_EVENTS  #: ... for so many events
+LESS_SAFETY = 0.8  #: factor of both after an outer iteration that let no example through, or where all had to walk
+LEAST_SAFETY = 0.2  #: the least product of these factors
+MORE_SAFETY = 1.5  #: factor of both after an iteration that let through more than one example ...
+MANY = 30  #: ... in this many events
+LOST = 4  #: if one is let through in this many events, near examples cannot be predicted, and all walk ...
+ALL = 4 * ITERATION_EVENTS  #: ... for this many events
 WHOLE_BELOW = 128  #: windows smaller than this are always walked whole
-SMALL = (
-    600  #: and those smaller than this, while few are free: outer iterations would save little, and make more events
-)
-WHOLE_WORK = 30_000  #: few are free as long as that many products make an event;
-HARD_WORK = 100_000  #: from so many on, too many to go with more than half of the window,
-HEAVY_WORK = 500_000  #: and from so many on, with more than the share
-PRODUCTS = 80_000  #: of members and free examples, which are read at every event, that stay near the processor ...
-FEW = 100  #: ... or so many members: an outer iteration of a large window with more is halved,
+SMALL = 600  #: also windows smaller than this, while few are free: outer iterations save little, and add events
+WHOLE_WORK = 30_000  #: few are free as long as an event takes fewer products than this;
+HARD_WORK = 100_000  #: from this many on, an outer iteration with more than half of the window as members is halved,
+HEAVY_WORK = 500_000  #: and from this many on, one with more than ``SHARE``
+PRODUCTS = 80_000  #: products of members and free examples, read at every event, that stay near the processor ...
+FEW = 100  #: ... or this many members: an outer iteration of a large window with more is halved,
 FEWER_HALVINGS = 3  #: but no more often than that
-SHORTEST = 8  #: events that an outer iteration is planned for at least, however many members that takes
+SHORTEST = 8  #: the fewest events that an outer iteration is planned for, however many members that takes
 IDLE = 20  #: outer iterations without an event that a path may have, and one more ...
-IDLE_EVENTS = 4  #: ... in so many events, before it goes on without outer iterations
+IDLE_EVENTS = 4  #: ... in this many events, before it goes on without outer iterations
 
 
 @compiled_once_allocating
@@ -165,7 +163,7 @@ def choose(w: Walk, direction_valid: bool) -> tuple[Ints, int]:
     if 2 * m > w.n:
         learn(w, 0, 0)
         return members, -1
-    at.stride_end = at.events + (2 * length if w.n > LARGE else length)  # so many the horizon allows for
+    at.stride_end = at.events + (2 * length if w.n > LARGE else length)  # the horizon allows for this many
     at.last = at.tau - horizon
     m = 0
     for j in range(w.n):

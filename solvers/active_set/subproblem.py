@@ -19,7 +19,7 @@ from livesvm.solvers.runtime.compile import compiled, compiled_allocating
 from livesvm.solvers.runtime.memory import LINE
 from livesvm.solvers.runtime.types import Floats, Ints
 
-CHANGE, RATE = range(2)  #: of the betas that took part in an outer iteration
+CHANGE, RATE = range(2)  #: rows of the numbers of the betas that took part in an outer iteration
 
 
 @compiled_allocating

@@ -36,15 +36,15 @@ class Status(Scalars):
     # zero at the start
     db: float  #: rate of b
     pace: float  #: tau used up per event
-    member_safety: float  #: with which the members of an outer iteration are chosen
+    member_safety: float  #: factor of the reach by which the members of an outer iteration are chosen
     last: float  #: the tau at which an outer iteration ends at the latest
-    drift: float  #: what the f of free examples were off when they were computed afresh at the end
+    drift: float  #: the error of the f of free examples when they were computed afresh at the end
     events: int
     exchanges: int
     zero_steps: int  #: in a row
     side: int
     rows: int  #: kernel rows of an outer iteration in use
-    stride_end: int  #: events at which it ends
+    stride_end: int  #: the number of events at which an outer iteration ends
     through: int  #: examples that were let through
     passes: int
     started: int
@@ -68,7 +68,7 @@ class Tolerances(Scalars):
     dependent: float  #: a squared pivot below this, relative to the diagonal, means dependence
     balance: float  #: an imbalance of velocities that counts as none, in units of beta
     zero_step: float  #: a step that counts as no progress, of the path's length 1
-    stall: int  #: how many of those in a row mean a stall
+    stall: int  #: how many steps without progress in a row mean a stall
 
 
 @by_reference
@@ -76,7 +76,7 @@ class Walk(NamedTuple):
     """Everything the loop reads and writes."""
 
     n: int  #: slots in use
-    n_seen: int  #: those of them with a computed df; the others are free when an outer iteration starts
+    n_seen: int  #: slots with a computed df; the other examples are free when an outer iteration starts
     intercept: bool
     examples: Examples
     motion: Motion
@@ -85,7 +85,7 @@ class Walk(NamedTuple):
     row_of: Ints  #: the row of a slot, -1: not at hand
     seen_rows: Floats  #: in a narrow walk, the first ``n_seen`` columns of the rows, side by side in memory
     is_whole: Bools  #: in a narrow walk, examples with a row of all columns in ``rows``
-    members: Ints  #: in a narrow walk, the slot of each one in the whole; empty: all walk
+    members: Ints  #: in a narrow walk, the slot of each example in the whole; empty: all walk
     parent_rows: Floats  #: in a narrow walk, the cached rows of the whole
     parent_row_of: Ints
     scratch: Floats  #: work of the outer iterations

@@ -12,7 +12,7 @@ from livesvm.solvers.runtime.threads import together
 from livesvm.solvers.runtime.types import Floats, Ints, Numbers
 
 SHARE = 8192  #: columns that a thread adds up at once
-SPARE = 8  #: one column for so many examples is there for those that come later
+SPARE = 8  #: for this many examples one spare column is made, for examples that come later
 
 
 class ActiveRows:

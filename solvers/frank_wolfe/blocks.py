@@ -22,12 +22,12 @@ from livesvm.solvers.runtime.interrupt import check
 from livesvm.solvers.runtime.types import Floats, Ints
 
 BLOCK = 256  #: examples of a block
-ACCURACY = 0.3  #: to which part of the largest violation a block is solved
+ACCURACY = 0.3  #: part of the largest violation to which a block is solved
 WORTH = 0.02  #: violations below this part of the largest one can wait
-ENOUGH = 0.5  #: and those below this part of what the tolerance allows stay as they are
-LEAST_FACTOR = 0.05  #: by which a class is scaled at least
-DIGITS = 100  #: times the precision of the rows: what is left of products that cancel is noise below this part
-WORSE = 1e-3  #: by which part the objective may rise in a block, by rounding
+ENOUGH = 0.5  #: violations below this part of what the tolerance allows are left
+LEAST_FACTOR = 0.05  #: least factor by which a class is scaled
+DIGITS = 100  #: times the precision of the rows: products that cancel to less than this part are noise
+WORSE = 1e-3  #: part by which rounding may raise the objective in a block
 NEGLIGIBLE = 1e-14  #: coefficients below this part of the largest are zero
 PATIENCE = 200  #: blocks, and
 ROUNDS = 10  #: times each example could have been in one, without a smaller gap, after which only rounding moves
@@ -121,8 +121,8 @@ def _step(active: Active, indices: Ints, tol: float, *, scales: bool) -> None:
     Q, h = _own(active, indices), b[indices]
     own = np.zeros((2, m))
     own[in_class, np.arange(m)] = h
-    rest = parts[:, indices] - own @ Q  # parts of g at the block that the others make
-    cross = own @ rest.T  # [c, e]: those of class c in the block against those of e outside
+    rest = parts[:, indices] - own @ Q  # parts of g at the block from examples outside it
+    cross = own @ rest.T  # [c, e]: class c in the block with class e outside
     products = _products(active)
     outer = products - own @ Q @ own.T - cross - cross.T
     sums = _sums_outside(active, indices)

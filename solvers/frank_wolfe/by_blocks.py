@@ -31,9 +31,9 @@ class Search:
     cache_bytes: int
     random: np.random.Generator
     b: Floats  #: (n,) coefficients of the twin
-    parts: Floats  #: (2, n) of g; those of examples that are not active are as of the last look
-    exact: Known | None = None  #: where all parts were known in double precision last
-    seen: Known | None = None  #: where those of every example were known last
+    parts: Floats  #: (2, n) of g; for examples that are not active, as of the last check of all
+    exact: Known | None = None  #: the last point where all parts were known in double precision
+    seen: Known | None = None  #: the last point where the parts of every example were known
     computed: int = 0
     steps: int = 0
     active: Active = field(init=False)

@@ -87,9 +87,9 @@ class Known:
 
     b: Floats  #: (n,)
     parts: Floats  #: (2, n)
-    age: int = 0  #: how often these were brought along since all of them were computed from the data
+    age: int = 0  #: how often the parts were updated since they were computed from the data
     come: Ints = field(default_factory=lambda: np.empty(0, np.int64))  #: (m,) examples that came since
-    #: (n,) of bool, whose parts are known in single precision alone; None: no example's
+    #: (n,) True: an example's parts are known in single precision only; None: none are
     rough: NDArray[np.bool_] | None = None
 
 

@@ -54,7 +54,7 @@ class Core:
         self._all = problem.ridge, problem.diagonal
         self._describe()
         own, k = self.kernel(self.indices), self.indices.size
-        self.values: Numbers = np.empty((capacity, capacity), own.dtype)  #: those of the core come first
+        self.values: Numbers = np.empty((capacity, capacity), own.dtype)  #: kernel values; the core comes first
         self.values[:k, :k] = own
         self.g = self.g_of(self.indices, own)
 
@@ -123,7 +123,7 @@ class SampledSearch:
     def __init__(self, core: Core, size: int, random: np.random.Generator, looks_at_all: bool = True) -> None:
         self._looks_at_all = looks_at_all
         self._core, self._size, self._random = core, size, random
-        self._near: Ints = np.empty(0, np.int64)  # of the last look, those that have not been looked at since
+        self._near: Ints = np.empty(0, np.int64)  # near examples of the last full check, not checked since
 
     def find(self, tol: float) -> SampledExample:
         """Return an example with a relative gap above ``tol``, or one below if all are.
@@ -162,7 +162,7 @@ class SampledSearch:
 
 
 AT_FIRST = 20  #: examples that share the first solution [Frandi et al., Section 5.2.2]
-TOGETHER = 16  #: rows that are computed at once: those that come next are among those with the least g now
+TOGETHER = 16  #: rows that are computed at once: the next ones wanted are likely to be those with the least g now
 PROOFS = 5  #: at most: rounding may leave the recurrences apart from the data
 
 
@@ -235,10 +235,10 @@ def _next(rows: ActiveRows, wanted: int, g: Floats) -> Ints:
     return np.concatenate([[wanted], least[(least != wanted) & (rows.place_of[least] < 0)]])
 
 
-LESS = 0.5  #: of the gap of the last example found: steps among the core that promise less wait for another
-AT_MOST = 5  #: times as many of them for one example as the core is large, until the tolerance itself is asked for
-SURE = 0.9  #: of the tolerance, to which they are taken at the end: others are computed with other digits
-LAST_DIGITS = 1.0 + 1e-9  #: by which one gap may be above another that is the same
+LESS = 0.5  #: part of the last example's gap: steps among the core that promise less wait for another example
+AT_MOST = 5  #: most of these steps for one example, relative to the size of the core, before the final tolerance
+SURE = 0.9  #: part of the tolerance to which these steps go at the end, since other gaps have other rounding
+LAST_DIGITS = 1.0 + 1e-9  #: factor by which two equal gaps may differ by rounding
 LEAST_CAPACITY = 64  #: examples that a core may always have
 
 

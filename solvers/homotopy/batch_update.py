@@ -27,16 +27,14 @@ from livesvm.solvers.runtime.interrupt import check, undisturbed
 from livesvm.solvers.runtime.types import Floats, Ints
 from livesvm.solvers.sparse import Features
 
-FAR = (
-    0.5  # of the mean distance of support vectors at a bound from their kinks: examples further out need no kernel row
-)
-NEAR = 0.1  # of that of all examples without a coefficient: those that are nearer are not far either
-MANY = 0.4  # of the window
-FEW_EVENTS, FADING = 40, 0.8  # of an update; of those of updates before, this share counts each time
-SMALL = 600  # examples, of which all have a kernel row
+FAR = 0.5  # part of the mean distance of bound support vectors from their kinks: further examples need no kernel row
+NEAR = 0.1  # part of the mean distance of examples without a coefficient: nearer ones do not count as far
+MANY = 0.4  # share of the window
+FEW_EVENTS, FADING = 40, 0.8  # events of an update; share of earlier updates' events that still counts after each
+SMALL = 600  # examples; in smaller windows all have a kernel row
 LITTLE_COMES = 15_000  # kernel values of new examples
 LITTLE_WORK, PAIR_WORK, FACTOR_WORK = 5e7, 60.0, 0.2  # products: see ``work_from_nothing``
-FILLING = 2.5  # of that, what a path may take that fills a window: pairs then compute all kernel rows again
+FILLING = 2.5  # a path that fills a window may take this many times that work: pairs then make all kernel rows again
 
 
 class Edit(NamedTuple):

@@ -27,41 +27,41 @@ class Progress(Scalars):
 
     # given
     stage: int  #: of ``solve.Stage``
-    n_come: int  #: examples that come, leave, and get other losses
+    n_come: int  #: numbers of examples that come, leave, and get other losses
     n_leave: int
     n_changed: int
     first: int  #: the two classes of a pair
     second: int
     n_before: int  #: slots in use before
-    count: int  #: examples, with those that leave
-    total: float  #: what the betas sum up to at the end
-    mean_diagonal: float  #: that kappa is, if no example is free
+    count: int  #: examples, including leaving ones
+    total: float  #: the sum of the betas at the end
+    mean_diagonal: float  #: value of kappa if no example is free
     # given for each round, and found at its end
     b: float
     kappa: float
     # given for each round
     clock: int  #: of the row cache
     events: int  #: of the rounds before
-    since: int  #: events since the f of all were computed afresh
+    since: int  #: events since every f was computed afresh
     precision: float  #: of the ratio test, see ``tolerances.begin``
     dust: float
     allowance: float
     heaviest: float
     drift: float
     whole: int  #: events up to which every example walks
-    trusted: int  #: so many events after all f were computed afresh, those that decide are taken as they are tracked
+    trusted: int  #: events, since every f was computed afresh, up to which tracked f are used for decisions
     is_measured: int  #: 1: the units of the losses are known
     n_vacant: int  #: of a pair: slots that are not in use
     # found
     n_moving: int
-    is_kept: int  #: 1: where all stood has been kept
-    n_places: int  #: of the factor then
+    is_kept: int  #: 1: the old places of all examples are kept
+    n_places: int  #: places of the factor then
     moved: int  #: 1: an example was put on an end of its box by more than rounding
-    close: float  #: with bound examples that close to a kink, whose f is to be computed; 0: there are none
-    n_bound: int  #: of a pair: bound examples with a coefficient when those that leave have left
+    close: float  #: the f of bound examples this close to a kink must be computed; 0: there are none
+    n_bound: int  #: of a pair: bound examples with a coefficient, without the leaving ones
     violation: float
     relative_gap: float
-    # what the walk has counted, of ``workspace.Status``, where it has led to the optimum
+    # counts of the walk, of ``workspace.Status``, if it reached the optimum
     walked: int  #: events
     exchanges: int
     work: float
@@ -77,12 +77,12 @@ class Batch(NamedTuple):
     """Examples that come and leave, by number and sorted by class, with the kernel rows of the new ones."""
 
     come: Ints
-    costs: Floats  #: of those that come: C times their weights
-    come_from: Ints  #: (n_classes + 1,) where in ``come`` each class begins
+    costs: Floats  #: of the new examples: C times their weights
+    come_from: Ints  #: (n_classes + 1,) positions in ``come`` where the classes begin
     leave: Ints
     leave_from: Ints
     diagonals: Floats  #: k(x, x) by number
-    row_of: Ints  #: by number, the row below
+    row_of: Ints  #: by number: rows of ``values``
     values: Floats  #: kernel rows by number
 
 
@@ -103,20 +103,20 @@ class Before(NamedTuple):
 class Work(NamedTuple):
     """Arrays of a solve besides those of a walk; by slot, except for rows of the cache and numbers of a pair."""
 
-    moving: Ints  #: (4, c) work, and of a pair slots that are not in use: the next one last; and before the update
+    moving: Ints  #: (4, c) two rows of work; of a pair, vacant slots, the next one last, now and before the update
     come: Ints  #: slots
     leave: Ints
     changed: Ints
-    losses: Losses  #: of those that change
+    losses: Losses  #: of the examples that change
     before: Before
     slot_of: Ints  #: of the row cache
     used: Ints
     slot: Ints  #: of a pair: slots by number, -1: not here
     numbers: Floats  #: (1, c) of a pair: numbers by slot
-    now: One[Progress]  #: of a pair also as it was before the update
+    now: One[Progress]  #: with a pair, a second one holds the values before the update
 
 
-VACANT, VACANT_BEFORE = 2, 3  #: of ``Work.moving``
+VACANT, VACANT_BEFORE = 2, 3  #: rows of ``Work.moving``
 
 NO_BATCH = Batch(
     np.empty(0, np.int64), np.empty(0), np.zeros(1, np.int64), np.empty(0, np.int64), np.zeros(1, np.int64),

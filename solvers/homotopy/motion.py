@@ -8,7 +8,7 @@ from livesvm.solvers.problem.state import Examples, Motion, is_free
 from livesvm.solvers.runtime.compile import compiled
 from livesvm.solvers.runtime.types import Floats, Ints
 
-SLOTS, ROWS = range(2)  #: of those whose betas move
+SLOTS, ROWS = range(2)  #: rows of ``Work.moving``: of the examples whose betas move
 
 
 @compiled

@@ -23,9 +23,9 @@ class Scales(NamedTuple):
     level: float  #: largest level
     diagonal: float  #: largest k(x, x)
     speed: float  #: sum of the speeds of bound betas
-    top_speed: float  #: the largest of them
+    top_speed: float  #: largest speed of a bound beta
     mass: float  #: sum of the sizes of all betas
-    sum_speed: float  #: sum of the velocities, with their signs
+    sum_speed: float  #: sum of the signed velocities
     sum_beta: float  #: sum of the betas
 
 
@@ -87,17 +87,15 @@ class Audit(NamedTuple):
     """The quality of a state, judged by the f that it tracks."""
 
     violation: float  #: in units of f
-    gap: float  #: in units of the objective; where f is not sharp the largest that any rounding of it makes
+    gap: float  #: in units of the objective; if f is not sharp, the largest that its rounding may cause
     size: float  #: the larger of primal and dual
-    unit: float  #: what the gap is reported in, see ``certificate.unit_of_gap``
-    resolution: float  #: what rounding of f makes of the gap; less than that counts as none
-    balanced: bool  #: the betas sum up to what they should, or no free example can mend it
-    is_sharp: (
-        bool  #: rounding of f is small compared with the kinks, so that f says on which side of them an example is
-    )
+    unit: float  #: the unit in which the gap is reported, see ``certificate.unit_of_gap``
+    resolution: float  #: the effect on the gap of rounding of f; a smaller gap counts as 0
+    balanced: bool  #: the betas have the right sum, or no free example can correct it
+    is_sharp: bool  #: rounding of f is small compared with the kinks, so f tells on which side of them an example is
     mass: float  #: sum of |beta| k(x, x)
-    blur: float  #: what rounding makes of an f
-    n_close: int  #: how many bound examples are as close to a kink as was asked
+    blur: float  #: the rounding error of an f
+    n_close: int  #: number of bound examples within the given band of a kink
 
     @property
     def relative_gap(self) -> float:
@@ -179,13 +177,13 @@ def audit_of(
     level_scale = 0.0
     gap = 0.0
     primal = 0.0
-    worth = 0.0  # what the model costs that is 0 everywhere
+    worth = 0.0  # the cost of the model that is 0 everywhere
     tallest = 0.0  # sum of the largest levels
     widest = 0.0  # largest k(x, x)
-    exposed = 0.0  # what the gap grows by per unit of f, over those whose f decides about it
+    exposed = 0.0  # growth of the gap per unit of f, over examples whose f decides about it
     sum_beta = 0.0
     sum_size = 0.0
-    mass = 0.0  # sum of |beta| k(x, x), and with it what rounding can do to an f
+    mass = 0.0  # sum of |beta| k(x, x), which bounds the rounding error of an f
     n_close = 0
     for j in range(n):
         q = e.segment[j] // 2

@@ -17,10 +17,10 @@ from livesvm.solvers.runtime.interrupt import check, parts
 from livesvm.solvers.runtime.types import Floats, Ints
 
 BLOCK = 256  #: kernel rows computed at once
-CLOSE = 1e-10  #: of the scale of f: further from a kink, rounding cannot have taken an example across it unnoticed
-UNSEEN = 10.0  #: a bound example is taken to be off by so many times as much as free ones were found to be
-NOTHING = 1e-12  #: of its level, a beta that small may be 0, and an f of what the betas would make of it if they agreed
-SPARE = 64  #: places that a new factor has for the next free examples
+CLOSE = 1e-10  #: of the scale of f: further from a kink, rounding cannot take an example across it unnoticed
+UNSEEN = 10.0  #: bound f are assumed to be off by this many times the errors found in free ones
+NOTHING = 1e-12  #: a beta below this part of its level may be 0, and an f below this part of its largest possible size
+SPARE = 64  #: places in a new factor for further free examples
 
 
 def need_rows(state: PathState, slots: Ints) -> None:
@@ -45,7 +45,7 @@ def cache_what_fits(state: PathState, slots: Ints, keep: Ints) -> tuple[Ints, In
     """
     rows = state.rows
     count = slots.size
-    if count + keep.size > rows.max_rows:  # perhaps; those to keep need not all have a row
+    if count + keep.size > rows.max_rows:  # perhaps; not all examples to keep need have a row
         count = min(count, rows.room_beside(keep))
     state.cache_rows(slots[:count], keep)
     return slots[:count], slots[count:]
@@ -212,7 +212,7 @@ class Checkpoint(NamedTuple):
     segment: Ints
     f: Floats
     beta: Floats
-    indices: Ints  #: slots of those whose losses these are
+    indices: Ints  #: slots of the examples with ``losses``
     losses: Losses
     free: Ints
     numbers: Numbers

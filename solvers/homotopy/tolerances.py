@@ -21,21 +21,21 @@ class Settings:
     """Every number the engine decides by; scaled by the problem's own units where it is used."""
 
     ratio_f: float = 1e-11  #: relaxation of kinks in the ratio test, of the largest kink
-    reentry: float = 1e-10  #: how far beyond a kink is worth a pass, of the largest kink
+    reentry: float = 1e-10  #: distance beyond a kink that is worth another pass, of the largest kink
     ratio_beta: float = 1e-12  #: relaxation of boxes, of the largest level
     snap: float = 1e-13  #: a bound beta this close to its level is put on it, of the largest level and the longest way
     dust: float = 1e-13  #: a free beta this close to an end of its box is at that end, of the largest level
     dependent: float = 2e-15  #: squared pivots below this, of the diagonal, mean dependence; more with many free
     spoiled: float = 1e-14  #: the same in a factor that rounding has spoiled; ten times more if that is not enough
-    goal: float = 1e-10  #: relative gap that asks for no more correction
-    coarse: float = 1e-7  #: relative gap beyond which rounding is not what is wrong
+    goal: float = 1e-10  #: relative gap that needs no further correction
+    coarse: float = 1e-7  #: relative gap beyond which rounding is not the cause
     acceptable: float = 1e-8  #: relative gap beyond which a state is not called optimal
-    roundings: float = 64.0  #: or within so many roundings of each f
-    perturbation: float = 1e-8  #: how far ties are spread when the loop stalls, three times as far each time ...
+    roundings: float = 64.0  #: or within this many roundings of each f
+    perturbation: float = 1e-8  #: size of the spread of ties when the loop stalls, three times as large each time ...
     widest: float = 1e-4  #: ... but less than this
     max_rounds: int = 12
-    refresh_events: int = 20_000  #: f is computed afresh from beta at least this often
-    lighter: float = 100.0  #: and where the sum of |beta| k(x, x) was so many times as large since it last was
+    refresh_events: int = 20_000  #: events after which f is computed afresh from beta at the latest
+    lighter: float = 100.0  #: f is also computed afresh if the sum of |beta| k(x, x) was this many times larger since
 
 
 SETTINGS = Settings()

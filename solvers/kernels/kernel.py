@@ -23,8 +23,8 @@ from livesvm.solvers.runtime.types import Floats, Ints
 from livesvm.solvers.sparse import Features, SparseRows, dense
 from livesvm.solvers.validation import number_or_none, positive, whole
 
-_OWN_WORK = 16  # what a kernel value takes besides its products, in products
-_BLOCK = 512  # examples per block of the inner loops: five arrays of them stay in the first-level cache
+_OWN_WORK = 16  # cost of a kernel value besides its products, in products
+_BLOCK = 512  # examples per block of the inner loops: five arrays of this length stay in the first-level cache
 
 
 @dataclass(frozen=True)

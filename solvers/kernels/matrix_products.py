@@ -25,9 +25,9 @@ COLUMNS = 128  #: and ROWS: a tile of values, which stays in the cache of a core
 ROWS = 512
 NARROW = 64  #: rows whose values are transposed at once
 SHARE = 4096  #: columns that a thread takes at once
-#: share of entries, from which on a dense array takes less memory: each stored one has its column next to it
+#: share of stored entries from which a dense array takes less memory, as each stored one also has a column number
 DENSE = 0.5
-WRITTEN_OUT = 2**24  #: numbers, at most, of sparse examples that are written out at once
+WRITTEN_OUT = 2**24  #: most numbers of sparse examples that are made dense at once
 
 
 @dataclass(frozen=True)
@@ -38,9 +38,9 @@ class PreparedRows:
     #: features, dense or CSR: (n, d), for the kernel rbf (n, d + 2), where gamma |x|^2 and 1 come last; of the kernel
     #: "precomputed" the whole matrix of kernel values
     values: Any
-    #: (n,) of the kernel "precomputed": rows of ``values``, and columns of those of the others; else empty
+    #: (n,) of the kernel "precomputed": the examples' rows and columns in ``values``; else empty
     numbers: Ints
-    #: (d,) what dense features have lost, so that little cancels in distances; None: nothing
+    #: (d,) the center subtracted from dense features, so that little cancels in distances; None: none
     center: Floats | None = None
 
     @classmethod

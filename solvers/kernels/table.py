@@ -36,7 +36,7 @@ class Form:
     finish: Callable[[Numbers, float, int], None]
     is_positive: Callable[[float], bool]  #: whether every kernel matrix is positive semi-definite, for a coef0
     has_gamma: bool = True  #: whether there is a gamma; without one products are taken as they are
-    #: the same as ``finish`` but for rounding, in less time, where there is such a way
+    #: a faster ``finish`` with other rounding; None: there is none
     quick: Callable[[Numbers, float, int], None] | None = None
 
     @cached_property

@@ -33,9 +33,9 @@ class Factor(NamedTuple):
     y: Floats  #: (2, c) forward-solved right-hand sides, rows RHS and ONES
     column: Floats  #: (c,) work: the forward-solved column of the example that enters
     work: Floats  #: (c,) work: solutions
-    slot: Ints  #: (c,) which example stands at a position; -1: dead
-    position: Ints  #: (slots,) at which position an example stands; -1: not free
-    size: Ints  #: (2,) positions in use, and how many of them are live
+    slot: Ints  #: (c,) the example at a position; -1: dead
+    position: Ints  #: (slots,) the position of an example; -1: not free
+    size: Ints  #: (2,) numbers of positions in use and of live ones
 
 
 def empty_factor(capacity: int, slots: int) -> Factor:

@@ -72,12 +72,12 @@ class LiveEstimator(Fitted):
     columns: Any = None  #: of a table, see ``tables.columns``; None: rows are numbers
     chosen_: Mapping[str, Any] = MappingProxyType({})  #: values of parameters that are "auto"
     columns_: TableColumns  #: as they were given, or found in the first rows, with the words of the window
-    _loss_parameters: tuple[str, ...] = ()  # names of those that the losses of examples are made of
+    _loss_parameters: tuple[str, ...] = ()  # names of the parameters that losses depend on
     _shares_costs = False  # whether the losses of each example depend on the others
-    robust_: Robustness | None = None  #: how robust the losses are, without the outliers; None: they are convex
+    robust_: Robustness | None = None  #: parameters of robust losses; None: the losses are convex
     _made_of: dict[str, Any]  # the parameters that the window's kernel and losses have
     _came: dict[Key, Floats]  # of a model with a scale: features of the window as they came
-    _objects: dict[int, Any] | None = None  # examples that are no rows of numbers, by the number that is their feature
+    _objects: dict[int, Any] | None = None  # examples that are not rows of numbers, by the number that is their feature
 
     # -- what a subclass says ------------------------------------------------------------------------------------------
 

@@ -16,7 +16,7 @@ class Calibration:
 
     #: "sigmoid": a and b of 1 / (1 + exp(a f + b)) [Platt]; "isotonic": places and values, linear between them
     method: str
-    maps: tuple[tuple[Floats, Floats], ...]  #: those two, (1,) or (k,) each, for every column of ``columns``
+    maps: tuple[tuple[Floats, Floats], ...]  #: for each column of ``columns`` these two, (1,) or (k,) each
 
     def probabilities(self, values: Floats) -> Floats:
         """Return the probability of each class, (m, n_classes), from ``columns`` (m, k)."""

@@ -59,8 +59,8 @@ class PairsPredictor:
     #: (d, n_support) features of examples that are a support vector of some pair, transposed; of sparse ones rows; of
     #: the kernel "precomputed", (1, n_support) their places in the window
     support: Features
-    chosen: tuple[Ints, ...]  #: for each pair, which of them are its support vectors
-    coefficients: tuple[Floats, ...]  #: for each pair, their coefficients, positive for its second class
+    chosen: tuple[Ints, ...]  #: for each pair, the places of its support vectors in ``support``
+    coefficients: tuple[Floats, ...]  #: for each pair, the coefficients of these, positive for its second class
     intercepts: Floats  #: (n_pairs,)
     n_features: int | None
     n_classes: int

@@ -21,7 +21,7 @@ from livesvm.solvers.tables.encoding import TableEncoding
 
 Gate = Callable[[Any], None]
 _BLOCK = 1024  # rows of X whose kernel values are held at once
-_LEAST = 16  # of them, however many products each takes: fewer are no matrix product
+_LEAST = 16  # least rows at once, however many products each takes: fewer would not make a matrix product
 
 
 @dataclass(frozen=True)

@@ -19,9 +19,9 @@ RULES: tuple[OnRepeat, ...] = get_args(OnRepeat)
 class Admitted(NamedTuple):
     """The effect of a rule on rows with repeated keys."""
 
-    rows: list[int] | None = None  #: that come; None: all of them
-    ignored: Sequence[Key] = ()  #: keys of the others
-    replaced: Sequence[Key] = ()  #: keys of the window, of examples that leave for a row that comes
+    rows: list[int] | None = None  #: rows that are added; None: all
+    ignored: Sequence[Key] = ()  #: keys of rows that are not added
+    replaced: Sequence[Key] = ()  #: keys in the window whose examples are replaced by new rows
 
 
 def checked(rule: Any, field: str = "on_repeat") -> OnRepeat:

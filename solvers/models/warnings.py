@@ -11,12 +11,12 @@ from livesvm.solvers.sparse import Features, SparseRows, columns_of
 
 SAMPLE = 200  #: examples that are looked at
 FLAT = 1e-3  #: kernel values of different examples that differ by no more are all the same
-ALONE = 1e-3  #: of its diagonal: a kernel value that says that two examples have nothing to do with each other
-MOST = 0.99  #: share of pairs of examples that this has to be so of
-MOST_ALIKE = 0.9  #: share that has to be the same: one example in twenty may be far from all others
+ALONE = 1e-3  #: part of its diagonal below which a kernel value makes two examples count as unrelated
+MOST = 0.99  #: share of pairs of examples that must be unrelated
+MOST_ALIKE = 0.9  #: share of pairs that must be alike: one example in twenty may be far from all others
 LARGE_GAP = 1e-6  #: relative gap beyond which a model is not called exact
-MANY, MOST_FREE = 1000, 0.5  #: in a window of so many examples or more, a share on the margin that makes updates slow
-ALL = 0.99  #: share of the features' variance that makes one of them the only one that counts
+MANY, MOST_FREE = 1000, 0.5  #: in a window of at least MANY examples, the share on the margin that makes updates slow
+ALL = 0.99  #: share of the features' variance from which a single feature decides alone
 
 
 class ModelWarning(NamedTuple):

@@ -34,8 +34,8 @@ from livesvm.solvers.runtime.types import Bools, Floats, Ints
 from livesvm.solvers.sparse import Features, dense, stacked
 from livesvm.solvers.validation import plain
 
-LOOK = 4.0  #: features are looked at again where the mean k(x, x) is so many times as large, or as small
-ON_BOUNDARY = 1e-10  # of rho: f this close to 0 is 0 in a one-class model
+LOOK = 4.0  #: features are checked again if the mean k(x, x) has changed by this factor, up or down
+ON_BOUNDARY = 1e-10  # part of rho: f this close to 0 counts as 0 in a one-class model
 
 
 class Window(KeyedWindow):

@@ -25,7 +25,7 @@ class Edits(NamedTuple):
     decay: float = 1.0
     C: float | None = None
     robust: Robustness | None = None
-    every_example: bool = False  #: all examples get other losses, as a parameter of those has changed
+    every_example: bool = False  #: all examples get other losses, as a parameter of the losses has changed
 
 
 NO_EDITS = Edits({}, {})

@@ -9,7 +9,7 @@ from livesvm.solvers.problem.state import Examples, PathState
 from livesvm.solvers.runtime.types import Ints
 from livesvm.solvers.sparse import SparseRows
 
-LITTLE = 100_000  #: so many kernel values are copied, or computed, in hardly more time than those of a few rows
+LITTLE = 100_000  #: this many kernel values are copied or computed in hardly more time than a few rows
 
 
 def compact_copy(state: PathState, slots: Ints) -> PathState:

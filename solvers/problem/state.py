@@ -37,8 +37,8 @@ from livesvm.solvers.sparse import Features, SparseRows, dense
 Build = Callable[["PathState", Ints], None]
 
 NOTHING = np.empty((0, 0))
-AT_HAND = 2**16  #: kernel values that are made next to each other, as they stay near the processor
-LITTLE = AT_ONCE // COPY  #: so many features are moved in one go
+AT_HAND = 2**16  #: kernel values that are made side by side, as they stay near the processor
+LITTLE = AT_ONCE // COPY  #: features that are moved in one go
 
 
 @by_reference
@@ -112,22 +112,22 @@ class PathState:
 
     def __init__(self, kernel: Kernel, build: Build, *, intercept: bool, total: float = 0.0, cache_bytes: int) -> None:
         self.kernel = kernel
-        self.build = build  #: makes factor and kernel rows of free examples where that was put off
+        self.build = build  #: makes the factor and the kernel rows of free examples if that was put off
         self.intercept = intercept
-        self.total = total  #: what the betas sum up to; only with an intercept
+        self.total = total  #: the sum of the betas; only with an intercept
         self.b = 0.0
-        self.n_slots = 0  #: slots 0 .. n_slots-1 are or were in use
+        self.n_slots = 0  #: slots 0 to n_slots - 1 are or were in use
         self.vacant: list[int] = []
         self.XT: Features = NOTHING  #: (d, c) features; of sparse examples c rows
-        self.n_features, self.is_sparse = 0, False  #: whether only those features are held that are not 0
-        self.examples, self.capacity = empty_examples(0), 0  #: how many slots there are
+        self.n_features, self.is_sparse = 0, False  #: whether only nonzero features are held
+        self.examples, self.capacity = empty_examples(0), 0  #: number of slots
         self._factor: Factor = empty_factor(0, 0)
-        self._put_off: Ints | None = None  #: free examples whose factor and kernel rows are not there yet
+        self._put_off: Ints | None = None  #: free examples whose factor and kernel rows are not made yet
         self._rows = RowCache(cache_bytes)
         self._motion = empty_motion(0)
-        self.buffers: Any = None  #: memory of the solver, which is no part of the state
+        self.buffers: Any = None  #: memory of the solver, which is not part of the state
         self.kappa = 1.0  #: weight of 1 1' in the factor
-        self.events = 0.0  #: the most of recent updates
+        self.events = 0.0  #: the most that a recent update took
         self.events_since_refresh = 0
         self.heaviest = 0.0  #: largest sum of |beta| k(x, x) since then, at the end of an update
         self.drift = 0.0  #: how far the f of free examples were off, all updates since then together
@@ -301,7 +301,7 @@ class PathState:
         diagonal = self.kernel.diagonal(X)
         if isinstance(X, SparseRows):
             assert isinstance(self.XT, SparseRows)
-            self.XT = self.XT.put(slots, X, self.vacant)  # drops those of removed examples when space is made
+            self.XT = self.XT.put(slots, X, self.vacant)  # drops rows of removed examples when space is made
             _set_out(self.examples, NOTHING, slots, np.empty((m, 0)), diagonal, *losses)
             return slots
         XT = self.XT

@@ -20,7 +20,7 @@ from livesvm.solvers.problem.state import PathState
 from livesvm.solvers.pu.problem import pu_losses
 from livesvm.solvers.runtime.types import Floats
 
-ROOM = 64  # examples by which a state may be larger than what it holds
+ROOM = 64  # spare slots that a state may have
 
 
 def solved_by_path(K: Floats, F: Floats, sigma: Floats, c2: Floats) -> Floats:

@@ -22,12 +22,12 @@ from livesvm.solvers.sparse import Features, SparseRows, dense
 from livesvm.solvers.validation import fraction
 
 FOLDS = 3
-MOST = 10_000  # examples of a kind that are looked at: the error of a share of them is a half percent
+MOST = 10_000  # examples of a kind that are used: a share among them has an error of half a percent
 FEWEST = 2 * FOLDS  # examples of a kind by which lam is chosen
-LAM = 0.01  #: where there are fewer
+LAM = 0.01  #: lam if there are fewer
 STEPS = tuple(-0.5 * step for step in range(2, 13))  #: logarithms to the base 10 of lam / k(x, x) that are tried
-WORSE = 3  # values of lam in a row that are worse than the best end the search
-TAU = 1e-2  # of the models of folds, in units of f: a share tells no more
+WORSE = 3  # the search ends after this many values of lam in a row that are worse than the best
+TAU = 1e-2  # tolerance of the models of folds, in units of f: a share needs no more
 
 
 class Threshold(NamedTuple):

@@ -29,15 +29,15 @@ from livesvm.solvers.runtime.types import Floats, Ints
 Start = Literal["nested", "one_class", "feasible"]
 
 WORKING = 1024  #: examples in a working set
-STEPS_EACH = 50  # steps on it, for each of them
-TENTH = 0.1  # a pass brings the violation down to that share
+STEPS_EACH = 50  # steps on a working set, for each of its examples
+TENTH = 0.1  # share to which a pass lowers the violation
 MOST_PASSES = 10_000
-MOST_UNFINISHED = 50  # passes in a row that end before pairs do
+MOST_UNFINISHED = 50  # passes in a row that are cut off before their pairs are done
 MOST_REFRESHES = 5
-FRESH = 20  # passes whose changes f can carry along: in each its last digits get lost once more
-FLOOR = 1e-13  # of the largest f: a violation below is rounding
-GROWTH = 4  # from one part of a nested start to the next
-LEAST_GAP = 1e-9  # that can be asked for
+FRESH = 20  # passes in which f is updated before it is computed afresh, as each loses some of its last digits
+FLOOR = 1e-13  # part of the largest f: a violation below it is rounding
+GROWTH = 4  # factor from one part of a nested start to the next
+LEAST_GAP = 1e-9  # the least gap that may be asked for
 ROUGH = 1e-3  # violation on a part, which only tells where to set out
 PARTS = 1000  # of the way, in reports of progress
 
@@ -197,10 +197,10 @@ class Look(NamedTuple):
 class PUSolution:
     """The solution that USMO has found."""
 
-    sigma: Floats  #: (n,) coefficients of the unlabelled, in [0, c2]; those of the positives are c1
+    sigma: Floats  #: (n,) coefficients of the unlabelled, in [0, c2]; positives have c1
     b: float  #: the intercept
-    #: by how much the worst pair violates optimality, in units of f: tau, or rounding of large f, or more where pairs
-    #: make next to no way and the gap is what was asked for
+    #: violation of optimality by the worst pair, in units of f: at most tau, or rounding of large f; or more if pairs
+    #: hardly progress and the gap is within the tolerance
     violation: float
     relative_gap: float  #: the duality gap divided by the larger of the two objectives
     #: whether few pivots stood for all examples in large products: then these two are bounds, which take in the error

@@ -84,12 +84,12 @@ class Course(NamedTuple):
     """The steps that a run makes, and its records; records that only other kinds need are empty."""
 
     kind: int  #: named below
-    inwards: float  #: of s: 1 where cutoffs come in as it grows, -1 where as it falls
-    ends: Floats  #: (2,) where s is, and where s or theta ends
+    inwards: float  #: 1: cutoffs come in as s grows; -1: as s falls
+    ends: Floats  #: (2,) s now, and the value at which s or theta ends
     notes: Notes
-    kept: Constants  #: of s
-    zero: LossCutoffs  #: those at s = 0
-    log: Log  #: of theta
+    kept: Constants  #: of runs of s
+    zero: LossCutoffs  #: the cutoffs at s = 0
+    log: Log  #: of runs of theta
     pull: Pull
 
 

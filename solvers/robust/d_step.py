@@ -26,7 +26,7 @@ ROUNDING = 1e-9  #: a rise of the objective by this share of itself is rounding
 MOST_ROUNDS = 500  #: switches in a row after which a D-step is given up
 SINCE_EXACT = 100  #: events after which a round ends with an audit
 FEW = 64  #: events that a round may have without being walked in outer iterations
-MANY_SWITCHES = 16  #: when more than so many switch at once, the walk is long and heeds no cutoffs from its start
+MANY_SWITCHES = 16  #: if more than this many switch at once, the walk is long and ignores cutoffs from its start
 
 
 @compiled

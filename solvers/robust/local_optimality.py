@@ -18,10 +18,10 @@ from livesvm.solvers.problem.piecewise_linear import Losses
 from livesvm.solvers.robust.ramp_losses import BELOW, BEYOND, LossCutoffs, outermost
 from livesvm.solvers.runtime.types import Bools, Floats, Ints
 
-DEPENDENT = 1e-9  # squared distance to the span of the others, of the diagonal, that counts as none
+DEPENDENT = 1e-9  # squared distance to the span of other examples, as part of the diagonal, that counts as 0
 
 AT_CUTOFF = 1e-9  # f this close to a cutoff, of the largest finite kink or cutoff, is at it
-ROUNDINGS = 16.0  # or within so many roundings of the sum that f is
+ROUNDINGS = 16.0  # or within this many roundings of the sum that f is
 EPS = float(np.finfo(np.float64).eps)
 AT_KINK = 1e-7  # f this close to a kink, of the largest finite kink or cutoff, is at it
 

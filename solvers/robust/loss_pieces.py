@@ -54,12 +54,12 @@ class Now(Scalars):
     start_objective: float  #: before the D-step
     stage: int  #: a RoundStage
     rounds: int  #: of the D-step
-    switched: int  #: examples so far
-    switched_before: int  #: this round
+    switched: int  #: examples that switched so far
+    switched_before: int  #: examples that switched before this round
     all_events: int
     since_refresh: int  #: events since f was computed afresh
-    since_audit: int  #: and since the state was judged by it
-    at_cutoffs: int  #: how many stand at a cutoff
+    since_audit: int  #: events since the state was judged by it
+    at_cutoffs: int  #: examples at a cutoff
 
 
 @by_reference
@@ -71,14 +71,14 @@ class Split(NamedTuple):
     sides: Sides
     tables: Floats  #: (8, n) the convex losses once more, see ``fill_tables``
     resting: Bools  #: examples at a cutoff that have tried both sides
-    proper: Sides  #: the true side of every example; of those at a cutoff, the other one than they count on
+    proper: Sides  #: the true side of every example; at a cutoff, the side that it does not count on
     at_cutoff: Bools
     wrong: Bools  #: examples that take the proper side next, and its levels
     tried: Bools  #: examples that were tried, in this D-step, to leave their cutoff alone
     indices: Ints  #: (switches,) the examples that switched, in order
-    to: Sides  #: (switches,) and to which side
-    stops: Stops  #: where a walk stops because an example has come to a cutoff
-    near: float  #: how close to its cutoff an f is at it
+    to: Sides  #: (switches,) the sides that they switched to
+    stops: Stops  #: limits at which a walk stops because an example has reached a cutoff
+    near: float  #: distance from its cutoff within which an f counts as at it
     work: Work  #: of the solves
     now: One[Now]
 

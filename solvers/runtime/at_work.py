@@ -26,10 +26,10 @@ class AtWork:
     """
 
     def __init__(self) -> None:
-        self.done = 0  #: functions so far
+        self.done = 0  #: functions translated so far
         self._of = FIRST
         self._expecting = 0
-        self._seconds = 0.0  #: that those took before ``_since``
+        self._seconds = 0.0  #: time of translations before ``_since``
         self._since: float | None = None
         self._shown = self._logged = 0.0
         self._is_line_there = False

@@ -22,11 +22,11 @@ from livesvm.solvers.runtime.interrupt import check, raise_what_stopped, watch
 from livesvm.solvers.runtime.threads import one_blas_thread
 from livesvm.solvers.runtime.types import Bools, Floats, Ints
 
-FIRST = 16  # examples that are tried at first; if few of them can leave so, the others are not
+FIRST = 16  # examples tried first; if less than LEAST_SHARE of them can leave by pivots, the others are not tried
 LEAST_SHARE = 0.3
-NEAR = 4  # one in so many is near a limit: they are looked at alone until none of them is wrong
-PRECISE = 1e-11  # of the largest kink: how far f may be off in the end
-EXACT = 1e-12  # of the largest level: how far beta may
+NEAR = 4  # one example in this many counts as near a limit; only these are checked until none of them is wrong
+PRECISE = 1e-11  # allowed error of f at the end, relative to the largest kink
+EXACT = 1e-12  # allowed error of beta at the end, relative to the largest level
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,7 @@ from livesvm.solvers.validation import Key
 
 Tell = Callable[[int, int], None]  #: takes how much is done, and how much there is
 
-LEAST_OF_A_KIND = 4  #: so many that leave the same losses share a path to those; of fewer each has an update
+LEAST_OF_A_KIND = 4  #: fewest examples leaving the same losses that share a path to these; else each has an update
 
 
 @dataclass

@@ -19,11 +19,11 @@ from livesvm.solvers.runtime.compile import compiled, compiled_allocating
 from livesvm.solvers.runtime.interrupt import is_stopped
 from livesvm.solvers.runtime.types import Floats, Ints
 
-MOST_CHANGED = 48  # sides changed in one leaving; beyond it the ordinary path is no slower
+MOST_CHANGED = 48  # most sides changed while one example leaves; beyond it the ordinary path is no slower
 ROUNDS = 40
-PATIENCE = 3  # rounds in which no fewer are wrong, before they change one by one
-BLOCK = 256  # places that are looked at together
-SINGULAR = 1e-9  # a pivot below this, of its row, is none
+PATIENCE = 3  # rounds that do not lessen the wrong examples, before they change one by one
+BLOCK = 256  # places that are checked together
+SINGULAR = 1e-9  # a pivot below this, relative to its row, counts as 0
 WAITS, GIVEN_UP, LEFT = range(3)  # outcomes
 LEAVES = 9  # the side of the example that leaves
 OTHERS, INTERCEPT, FIRST_NEAR, LAST_NEAR = range(4)  # entries of the numbers of sides
@@ -33,16 +33,16 @@ OTHERS, INTERCEPT, FIRST_NEAR, LAST_NEAR = range(4)  # entries of the numbers of
 class Sides(NamedTuple):
     """State of all examples by place: first the others, for which f follows, then the free, for which beta follows."""
 
-    follows: Floats  #: (N,) what follows
+    follows: Floats  #: (N,) the following quantity
     low: Floats  #: (N,) its limits
     high: Floats
-    least: Floats  #: (N,) the limits with what rounding may put it beyond them
+    least: Floats  #: (N,) its limits, widened by rounding
     most: Floats
     below: Floats  #: (N,) its limits once an example has gone past the next side
     above: Floats
-    down: Floats  #: (N,) how far what rests may go at the limit before the example goes past it
+    down: Floats  #: (N,) how far the resting quantity may go at the limit before the example goes past it
     up: Floats
-    tol_rest: Floats  #: (N,) how far what rests may be beyond that by rounding
+    tol_rest: Floats  #: (N,) how far the resting quantity may be beyond that by rounding
     beta: Floats  #: (N,)
     f: Floats  #: (N,)
     numbers: Ints  #: (4,) see ``OTHERS``
@@ -53,12 +53,12 @@ class Leaving(NamedTuple):
     """The leaving of some examples, one in each row."""
 
     outcome: Ints  #: (m,) WAITS: for columns
-    decision: Floats  #: (m,) f of the example that leaves, in the end
-    change: Floats  #: (m, F) of the betas of the free
+    decision: Floats  #: (m,) f of the example that leaves, at the end
+    change: Floats  #: (m, F) change of the betas of free examples
     db: Floats  #: (m,)
     members: Ints  #: (m, MOST_CHANGED + 1) places of the example that leaves and of those that have changed sides
-    side: Ints  #: (m, MOST_CHANGED + 1) theirs, as in ``PivotWork``
-    moved: Floats  #: (m, MOST_CHANGED + 1) how far what rested has gone
+    side: Ints  #: (m, MOST_CHANGED + 1) sides of these members, as in ``PivotWork``
+    moved: Floats  #: (m, MOST_CHANGED + 1) how far their resting quantity has gone
     n_members: Ints  #: (m,)
     changes: Ints  #: (m,) how often sides were changed
 
@@ -67,15 +67,15 @@ class Leaving(NamedTuple):
 class PivotWork(NamedTuple):
     """Arrays of one leaving, and the system of the examples that have changed sides."""
 
-    ends: Floats  #: (N,) what follows, in the end
+    ends: Floats  #: (N,) the following quantity at the end
     side: Ints  #: (N,) 0: as it was; 1, -1: at its upper or lower limit; 2, -2: past it; LEAVES
     members: Ints  #: (MOST_CHANGED + 1,) places with a side other than 0; the one that leaves is the first
-    moved: Floats  #: (MOST_CHANGED + 1,) how far what rested has gone
+    moved: Floats  #: (MOST_CHANGED + 1,) how far the resting quantity of each member has gone
     unknown: Ints  #: (MOST_CHANGED + 1,) members that are solved for
     system: Floats  #: (MOST_CHANGED + 1, MOST_CHANGED + 1)
     solution: Floats  #: (MOST_CHANGED + 1,)
     wrong: Ints  #: (N,) places that are to change sides
-    to: Ints  #: (N,) and to which
+    to: Ints  #: (N,) the sides that these get
 
 
 @compiled_allocating
@@ -139,7 +139,7 @@ def pivot(s: Sides, columns: Columns, w: PivotWork, count: int) -> tuple[int, in
         fewest = min(fewest, wrong)
         first, stop = 0, wrong
         if patience <= 0:
-            first = int(np.argmax(w.wrong[:wrong]))  # the last of them alone
+            first = int(np.argmax(w.wrong[:wrong]))  # the last wrong one alone
             stop = first + 1
         if count + stop - first > MOST_CHANGED + 1:
             return GIVEN_UP, count, changes

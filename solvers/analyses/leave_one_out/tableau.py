@@ -21,13 +21,13 @@ from livesvm.solvers.runtime.by_reference import by_reference
 from livesvm.solvers.runtime.interrupt import check
 from livesvm.solvers.runtime.types import Floats, Ints
 
-ROOM = 2**23  # numbers in all columns that are kept, if that is more than those of ...
-FEWEST = 1024  # columns of those that change sides
-TOGETHER = 256  # columns of those that leave, at least
-BLAS_AT_ONCE = 500_000_000  # products between two looks at whether to stop
+ROOM = 2**23  # numbers in all kept columns; but at least the next two numbers of columns are kept
+FEWEST = 1024  # columns of examples that change sides
+TOGETHER = 256  # columns of examples that leave
+BLAS_AT_ONCE = 500_000_000  # products between two checks of whether to stop
 SKETCHES = 4
-ROUNDING = 3e-13  # how far off a column may put the f of the free examples; else it is refined once
-INVERTED = 64  # rows of the inverse at once, at least
+ROUNDING = 3e-13  # error that a column may cause in the f of free examples; with a larger one it is refined once
+INVERTED = 64  # least rows of the inverse at once
 
 
 @by_reference
@@ -36,8 +36,8 @@ class Columns(NamedTuple):
 
     column_of: Ints  #: (N,) the column of a place, -1: not made
     wanted: Ints  #: (N,) 1: its column is needed
-    values: Floats  #: (columns, N) what a unit makes of all: of f of the others, of beta of the free
-    db: Floats  #: (columns,) and of b
+    values: Floats  #: (columns, N) effects of a unit: on f of the other examples, on beta of the free
+    db: Floats  #: (columns,) effects on b
     signs: Floats  #: (SKETCHES, F) 1 or -1, drawn once
     sketch: Floats  #: (SKETCHES, N) sums of the kernel values of a place and the free with these signs
     size: Ints  #: (1,) 1: the solve has been asked to stop, see ``livesvm.solvers.runtime.interrupt``
@@ -59,10 +59,10 @@ class Tableau:
     def __init__(self, state: PathState, free: Ints, others: Ints) -> None:
         self._state = state
         self.order = np.concatenate([others, free])  #: (N,) slots by place
-        self.n_others = others.size  #: places of the others, which come before those of the free
+        self.n_others = others.size  #: number of the other examples, which come before the free
         N, p = self.order.size, free.size
         self._XT = state.columns(self.order)
-        self._rows = np.ones((p + 1, N))  # kernel rows of the free, and what b counts in f
+        self._rows = np.ones((p + 1, N))  # kernel rows of the free examples, and the weight of b in f
         state.kernel.write(state.features(free), self._XT, N, self._rows, np.arange(p))
         self._M = np.zeros((p + 1, p + 1))
         self._M[:p, :p] = self._rows[:p, self.n_others :]
@@ -72,10 +72,10 @@ class Tableau:
         self._pulls: tuple[Ints, Floats] = np.full(N, -1), np.empty((0, 0))
         room = _room(N)
         self.together = room if room == N else max(TOGETHER, room - FEWEST)  #: how many may leave at once
-        self._kept = 0 if room == N else self.together  # columns before this one belong to those that leave now
+        self._kept = 0 if room == N else self.together  # columns before this one belong to examples that leave now
         self._made = self._kept
         signs = np.where(np.random.default_rng(0).random((SKETCHES, p)) < 0.5, -1.0, 1.0)
-        self.columns = Columns(  #: those that were made
+        self.columns = Columns(  #: the columns computed so far
             np.full(N, -1, np.int64),
             np.zeros(N, np.int64),
             np.empty((room, N)),

@@ -92,7 +92,7 @@ def cccp(
     start, end = begun.path.start, begun.path.end
     values = np.linspace(start, end, candidates) if isinstance(candidates, int) else np.array(candidates)
     rounds = Rounds(begun.partition)
-    rounds.p = rounds.p._replace(near=-1.0)  # no example is at a cutoff: those not beyond it are within
+    rounds.p = rounds.p._replace(near=-1.0)  # no example counts as at a cutoff: it is beyond it or within
     return Candidates(tuple(_solve(rounds, begun, parameter, value) for value in values.tolist()), begun)
 
 

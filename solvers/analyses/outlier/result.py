@@ -61,11 +61,11 @@ class OutlierPath:
     parameter: Parameter  #: "theta" or "s": which of the two runs
     fixed: float  #: the value of the other
     start: float  #: value of the parameter at which the path begins
-    end: float  #: and at which it ends
+    end: float  #: value at which it ends
     keys: tuple[Key, ...]  #: the window's keys, oldest first
-    note: str  #: why the path is a single model, if it is; else empty
+    note: str  #: why the path is only one model, if it is; else empty
     walked: Walked
-    depth: Floats  #: (n,) where each example stands at the start, in units of s; those deepest beyond a cutoff: least
+    depth: Floats  #: (n,) position of each f at the start, in units of s; the least is the deepest beyond a cutoff
     grows: bool  #: whether the parameter grows along the path
     restored: Callable[[Mapping[str, Any]], LiveEstimator]
     arrays: Mapping[str, Any]  #: of the model that the path began with
