@@ -23,7 +23,7 @@ from livesvm.solvers.runtime.types import Floats
 
 EPS = float(np.finfo(np.float64).eps)
 ROUNDING_COUNTS = 1e-8  #: relative gap, at most, that rounding each f once makes
-NOTHING = 1e-9  #: of the cost of the model that is 0 everywhere: an objective below that counts as so much
+NOTHING = 1e-9  #: part of the cost of the model that is 0 everywhere: the least value at which an objective counts
 
 
 @compiled

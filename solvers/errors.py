@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-ROOM = 1.5  #: how much more than a step needs is advised, as the next ones may need more
+ROOM = 1.5  #: advised memory as a multiple of what one step needs, as the next ones may need more
 
 
 class SolverError(Exception):

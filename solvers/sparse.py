@@ -20,9 +20,9 @@ Ints = NDArray[np.int64]
 Indices = NDArray[np.int32]
 
 MOST_FEATURES = 2**31 - 1
-SPARSE = ("width", "indptr", "indices", "values")  #: what sparse rows are kept as
-BYTES = 12  #: of a feature that is held: its index and its value
-ROOM = 4  #: rows that are rewritten have space for a fourth of themselves
+SPARSE = ("width", "indptr", "indices", "values")  #: names under which sparse rows are saved
+BYTES = 12  #: bytes of a held feature: its index and its value
+ROOM = 4  #: rewritten rows have spare space of one part in this many
 
 
 @dataclass(frozen=True, eq=False)

@@ -40,9 +40,9 @@ from livesvm.solvers.runtime.machine_code import delete_unused, is_complete, set
 from livesvm.solvers.sparse import SparseRows
 
 Family = Literal["updates", "rare updates", "regularization paths", "assessments", "outlier paths", "batch solvers"]
-#: All of them, those that are needed most first.
+#: All families, the most needed first.
 FAMILIES: tuple[Family, ...] = get_args(Family)
-#: How many functions are translated for each, where those before are compiled.
+#: Number of functions translated for each family, once the families before it are compiled.
 FUNCTIONS: Mapping[Family, int] = dict(zip(FAMILIES, (146, 106, 5, 24, 0, 26), strict=True))
 
 Array = NDArray[Any]

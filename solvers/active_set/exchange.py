@@ -11,7 +11,7 @@ from livesvm.solvers.runtime.compile import compiled
 from livesvm.solvers.runtime.interrupt import is_stopped
 from livesvm.solvers.runtime.types import Floats
 
-INDEFINITE_BELOW = 1e-3  #: what a nearly dependent block makes of a squared pivot, of the diagonal, is less than this
+INDEFINITE_BELOW = 1e-3  #: squared pivots that are due to a nearly dependent block are below this part of the diagonal
 
 
 @compiled

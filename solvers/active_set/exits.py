@@ -35,4 +35,4 @@ class Exit(IntEnum):
     STUCK = 19  #: too many legs without progress
     TIED = 20  #: a leg has stalled
     LOST = 21  #: a leg has no end
-    WITH_TIES = 22  #: an example stands at a cutoff before the first leg
+    WITH_TIES = 22  #: an example is at a cutoff before the first leg

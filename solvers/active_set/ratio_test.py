@@ -11,9 +11,9 @@ from livesvm.solvers.runtime.types import Floats, Ints
 
 MANY_FREE = 100  #: free examples from which on one step may span several events, as each direction is much work
 AT_ONCE = 8  #: events that a step spans at most
-SPAN = 0.2  #: largest share of what is left of the path that such a step takes
-LEAST_LEFT = 0.01  #: share of the path that is left at least where such a step begins
-UNLIKELY = 0.2  #: of its way to a limit: an example that goes no further in the present direction may be left out
+SPAN = 0.2  #: largest share of the rest of the path that such a step takes
+LEAST_LEFT = 0.01  #: least share of the path that must be left for such a step
+UNLIKELY = 0.2  #: an example whose direction takes it less than this part of its way to a limit may be left out
 
 
 @compiled

@@ -41,10 +41,10 @@ class Log(NamedTuple):
     """Segments and changes of a path, in arrays with space for more, and how much of it is used."""
 
     ends: Floats  #: (segments, 4) where each segment starts and ends; columns named above
-    before: Ints  #: (segments, 2) how much of the pool, and how many changes, came before; named above
-    idle: Bools  #: (segments,) no example is free but at an end of its box: b is one of many
+    before: Ints  #: (segments, 2) entries of the pool, and changes, before each; named above
+    idle: Bools  #: (segments,) no example is free except at an end of its box: b is one of many
     slot: NDArray[np.int32]  #: (pool,) the free examples
-    beta: Floats  #: (pool, 2) where the segment starts, and where it ends
+    beta: Floats  #: (pool, 2) at the start and at the end of the segment
     change_tau: Floats  #: (changes,)
     change: Ints  #: (changes, 3) slot, place on the staircase before and after (``segment`` of ``problem.state``)
     used: One[Used]
@@ -73,7 +73,7 @@ class Cutoffs(NamedTuple):
 
     low: Floats  #: (slots,)
     high: Floats  #: (slots,)
-    slack: float  #: an example that is beyond by at most this rests at the cutoff
+    slack: float  #: an example beyond a cutoff by at most this rests at it
 
 
 @compiled

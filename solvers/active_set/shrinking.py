@@ -23,8 +23,8 @@ from livesvm.solvers.runtime.compile import compiled, compiled_allocating, compi
 from livesvm.solvers.runtime.types import Floats, Ints
 
 MOST_PASSES = 4  #: how often examples that were let through are sent back before the walk is judged
-HALVINGS = 10  #: of an outer iteration with too many members, where it would be work for all to walk ...
-SHARE = 0.125  #: ... until no more than this share are
+HALVINGS = 10  #: most halvings of an outer iteration with too many members, if walking all is costly, ...
+SHARE = 0.125  #: ... until no more than this share are members
 SHORT = 20  #: events of a short outer iteration, where an ordinary one would have far more members
 FEWER = 3  #: "far more" is more than this many times as many
 REACH = 3.0  #: an example is near if it would meet a limit at this multiple of its present rate
@@ -77,7 +77,7 @@ def follow_path(w: Walk) -> int:
                 left = abs(w.at[0].sum_rate - w.at[0].sum_v) * w.at[0].tau
                 if not left < np.inf or (w.at[0].passes == 0 and left > w.tol[0].balance):
                     return Exit.UNBALANCED
-                w.at[0].sum_rate = w.at[0].sum_v  # what was left of the sum was rounding
+                w.at[0].sum_rate = w.at[0].sum_v  # the rest of the sum was rounding
             continue
         tau, events = w.at[0].tau, w.at[0].events
         members, n_seen = choose(w, direction_valid)

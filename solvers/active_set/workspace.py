@@ -14,7 +14,7 @@ from livesvm.solvers.runtime.compile import compiled
 from livesvm.solvers.runtime.scalars import One, Scalars
 from livesvm.solvers.runtime.types import Bools, Floats, Ints
 
-IDLE_BREAKPOINTS = 4  #: turns that a walk is allowed for each event that it is: without any it must end too
+IDLE_BREAKPOINTS = 4  #: turns allowed to a walk for each event allowed to it: it must also end without events
 ITERATION_EVENTS = 80  #: events after which every example is brought up to date
 SPANNED, BEYOND = 1, 2  #: see ``Status.several``
 
@@ -24,7 +24,7 @@ class Status(Scalars):
 
     # given at the start
     b: float
-    tau: float  #: what remains of the path
+    tau: float  #: the rest of the path
     sum_v: float  #: of the velocities of bound examples
     sum_rate: float  #: at which the sum of the betas has to change
     sum_end: float  #: the sum of the betas at the end

@@ -19,9 +19,9 @@ from livesvm.solvers.runtime.progress import Progress, steadily
 from livesvm.solvers.runtime.types import Floats, Ints
 from livesvm.solvers.validation import Key
 
-SMALL = 1500  #: examples up to which leave-one-out costs at most three times what folds cost
-MOST_FREE = 0.2  #: share of free examples up to which it does so in larger windows
-MOST_CLASSES = 10  #: up to which it does so; for 26 it is seven times
+SMALL = 1500  #: examples up to which leave-one-out costs at most three times as much as folds
+MOST_FREE = 0.2  #: share of free examples up to which this holds in larger windows
+MOST_CLASSES = 10  #: classes up to which this holds; with 26, leave-one-out costs seven times as much
 
 
 @dataclass(frozen=True)

@@ -294,7 +294,7 @@ class LiveSVC(WithPaths):
                     these = self._known_classes(exact_labels(labels, found.reshape(-1), "y"), "y")
                     known = known if these is known else joined(known, these)
             except (InvalidInput, ValueError, TypeError):
-                continue  # to be refused by name where labels are read
+                continue  # refused with its name when labels are read
         if known.size > max(2, self.classes_.size):
             self._set_classes(known)
 
@@ -302,7 +302,7 @@ class LiveSVC(WithPaths):
         labels = column_of(y, m, field)
         known = self._known_classes(labels, field)
         if hasattr(self, "_window") and known.size > max(2, self.classes_.size):
-            known = self.classes_  # no example is learnt: a label that is not known is wrong
+            known = self.classes_  # nothing is learnt here: an unknown label is an error
         targets = targets_of(labels, known, self._values_of(known), field)
         if known.size < 3 or not hasattr(self, "_window"):
             self._set_classes(known)
@@ -336,7 +336,7 @@ class LiveSVC(WithPaths):
         elif isinstance(window, ClassWindow) and window.n_classes != known.size:
             window.rename(places_of(self.classes_, known), known.size)
         elif window is not None and self._mirrors(known):
-            window.flip_signs()  # what was the only class, and so the positive one, is the negative one now
+            window.flip_signs()  # the class that was alone, and so positive, is now the negative one
         self.classes_ = known
 
     def _mirrors(self, known: NDArray[Any]) -> bool:
@@ -352,7 +352,7 @@ class LiveSVC(WithPaths):
         y = np.where(arrays["y"] > 0, own, 0)
         arrays |= {"y": y.astype(np.float64), "intercept": np.array([arrays["intercept"]])}
         out = self._class_window(window.state.kernel.gamma, 2, window.state.kernel.center)
-        if own == 0:  # one class, which stands as the second of two where its targets are 1
+        if own == 0:  # one class, which counts as the second of two if its targets are 1
             arrays["y"] = np.ones(y.size)
         costs = validation.cost(self.C_) * arrays["sample_weight"] * self._class_weights(window.y)
         out.restore(arrays, hinge(np.ones(y.size), costs), 0.0)

@@ -20,7 +20,7 @@ from livesvm.solvers.models.base import LiveEstimator
 from livesvm.solvers.sparse import SPARSE, SparseRows
 
 FORMAT = "livesvm model"
-VERSION = 5  #: 2: sparse features. 3: those of a model with a scale are as they came. 4: a center. 5: tables. Others: 1
+VERSION = 5  #: 2: sparse features. 3: unscaled features of a model with a scale. 4: a center. 5: tables. Others: 1
 OF_TABLES = ("encoding", "words", "chosen", "choice")  #: parts of models with columns, or that tune themselves
 KINDS: dict[str, Any] = {
     kind.__name__: kind

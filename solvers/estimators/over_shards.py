@@ -37,7 +37,7 @@ class Sharded:
     y: NDArray[Any]  #: (n,) labels of all rows
     weights: Floats  #: (n,)
     take: Callable[[Ints], Any]  #: features of rows by their numbers, (k, d), dense or CSR
-    names: NDArray[Any] | None = None  #: (n, ...) what the rows are known by
+    names: NDArray[Any] | None = None  #: (n, ...) names of the rows
 
     def each(self, column: NDArray[Any]) -> list[NDArray[Any]]:
         """Return each shard's part of a column (n,)."""

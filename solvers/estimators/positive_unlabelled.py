@@ -85,7 +85,7 @@ class LivePUClassifier(WithThresholds, ChangingEstimator):
     classes_ = np.array([0, 1])
     class_mass_: Floats
     prior_estimate_: PriorEstimate | None
-    chosen_lam_: float | None  #: None where it was given
+    chosen_lam_: float | None  #: None: lam was given
     _begun: bool  # whether there have been both kinds
     _loss_parameters = ("prior_", "lam_")
     _shares_costs = True

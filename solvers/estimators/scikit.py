@@ -67,7 +67,7 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]
     def _gate(self) -> Gate | None:
         if self.columns is not None:
             return None
-        named: Any = object.__new__(type(self))  # which has the names, and nothing that is learnt
+        named: Any = object.__new__(type(self))  # an object with the names, and nothing learnt
         known = vars(self)
         vars(named).update({name: known[name] for name in GATE if name in known})
         return partial(named._check_features, reset=False)
@@ -80,7 +80,7 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]
         return tags
 
 
-#: Parameters and attributes that several estimators have: what each is, with its unit, and what it means.
+#: Parameters and attributes that several estimators have: the type, unit and meaning of each.
 SHARED = {
     "kernel": (
         'str or callable, default "rbf"',

@@ -12,9 +12,9 @@ from livesvm.solvers.runtime.types import Floats, Ints
 
 
 class WithThresholds:
-    """A classifier with decisions that can be cut elsewhere than at 0."""
+    """A classifier whose decisions can have other thresholds than 0."""
 
-    _held_out: HeldOut | None = None  #: of the examples as they are
+    _held_out: HeldOut | None = None  #: decisions on the present examples by models without them
 
     def decision_function(self, X: ArrayLike) -> Floats:
         """Return f(x).

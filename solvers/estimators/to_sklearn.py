@@ -40,7 +40,7 @@ def to_sklearn(model: Any) -> Any:
     if scale is None:
         return machine
     scaler = _scaler(scale)
-    if hasattr(model, "feature_names_in_"):  # columns in another order are refused by the step that takes them
+    if hasattr(model, "feature_names_in_"):  # the step that takes the columns refuses another order
         scaler.feature_names_in_ = model.feature_names_in_
     return Pipeline([("scale", scaler), ("svm", machine)])
 

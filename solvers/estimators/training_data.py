@@ -46,7 +46,7 @@ def matrix_of(X: Any) -> Any:
         rows = rows.copy()
         rows.sum_duplicates()
     if not np.isfinite(rows.data).all():
-        checked(rows.indptr, rows.indices, rows.data, rows.shape[1])  # which names the first that is not
+        checked(rows.indptr, rows.indices, rows.data, rows.shape[1])  # the error names the first unsuitable one
     return rows
 
 

@@ -34,7 +34,7 @@ class ActiveRows:
         self.computed = 0  #: kernel values so far
         self._threads, self._random = threads, random
         width = largest + largest // SPARE
-        # one piece of memory for all shapes that the rows will have: new memory takes longer than what is moved in it
+        # one piece of memory for all later shapes of the rows: new memory takes longer than moving rows in it
         self._memory: Numbers = np.empty(
             min(max(limit // examples.dtype.itemsize, width), largest * width), examples.dtype
         )
@@ -45,7 +45,7 @@ class ActiveRows:
         width = n + n // SPARE
         most = min(n, self._memory.size // width)
         self.values: Numbers = self._memory[: most * width].reshape(most, width)  #: (most, n or more)
-        self.place_of = np.full(n, -1, np.int64)  #: (n,) where the row of an example is, -1: nowhere
+        self.place_of = np.full(n, -1, np.int64)  #: (n,) the place of an example's row, -1: no row
         self._owner = np.full(most, -1, np.int64)  # (most,) the example of a place, -1: no example
 
     @property

@@ -15,11 +15,11 @@ from livesvm.solvers.frank_wolfe.solution import BLOCKS, DualSolution, GapTrace,
 from livesvm.solvers.kernels.matrix_products import PreparedRows
 from livesvm.solvers.runtime.types import Floats, Ints
 
-INSIDE = 0.5  #: to which part of the last gap of all the gap of the active ones is brought before the next look
-MARGIN = 0.8  #: and to which part of the tolerance at the end: the look at all is not to be in vain
+INSIDE = 0.5  #: part of the last gap of all to which the active gap is brought before the next check of all
+MARGIN = 0.8  #: part of the tolerance to which it is brought at the end, so that the check of all succeeds
 NOT_FAR = 3.0  #: tolerances
-TRUSTED = 0.5  #: of the distance that makes an example's exact g not matter, if errors of single precision are no more
-ROUNDS = 60  #: looks at all, at most
+TRUSTED = 0.5  #: single precision suffices if its errors are at most this part of ``problem.CLEAR``
+ROUNDS = 60  #: most checks of all
 
 
 @dataclass

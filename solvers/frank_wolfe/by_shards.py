@@ -31,10 +31,10 @@ class Over:
     """One problem with its rows in shards."""
 
     crew: Crew  #: the shards, each of which has begun with this problem
-    counts: Ints  #: (shards, 2) how many rows of each class each has
+    counts: Ints  #: (shards, 2) numbers of rows of each class
     norm: float  #: the largest gamma |x|^2
-    threads: int  #: how many may work here at once
-    begin: Sequence[Callable[[Shard], Ints]]  #: what shards have begun with
+    threads: int  #: most threads that work here at once
+    begin: Sequence[Callable[[Shard], Ints]]  #: functions with which shards have begun
 
     @property
     def n(self) -> int:

@@ -7,10 +7,10 @@ import numpy as np
 from livesvm.solvers.runtime.types import Floats, Ints
 
 FIRST = 4096  #: active examples at first
-GROWTH = 4  #: times as many at most the next time
-NEAR = 0.02  #: how far above 1 the g of an example is that may soon be below
-SAFE = 0.2  #: and of one without a coefficient that need not be active any more
-MANY = 0.75  #: of the active ones, if no more than these need be: to move kernel rows takes time as well
+GROWTH = 4  #: largest factor by which their number grows at a time
+NEAR = 0.02  #: distance above 1 within which a g may soon be below 1
+SAFE = 0.2  #: distance above 1 from which an example without a coefficient need not stay active
+MANY = 0.75  #: examples are deactivated only if at most this share must stay, as moving kernel rows takes time
 
 
 def first(of_class: Ints, random: np.random.Generator) -> Ints:

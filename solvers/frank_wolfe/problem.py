@@ -22,7 +22,7 @@ from livesvm.solvers.runtime.types import Floats, Ints
 SMALL = 2048  #: examples up to which everything is computed in double precision
 FAR = 1e3  #: gamma |x|^2 beyond which single precision has too few digits for distances
 STEEP = 1e-5  #: of k(x, x), the 1 / C below which kernel values in single precision may not be convex
-CLEAR = 0.1  #: how far above 1 the g of an example without a coefficient is whose exact value does not matter
+CLEAR = 0.1  #: distance above 1 beyond which the exact g of an example without a coefficient does not matter
 UNTOUCHED = 1e-12  #: relative difference of coefficients that are the same but for their class's scale
 
 
@@ -33,7 +33,7 @@ class Problem:
     examples: PreparedRows  #: n examples in double precision
     y: Floats  #: (n,) of -1 and 1, both there
     costs: Floats  #: (n,) the positive weights C_i of the squared losses
-    threads: int = 1  #: how many may work at once
+    threads: int = 1  #: most threads that work at once
 
     @property
     def n(self) -> int:
@@ -173,7 +173,7 @@ def check_finite(diagonal: Floats) -> None:
 
 
 WORST = 1e12  #: condition of the products of two classes that can still be distinguished
-OLD = 100  #: times that g was brought along, after which it is computed again: rounding adds up
+OLD = 100  #: updates after which g is computed afresh, as rounding adds up
 
 
 def carried(problem: Problem, before: Problem, known: Known, places: Ints) -> Known:

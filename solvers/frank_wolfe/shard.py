@@ -97,7 +97,7 @@ class CoefficientChange(NamedTuple):
     """A change of coefficients: parts of g are multiplied by ``scales`` (2,), then rows are added with ``weights``."""
 
     scales: Floats
-    examples: PreparedRows  #: k, in the precision that is wanted
+    examples: PreparedRows  #: k examples, in the precision wanted
     weights: Floats  #: (k, 2) changes of b_i y_i, in the column of their class
 
 
@@ -114,7 +114,7 @@ class Proof(NamedTuple):
     """Parts of g of active rows in double precision, and the largest error of the parts that other rows had before."""
 
     parts: Floats  #: (2, k)
-    error: float | None  #: None: of no other row they were computed
+    error: float | None  #: None: no other rows were computed
     outside: Outside
 
 
@@ -123,7 +123,7 @@ class Shard:
     """Rows of a training set."""
 
     X: Any  #: (n, d) dense or CSR, finite
-    threads: int = 1  #: how many may work at once
+    threads: int = 1  #: most threads that work at once
 
     # -- before a training ---------------------------------------------------------------------------------------------
 

@@ -22,7 +22,7 @@ from livesvm.solvers.runtime.interrupt import AT_ONCE, check
 from livesvm.solvers.runtime.scalars import One
 from livesvm.solvers.runtime.types import Floats, Ints, Numbers
 
-TRIES = 3  #: samples without any example to gain by after which every example is looked at
+TRIES = 3  #: samples without any example to gain by, after which all are checked
 NEAR = 0.5  #: of the tolerance: an example as far may violate soon
 
 
@@ -282,7 +282,7 @@ def _walk_core(core: Core, search: SampledSearch, away: bool, tol: float, most: 
         goal = max(SURE * tol, LESS * found.gap)
         is_held = core.holds(found.i)
         if is_held and core.gap <= LAST_DIGITS * goal:
-            break  # rounding: it has been stepped to as far as the core's digits tell
+            break  # rounding: steps to it cannot improve further in the core's precision
         if core.is_full and not is_held:
             break
         core.add(found.i, found.row)

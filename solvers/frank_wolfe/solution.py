@@ -50,8 +50,8 @@ class DualSolution:
 
     a: Floats  #: (n,) coefficients on the simplex
     b: Floats  #: (n,) coefficients of the twin, ``a / R``
-    parts: Floats  #: (2, n) of ``K~b``; in single precision where that does not matter, see ``rough_of``
-    gap: Gap  #: how far it is from the optimum
+    parts: Floats  #: (2, n) of ``K~b``; some in single precision, see ``rough_of``
+    gap: Gap  #: distance from the optimum
     steps: int  #: steps taken: of one coefficient, or of a block
     kernel_values: int  #: how many were computed, except for the proof
     is_converged: bool  #: whether the gap is within the tolerance

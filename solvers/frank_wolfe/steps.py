@@ -20,7 +20,7 @@ from livesvm.solvers.runtime.types import Floats, Ints, Numbers
 
 SMALLEST_SCALE = 1e-100  #: and the largest is its inverse: beyond, the factor is multiplied into a and g
 
-#: what ends a stretch of a walk
+#: reasons for the end of a stretch of a walk
 ROW, DONE, PAUSE = range(3)
 
 

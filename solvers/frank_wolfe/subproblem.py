@@ -12,9 +12,9 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve
 from livesvm.solvers.runtime.compile import compiled
 from livesvm.solvers.runtime.types import Floats, Ints
 
-ROUNDS = 60  #: Newton steps at most; two or three are the rule
+ROUNDS = 60  #: most Newton steps; usually two or three are made
 WELL_CONDITIONED = 1e5  #: number of examples times the ratio of their diagonal entries
-LEFT = 1e-3  #: of a diagonal entry when it is the pivot, at least, if single precision is to do: C is not large
+LEFT = 1e-3  #: least part of a diagonal entry left as pivot for which single precision suffices: C is not large
 SWEEPS = (30, 10)  #: rounds of coordinate descent before the first, and after each Newton step
 
 
@@ -26,7 +26,7 @@ def minimize(Q: Floats, x: Floats, slope: Floats, low: Floats, tol: float) -> No
     """
     descend(Q, x, slope, low, SWEEPS[0], tol)
     for _ in range(ROUNDS):
-        if not derivatives(x, slope, low).max(initial=0.0) > tol:  # nor where it is not a number any more
+        if not derivatives(x, slope, low).max(initial=0.0) > tol:  # also ends at NaN
             return
         free = np.flatnonzero((x > low) | (slope < -tol))
         _newton(Q, x, slope, low, free)

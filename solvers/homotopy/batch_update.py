@@ -43,7 +43,7 @@ class Edit(NamedTuple):
     leave: Ints  #: slots of the examples that leave
     changed: Ints  #: slots of the examples that get other losses
     losses: Losses  #: their losses from now on
-    total: float = 0.0  #: what all betas sum up to afterwards
+    total: float = 0.0  #: the sum of all betas afterwards
 
     @property
     def indices(self) -> Ints:
@@ -296,7 +296,7 @@ class UndoneOnError:
         self.state, self.indices = state, indices
         self.n, self.vacant, self.capacity = state.n_slots, list(state.vacant), state.capacity
         self._numbers = Numbers.of(state)
-        self.solving: Solve | None = None  #: keeps where all stood, once it has begun with its edit
+        self.solving: Solve | None = None  #: keeps all old places, once its edit has begun
         self._is_undone = False
         self._checkpoint = take_checkpoint(state) if indices is None else None
 

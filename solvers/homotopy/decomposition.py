@@ -19,7 +19,7 @@ from livesvm.solvers.runtime.interrupt import check, is_stopped, raise_what_stop
 from livesvm.solvers.runtime.scalars import One, Scalars
 from livesvm.solvers.runtime.types import Floats, Ints
 
-TOLERANCE = 1e-2  #: of the largest kink: violation that is left to the path
+TOLERANCE = 1e-2  #: part of the largest kink: a violation below it is left to the path
 MOST_STEPS = 10  #: steps for each example, after which the rest is left to the path
 PREFETCH = 64  #: kernel rows computed at once
 FLAT = 1e-12  #: of the diagonal: curvature of a pair that counts as none

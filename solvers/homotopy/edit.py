@@ -188,7 +188,7 @@ def set_hinge(e: Examples, slot: int, y: float, cost: float) -> None:
 def keep_places(w: Walk, s: Work) -> None:
     """Keep the places of all examples, and the losses of those that leave or change."""
     now, e, old, n_leave = s.now[0], w.examples, s.before, s.now[0].n_leave
-    for j in range(now.n_before):  # one after the other: vector instructions
+    for j in range(now.n_before):  # one loop for each array, so that it uses vector instructions
         old.segment[j] = e.segment[j]
     for j in range(now.n_before):
         old.f[j] = e.f[j]

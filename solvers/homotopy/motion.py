@@ -101,7 +101,7 @@ def set_motion_of(e: Examples, motion: Motion, j: int) -> None:
     in_upper_box = q == p or (below and beta <= e.levels[j, q])
     in_lower_box = q == 0 or (above and beta >= e.levels[j, q])
     if in_upper_box and in_lower_box:
-        return  # a pin: its box stands, and it moves straight to its level [Karasuyama & Takeuchi, eq. 4]
+        return  # a pin: its box does not move, and it goes straight to its level [Karasuyama & Takeuchi, eq. 4]
     if below and above:
         e.dlevels[j, q] = gap
     else:

@@ -78,9 +78,9 @@ def units_of_motion(e: Examples, v: Floats, n: int, kink: float, level: float, d
     return Scales(kink, level, diagonal, speed, top, mass, sum_speed, sum_beta)
 
 
-BLUR = 0.01  # of the kinks: where rounding of f may be more than that, f is not sharp
+BLUR = 0.01  # part of the kinks: if rounding of f may be more than this, f is not sharp
 SLIGHT = 256.0  # roundings of an f: only violations up to that are excused by it
-ROUGH = 1e-4  # relative gap, at worst, that is excused by rounding; and of a state whose f is not sharp
+ROUGH = 1e-4  # largest relative gap that rounding excuses; also of a state whose f is not sharp
 
 
 class Audit(NamedTuple):
@@ -157,7 +157,7 @@ def _gap_at_worst(state: PathState, rounding: float) -> float:
     e, n = state.examples, state.n_slots
     losses, beta = Losses(e.kinks[:n], e.levels[:n], e.n_kinks[:n]), e.beta[:n]
     kink, has_kink = nearest_kink(losses, beta)
-    with np.errstate(over="ignore", invalid="ignore"):  # what is no number is no gap that would do
+    with np.errstate(over="ignore", invalid="ignore"):  # NaN is not an acceptable gap
         least = values(losses, kink) - beta * kink
         low, high = (values(losses, f) + beta * f - least for f in (e.f[:n] - rounding, e.f[:n] + rounding))
     return float(np.where(has_kink, np.maximum(np.maximum(low, high), 0.0), 0.0).sum())
@@ -236,7 +236,7 @@ def audit_of(
         worth = tallest * sum_size * widest
     is_sharp = kink_scale == 0.0 or EPS * mass <= BLUR * kink_scale
     blur = EPS * (kink_scale + mass)
-    f_scale = kink_scale if kink_scale > 0.0 else mass  # where all kinks are 0, f is no more than that
+    f_scale = kink_scale if kink_scale > 0.0 else mass  # if all kinks are 0, f is at most the mass
     off_sum = abs(sum_beta - total) if intercept else 0.0
     primal += total * b
     resolution += EPS * sum_size * max(abs(b), f_scale)

@@ -16,13 +16,13 @@ from livesvm.solvers.runtime.types import Bools, Floats, Ints
 class Segments(NamedTuple):
     """Linear segments of the path, in its order; between two of them b and betas may jump at one tau."""
 
-    start_tau: Floats  #: (s,) from 1 at the start of the way down to 0
+    start_tau: Floats  #: (s,) from 1 at the start of the path down to 0
     end_tau: Floats
     start_b: Floats  #: (s,) with no example free any b of an interval is optimal; the path goes on with this one
     end_b: Floats
     first: Ints  #: (s + 1,) segment i has the entries first[i] to first[i + 1] - 1 of the pool
-    changes_before: Ints  #: (s,) how many changes came before
-    idle: Bools  #: (s,) no example is free but at an end of its box, so that b is one of an interval
+    changes_before: Ints  #: (s,) number of changes before each segment
+    idle: Bools  #: (s,) no example is free except at an end of its box, so that b may be any of an interval
     slot: NDArray[np.int32]  #: (p,) the pool: the free examples
     start_beta: Floats  #: (p,)
     end_beta: Floats  #: (p,)

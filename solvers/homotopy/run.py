@@ -141,7 +141,7 @@ class Solve:
         self.found: Progress | None = None
         self.stage, self.sizes, self.n_before, self.losses = Stage.SET_OUT, (0, 0, 0), 0, NO_CHANGES
         self.batch, self.kind, self.numbered = NO_BATCH, NO_KIND, NO_PAIR
-        self.exit_: int | None = None  # that of a round which is under way
+        self.exit_: int | None = None  # exit of the round that is under way
 
     def begin_with(self, n_before: int, come: Ints, leave: Ints, changed: Ints, losses: Losses) -> None:
         """Let the solve begin with an edit: ``n_before`` slots in use before, ``losses`` of the changed examples."""
@@ -310,7 +310,7 @@ def walk_to_the_end(
         if granted is not None:
             w = granted
         elif exit_ == Exit.INDEFINITE and answer is None and dependent < 1e-9:
-            # The tolerance grows only where a mended factor fails again without an event in between.
+            # The tolerance grows only if a repaired factor fails again without an event in between.
             dependent = 10 * dependent if w.at[0].events == events else SETTINGS.spoiled
             events = int(w.at[0].events)
             w = _with_sound_factor(state, w, dependent)

@@ -38,7 +38,7 @@ from livesvm.solvers.runtime.scalars import One
 from livesvm.solvers.runtime.types import Ints
 
 _GOAL = SETTINGS.goal
-TRUSTED = 256  #: events for which thousands of small problems take the f that decide as they are tracked
+TRUSTED = 256  #: events up to which thousands of small problems use tracked f for decisions
 
 
 class Stage(IntEnum):
@@ -47,7 +47,7 @@ class Stage(IntEnum):
     OF_PAIR = 0  #: examples come and leave by number
     EDIT = 1
     SET_OUT = 2
-    DRIVEN = 3  #: what the moving betas do to f is known
+    DRIVEN = 3  #: the effect of the moving betas on f is known
     WALKING = 4
     CUT_OFF = 5  #: the walk was given up before its end
 

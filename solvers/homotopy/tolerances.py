@@ -13,7 +13,7 @@ from livesvm.solvers.runtime.compile import compiled
 from livesvm.solvers.runtime.types import Floats
 
 ZERO_STEP = 1e-14  # of the path's length 1
-_LITTLE = 1e-9  # of it
+_LITTLE = 1e-9  # also of the path's length
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class Settings:
     ratio_f: float = 1e-11  #: relaxation of kinks in the ratio test, of the largest kink
     reentry: float = 1e-10  #: distance beyond a kink that is worth another pass, of the largest kink
     ratio_beta: float = 1e-12  #: relaxation of boxes, of the largest level
-    snap: float = 1e-13  #: a bound beta this close to its level is put on it, of the largest level and the longest way
+    snap: float = 1e-13  #: a bound beta this close to its level is put on it, of the largest level and longest motion
     dust: float = 1e-13  #: a free beta this close to an end of its box is at that end, of the largest level
     dependent: float = 2e-15  #: squared pivots below this, of the diagonal, mean dependence; more with many free
     spoiled: float = 1e-14  #: the same in a factor that rounding has spoiled; ten times more if that is not enough

@@ -27,7 +27,7 @@ from livesvm.solvers.runtime.threads import in_parts
 from livesvm.solvers.runtime.types import Floats, Ints
 from livesvm.solvers.sparse import Features, SparseRows
 
-ROUNDING = 1e-9  #: of the largest f: how far b may be outside of what the kinks leave it
+ROUNDING = 1e-9  #: part of the largest f: distance by which b may be outside the interval that the kinks allow
 
 
 def resume(

@@ -11,7 +11,7 @@ from livesvm.solvers.runtime.types import Floats
 from livesvm.solvers.sparse import Features, columns_of
 
 ROUNDING = 1e-10  #: of the sum of the diagonal: an eigenvalue that little below 0 is rounding in double precision
-MOST = 0.01  #: of the largest k(x, x), what the diagonal is raised by at most
+MOST = 0.01  #: part of the largest k(x, x) by which the diagonal is raised at most
 STEPS = 4  #: amounts that are tried before, each an eighth of the next
 EXAMINED = 2000  #: examples of which a message names the eigenvalue
 

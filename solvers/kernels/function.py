@@ -18,8 +18,8 @@ from livesvm.solvers.runtime.types import Floats, Ints
 from livesvm.solvers.sparse import Features, SparseRows, as_scipy, columns_of, dense, stacked
 from livesvm.solvers.validation import is_missing
 
-FEW = 16  # values of which it is left open whether they are rounded, where all are whole numbers
-TILE = 64  # examples that are handed to the function with each other where each counts with itself alone
+FEW = 16  # fewer values, if all are whole numbers, do not show whether a function rounds
+TILE = 64  # examples passed to the function against each other when only each with itself counts
 
 
 class Memo:
@@ -81,7 +81,7 @@ class FunctionKernel(Kernel):
     def __post_init__(self) -> None:
         """Check nothing: the parameters belong to the function."""
 
-    is_of_distances = has_gamma = always_positive = False  # for all that is known
+    is_of_distances = has_gamma = always_positive = False  # nothing is known of these
 
     def write(self, A: Features, XT: Features, n: int, out: Floats, rows: Ints) -> None:
         """Write ``k(A[i], XT[:, j])`` to ``out[rows[i], j]`` for the first ``n`` columns.
@@ -187,7 +187,7 @@ class FunctionKernel(Kernel):
         """Return examples as the function takes them: rows of numbers, a csr_array, or a list."""
         if self.objects is None:
             return as_scipy(rows)
-        some = next(iter(self.objects.values()), None)  # where examples have left, whose values do not count
+        some = next(iter(self.objects.values()), None)  # for examples that have left, whose values do not count
         return [self.objects.get(number, some) for number in dense(rows)[:, 0].astype(np.int64).tolist()]
 
     def only(self, rows: Features, more: Sequence[Any] = ()) -> tuple[Self, Floats]:

@@ -34,7 +34,7 @@ class Gram:
     """Kernel values as they were given, between examples that are numbered here."""
 
     precision = 0.0  #: the unit roundoff of values that were rounded to single or half precision; 0: none was
-    raised = 0.0  #: what was added to the diagonal
+    raised = 0.0  #: the amount added to the diagonal
 
     def __init__(self) -> None:
         self.values = np.zeros((0, 0))

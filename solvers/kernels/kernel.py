@@ -146,7 +146,7 @@ class Kernel:
             for part in parts(own.size, COPY * X.shape[1]):
                 _own_products(self.centered(X[part]), fours, own[part])
         if self.has_gamma:
-            with np.errstate(over="ignore"):  # a number that is not finite says so itself
+            with np.errstate(over="ignore"):  # a number that is not finite needs no warning
                 self._finish(own[None], np.zeros(1, np.int64), 0, own.size)
         return own
 
@@ -196,7 +196,7 @@ def squared_distances(A: Floats, XT: Floats, first: int, n: int, factor: float, 
     spare = np.empty(_BLOCK)
     for start in range(first, n, _BLOCK):
         stop = min(n, start + _BLOCK)
-        for i in range(0, m, 2):  # two rows at once, four features a pass: what is read serves them all
+        for i in range(0, m, 2):  # two rows at once, four features a pass: each number read is used by all of them
             p = min(i + 1, m - 1)
             row, next_row = out[rows[i], start:stop], out[rows[p], start:stop] if p > i else spare[: stop - start]
             row[:] = 0.0

@@ -19,7 +19,7 @@ from livesvm.solvers.runtime.types import Floats, Ints
 
 Scale = tuple[float, float, float]
 """The center and the divisor of a feature, and the bound of its scaled value."""
-LINE = 0  #: the table of a feature that is a moment of the line; others are in the first and the second table
+LINE = 0  #: ``table`` of a feature that is a moment of the line; other features are in table 1 or 2
 
 
 @by_reference
@@ -29,8 +29,8 @@ class Lines(NamedTuple):
     line: Floats  #: (l,)
     first: Floats  #: (a, n)
     second: Floats  #: (b, n)
-    table: Ints  #: (d,) where each feature is
-    place: Ints  #: (d,) of the line: where the oldest row's is; else which row of the table
+    table: Ints  #: (d,) LINE, 1 or 2: the place of each feature
+    place: Ints  #: (d,) position of the oldest row's value in the line; or the row in the table
     is_level: Ints  #: (d,) 1: it is relative to the base
 
 
@@ -96,6 +96,6 @@ def _write(
 
 @compiled_in_order
 def _scaled(x: float, centre: float, width: float, most: float) -> float:
-    scaled = (x - centre) / width  # min and max would look for what is no number, one by one
+    scaled = (x - centre) / width  # min and max would check each number for NaN
     scaled = most if scaled > most else scaled
     return -most if scaled < -most else scaled

@@ -17,20 +17,20 @@ from livesvm.solvers.kernels.rows import KernelRows
 from livesvm.solvers.runtime.interrupt import check
 from livesvm.solvers.runtime.types import Floats, Ints
 
-SAMPLE = 4000  # examples among which pivots are sought at once
-FEW = 1000  # of these, which need no more than three in four of the pivots there may be where there is hope
+SAMPLE = 4000  # examples that are searched for pivots at once
+FEW = 1000  # of these; if they alone need more than three in four of the allowed pivots, the search is given up
 TILE = 1000  # examples that are projected at once
-EARLY, HOPELESS = 8, 0.5  # where an eighth of the pivots leaves half of the diagonal, all will not do
-LEAST = 1e-12  # of the largest diagonal entry: what is left of it below is rounding
+EARLY, HOPELESS = 8, 0.5  # if an eighth of the pivots leaves half of the diagonal, all will not suffice
+LEAST = 1e-12  # part of the largest diagonal entry: a remainder below it is rounding
 
 
 @dataclass(frozen=True)
 class LowRank:
     """Pivots among n examples. Products take memory that is linear in n, and no more than twice n r kernel values."""
 
-    pivots: Ints  #: (r,) which examples they are
+    pivots: Ints  #: (r,) numbers of the examples
     factor: Floats  #: (r, r) lower Cholesky factor of their kernel matrix
-    error: float  #: no entry of the kernel matrix is further than that from what is put in its place, but for rounding
+    error: float  #: largest error of an entry of the kernel matrix, except for rounding
 
     def product(self, rows: KernelRows, X: Floats, indices: Ints, c: Floats) -> Floats:
         """Return the sum of ``c[k] k(x, x_i)``, i = indices[k], for every x of ``X`` (l, d), (l,), with that error."""

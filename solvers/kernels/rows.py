@@ -20,7 +20,7 @@ from livesvm.solvers.runtime.types import Floats, Ints
 
 TALL = 64  #: rows whose values are held at once in a product pair by pair
 WIDE = 2048  #: columns of these: one megabyte, which stays in the cache of the processor
-FAR = 1e3  #: largest gamma |x|^2 of examples whose distances matrix products tell: to 12 digits of a value
+FAR = 1e3  #: largest gamma |x|^2 for distances by matrix products, which then give 12 digits of a value
 
 
 class KernelRows:

@@ -32,9 +32,9 @@ class SharedFeatures:
         self.kernel = kernel
         self.XT: Features = np.zeros((0, 1))  #: (d, capacity) features; of sparse examples capacity rows
         self.diagonal = np.zeros(1)  #: (capacity,) k(x, x)
-        self.n_slots = 0  #: numbers 0 .. n_slots-1 are or were in use
+        self.n_slots = 0  #: numbers 0 to n_slots - 1 are or were in use
         self.vacant: list[int] = []
-        self._row_of: Ints | None = None  # by number, the row below that is at hand
+        self._row_of: Ints | None = None  # by number: the rows below that are ready
         self._rows = np.empty((0, 0))
 
     @cached_property

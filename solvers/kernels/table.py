@@ -18,7 +18,7 @@ from livesvm.solvers.runtime.types import Numbers
 
 
 class Base(IntEnum):
-    """What a kernel value is made of."""
+    """The numbers from which kernel values are computed."""
 
     PRODUCT = 0  #: x'z
     SQUARES = 1  #: |x - z|^2, the sum of squared differences

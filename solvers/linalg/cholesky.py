@@ -234,7 +234,7 @@ def factor_block(R: Floats, m: int, block: Block) -> bool:
     ``block(rows, columns)`` returns a part of K (m, m) that may be kept. Returns whether K is positive definite, as far
     as rounding shows; if not, ``R`` is left half done.
     """
-    from scipy.linalg.lapack import dpotrf  # only loaded where it is used: a start must not wait for it
+    from scipy.linalg.lapack import dpotrf  # imported on first use, so that a start does not wait for it
 
     panels = [slice(start, min(m, start + PANEL)) for start in range(0, m, PANEL)]
     ahead = block(panels[0], panels[0])
@@ -247,7 +247,7 @@ def factor_block(R: Floats, m: int, block: Block) -> bool:
         tiles = [slice(start, min(m, start + TILE)) for start in range(panel.stop, m, TILE)]
         works = [partial(_left_of, R, panel.start, block, following, following)]
         works += [partial(_eliminate, R, panel, lower, block, tile) for tile in tiles]
-        ahead = together(works)[0]  # of the corner that comes next, all but what this panel takes from it
+        ahead = together(works)[0]  # the next corner, before this panel is subtracted from it
     return True
 
 

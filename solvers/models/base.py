@@ -51,8 +51,8 @@ KERNEL_PARAMETERS = ("kernel", "gamma", "degree", "coef0", "fit_intercept", "sca
 class Checked(NamedTuple):
     """New examples as ``checked`` returns them; ``update`` takes them in place of (X, y)."""
 
-    came: Features  #: (m, d) as they came
-    X: Features  #: (m, d) as the window has them
+    came: Features  #: (m, d) features as given
+    X: Features  #: (m, d) features as in the window
     y: Floats  #: (m,) targets
     weights: Floats  #: (m,)
     size: float  #: largest k(x, x)
@@ -76,7 +76,7 @@ class LiveEstimator(Fitted):
     _shares_costs = False  # whether the losses of each example depend on the others
     robust_: Robustness | None = None  #: parameters of robust losses; None: the losses are convex
     _made_of: dict[str, Any]  # the parameters that the window's kernel and losses have
-    _came: dict[Key, Floats]  # of a model with a scale: features of the window as they came
+    _came: dict[Key, Floats]  # of a model with a scale: features of the window as given
     _objects: dict[int, Any] | None = None  # examples that are not rows of numbers, by the number that is their feature
 
     # -- what a subclass says ------------------------------------------------------------------------------------------

@@ -29,7 +29,7 @@ class Calibration:
 
     def _of(self, one: tuple[Floats, Floats], values: Floats) -> Floats:
         if self.method == "sigmoid":
-            from scipy.special import expit  # takes a twentieth of what a service takes to start
+            from scipy.special import expit  # importing it takes a twentieth of the start of a service
 
             return np.asarray(expit(-(one[0] * values + one[1])))
         return np.asarray(np.interp(values, *one))

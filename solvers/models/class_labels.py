@@ -50,7 +50,7 @@ def joined(known: NDArray[Any], labels: NDArray[Any], field: str = "y") -> NDArr
     if known.dtype == labels.dtype:
         return np.union1d(known, labels)
     before, given, found = known.tolist(), labels.tolist(), None
-    with suppress(TypeError):  # where one is not comparable with another
+    with suppress(TypeError):  # labels may not be comparable
         every = sorted({*before, *given})
         found = _exact_array(every, np.result_type(known, labels), known.dtype.kind + labels.dtype.kind)
     if found is None:
@@ -74,7 +74,7 @@ def exact_labels(given: Any, found: NDArray[Any], field: str) -> NDArray[Any]:
     values = [_plain(value) for value in (found if is_as_it_came else given)]
     kinds = {type(value) for value in values}
     if not kinds <= {bool, int, float} or (kinds == {float} and found.dtype.kind == "f"):
-        return found  # to be refused by what they are, or words
+        return found  # words, or labels of other types, which are refused later
     if not all(map(math.isfinite, values)):
         return found
     exact = _exact_array(values, np.dtype(np.float64), "f" if float in kinds else "i")
@@ -156,7 +156,7 @@ def targets_of(labels: NDArray[Any], known: NDArray[Any], values: Iterable[float
     given, target = labels.tolist(), dict(zip(known.tolist(), values, strict=True))
     try:
         return np.fromiter(map(target.__getitem__, given), np.float64, len(given))
-    except (KeyError, TypeError):  # of the latter kind is a label that is a list
+    except (KeyError, TypeError):  # TypeError: a label is a list
         _check_finite(labels, field)
         row = _first_unknown(given, target)
         reason = f"{given[row]!r} is not one of the labels {known.tolist()}"

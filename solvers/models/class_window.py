@@ -33,7 +33,7 @@ from livesvm.solvers.validation import plain
 
 NAMES = tuple(vars(Trace()))
 
-WORST = ("max_violation", "relative_gap", "retrained", "abandoned")  # of what a walk did, not to be summed up
+WORST = ("max_violation", "relative_gap", "retrained", "abandoned")  # counted by the worst, not by the sum
 
 
 class ClassWindow(KeyedWindow):

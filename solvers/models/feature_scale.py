@@ -65,7 +65,7 @@ def fitted(kind: Any, X: Floats, weights: Floats) -> FeatureScale | None:
             shares = weights if weights.any() else np.ones(len(X))
             offset = np.average(X, axis=0, weights=shares)
             factor = np.sqrt(np.average((X - offset) ** 2, axis=0, weights=shares))
-            tiny = 10 * np.finfo(np.float64).eps * np.abs(offset)  # what is left of a constant
+            tiny = 10 * np.finfo(np.float64).eps * np.abs(offset)  # rounding of a constant
         elif kind == "minmax":
             offset = X.min(axis=0)
             factor, tiny = X.max(axis=0) - offset, np.zeros(X.shape[1])

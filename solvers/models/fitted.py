@@ -27,7 +27,7 @@ class Fitted:
     """
 
     _window: Window
-    feature_scale_: Any = None  #: a FeatureScale, of a table a TableEncoding; None where ``scale`` is "none"
+    feature_scale_: Any = None  #: a FeatureScale, of a table a TableEncoding; None if ``scale`` is "none"
     columns_: TableColumns
 
     @property

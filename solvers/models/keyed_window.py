@@ -40,23 +40,23 @@ class ExampleUpdate(NamedTuple):
     new_y: Floats  #: their targets and weights from now on
     new_weights: Floats
     new_losses: Losses
-    new_sides: Sides  #: on which side of their cutoffs they start
+    new_sides: Sides  #: the sides of their cutoffs on which they start
 
 
 class KeyedWindow(ABC):
     """Examples by key, each in a slot. Every change is all or nothing, and can be undone until it is settled."""
 
-    _columns: ClassVar[tuple[str, str, str]]  # names of arrays by slot: targets, weights, and what else is known
+    _columns: ClassVar[tuple[str, str, str]]  # names of arrays by slot: targets, weights, and one more
     _y: NDArray[Any]
     _weight: Floats
-    _undo: list[Callable[[], object]] | None = None  #: what takes the change back, last first; None: there is none
-    _later: tuple[Callable[[], object], ...] = ()  #: what is to be done once it is final
+    _undo: list[Callable[[], object]] | None = None  #: undo the change, from the last; None: no change is open
+    _later: tuple[Callable[[], object], ...] = ()  #: calls to make once the change is final
 
     def __init__(self) -> None:
         self.keys: dict[Key, int] = {}  #: key -> slot, oldest first
         self.next_key = 0  #: larger than every whole number that has been a key
-        self.updates = 0  #: how many there have been: results that follow from the window are kept by it
-        self.room = NOTHING  #: a scale that is known to fit, and not smaller than that of the examples here
+        self.updates = 0  #: number of updates so far: the key of cached results that depend on the window
+        self.room = NOTHING  #: a scale that fits, and is not smaller than that of the examples here
 
     @property
     @abstractmethod

@@ -26,14 +26,14 @@ class Trained(NamedTuple):
     """The result of the last retraining."""
 
     classes: NDArray[Any]  #: (k,) labels
-    kernel: Kernel  #: that it was found with
+    kernel: Kernel  #: kernel of the training
     X: Any  #: (s, d) dense or CSR, the support vectors of all pairs
-    coefficients: Floats  #: (pairs, s) ``a_i y_i``, positive for the second class of a pair; their sizes sum up to 1
+    coefficients: Floats  #: (pairs, s) ``a_i y_i``, positive for the second class of a pair; absolute values sum to 1
     R: Floats  #: (pairs,) decisions are in its units
     relative_gap: float  #: the largest of all pairs
-    age: int = 0  #: how often what is known of g was brought along, see ``frank_wolfe.problem.Known``
-    names: Any = None  #: (s,) keys of the support vectors, or (s, ...) what else they are known by; None: not known
-    origin: Mapping[str, Any] | None = None  #: what the caller keeps with the training; None: not known
+    age: int = 0  #: how often the known parts of g were updated, see ``frank_wolfe.problem.Known``
+    names: Any = None  #: (s,) keys of the support vectors, or (s, ...) other names; None: not known
+    origin: Mapping[str, Any] | None = None  #: data that the caller keeps with the training; None: not known
 
     @property
     def pairs(self) -> list[tuple[int, int]]:
@@ -76,7 +76,7 @@ class Trained(NamedTuple):
         else:
             support = np.empty(shape)
             there = np.flatnonzero(place >= 0)
-            if there.size:  # an empty window does not know how many features there are
+            if there.size:  # an empty window does not know the number of features
                 support[place[there]] = X[there]
             support[arrays["gone"]] = arrays["support_X"]
         coefficients, R = (np.asarray(arrays[name], np.float64) for name in ("coefficients", "R"))
@@ -90,7 +90,7 @@ class Trained(NamedTuple):
         examples, X = None, self.X
         if sparse.issparse(X):
             examples = PreparedRows.of(self.kernel, X)
-            if not sparse.issparse(examples.values):  # more of it is stored than left out
+            if not sparse.issparse(examples.values):  # most entries are stored
                 examples, X = None, X.toarray()
         support = np.empty((0, 0)) if examples is not None else np.ascontiguousarray(X.T)
         width = int(self.X.shape[1])

@@ -42,7 +42,7 @@ class View:
     def __init__(self, model: LiveEstimator, of: View | None = None) -> None:
         model._check_fitted()
         self.model = model
-        #: the names of its features, and what compares them; a private copy ``of`` a model has none itself
+        #: names of the features, and the check of them; a private copy takes both from the view it is a copy ``of``
         self.names: Any = getattr(model, "feature_names_in_", None) if of is None else of.names
         self._gate: Gate | None = model._gate() if of is None else of._gate
 

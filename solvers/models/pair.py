@@ -29,7 +29,7 @@ from livesvm.solvers.problem.state import PathState
 from livesvm.solvers.runtime.types import Floats, Ints
 
 NO_EXAMPLES = np.empty(0, np.int64)
-MOST = 64  #: examples that come and leave, in an update by what all pairs share
+MOST = 64  #: most examples that come and leave in an update of all pairs together
 
 
 class PairsWork(NamedTuple):
@@ -37,8 +37,8 @@ class PairsWork(NamedTuple):
 
     batch: Batch
     kind: Any  #: its type, as ``kind_of`` returns it
-    come: list[int]  #: how many come, by class
-    moving: list[int]  #: how many come and leave
+    come: list[int]  #: numbers of new examples, by class
+    moving: list[int]  #: numbers of new and leaving examples
 
 
 class PairChange(NamedTuple):
@@ -133,7 +133,7 @@ class Pair:
         is_ready = state.n > 0 and state.is_prepared and state.cache_bytes == cache_bytes
         if not (is_ready and state.make_vacant(work.come[two[0]] + work.come[two[1]])):
             return None
-        if state.rows.slot_of.size < state.n_slots:  # not every example's row has a place, and so some have to give way
+        if state.rows.slot_of.size < state.n_slots:  # the cache cannot hold every row, so some must be dropped
             return None
         state.make_room_for_free()
         if memory is None or not memory.is_of(state, self.slot):

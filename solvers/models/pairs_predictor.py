@@ -64,7 +64,7 @@ class PairsPredictor:
     intercepts: Floats  #: (n_pairs,)
     n_features: int | None
     n_classes: int
-    scale: FeatureScale | TableEncoding | None = None  #: what features go through first
+    scale: FeatureScale | TableEncoding | None = None  #: applied to features first
     gate: Gate | None = field(default=None, repr=False)  #: see ``Predictor``
 
     @property

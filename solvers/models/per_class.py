@@ -24,7 +24,7 @@ class Group(NamedTuple):
 
     numbers: Ints
     costs: Floats  #: C times their weights
-    start: Ints  #: (n_classes + 1,) where each class begins
+    start: Ints  #: (n_classes + 1,) positions where the classes begin
 
     @classmethod
     def sorted(cls, y: Ints, numbers: Ints, costs: Floats, n_classes: int) -> Group:
@@ -98,8 +98,8 @@ def _joined(groups: list[tuple[Ints, Floats, float]]) -> tuple[Ints, Losses]:
     return np.concatenate(numbers), hinge(np.repeat(signs, sizes), np.concatenate(costs))
 
 
-ROOM = 1.25  #: slots for an example, as states make space
-SPARE = 64  #: slots more
+ROOM = 1.25  #: slots for each example, as states make spare space
+SPARE = 64  #: additional slots
 STEADY = 0.25  #: a share stays as it is until it is off by this much, as moving rows takes time
 
 

@@ -95,7 +95,7 @@ class Scale(NamedTuple):
 
     n: int  #: examples
     kernel: float  #: largest k(x, x)
-    C: float  #: what a unit of weight costs
+    C: float  #: cost of a unit of weight
     weight: float  #: largest weight
 
     @property

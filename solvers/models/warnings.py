@@ -25,7 +25,7 @@ class ModelWarning(NamedTuple):
     #: "kernel_is_constant", "kernel_is_identity", "one_feature_decides", "gap_is_large" or "most_are_free"; of
     #: positive and unlabelled examples "nothing_is_flagged", "everything_is_flagged" or "waits"
     name: str
-    message: str  #: what was found, and what to do about it
+    message: str  #: the finding, and a remedy
 
 
 def warnings_of(window: Any, scale: str) -> list[ModelWarning]:

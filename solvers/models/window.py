@@ -48,8 +48,8 @@ class Window(KeyedWindow):
         self.state = PathState(kernel, refactorize, intercept=intercept, cache_bytes=cache_bytes)
         self._y = np.empty(0)  # by slot
         self._weight = np.empty(0)
-        self._side: Sides = np.empty(0, np.int8)  # of its cutoffs; 0 unless the model is robust
-        self._size = 0.0  # mean k(x, x) when features were last looked at, whether they have left their center
+        self._side: Sides = np.empty(0, np.int8)  # by slot, of its cutoffs; 0 unless the model is robust
+        self._size = 0.0  # mean k(x, x) at the last check of whether features have left their center
 
     @property
     def _store(self) -> PathState:

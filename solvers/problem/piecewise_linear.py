@@ -18,10 +18,10 @@ from livesvm.solvers.runtime.by_reference import by_reference
 from livesvm.solvers.runtime.compile import compiled
 from livesvm.solvers.runtime.types import Bools, Floats, Ints
 
-MAX_KINKS = 2  #: of a loss here, whose tables are as wide: that of the tube has two, every other one fewer
+MAX_KINKS = 2  #: most kinks of a loss, and the width of tables: the tube loss has two, all others have fewer
 
-# Where both kinks stand in the tables. Loops over all examples read each by name: a loop over kinks inside them would
-# keep the compiler from vector instructions. With another MAX_KINKS the import ends here, and says so.
+# Columns of the two kinks in the tables. Loops over all examples read each by name: an inner loop over kinks would keep
+# the compiler from vector instructions. With another MAX_KINKS this line fails at import.
 FIRST, LAST = range(MAX_KINKS)
 
 

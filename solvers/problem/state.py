@@ -130,7 +130,7 @@ class PathState:
         self.events = 0.0  #: the most that a recent update took
         self.events_since_refresh = 0
         self.heaviest = 0.0  #: largest sum of |beta| k(x, x) since then, at the end of an update
-        self.drift = 0.0  #: how far the f of free examples were off, all updates since then together
+        self.drift = 0.0  #: errors of the f of free examples, summed over the updates since then
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the state to pickle or copy: without kernel rows, factor and work, which are made when needed."""

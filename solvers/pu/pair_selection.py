@@ -31,9 +31,9 @@ class WorkingSet(NamedTuple):
     K: Floats  #: (q, q) their kernel matrix
     F: Floats  #: (q,) f without intercept: the function cache
     sigma: Floats  #: (q,) coefficients
-    top: Floats  #: (q,) what these may be at most
-    up: Floats  #: (q,) work: what is added to F where a coefficient grows
-    down: Floats  #: (q,) work: the same where it shrinks
+    top: Floats  #: (q,) upper bounds of these
+    up: Floats  #: (q,) work: added to F if a coefficient grows
+    down: Floats  #: (q,) work: added to F if it shrinks
     counters: Ints  #: (2,)
 
 

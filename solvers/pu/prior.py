@@ -48,7 +48,7 @@ RIDGES = tuple(10.0**power for power in range(-4, 2))  # candidates, relative to
 MOST = 20_000  # unlabelled that are scored: the error is then that of the positives
 FOLDS = 5
 REPEATS = 200  # bootstrap samples
-EDGE = 1e-3  # estimates are kept that far from 0 and 1, where a prior makes no problem
+EDGE = 1e-3  # estimates keep this distance from 0 and 1, which are not valid priors
 
 
 @dataclass(frozen=True)

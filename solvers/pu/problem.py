@@ -30,7 +30,7 @@ from livesvm.solvers.validation import fraction, positive
 
 TINY = float(np.finfo(np.float64).tiny)
 JUMP = 1.0  #: of the penalty ``JUMP |sigma - c2/2|``
-LITTLE = 2**22  # bytes of rows, where none is to be kept
+LITTLE = 2**22  # bytes for rows if none is kept
 
 
 def is_lam_open(lam: object) -> bool:

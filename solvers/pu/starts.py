@@ -11,8 +11,8 @@ from livesvm.solvers.runtime.interrupt import raise_what_stopped, watch
 from livesvm.solvers.runtime.types import Floats
 
 NU = 0.1  # share of the positives that the one-class machine may leave out
-MOST_POSITIVES = 1000  # that it learns from: a start need not be exact
-ROUGH = 1e-3  # of the largest f: what its optimality may miss
+MOST_POSITIVES = 1000  # positives that this machine learns from: a start need not be exact
+ROUGH = 1e-3  # tolerance of its optimality, as part of the largest f
 
 
 def feasible_start(problem: PUProblem) -> Floats:

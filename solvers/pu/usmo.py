@@ -38,8 +38,8 @@ FRESH = 20  # passes in which f is updated before it is computed afresh, as each
 FLOOR = 1e-13  # part of the largest f: a violation below it is rounding
 GROWTH = 4  # factor from one part of a nested start to the next
 LEAST_GAP = 1e-9  # the least gap that may be asked for
-ROUGH = 1e-3  # violation on a part, which only tells where to set out
-PARTS = 1000  # of the way, in reports of progress
+ROUGH = 1e-3  # violation allowed on a part, whose solution is only a start
+PARTS = 1000  # steps in reports of progress
 
 
 class Run:

@@ -45,15 +45,15 @@ class NotesUsed(Scalars):
     legs: int
     jumps: int  #: D-steps
     still: int  #: C-steps in a row without progress
-    first: int  #: the first example that came to a cutoff
-    begun: int  #: 1: it has
+    first: int  #: the first example that reached a cutoff
+    begun: int  #: 1: the walk has begun
 
 
 @by_reference
 class Notes(NamedTuple):
     """Notes on each leg and on the D-step at its end; space for k legs, n slots."""
 
-    values: Floats  #: (k, 3) of the parameter where the leg starts, and where it ends; the drop of the objective
+    values: Floats  #: (k, 3) the parameter at the start and at the end of the leg; the drop of the objective
     counts: Ints  #: (k, 4) named above
     sides: Sides  #: (k, n) at the start
     segment: Sides  #: (k, n) places on the staircase at the start
@@ -65,10 +65,10 @@ class Pull(NamedTuple):
     """The outliers, and their effect on f as theta moves, updated from one leg to the next."""
 
     by: Floats  #: (n,) the rate, per theta, of the betas of bound outliers
-    sum: Floats  #: (n,) their kernel rows times that
+    sum: Floats  #: (n,) the sum of their kernel rows times these rates
     indices: Ints  #: (n,) outliers on this leg, in order
-    changed: Ints  #: (n,) work: whose rate is another one than on the leg before
-    size: Ints  #: (1,) how many outliers there are
+    changed: Ints  #: (n,) work: examples whose rate has changed since the leg before
+    size: Ints  #: (1,) number of outliers
 
 
 @by_reference
@@ -206,9 +206,9 @@ def nearest_cutoff(w: Walk, p: Split, zero: LossCutoffs) -> float:
 def steps_of_theta(w: Walk, p: Split, notes: Notes, log: Log, pull: Pull, end: float) -> int:
     """Let theta fall to ``end``, and record every linear segment in the log.
 
-    Stops with WITH_TIES if an example stands at a cutoff before the first leg, NOTES_FULL, STUCK, ITERATION, AT_ONCE
-    where a leg has no length, TIED and LOST where a C-step stalls or has no end, and what ``track_path`` and
-    ``take_sides`` ask for. INEXACT, and NEED_ROWS, may also be about the C-step.
+    Returns an ``Exit``: WITH_TIES if an example is at a cutoff before the first leg, AT_ONCE if a leg has no length,
+    TIED or LOST if a C-step stalls or has no end, NOTES_FULL, STUCK, ITERATION, or a request of ``track_path`` or
+    ``take_sides``. INEXACT and NEED_ROWS may also come from the C-step.
     """
     now = p.now[0]
     if notes.used[0].begun == 0:

@@ -54,7 +54,7 @@ def take_sides(w: Walk, p: Split, crossing: bool) -> int:
             switch(w, p)
             now.rounds += 1
             if now.theta == 1.0:
-                return Exit.DONE  # both sides are the same still: nothing moves, not even b where no example is free
+                return Exit.DONE  # both sides have the same slope: nothing moves, not even b if no example is free
             rest(w)
             for i in range(now.switched_before, now.switched):
                 set_motion_of(w.examples, w.motion, p.indices[i])
@@ -146,7 +146,7 @@ def set_out_for(w: Walk, p: Split) -> None:
     """Start a walk at its beginning; the units of the losses are measured only the first time."""
     p.work.now[0].whole = FEW if w.n * w.factor.size[1] < WHOLE_WORK else 0
     start(w, p.work)
-    p.work.now[0].is_measured = 1  # what changes of the losses on the way does not change their units much
+    p.work.now[0].is_measured = 1  # later changes of the losses hardly change their units
 
 
 @compiled

@@ -28,14 +28,14 @@ AT_KINK = 1e-7  # f this close to a kink, of the largest finite kink or cutoff, 
 
 @dataclass(frozen=True)
 class LocalOptimality:
-    """How far a model is from a local optimum of its robust problem."""
+    """The distance of a model from a local optimum of its robust problem."""
 
-    #: largest distance of an example, as a point (f, beta), from what the robust loss allows; f in its own units, beta
-    #: relative to the largest level, times the largest finite kink or cutoff; the sum of betas likewise
+    #: largest distance of an example, as a point (f, beta), from the points that the robust loss allows; f in its own
+    #: units, beta relative to the largest level, times the largest finite kink or cutoff; the sum of betas likewise
     violation: float
     #: distance of the closest example that can move from its cutoff, in units of f; must not be zero
     wall_distance: float
-    held: Ints  #: positions of examples that stand at a cutoff, but are held there by examples at kinks
+    held: Ints  #: positions of examples that examples at kinks hold at their cutoffs
 
 
 def local_optimality(

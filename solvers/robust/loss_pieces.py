@@ -23,9 +23,9 @@ from livesvm.solvers.runtime.interrupt import is_stopped
 from livesvm.solvers.runtime.scalars import One, Scalars
 from livesvm.solvers.runtime.types import Bools, Floats, Ints
 
-HELD = 1e-9  #: a squared distance to the span of examples at kinks, of the diagonal, that counts as none
+HELD = 1e-9  #: a squared distance to the span of examples at kinks, as part of the diagonal, that counts as 0
 
-# Rows of the tables: those of both kinks follow on each other
+# Rows of the tables: the rows of the two kinks are neighbours
 FIRST_KINK, SECOND_KINK, FIRST_BEND, SECOND_BEND, FIRST_LEVEL, LAST_LEVEL, FIRST_LIMIT, SECOND_LIMIT = range(8)
 ROWS_OF_TABLES = 8
 

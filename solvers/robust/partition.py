@@ -91,7 +91,7 @@ class Rounds:
         self.stalls = 0  #: how often ties had to be spread
         self._slots = partition.slots
         n = self.state.n_slots
-        self.w, work = self._opened()  #: with ``p`` what the compiled steps work on, by slot
+        self.w, work = self._opened()  #: with ``p`` the data of the compiled steps, by slot
         self.p = Split(
             *partition.by_slot(),
             np.empty((ROWS_OF_TABLES, n)),

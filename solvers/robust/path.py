@@ -115,7 +115,7 @@ class LinearSegment:
 Leg = ConstantSegment | LinearSegment
 
 
-SEGMENTS = 512  #: linear pieces that there is space for at first; memory that is not written to costs nothing
+SEGMENTS = 512  #: linear pieces with space at first; memory that is not written to costs nothing
 LEGS = 256  #: legs likewise
 
 STOPS_OF_S = (Exit.ITERATION, Exit.NOTES_FULL, Exit.STUCK)

@@ -31,7 +31,7 @@ Parameter = Literal["theta", "s"]
 
 TYPICAL = 3.7  # 2.5 standard deviations of normal residuals, in medians of their sizes [Rousseeuw & Leroy]
 ROUNDING = 1e-6  # residuals of this share of the largest target are none
-INNERMOST = 0.2  # where OP-s ends in regression, of the largest residual [Suzumura et al., section 5.2]
+INNERMOST = 0.2  # part of the largest residual at which OP-s ends in regression [Suzumura et al., section 5.2]
 BELOW, WITHIN, BEYOND = -1, 0, 1  #: the sides
 
 
@@ -58,7 +58,7 @@ class CutoffRule(NamedTuple):
 
     cutoffs: Callable[[Floats, float], LossCutoffs]  #: of targets (m,) and s
     reach: Callable[[Floats, Floats], Floats]  #: at which s a cutoff comes to f: of targets (m,) and f (m,)
-    inwards: float  #: 1 where cutoffs come in as s grows, -1 where as it falls
+    inwards: float  #: 1: cutoffs come in as s grows; -1: as s falls
     tube: float = 0.0  #: residuals up to this have no loss; s is larger
 
     def at(self, s: float) -> Callable[[Floats], LossCutoffs]:

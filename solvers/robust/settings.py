@@ -18,10 +18,10 @@ class Robustness:
     """The robust losses of a model."""
 
     theta: float  #: share of its slope that a loss keeps beyond its cutoff, in [0, 1]
-    #: where the cutoffs are: a margin (classification, <= 0) or the size of a residual (regression, > 0, in y units)
+    #: position of the cutoffs: a margin (classification, <= 0) or the size of a residual (regression, > 0, in y units)
     s: float
-    #: {key: side} of examples that start beyond a cutoff, -1 where f is too low and 1 where it is too high; the rest
-    #: of the window starts within. Examples on the wrong side switch.
+    #: {key: side} of examples that start beyond a cutoff, -1: f is too low, 1: f is too high; the rest of the window
+    #: starts within. Examples on the wrong side switch.
     outliers: Mapping[Key, int] = field(default_factory=dict)
 
 

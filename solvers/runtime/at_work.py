@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 FIRST = 144  #: functions that are translated for the first fit and update
-SETTLED = 10  #: functions after which their rate says how long the others take
+SETTLED = 10  #: functions after which their rate predicts how long the others take
 LINE_SECONDS = 0.2  #: between two lines on a terminal
 LOG_SECONDS = 10.0  #: and in a log
 BEFORE = "compiling the solvers for this processor: it is done once, and takes half a minute or so"

@@ -101,7 +101,7 @@ def time_limit(seconds: float) -> Iterator[None]:
         if late > 0.0:
             timer = started(threading.Timer(late, interrupt.ask))
             return
-        interrupt.ask()  # what comes next inside has no time either
+        interrupt.ask()  # later work inside has no time either
         raise TimeLimit(limit)
 
     def started(timer: threading.Timer) -> threading.Timer:
@@ -210,5 +210,5 @@ def _stops(flags: Ints, place: int) -> bool:
     flags[place] = 0  # before the handler is called: a later request is seen at the next check
     if _pause() == 0:
         return False
-    flags[place] = 1  # what looks next stops too
+    flags[place] = 1  # the next check stops too
     return True

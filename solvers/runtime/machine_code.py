@@ -47,24 +47,24 @@ PYTHON = (sysconfig.get_config_var("EXT_SUFFIX"), importlib.util.MAGIC_NUMBER)
 VERSIONS = (numba.__version__, llvmlite.__version__, getattr(config, "USING_SVML", False), *PYTHON, *MADE_BY)
 BESIDE_SOURCE = Path(__file__).parents[1] / "__pycache__"
 MACHINE_CODE = "machine-code"
-INSTALLED = BESIDE_SOURCE.with_name(MACHINE_CODE)  #: what the package was built with; nothing is written there
-#: By LLVM's name, what a processor must have besides what each of its architecture has; the best first.
+INSTALLED = BESIDE_SOURCE.with_name(MACHINE_CODE)  #: code that the package was built with; read only
+#: By LLVM's name, features that a processor must have beyond those of its architecture; the best first.
 BASELINES = {
     "x86-64-v3": frozenset(("avx", "avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe", "xsave")),
     "x86-64-v2": frozenset(("crc32", "cx16", "popcnt", "sahf", "sse3", "sse4.1", "sse4.2", "ssse3")),
     "generic": frozenset[str](),
 }
 OTHERS_WRITE = 0o002
-READABLE = 0o644  #: of what an image is built with: another user than its builder runs it
+READABLE = 0o644  #: mode of code in an image, which another user than its builder runs
 NO_PLACE = (
     "there is no place to keep machine code, so that it is made anew at every start, which takes minutes: "
     "let NUMBA_CACHE_DIR name a directory that this user alone can write to, and that stays"
 )
 log = logging.getLogger(__name__)
-#: Functions that other machine code calls where they are, and the types of their arguments, by name.
+#: Functions that other machine code calls at their address, and the types of their arguments, by name.
 shared: dict[str, tuple[Any, tuple[Any, ...]]] = {}
 in_use: set[Path] = set()  #: the files that this process has loaded or made
-UNUSED_SECONDS = 60 * 24 * 3600  #: code that was not loaded for so long is deleted
+UNUSED_SECONDS = 60 * 24 * 3600  #: code that was not loaded for this long is deleted
 
 
 class MachineCode(NullCache):
@@ -75,7 +75,7 @@ class MachineCode(NullCache):
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         """Return the code that was compiled before for these types, or None."""
-        rtsys.initialize(target_context)  # all that kept code needs of Numba; what compiles loads the rest of it
+        rtsys.initialize(target_context)  # kept code needs only this of Numba; compiling loads the rest
         for file in _files(self.name(sig)):
             try:
                 payload = pickle.loads(file.read_bytes())

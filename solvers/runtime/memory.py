@@ -15,7 +15,7 @@ from livesvm.solvers.runtime.types import Floats
 
 LINE = 8  #: numbers; 64 bytes
 BYTES: Callable[[NDArray[Any]], int] = attrgetter("nbytes")  #: of an array
-SCRATCH = 2**20  #: numbers; memory that is not written to takes no space
+SCRATCH = 2**20  #: numbers; memory that is never written to takes no space
 
 _here = threading.local()
 

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from livesvm.solvers.errors import Cancelled
 from livesvm.solvers.runtime.interrupt import interruptible
 
-#: Called in the thread of the work with how much is done and how much there is, as far as is known; False cancels.
+#: Called in the thread of the work, with the work done and all work, as far as known; False cancels.
 Progress = Callable[[int, int], bool]
 
 EVERY = 0.25  #: seconds between two calls without progress

@@ -17,12 +17,12 @@ from livesvm.solvers.runtime.types import Ints
 T = TypeVar("T")
 
 PART = 64  #: examples whose kernel rows one thread computes at once
-LOOK_EVERY = 0.02  #: seconds between two looks at whether to stop, of the thread that waits for the others
+LOOK_EVERY = 0.02  #: seconds between two checks of whether to stop, by the thread that waits for the others
 
 _threads = 1
 _lock = threading.Lock()
 _at_work = _alone = 0
-_before: Any = None  #: what brings back the threads that BLAS had
+_before: Any = None  #: restores the threads of BLAS
 _at_rest = threading.Event()
 _at_rest.set()
 

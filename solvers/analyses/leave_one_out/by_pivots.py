@@ -35,7 +35,7 @@ class ModelChanges:
 
     free: Ints  #: (F,) places
     of_free: Floats  #: (m, F)
-    starts: Ints  #: (m + 1,) where in the next two each model begins
+    starts: Ints  #: (m + 1,) positions in the next two arrays where the models begin
     places: Ints  #: (k,) others
     of_others: Floats  #: (k,)
     of_b: Floats  #: (m,)
@@ -52,7 +52,7 @@ class ModelChanges:
 
     def decide(self, values: Floats) -> Floats:
         """Return the differences of decisions, (m, r), on rows with kernel values (r, n)."""
-        from scipy.sparse import csr_array  # only loaded where it is used: a start must not wait for it
+        from scipy.sparse import csr_array  # imported on first use, so that a start does not wait for it
 
         rest = csr_array((self.of_others, self.places, self.starts), shape=(self.of_b.size, values.shape[1]))
         found = self.of_free @ np.ascontiguousarray(values[:, self.free]).T + self.of_b[:, None]
@@ -62,7 +62,7 @@ class ModelChanges:
 class Left(NamedTuple):
     """The results for the models without each of m examples."""
 
-    decisions: Floats  #: (m,) f of each by the model without it, NaN where that is left to the ordinary path
+    decisions: Floats  #: (m,) f of each example by the model without it; NaN: left to the ordinary path
     f: Floats  #: (n_slots,) of the model as it is, fresh
     changes: int  #: of sides, of all together
     models: ModelChanges  #: by slot; not valid where the decision is NaN
@@ -175,7 +175,7 @@ def _sides(state: PathState, tableau: Tableau, f: Floats, tol_f: float, tol_beta
 
     low, high = np.where(is_free, level(1), kink(-1)), np.where(is_free, level(0), kink(0))
     tol = np.where(is_free, tol_beta, tol_f)
-    with np.errstate(invalid="ignore"):  # of what is endless there is nothing beyond
+    with np.errstate(invalid="ignore"):  # nothing is beyond an infinite limit
         return Sides(
             np.where(is_free, beta, f),
             low,

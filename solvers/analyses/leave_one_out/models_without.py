@@ -27,7 +27,7 @@ from livesvm.solvers.runtime.types import Bools, Floats, Ints
 from livesvm.solvers.sparse import Features
 from livesvm.solvers.validation import Key
 
-Tell = Callable[[int, int], None]  #: takes how much is done, and how much there is
+Tell = Callable[[int, int], None]  #: takes the work done, and all work
 
 LEAST_OF_A_KIND = 4  #: fewest examples leaving the same losses that share a path to these; else each has an update
 

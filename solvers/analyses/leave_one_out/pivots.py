@@ -60,7 +60,7 @@ class Leaving(NamedTuple):
     side: Ints  #: (m, MOST_CHANGED + 1) sides of these members, as in ``PivotWork``
     moved: Floats  #: (m, MOST_CHANGED + 1) how far their resting quantity has gone
     n_members: Ints  #: (m,)
-    changes: Ints  #: (m,) how often sides were changed
+    changes: Ints  #: (m,) number of changes of sides
 
 
 @by_reference

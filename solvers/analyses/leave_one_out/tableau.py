@@ -164,7 +164,7 @@ class Tableau:
         pulls = self._rows[:, places].T
         pulls[:, -1] = float(self._state.intercept)
         numbers = columns.column_of[q:]
-        if (numbers >= 0).all() and (np.diff(numbers) == 1).all():  # they have it all, but for the sign
+        if (numbers >= 0).all() and (np.diff(numbers) == 1).all():  # all in the free examples' columns, negated
             made = np.empty(pulls.shape)
             np.negative(columns.values[numbers[0] : numbers[-1] + 1, places].T, out=made[:, :-1])
             made[:, -1] = -(pulls @ self._Z[-1])
@@ -196,7 +196,7 @@ class Tableau:
 
 def _inverse(K: Floats) -> Floats | None:
     """Return the inverse of a symmetric matrix; None where it is not positive definite."""
-    from scipy.linalg import cho_solve  # only loaded where it is used: a start must not wait for it
+    from scipy.linalg import cho_solve  # imported on first use, so that a start does not wait for it
     from scipy.linalg.lapack import dpotri
 
     m = K.shape[0]

@@ -34,9 +34,9 @@ class Suspect(NamedTuple):
     """An example with a label that looks wrong."""
 
     key: Key
-    value: float  #: of theta or s, where it gave way first
+    value: float  #: theta or s at which the example gave way first
     label: Any  #: its own
-    others: tuple[Any, ...]  #: the labels of the pairs in which it gave way, the first one first
+    others: tuple[Any, ...]  #: the other labels of the pairs in which it gave way, in that order
 
 
 class LeastError(NamedTuple):

@@ -59,7 +59,7 @@ class OutlierPath:
     """Models from the convex one at ``start`` to the most robust one at ``end``."""
 
     parameter: Parameter  #: "theta" or "s": which of the two runs
-    fixed: float  #: the value of the other
+    fixed: float  #: the value of the other parameter
     start: float  #: value of the parameter at which the path begins
     end: float  #: value at which it ends
     keys: tuple[Key, ...]  #: the window's keys, oldest first

@@ -69,9 +69,9 @@ class PathReport:
     """The cost and the accuracy of a path."""
 
     events: int  #: changes of sides
-    legs: int  #: how many tracked ways the path is made of
+    legs: int  #: number of tracked legs of the path
     exchanges: int  #: pivots along a null space, where an example depended on the free ones [Ong et al., eq. 30-34]
-    last_resorts: int  #: how often nothing else broke a cycle of ties than spreading them
+    last_resorts: int  #: how often only spreading the ties broke a cycle
     relative_gap: float  #: the largest duality gap at the end of a leg, from recomputed f, before any correction
     seconds: float  #: wall time
     #: the ends, of two, at which the path could not be followed to the acceptable gap any further
@@ -110,7 +110,7 @@ class Walker:
         if start > self.low:
             restore(self.state, here)
             self.walk_to(start, self.low)
-        if not self.legs and start > self.low:  # the model itself is beyond what can be followed
+        if not self.legs and start > self.low:  # the model itself is beyond the reach of the path
             restore(self.state, here)
             self.ended.clear()
             self.move_to(self.low)

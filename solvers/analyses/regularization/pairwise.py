@@ -38,8 +38,8 @@ class PairBreakpoints(NamedTuple):
     pair: Ints  #: (m,) number of the pair among ``pairs``
     before: Ints  #: (m,) place on the example's staircase, as in ``Breakpoints``
     after: Ints  #: (m,)
-    n_free: Ints  #: (m,) how many examples are free in some pair just above the value
-    n_support: Ints  #: (m,) how many are a support vector of some pair there
+    n_free: Ints  #: (m,) number of examples that are free in some pair just above the value
+    n_support: Ints  #: (m,) number of support vectors of some pair there
 
 
 class PairwiseRegularizationPath(Optima):

@@ -53,8 +53,8 @@ class Breakpoints(NamedTuple):
     example: Ints  #: (m,) index into ``keys``
     before: Ints  #: (m,)
     after: Ints  #: (m,)
-    n_free: Ints  #: (m,) how many are free just above the value
-    n_support: Ints  #: (m,) how many are free there or have a coefficient at a bound that is not zero
+    n_free: Ints  #: (m,) number of free examples just above the value
+    n_support: Ints  #: (m,) number of examples that are free there or have a nonzero coefficient at a bound
 
 
 class Turns(NamedTuple):
