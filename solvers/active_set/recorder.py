@@ -150,7 +150,7 @@ def jump_stops(w: Walk, cutoffs: Cutoffs) -> bool:
 
 @compiled
 def update_bounds(w: Walk, cutoffs: Cutoffs, switching: int, exchanges: int) -> None:
-    """Clip limits to cutoffs after ``switching`` changed sides: all of them if ``exchanges`` have gone up since."""
+    """Clip limits to cutoffs after ``switching`` changed sides; all limits if there are more than ``exchanges``."""
     if w.at[0].exchanges > exchanges:
         clip_to_bounds(w, cutoffs)
     elif switching >= 0 and w.at[0].switching < 0:

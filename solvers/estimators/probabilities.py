@@ -38,7 +38,7 @@ class _Decisions(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return self
 
     def decision_function(self, X: Floats) -> Floats:
-        """Return the features, (m, n_classes), or (m,) for two classes."""
+        """Return the features, which are decisions already: (m, n_classes), or (m,) for two classes."""
         return X[:, 0] if X.shape[1] == 1 else X
 
     def predict(self, X: Floats) -> NDArray[Any]:

@@ -18,8 +18,8 @@ SPARE = 8  #: for this many examples one spare column is made, for examples that
 class ActiveRows:
     """A bounded cache of rows ``k(x_i, .)`` over ``examples``; random rows give way.
 
-    A search that visits every example in turn would find nothing in a cache of the rows used last: it would have lost
-    just those that come next. With random replacement it finds the share that there is space for.
+    A search that visits every example in turn would find nothing in a cache of the rows used last, which always loses
+    the rows that come next. With random replacement it finds the share of rows that fit.
 
     Parameters
     ----------

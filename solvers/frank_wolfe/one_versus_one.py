@@ -137,7 +137,7 @@ def solve(problem: Problem, options: Options, trace: GapTrace, start: Known | No
 class PairsTrace:
     """Reports on the searches for all pairs of classes: the worst gap of those that have begun.
 
-    Progress is that of the only search, or the number that have ended.
+    With one search, progress is its own; with several, it is the number of searches that have ended.
     """
 
     def __init__(self, count: int, tell: Callable[[int, int], None], look: Look | None) -> None:

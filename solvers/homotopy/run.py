@@ -71,7 +71,7 @@ class Trace:
         self.work += found.work
 
     def noted(self, audit: Audit) -> Audit:
-        """Note what an audit found, and return it."""
+        """Record the results of an audit, and return it."""
         self.max_violation, self.relative_gap = audit.violation, audit.relative_gap
         return audit
 

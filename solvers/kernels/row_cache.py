@@ -156,7 +156,7 @@ def _count_held(row_of: Ints, slots: Ints) -> int:
 
 @compiled
 def _find_negative(x: Ints, found: Ints) -> int:
-    """Fill ``found`` with the places of the first negative entries; return how many there are, or fit."""
+    """Fill ``found`` with the places of the first negative entries; return their number."""
     m = 0
     for i in range(x.size):
         if m == found.size:

@@ -72,7 +72,7 @@ def local_optimality(
 
 
 def distances(base: Losses, cutoffs: LossCutoffs, theta: float, f: Floats, beta: Floats, exchange: float) -> Floats:
-    """Return how far each (f, exchange beta) is from what the robust loss allows, in the maximum norm, (n,)."""
+    """Return each (f, exchange beta)'s distance from what the robust loss allows, in the maximum norm, (n,)."""
     n, pieces = base.levels.shape
     least = np.full(n, np.inf)
     edges = np.column_stack([np.full(n, -np.inf), np.sort(base.kinks, axis=1), np.full(n, np.inf)])

@@ -1,4 +1,4 @@
-"""The regularization path of several classes: one path for each pair over one range of C, and what they give together.
+"""The regularization path of several classes: one path for each pair over one range of C, and their joint results.
 
 Every pair is a separate problem [Hsu & Lin, one-against-one], so the optimum for a C is that of every pair for it.
 """
