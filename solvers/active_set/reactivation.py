@@ -35,7 +35,7 @@ def is_moving(w: Walk, slot: int) -> bool:
 
 @compiled
 def another_pass(w: Walk) -> bool:
-    """Send the kinks of examples that were let through back, on a separate path after the end of the path.
+    """Send the kinks of examples that were let through back, on another path after the end of this one.
 
     The rounding error of the sum of the betas is corrected too. Returns whether there is anything to do. Everything
     else has arrived and rests.

@@ -135,7 +135,7 @@ class RowCache:
 
 @compiled
 def _mark(row_of: Ints, used: Ints, slots: Ints, clock: int, missing: Ints) -> int:
-    """Fill ``missing`` and return how many are; an array made by compiled code would be slow to hand over to Python."""
+    """Mark rows as used; fill ``missing`` with slots that have none, and return their number, faster than an array."""
     m = 0
     for slot in slots:
         if row_of[slot] >= 0:

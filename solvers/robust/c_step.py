@@ -160,7 +160,7 @@ def steps_of_s(
     """Move s from ``ends[0]`` to ``ends[1]``; nothing else moves until a cutoff reaches an example.
 
     ``zero`` are the cutoffs at s = 0. ``inwards`` is 1 if they move inwards as s grows, and -1 if as it falls. Stops
-    with NOTES_FULL, ITERATION, STUCK, and what ``take_sides`` asks for.
+    with NOTES_FULL, ITERATION, STUCK, and the requests of ``take_sides``.
     """
     while True:
         if p.now[0].stage == RoundStage.AT_REST:

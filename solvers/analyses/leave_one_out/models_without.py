@@ -60,7 +60,7 @@ class _Part:
             self.rows.append(np.append(beta, view.state.b))
 
     def leave(self, view: View, members: Ints, tell: Tell, *, is_private: bool = True) -> int:
-        """Find the models without one of ``members`` each, starting from the model of ``view``; return all events.
+        """Find the models that lack one of ``members`` each, starting from the model of ``view``; return all events.
 
         If the view is not private, models must be kept, and paths are walked on a copy.
         """
@@ -94,7 +94,7 @@ class _Part:
         return events if left is None else events + left.changes
 
     def _walk(self, view: View, places: Ints, totals: Floats, tell: Tell) -> int:
-        """Find the models without one of some examples each, by paths from the model of a private view."""
+        """Find the models that lack one of some examples each, by paths from the model of a private view."""
         state, slots = view.state, view.window.slots
         found = np.empty((places.size, state.n_slots + 1)) if self.is_kept else None
         self.own[places], events = leave_by_paths(state, slots[places], totals, tell, found)
