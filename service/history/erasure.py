@@ -81,9 +81,9 @@ class Intent:
     keys, tags : salted hashes of the examples to erase
     requests : salted hashes of the names of requests that are forgotten too; an erasure by times forgets all
     by_time : whether the keys are times of a feed's readings
-    not_found : salted hashes of the keys and tags that were asked for and occur nowhere in the store
+    not_found : salted hashes of the keys, tags or times that were asked for and not found
     elsewhere : models and feeds, in words, that name the keys but are not part of this erasure
-    refused : models and feeds, in words, that could not be searched, and why
+    refused : models and feeds, in words, in which nothing could be erased, each with the reason
     asked_by : label of the API key
     request, body : salted hashes of the name and the content of the request for this erasure
     rows : rows of datasets, as :class:`~livesvm.service.datasets.catalogue.Found` has them
