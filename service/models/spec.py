@@ -1,4 +1,4 @@
-"""What a model is, as it is created and stored; the API's one source of truth for that."""
+"""The specification of a model, as it is created and stored; the API takes it from here."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ OPTIONS = {
     "columns": None,
     "probability": False,
 }
-"""What not every task has, and leaves as it is."""
+"""Fields that not every task has, with the value that they have for other tasks."""
 ClassWeight = Annotated[float, Field(ge=0, le=1e8, allow_inf_nan=False)]
 ClassWeights = (
     Literal["balanced"]
@@ -52,7 +52,7 @@ Labels = Annotated[
 ]
 Scale = Literal["none", "standard", "minmax", "robust"]
 REMEMBERED, MOST_REMEMBERED = 10_000, 10**6
-"""Keys of examples that left a window without a bound, and of any."""
+"""How many keys of examples that left are remembered, for a window without a bound, and at most."""
 Prior = Annotated[float, Field(gt=0, lt=1, allow_inf_nan=False)] | Literal["estimate"]
 Lam = Annotated[float, Field(ge=1e-8, le=1e8, allow_inf_nan=False)] | Literal["auto"]
 
@@ -103,13 +103,13 @@ class WindowSpec(Request):
 
     @cached_property
     def n_remembered(self) -> int:
-        """How many keys are remembered at most."""
+        """Most keys of examples that left that are remembered."""
         given = self.remember_keys
         return min(self.max_examples or REMEMBERED, MOST_REMEMBERED) if given is None else given
 
 
 def _or_default(schema: type[Request]) -> BeforeValidator:
-    """Take null for what is absent, and say so in the schema."""
+    """Accept null in place of an absent field, also in the schema."""
     return BeforeValidator(lambda value: {} if value is None else value, json_schema_input_type=schema | None)
 
 
@@ -215,7 +215,7 @@ class ModelSpec(Request):
 
     @model_validator(mode="after")
     def _parameters_of_the_task(self) -> Self:
-        """Refuse what belongs to another task or loss, fill in the rest."""
+        """Refuse parameters of another task or loss, and fill in the defaults of absent ones."""
         task = TASKS[self.task]
         own = task.parameters
         if "loss" in own:
@@ -242,7 +242,7 @@ class ModelSpec(Request):
         return self
 
     def _check_named(self, has_labels: bool, kind: str) -> None:
-        """Raise InvalidInput where the task has no labels, or weights name others than there may be."""
+        """Raise InvalidInput if the task has no labels, or a class weight names a label that is not in the list."""
         if not has_labels:
             raise InvalidInput(f"is no parameter of {kind}", field="labels")
         names = list(map(str, self.labels or ()))
@@ -258,5 +258,5 @@ class ModelSpec(Request):
 
     @property
     def has_C(self) -> bool:
-        """Whether the weight of the losses can be moved."""
+        """Whether the weight of the losses can be changed."""
         return TASKS[self.task].has_cost
