@@ -87,7 +87,7 @@ class KernelSpec(Request):
 
 
 class WindowSpec(Request):
-    """How much a model remembers; what is beyond leaves within the next update, oldest first."""
+    """The limits of a model's window; examples beyond them leave with the next update, oldest first."""
 
     max_examples: int | None = Field(default=None, ge=1, le=10**9, description="Most examples that it holds.")
     max_age_seconds: float | None = Field(
@@ -97,8 +97,8 @@ class WindowSpec(Request):
         default=None,
         ge=0,
         le=MOST_REMEMBERED,
-        description="Keys of examples that left, given by clients, which are still known when they come again: so many "
-        "of the newest. As many as `max_examples` when absent, or 10,000 without that.",
+        description="How many keys of examples that left, given by clients, are remembered, so that a repeat is "
+        "recognised; the newest ones. As many as `max_examples` when absent, or 10,000 without that.",
     )
 
     @cached_property
@@ -130,7 +130,7 @@ class ModelSpec(Request):
     )
     C: Cost | None = Field(default=None, description="`svc`, `svr`: weight of the losses; 1 when absent.")
     loss: Literal["epsilon_insensitive", "absolute", "pinball"] | None = Field(
-        default=None, description="`svr`: of a residual; `epsilon_insensitive` when absent."
+        default=None, description="`svr`: loss of a residual; `epsilon_insensitive` when absent."
     )
     epsilon: float | None = Field(
         default=None,
@@ -175,12 +175,12 @@ class ModelSpec(Request):
     )
     scale: Scale = Field(
         default="none",
-        description="But for `l2svc`: what features go through first, fitted to the first examples and kept.",
+        description="Scaling of features before the kernel, fitted to the first examples and kept; not for `l2svc`.",
     )
     columns: Columns | None = Field(
         default=None,
-        description="But for `l2svc`: of a table; examples come as `rows` with names then. `auto`: found in the first "
-        "rows. Absent: examples come as numbers, `X`.",
+        description="Columns of a table, whose examples come as `rows` with names; not for `l2svc`. `auto`: found in "
+        "the first rows. Absent: examples come as numbers, `X`.",
     )
     decision_function_shape: Literal["ovr", "ovo"] = Field(
         default="ovr",
@@ -196,8 +196,8 @@ class ModelSpec(Request):
         gt=0,
         lt=1,
         allow_inf_nan=False,
-        description="`svc`, `svr`: each example is predicted before it is learnt, and a test says where the errors "
-        "have grown. This is its largest probability of a false alarm in 5,000 examples. Absent: there is none.",
+        description="`svc`, `svr`: each example is predicted before it is learnt, and a test raises an alarm when the "
+        "errors grow. This is its largest probability of a false alarm in 5,000 examples. Absent: there is no test.",
     )
     n_features: int | None = Field(
         default=None, ge=1, le=10**9, description="Taken from the first examples when absent."
