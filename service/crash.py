@@ -26,7 +26,7 @@ ERASE_POINTS = ("erase-begun", "erase-solved", "erase-superseded", "erase-forgot
 """Every erasure passes these, in this order."""
 
 SOURCE_POINTS = ("before-settle", "after-settle")
-"""Every delivery of a source passes these: when its effect is durable, and when the source has been told so."""
+"""Every delivery of a source passes these: when its effect is durable, and when the source knows that."""
 
 WEBHOOK_POINTS = ("before-announce", "before-delivered")
 """Every event for webhooks passes the first before it is stored; every delivery passes the second."""

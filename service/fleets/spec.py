@@ -15,7 +15,7 @@ OWN = frozenset({"series", "shared", "new", "source"})
 
 
 class FleetSpec(FeedSpec):
-    """A fleet, as it is created; only ``target`` is required. Chosen settings are chosen for all series together."""
+    """A fleet, as it is created; only ``target`` is required. The service chooses settings for all series together."""
 
     events: int = Field(
         default=20, ge=20, le=200, description="Events that each series keeps for clients that reconnect."

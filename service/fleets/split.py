@@ -101,7 +101,7 @@ def split(fleet: Fleet, table: Table) -> Split:
 
 
 def for_all(fleet: Fleet, table: Table, ids: Sequence[str]) -> dict[str, Row]:
-    """Return the rows of a call without series, the same table for each of these feeds."""
+    """Return the rows of a call that names no series, as the same table for each of these feeds."""
     rows = table_of(table.some(range(len(table)), fleet.spec.series))
     return dict.fromkeys(ids, rows)
 

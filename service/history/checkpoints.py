@@ -34,9 +34,9 @@ log = logging.getLogger(__name__)
 class Due:
     """A snapshot is due after so many updates or seconds, or when updates took ``replay_seconds`` to solve.
 
-    A solution is due when updates took ``solution_seconds``. Updates since the newest snapshot that took less than
-    ``worth_seconds`` are no reason for another one after ``seconds``, and less than ``worth_at_rest`` none when the
-    model goes to rest: to write it would take longer than to solve them again, once or whenever the model wakes.
+    A solution is due when updates took ``solution_seconds``. After less than ``worth_seconds`` of solving since the
+    newest snapshot, none is due after ``seconds``, and after less than ``worth_at_rest`` none when the model goes to
+    rest: to write one would take longer than to solve the updates again, once or whenever the model wakes.
     """
 
     updates: int
@@ -127,7 +127,7 @@ class Checkpoints:
     def keep_solution(self, state: ModelState, record: bytes, seconds: float) -> None:
         """Store the solution after ``record``, the newest, solved in ``seconds``, if solving again would take long.
 
-        A failure is logged. It is raised after more than :data:`CERTAIN_SECONDS`, so that the update is not answered.
+        A failure is logged. After :data:`CERTAIN_SECONDS` of solving it is raised too, so that no answer is sent.
         """
         must = seconds >= CERTAIN_SECONDS
         took_long = self._unsolved >= self._due.solution_seconds or state.sizes.n_free >= MANY_FREE

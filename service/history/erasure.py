@@ -29,7 +29,7 @@ SALT = 32
 
 @dataclass(frozen=True)
 class Seen:
-    """What a model's or feed's writer knows of an erasure that is about to begin.
+    """The answer of a model's or feed's writer before an erasure begins: its version, and what its window holds.
 
     Parameters
     ----------
@@ -124,7 +124,7 @@ class Intent:
 
     @property
     def found(self) -> int:
-        """How many examples to erase the windows of all parts held."""
+        """The number of examples to erase that were in windows, over all parts."""
         return sum(part.found for part in self.parts)
 
     def encode(self) -> bytes:
@@ -167,8 +167,8 @@ class Intent:
     def going(self, stored: str, requests: Mapping[str, Remembered]) -> dict[str, int]:
         """Return the names of a model's requests that must be removed, with their records.
 
-        A request has to go if its name is that of a key or tag, or is in the intent's requests. Of requests after the
-        erasure had begun, those whose answers name a key have to go too.
+        A request must be removed if its name is that of a key or tag, or is among the erasure's ``requests``. Requests
+        after the erasure had begun must be removed too if their answers name a key.
         """
         part, wanted = self.part(stored), set(self.requests)
         if self.by_time:
@@ -230,7 +230,7 @@ class Remainder:
             raise InvalidInput(what, field="version")
 
     def bury(self, requests: Mapping[str, int], oldest: int) -> None:
-        """Keep the hashes of these requests alone, and drop requests of records up to ``oldest``."""
+        """Add the hashes of these requests, and drop the hashes of requests of records up to ``oldest``."""
         salt = bytes.fromhex(self.salt)
         known = self.requests | {hashed(salt, name): sequence for name, sequence in requests.items()}
         self.requests = {name: sequence for name, sequence in known.items() if sequence > oldest}

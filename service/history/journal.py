@@ -166,7 +166,7 @@ class Journal:
     def recall(self, request: str, digest: bytes, *, is_stored: bool = True) -> bytes | None:
         """Return the answer that a request got before, None if it is new; raises IdempotencyConflict.
 
-        Without ``is_stored`` the store is not asked, as it is known not to remember the request: :func:`remembering`.
+        Without ``is_stored`` the store is not asked, as :func:`remembering` has shown that it has no such request.
         """
         earlier = self._call("recall", lambda store: store.recall(self.lease.model, request)) if is_stored else None
         if earlier is None:
@@ -294,7 +294,7 @@ class Journal:
         raise error
 
     def _learn_why(self, error: Fenced) -> None:
-        """Find out why the lease is lost: another writer has the model, or the store lost it; then StoreBehind."""
+        """Raise StoreBehind if the lease is lost because the store lost records; otherwise note that it is fenced."""
         self.look()
         if self.behind:
             raise StoreBehind(str(error)) from error

@@ -22,7 +22,7 @@ def stored_feed(feed: str) -> str:
 
 
 def id_of(stored: str) -> str:
-    """Return the own id of the model or feed that is stored under this id."""
+    """Return the id of a model or feed from the name it is stored under, without the prefix of feeds."""
     return stored.removeprefix(FEEDS)
 
 

@@ -192,4 +192,4 @@ class _Recovery:
 
 
 class _Owed(Exception):
-    """A request has no answer yet; only to solve its update again gives one."""
+    """A request has no answer yet, and its update must be solved again to give one."""

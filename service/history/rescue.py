@@ -33,7 +33,7 @@ def rescue(data_dir: Path, model: str, spec: bytes, snapshot: Snapshot) -> None:
 
 
 def tell_of(data_dir: Path) -> None:
-    """Log a warning for each model that is still in such a file."""
+    """Log a warning for each rescued model that is still in its file."""
     for path in sorted((data_dir / DIRECTORY).glob(f"*{_ENDING}")):
         log.warning("%s holds a model that its store had lost: livesvm store put it back, or remove the file", path)
 
@@ -54,7 +54,7 @@ def files_of(data_dir: Path, model: str) -> list[Path]:
 
 
 def rescued(data_dir: Path, models: Iterable[str]) -> set[str]:
-    """Return the models that have such files."""
+    """Return which of these models have files of rescued versions."""
     there = {path.name.rpartition("-")[0] for path in (data_dir / DIRECTORY).glob("*")}
     return {model for model in models if _file_name(model) in there} if there else set()
 
@@ -65,7 +65,7 @@ def _file_name(model: str) -> str:
 
 
 def snapshot_in(path: Path) -> bytes:
-    """Return the snapshot in such a file; raises StoreDamaged."""
+    """Return the snapshot in the file of a rescued model; raises StoreDamaged."""
     try:
         data: bytes = codec.decode(path.read_bytes())["data"]
     except OSError as error:
@@ -74,7 +74,7 @@ def snapshot_in(path: Path) -> bytes:
 
 
 def bring_back(path: Path, store: Store, patience: float) -> str:
-    """Put the model of such a file into a store; return a line that says which version it was.
+    """Put the model in the file of a rescued one into a store; return a line that says which version it was.
 
     Raises WritebackRefused, OSError or StoreError.
     """

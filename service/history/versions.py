@@ -65,7 +65,7 @@ def decided_state(
 
 
 def _is_decided(store: Store, model: str, record: LogRecord) -> bool:
-    """Return whether a record is known to be answered; False without an idempotency key, as nothing tells then."""
+    """Return whether a record is known to be answered; False for a record without an idempotency key."""
     request = decode_entry(record.data).request
     known = None if request is None else store.recall(model, request)
     return known is not None and known.answer is not None

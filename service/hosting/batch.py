@@ -132,7 +132,7 @@ class Together(ABC, Generic[H, P]):
         planned: dict[str, P] = {}
 
         def plan(id: str) -> Reply | P:
-            """Return the plan of one."""
+            """Return the plan of one replica."""
             return self._plan(self._held[id], is_stored=self._held[id].stored in known)
 
         for id_, found in self._each(opened, plan):
@@ -262,7 +262,7 @@ class ReadingsTogether(Together[HostedFeed, Planned]):
         self._batch, self._given = batch, batch.given
 
     def run(self) -> BatchDone:
-        """Take the batch; raises QueueFull, IdempotencyConflict or StoreUnavailable, with nothing changed."""
+        """Apply the batch; raises QueueFull, IdempotencyConflict or StoreUnavailable, with nothing changed."""
         self._run(self._batch.tables)
         if self.answers:
             changed("observe", "feeds", feeds=len(self.answers), refused=len(self.errors), replayed=self.replayed)

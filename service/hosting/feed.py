@@ -329,7 +329,7 @@ class HostedFeed(Replica[FeedState]):
         return reported
 
     def _follow(self, done: dict[str, Any], began: float, size: int) -> None:
-        """Count and announce the result of a call; ``began`` is this thread's own time, ``size`` the record's bytes."""
+        """Count and announce a call; ``began`` is the thread's CPU time before it, ``size`` the bytes of its record."""
         with self.following():
             self.checkpoints.record_change(time.thread_time() - began, size)
             self.announce()
@@ -377,7 +377,7 @@ class HostedFeed(Replica[FeedState]):
         level, apply = durability, partial(state.apply, planned.call, planned.plan)
 
         def show(done: dict[str, Any]) -> bytes:
-            """Publish the view after the call; return the answer that goes into the batch's."""
+            """Publish the view after the call; return the answer, from which the batch's is made."""
             self._show(done, level)
             return answer({name: done[name] for name in COUNTS}, level)
 

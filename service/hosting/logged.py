@@ -160,13 +160,13 @@ class Logged(ABC, Generic[S]):
 
     @property
     def current(self) -> S:
-        """The state, in the mailbox."""
+        """The state, for calls in the mailbox alone."""
         assert self._state is not None
         return self._state
 
     @property
     def held(self) -> HeldMemory:
-        """The replica's share of the memory budget, in the mailbox."""
+        """The replica's share of the memory budget, for calls in the mailbox alone."""
         assert self._held is not None
         return self._held
 
@@ -219,7 +219,7 @@ class Logged(ABC, Generic[S]):
         return done, reported, logged.data, durability
 
     def check_applied(self, sequence: int) -> None:
-        """Let the next call take back a record that was logged but not applied for any reason."""
+        """Let the next call take back a record that was logged but, for whatever reason, not applied."""
         if self.journal.is_settled and self.current.sequence < sequence:
             self.journal.lose_sight(self.current, is_unsure=True)
 
@@ -261,7 +261,7 @@ class Logged(ABC, Generic[S]):
         self.journal.owe(self._rebuild)
 
     def supersede(self, intent: Intent) -> int:
-        """Replace all that was stored by the state after an erasure, and publish it; return how many requests went."""
+        """Replace all that was stored by the state after an erasure, and publish it; return the forgotten requests."""
         crash.point("erase-solved")
         stage("log")
         state = self.current

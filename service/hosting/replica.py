@@ -242,13 +242,13 @@ class Replica(Logged[S]):
     # With others, held: see :mod:`~livesvm.service.hosting.batch`.
 
     def open_with(self) -> None:
-        """Wake, and pay the debts to the store, for a call with others. Raises as a call does."""
+        """Wake, and pay the debts to the store, before a call on many replicas. Raises as a call does."""
         self._be_awake()
         self.begun()
         self.check_open()
 
     def release_with(self, logged: Appending | None) -> None:
-        """End a call with others; its record is taken back if it was logged but not applied for any reason."""
+        """End a call on many replicas; take its record back if it was logged but, for whatever reason, not applied."""
         try:
             if logged is not None:
                 self.check_applied(logged.sequence)

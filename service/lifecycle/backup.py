@@ -109,7 +109,7 @@ def restore(backup: Path, data_dir: Path) -> Document:
 
 @contextmanager
 def _at_rest(data_dir: Path, has_store: bool) -> Iterator[None]:
-    """Lock the data directory inside, unless a service runs; a store that no service has open is checked first."""
+    """Lock the data directory during the block, unless a service runs; check a store that no service has open."""
     try:
         lock = DirectoryLock(data_dir)
     except StoreInUse:

@@ -88,7 +88,7 @@ class Deletions:
             self._store.delete_document(DocumentName(DELETING, name))
 
     def _forget(self, stored: set[str]) -> None:
-        """Drop erasures in models and feeds that are gone, after their part in datasets, and their remainders."""
+        """Drop the erasures in deleted models and feeds, once their dataset rows are erased, and the remainders."""
         for intent in begun(self._store):
             if intent.target in stored:
                 self._drop(intent)

@@ -20,7 +20,7 @@ class Fencing:
         self._before = 0
 
     def announce(self) -> None:
-        """Put an event into the outbox if there are more than at the last call; after StoreError, call it again."""
+        """Put an event into the outbox if more models or feeds than at the last call cannot be written; StoreError."""
         states = Counter(self._hosting.models.states()) + Counter(self._hosting.feeds.states())
         data = {"fenced": states["fenced"], "behind": states["behind"]}
         if (now := sum(data.values())) > self._before:

@@ -34,7 +34,7 @@ class FleetSupervisor:
         self._lock = threading.Lock()
 
     def scores(self, fleet: Fleet, at_least: float = 0.0) -> Document:
-        """Return the scores over all series of a fleet; a cached result may always be ``at_least`` seconds old."""
+        """Return the scores over all series of a fleet; a cached result of the last ``at_least`` seconds is used."""
         began = time.monotonic()
         seen = self._seen.get(fleet.id)
         if seen is not None and began - seen[0] < max(seen[1], at_least):
@@ -53,7 +53,7 @@ class FleetSupervisor:
             yield FleetSample(fleet.id, found["states"], found["position"], *numbers, source)
 
     def delete(self, fleet: Fleet) -> None:
-        """Remove every series, then the fleet; raises StoreError or ModelUnavailable, after which a start goes on."""
+        """Remove every series, then the fleet; after StoreError or ModelUnavailable, the next start goes on with it."""
         self._fleets.begin_deletion(fleet)
         self.sources.forget(fleet)
         with self._lock:

@@ -47,7 +47,7 @@ class LogPosition(NamedTuple):
     saved_at: float
 
     def is_at(self, head: Head) -> bool:
-        """Return whether the history has still this lease and this newest record."""
+        """Return whether the history still has this lease and this newest record."""
         return self[:3] == (head.lease.epoch, head.lease.writer, head.sequence)
 
 
@@ -88,9 +88,9 @@ class NameIndex:
         self._store, self._data_dir = store, data_dir
 
     def holding(self, sought: Sought) -> dict[str, Naming]:
-        """Return what each model or feed names of the sought; histories that may name something are read as a whole.
+        """Return the sought names in each model or feed; histories that may have some are read in full.
 
-        Histories that only have a key in another spelling, or a training that cannot be searched, are among them.
+        Histories that only have a key in another spelling, or a training that cannot be searched, are included.
         """
         before, ids = self._erasures(), [found.id for found in self._store.index()]
         unfit = rescued(self._data_dir, ids) | {part.stored for one in begun(self._store) for part in one.parts}

@@ -419,8 +419,8 @@ class Service:
 
 
 def address_of(host: str, port: int) -> str:
-    """Return the address of a service for people, with the machine's name if it listens at all or at local addresses
-    only."""
+    """Return the URL of a service for people, with the machine's name if it listens on every address or on loopback
+    alone."""
     there, name = ip_address(host), gethostname()
     if there.is_unspecified:
         return f"http://{name}:{port}"
@@ -430,7 +430,7 @@ def address_of(host: str, port: int) -> str:
 
 @contextmanager
 def _asking() -> Iterator[None]:
-    """Log errors of the block, which asks the store, and let none out, as the store is asked again later."""
+    """Ignore errors of the block, which asks the store, as the store is asked again later; log unforeseen ones."""
     try:
         yield
     except StoreError:

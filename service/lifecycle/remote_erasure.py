@@ -37,7 +37,7 @@ class ErasureOutcome:
 
 
 class RemoteErasures:
-    """Erasures that this front end asks others for, and does for them; alone without ``fronts``. May block for long."""
+    """Asks other front ends for erasures, and does theirs; without ``fronts`` there are none. May block for long."""
 
     def __init__(self, store: Store, fronts: FrontEnds | None, jobs: Jobs, datasets: Datasets) -> None:
         self._store, self._fronts, self._jobs, self._datasets = store, fronts, jobs, datasets
@@ -92,7 +92,7 @@ class RemoteErasures:
         return [Found(**row) for row in document["rows"]], bool(document["is_done"])
 
     def end(self, erasure: str) -> None:
-        """Remove answered documents of an erasure whose receipt is kept, open ones stay; raises StoreError."""
+        """Remove the answered requests of an erasure that has its receipt; open requests stay. Raises StoreError."""
         for at in self._store.documents(KIND):
             if at.name.endswith(f":{erasure}") and self._told(at)[1]:
                 self._store.delete_document(at)
@@ -143,7 +143,7 @@ class RemoteErasures:
         return False
 
     def _release(self, at: DocumentName) -> None:
-        """Remove the answer to an erasure that has ended without it."""
+        """Remove an answer that came after its erasure had ended."""
         erasure = at.name.rpartition(":")[2]
         if not any(begun.name.endswith(f":{erasure}") for begun in self._store.documents(BEGUN)):
             self._store.delete_document(at)

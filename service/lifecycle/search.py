@@ -46,11 +46,11 @@ class Sought:
 
 @dataclass
 class Naming:
-    """What a history names of the sought: ``names`` has sought keys and tags, ``tagged`` all keys with a sought tag.
+    """The sought names in one history: ``names`` are sought keys and tags, ``tagged`` all keys with a sought tag.
 
-    ``trainings`` has the names of datasets with sought rows that a model was trained on, ``unsearched`` trainings whose
-    rows are not known. ``respelled`` has keys that are stored as a number in place of a sought text, or vice versa.
-    ``marks`` has the marks of all names in the history; None if they are not known, or may become more at any moment.
+    ``trainings`` are datasets with sought rows on which a model was trained, ``unsearched`` trainings on unknown rows.
+    ``respelled`` are keys that are stored as a number in place of a sought text, or vice versa. ``marks`` are the marks
+    of all names in the history; None if they are not known, or may become more at any moment.
     """
 
     names: set[Key] = field(default_factory=set)
@@ -65,7 +65,7 @@ class Naming:
 
 
 def held(store: Store, data_dir: Path, stored: str, sought: Sought, *, behind: int = 0) -> Naming:
-    """Return what the history of a model or a feed names of the sought; raises StoreUnavailable.
+    """Return the sought names in the history of a model or a feed; raises StoreUnavailable.
 
     Feeds have times and no keys, so only the names of their requests are searched. With ``behind``, only the log's
     records after that number are read, and no snapshot, solution or file.
@@ -154,7 +154,7 @@ class _Looking:
                 self.held.names.add(text)
 
     def answer(self, known: Remembered) -> None:
-        """Search the keys in the answer to a request; an answer still to come may name others, so marks end here."""
+        """Search the keys in the answer to a request; without an answer yet, the marks are not known."""
         names = list(names_in(known) or ())
         self._mark(names)
         self.held.names |= self._keys.intersection(names)
@@ -162,7 +162,7 @@ class _Looking:
             self.held.marks = None
 
     def _training(self, document: dict[str, Any]) -> None:
-        """Search the training of a model; rows of a dataset have no marks in the index, so marks are unknown then."""
+        """Search the training of a model; one on a dataset makes the marks unknown, as rows have no marks here."""
         training = TrainedOn.in_arrays(document.get("arrays"))
         if training is None or (training.is_known and training.dataset is None):
             return
@@ -207,7 +207,7 @@ def _snapshot(store: Store, model: str, sequence: int) -> bytes | None:
 
 
 def requests_of(requests: Mapping[str, Remembered], keys: Iterable[Key], texts: Iterable[str]) -> Iterator[str]:
-    """Yield the names of requests that contain one of the texts, or that have an answer with a key or none to read."""
+    """Yield the names of requests that contain one of the texts, or have an answer with a key, or a damaged one."""
     wanted, texts = set(keys), tuple(texts)
     for name, known in requests.items():
         answered = names_in(known)

@@ -123,7 +123,7 @@ class Edits:
         return self.change is not None or self.rescale
 
     def only(self, staying: Container[Key]) -> Edits:
-        """Return the edits of the model and of examples with the keys that stay."""
+        """Return the edits of the model, and of those examples that stay."""
         relabel = {key: y for key, y in self.relabel.items() if key in staying}
         reweight = {key: weight for key, weight in self.reweight.items() if key in staying}
         robust = self.robust

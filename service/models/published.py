@@ -92,7 +92,7 @@ class Published(ModelRecord):
 
     @property
     def n_values(self) -> int:
-        """Most decision values of a row."""
+        """The largest number of decision values of a row."""
         n = 1 if self.classes is None else self.classes.size
         return 1 if n < 3 else n * (n - 1) // 2
 

@@ -103,7 +103,7 @@ class WindowSpec(Request):
 
     @cached_property
     def n_remembered(self) -> int:
-        """Most keys of examples that left that are remembered."""
+        """How many keys of examples that left are remembered."""
         given = self.remember_keys
         return min(self.max_examples or REMEMBERED, MOST_REMEMBERED) if given is None else given
 

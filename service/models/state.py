@@ -254,7 +254,7 @@ class ModelState:
         return self._checked(self.window.plan(update, limits, now, request))
 
     def _coded(self, add: Batch) -> Batch:
-        """Return a batch whose table rows are codes with their words; the first rows also decide the columns.
+        """Return a batch with table rows as codes and their words; the first rows also decide the columns.
 
         Raises
         ------
@@ -409,7 +409,7 @@ class ModelState:
         return replace(robust, outliers=kept)
 
     def _settled(self, update: Update, edits: Edits) -> Update:
-        """Return the update with its cutoffs decided if it asks for convex losses; raises InvalidInput if they are."""
+        """Decide the cutoffs of an update that asks for convex losses; raises InvalidInput if they are convex."""
         if edits.robust != CONVEX:
             return update
         now = self.estimator.robustness() if self.is_fitted else None

@@ -24,7 +24,7 @@ FLOAT = getsizeof(0.0)
 
 @dataclass(frozen=True)
 class WindowLimits:
-    """The limits of a window: beyond ``max_examples`` and ``max_age_seconds`` old examples leave, quotas refuse new."""
+    """The limits of a window: old examples leave beyond the ``max`` limits, new ones are refused beyond the quotas."""
 
     quota_examples: int
     quota_features: int
@@ -40,8 +40,8 @@ class Window:
     sparse or dense as the first ones were; ``is_sparse`` is None before. ``latest`` is the arrival of the last update,
     so that a clock that is set back does not make new examples older than present ones.
 
-    ``left`` has the keys of examples that have left, the newest last, which are still known; only keys given by
-    clients. Once a client gave whole numbers, ``is_numbered``, generated keys are among them, as both look alike.
+    ``left`` has the keys of examples that have left, the newest last, which are still known: the keys that clients
+    gave. Once a client gave a whole number, ``is_numbered``, generated keys are added too, as both look alike.
     """
 
     arrivals: dict[Key, float] = field(default_factory=dict)
@@ -218,7 +218,7 @@ class Window:
     ) -> tuple[list[Key], NDArray[np.bool_]]:
         """Return the keys to remove, with those beyond the window's limits, and which of the new examples can stay.
 
-        The oldest leave first; ``times`` are those of the new examples. At equal times present ones leave before new.
+        The oldest leave first; ``times`` are those of the new examples. At equal times present examples leave first.
         """
         leaving, stays = dict.fromkeys(remove), np.ones(times.size, np.bool_)
         if limits.max_age_seconds is not None:

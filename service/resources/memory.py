@@ -60,7 +60,7 @@ class Budget:
     def rest_on(self, resident: int, least: int = 0) -> None:
         """Set the base to the ``resident`` bytes without those of models, but to at least ``least`` bytes.
 
-        The least matters, as models that were just restored have not taken all bytes yet that they hold.
+        Without ``least`` the base of a start would be too small, as restored models take their bytes only later.
         """
         with self._lock:
             self._held["base"] = max(least, resident - self._held["models"])
@@ -100,7 +100,7 @@ class Budget:
 
     @contextmanager
     def holding(self, kind: Kind, size: int, held_already: int = 0) -> Iterator[None]:
-        """Hold ``size`` bytes inside; raises as :meth:`take`."""
+        """Hold ``size`` bytes during the block; raises as :meth:`take`."""
         self.take(kind, size, held_already)
         try:
             yield
@@ -245,7 +245,7 @@ class HeldMemory:
 
 
 def model_bytes(n: int, row_bytes: float, n_free: int, cache_mb: int, n_classes: int = 2) -> int:
-    """Return the most bytes of a model of ``n`` examples with ``row_bytes`` bytes of features each.
+    """Return the largest size in bytes of a model of ``n`` examples with ``row_bytes`` bytes of features each.
 
     Kernel rows, those of free examples among them, take at most ``cache_mb``. With more than two classes each example
     is in as many problems as there are other classes, and ``n_free`` counts it in each.

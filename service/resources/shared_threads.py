@@ -26,7 +26,7 @@ LONG = 5e7
 
 @dataclass(order=True)
 class _Task:
-    """A task that waits for its next step; the task with the least ``work``, with the next step's, comes first."""
+    """A task that waits for its next step; the task with the least ``work``, its next step included, comes first."""
 
     work: float
     number: int

@@ -1,8 +1,8 @@
 """Run work in another process, so that it takes no time from the threads that answer requests.
 
 The process has a lower priority, gets its task as a line of JSON on its standard input, and answers with lines of JSON
-on its standard output. It ends with the service, whose end closes its input in any case. Arrays are handed over as
-files.
+on its standard output. It ends when the service does, which closes its input however it ends. Arrays are handed over
+as files.
 """
 
 from __future__ import annotations

@@ -125,7 +125,7 @@ class SnapshotInfo:
 
 @dataclass(frozen=True)
 class Solution:
-    """The solution of a model with all records up to ``sequence``; its bytes leave out what those records hold."""
+    """The solution of a model with all records up to ``sequence``, without the data that those records hold."""
 
     sequence: int
     data: bytes
@@ -207,7 +207,7 @@ class Appending:
 class Store(Protocol):
     """The protocol of a store; ``tests/contract`` has the tests that every implementation must pass.
 
-    The answers given here are right for a store on a disk that no other service uses and that syncs every commit.
+    The default answers here are those of a store on a disk that no other service uses and that syncs every commit.
     """
 
     @property
@@ -270,13 +270,13 @@ class Store(Protocol):
         """Return one stored model with its specification, None if it is not stored."""
 
     def acquire(self, model: str) -> Lease:
-        """Take a model over: a new epoch, which fences every writer before.
+        """Take a model over with a new epoch, which fences all earlier writers.
 
         Raises ModelGone if there is no such model, LeaseHeld if another service that may be alive holds it.
         """
 
     def retake(self, lease: Lease, attempt: int) -> tuple[Lease, int]:
-        """Return a new lease of one's own model, which fences calls still under way, and its newest record's number.
+        """Fence this writer's calls under way on its model; return a new lease, and the newest record's number.
 
         A writer raises ``attempt`` with every try, as the answers to its earlier ones may have been lost. Raises Fenced
         if another writer has the model.

@@ -1,4 +1,4 @@
-"""From a URL to a connection with Redis: plain, TLS, a Unix socket, or behind Sentinel.
+"""Connect to the Redis of a URL: plain, by TLS, by a Unix socket, or behind Sentinel.
 
     redis://[user:password@]host:6379/0          rediss://...  the same over TLS
     unix:///run/redis.sock?db=0

@@ -21,8 +21,8 @@ Keys, all under ``{prefix}``, whose braces keep them in one slot of a cluster:
     {p}:m:<id>:chunk:<nonce>:<i>  bytes
     {p}:m:<id>:solution           the newest solution, sealed
 
-A model may be taken over from another holder when that holder is gone, or its counter has stood still for
-``lease_seconds`` on this process's monotonic clock: no wall clock takes part, neither here nor in Redis.
+A model may be taken over from another holder when that holder is gone, or its text has not changed for
+``lease_seconds`` on this process's monotonic clock. No wall clock is used, neither here nor in Redis.
 """
 
 from __future__ import annotations
@@ -220,7 +220,7 @@ class RedisStore:
         return " and ".join(name for name in self._names("models", "documents") if not self._client.exists(name))
 
     def _remains(self, schema: int = 0) -> str:
-        """Return the name of a lost key that the remaining keys prove to have existed, with one of them; empty if none.
+        """Return the name of a lost key that must have existed, as other keys remain, and one of these; or nothing.
 
         The lost key is the index of a store with an older schema, otherwise the schema.
         """
@@ -419,7 +419,7 @@ class RedisStore:
             return not there or self._has_lapsed(holder.encode())
 
     def retake(self, lease: Lease, attempt: int) -> tuple[Lease, int]:
-        """Return a new epoch, unless another writer has the model or a later attempt came first."""
+        """Take a new epoch, unless another writer has the model or a later attempt came first."""
         keys = [f"{self._p}:epochs", self._key(lease.model, "meta")]
         with self._errors():
             answer = self._scripts(scripts.RETAKE, keys, [lease.writer, attempt])

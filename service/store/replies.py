@@ -46,7 +46,7 @@ def indexed(model: str, found: Sequence[bytes | None], gone: Collection[bytes]) 
 
 
 def snapshot(sequence: int, pointer: bytes) -> SnapshotInfo:
-    """Return the description of a snapshot from its pointer; a damaged pointer's is marked as damaged."""
+    """Return the description of a snapshot from its pointer, marked as damaged if the pointer is."""
     try:
         return Pointer.decode(pointer, sequence).info(sequence)
     except StoreDamaged:

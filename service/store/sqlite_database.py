@@ -152,7 +152,7 @@ class Database:
             self._marked_at = time.monotonic()
 
     def wipe(self, *, wholly: bool) -> bool:
-        """Rewrite the database without free pages or bytes between rows, and empty its log; return whether it was.
+        """Empty the log, and rewrite the database without free pages and gaps between rows; return whether it was.
 
         Other calls wait meanwhile. Without ``wholly``, a large database is rewritten only if much of it is free.
         """
@@ -177,7 +177,7 @@ class Database:
             self._db.close()
 
     def _check_place(self) -> None:
-        """Raise StoreUnavailable where nothing can be written now."""
+        """Raise StoreUnavailable if nothing can be written now."""
         if self._why_only_read:
             raise StoreUnavailable(self._why_only_read)
         if self.is_elsewhere:

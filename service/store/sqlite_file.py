@@ -56,7 +56,7 @@ def sqlite_errors() -> Iterator[None]:
 
 
 def open_database(path: Path) -> tuple[sqlite3.Connection, Marks]:
-    """Return the database, brought up to date, and its marks; make a new one only if there is no trace of an older.
+    """Return the database, brought up to date, and its marks; make a new one if there is no trace of an older one.
 
     Raises StoreDamaged if it has lost its tables or documents, StoreTooNew, or StoreUnavailable if it cannot be
     written. ``damage`` of the marks lists the models that have lost something.
@@ -221,7 +221,7 @@ def transaction(db: sqlite3.Connection) -> Iterator[None]:
 
 @contextmanager
 def overwriting(db: sqlite3.Connection) -> Iterator[None]:
-    """Make SQLite overwrite rows that the block deletes with zeros; elsewhere it does so only without more writing."""
+    """Make SQLite overwrite rows deleted in the block with zeros; elsewhere it does so only without extra writes."""
     db.execute("PRAGMA secure_delete = ON")
     try:
         yield

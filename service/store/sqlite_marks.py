@@ -77,7 +77,7 @@ class Mark(NamedTuple):
 class Marks:
     """The marks of one database; safe from any thread.
 
-    In memory they have the format of the file, which takes a third of the memory of as many objects.
+    In memory the marks have the format of the file, which takes a third of the memory of as many objects.
 
     Parameters
     ----------
