@@ -261,6 +261,8 @@ def _usmo(work: Work, chosen: NDArray[np.int64]) -> tuple[LivePUClassifier, Any]
     if isinstance(X, SparseRows):
         raise InvalidInput("takes dense features; those of this window are sparse: ask for 'batch'", field="solver")
     X, s, weights = X[chosen], s[chosen], weights[chosen]
+    if (s < 0).any():
+        raise InvalidInput("knows no confirmed negatives, which this window has: ask for 'batch'", field="solver")
     model = work.untrained()
     assert isinstance(model, LivePUClassifier)
     scale = feature_scale.restored(model.scale, work.arrays)

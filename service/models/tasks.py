@@ -17,7 +17,7 @@ from livesvm.service.models.classifier import ServedClassifier, ServedLargeClass
 from livesvm.service.models.labels import Targets, check_labels, check_numbers
 from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.estimators.one_class import LiveOneClassSVM
-from livesvm.solvers.estimators.positive_unlabelled import LivePUClassifier
+from livesvm.solvers.estimators.positive_unlabelled import LivePUClassifier, check_kinds
 from livesvm.solvers.estimators.regression import LiveSVR
 from livesvm.solvers.models.base import LiveEstimator
 from livesvm.solvers.models.pairs_predictor import PairsPredictor, scores, winners
@@ -91,12 +91,8 @@ def _check_absent(y: Targets | None, field: str) -> None:
 
 
 def check_known(y: Targets | None, field: str) -> None:
-    """Raise InvalidInput unless every entry of y (m,) is 1, positive, or 0, unlabelled."""
-    labels = check_numbers(y, field)
-    wrong = np.flatnonzero((labels != 1.0) & (labels != 0.0))
-    if wrong.size:
-        row = int(wrong[0])
-        raise InvalidInput(f"a label is 1 (positive) or 0 (unlabelled), not {labels[row]:g}", field=field, row=row)
+    """Raise InvalidInput unless every entry of y (m,) is 1, positive, 0, unlabelled, or -1, confirmed as negative."""
+    check_kinds(check_numbers(y, field), field)
 
 
 def _label(

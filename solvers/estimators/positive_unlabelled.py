@@ -35,8 +35,12 @@ class LivePUClassifier(WithThresholds, ChangingEstimator):
 
     It minimizes ``lam |w|^2 + mean over the unlabelled of max(0, (1 + f) / 2, f) - prior times mean over the positives
     of f`` over its window [du Plessis et al. 2015], the problem of :class:`solvers.PUClassifier`. Means are weighted:
-    they change with every example, and so do the losses of all, each a little, along the same path. An unlabelled
-    example that turns out to be positive is relabelled.
+    they change with every example, and so do the losses of all, each a little, along the same path.
+
+    An unlabelled example that turns out to be negative is relabelled -1. It stays one of the unlabelled, and the risk
+    of positives and negatives joins that of positives and unlabelled [Sakai et al. 2017]: a confirmed negative counts
+    four times as much as an unlabelled example. Positives are a fair sample of all positives: what was found by looking
+    at the highest decisions alone is none, and stays unlabelled, or gets a weight of one over its chance to be found.
 
     A model whose ``update`` has brought examples of one kind alone waits for the other kind: it holds the examples and
     predicts nothing. Once both kinds are there, a window keeps both, or is emptied.
@@ -63,8 +67,9 @@ class LivePUClassifier(WithThresholds, ChangingEstimator):
         The lam that counts.
     is_waiting_ : bool
         Whether examples of one kind wait for the other.
-    class_mass_ : ndarray, shape (2,)
-        Sums of the weights of the unlabelled and of the positives in the window.
+    class_mass_ : ndarray, shape (3,)
+        Sums of the weights in the window: of the unlabelled, with the confirmed negatives, of the positives, and of
+        the confirmed negatives.
     keys_, support_, support_vectors_, dual_coef_, intercept_, n_window_ : as in ``IncrementalSVC``
 
     Examples
@@ -107,7 +112,7 @@ class LivePUClassifier(WithThresholds, ChangingEstimator):
 
     def _check_first(self, y: ArrayLike | None) -> None:
         given = labels(y, np.shape(validation.column(y, "y"))[0])
-        n = int(np.count_nonzero(given))
+        n = int(np.count_nonzero(given > 0))
         check_both_kinds(given.size - n, n)
         if is_open(self.prior):
             check_enough(n, given.size - n)
@@ -125,7 +130,7 @@ class LivePUClassifier(WithThresholds, ChangingEstimator):
         Parameters
         ----------
         add : tuple of array_like, or None, default None
-            Features (m, d) and labels (m,), 1 or 0, of new examples.
+            Features (m, d) and labels (m,) of new examples: 1 positive, 0 unlabelled, -1 confirmed to be negative.
         remove : iterable of str or int, or None, default None
             Keys of examples that leave.
         lam : float or None, default None
@@ -213,7 +218,7 @@ class LivePUClassifier(WithThresholds, ChangingEstimator):
 
     @property
     def window_y(self) -> Ints:
-        """Labels of the window, (n,), oldest first: 1 positive, 0 unlabelled."""
+        """Labels of the window, (n,), oldest first: 1 positive, 0 unlabelled, -1 confirmed to be negative."""
         return self._window.y.astype(np.int64)
 
     @classmethod
@@ -227,7 +232,7 @@ class LivePUClassifier(WithThresholds, ChangingEstimator):
     def is_waiting_(self) -> bool:
         """Whether the window holds examples of one kind alone, or too few to estimate a prior by."""
         window = self._learnt
-        return bool(window.keys) and not (self._begun and self.class_mass_.all())
+        return bool(window.keys) and not (self._begun and self.class_mass_[:2].all())
 
     @property
     def is_trained(self) -> bool:
@@ -245,7 +250,7 @@ class LivePUClassifier(WithThresholds, ChangingEstimator):
         if self.is_waiting_:
             return [ModelWarning("waits", self._lacking(self._window.y, self._window.weights))]
         window = self._window
-        decisions = window.state.examples.f[window.slots[window.y == 0.0]]
+        decisions = window.state.examples.f[window.slots[window.y <= 0.0]]
         return flag_warnings(int(np.count_nonzero(decisions > 0)), decisions.size, self.lam_)
 
     # -- inside --------------------------------------------------------------------------------------------------------
@@ -258,15 +263,15 @@ class LivePUClassifier(WithThresholds, ChangingEstimator):
         return zero_one_risk(decisions[known], decisions[~known], validation.fraction(self.prior_, "prior"))
 
     def _losses(self, targets: Floats, weights: Floats, C: float | None = None) -> Losses:
-        if not (self._begun and all(self.class_mass_.tolist())):
-            return live_losses(targets > 0, np.zeros(targets.size), self.class_mass_, 0.5, 1.0)
-        return live_losses(targets > 0, weights, self.class_mass_, self.prior_, self.lam_ if C is None else 0.5 / C)
+        if not (self._begun and all(self.class_mass_[:2].tolist())):
+            return live_losses(targets, np.zeros(targets.size), self.class_mass_, 0.5, 1.0)
+        return live_losses(targets, weights, self.class_mass_, self.prior_, self.lam_ if C is None else 0.5 / C)
 
     def _unit_cost(self, C: float | None) -> float:
         C = self.C if C is None else C
         cost = super()._unit_cost(0.5 / 10.0 ** STEPS[-1] if math.isnan(C) else C)
         mass = vars(self).get("class_mass_")
-        return cost if mass is None else cost / min((m for m in mass.tolist() if m > 0), default=1.0)
+        return cost if mass is None else cost / min((m for m in mass[:2].tolist() if m > 0), default=1.0)
 
     def _weigh(self, window: Window, leaving: list[Key], new: tuple[Floats, Floats], changed: Edited) -> bool:
         before: Floats | None = getattr(self, "class_mass_", None)
@@ -277,8 +282,8 @@ class LivePUClassifier(WithThresholds, ChangingEstimator):
         self.class_mass_ = masses(stay, (changed.y, changed.weights), new)
         if before is None:
             return False
-        if self._begun and before.all() and (stay[0].size or changed.y.size or new[0].size):
-            check_both_kinds(*self.class_mass_)
+        if self._begun and before[:2].all() and (stay[0].size or changed.y.size or new[0].size):
+            check_both_kinds(*self.class_mass_[:2])
         return bool(before.tolist() != self.class_mass_.tolist())
 
     def _kinds(self, window: Window) -> Ints:
@@ -311,8 +316,8 @@ class LivePUClassifier(WithThresholds, ChangingEstimator):
     def _lacking(self, y: Floats, weights: Floats) -> str:
         """Return what a model with these examples waits for; nothing where they suffice."""
         least = 2 if math.isnan(self.prior_) else 1
-        for kind, what in ((0.0, "unlabelled"), (1.0, "positive")):
-            if (n := int(np.count_nonzero((y == kind) & (weights > 0)))) < least:
+        for is_kind, what in ((y <= 0.0, "unlabelled"), (y > 0.0, "positive")):
+            if (n := int(np.count_nonzero(is_kind & (weights > 0)))) < least:
                 return f"the model waits for {what} examples: it has {n} and needs {least}"
         return ""
 
@@ -415,16 +420,19 @@ class LivePUClassifier(WithThresholds, ChangingEstimator):
 
 
 def labels(y: ArrayLike | None, m: int, field: str = "y") -> Floats:
-    """Return labels (m,) as numbers: 1 positive, 0 unlabelled; raises InvalidInput for any other."""
+    """Return labels (m,) as numbers: 1 positive, 0 unlabelled, -1 negative; raises InvalidInput for any other."""
     found = validation.vector(validation.column(y, field), m, field=field)
-    is_positive = found == 1.0
-    if np.count_nonzero(found) != np.count_nonzero(is_positive):
-        row = int(((found != 0.0) & ~is_positive).argmax())
-        reason = f"must be 1 (positive) or 0 (unlabelled), not {found[row]:g}"
-        if found[row] == -1.0:
-            reason += "; confirmed negatives are not supported yet: give 0, or leave them out"
-        raise InvalidInput(reason, field=field, row=row)
+    check_kinds(found, field)
     return found
+
+
+def check_kinds(y: Floats, field: str) -> None:
+    """Raise InvalidInput unless every label in ``y`` (m,) is 1, positive, 0, unlabelled, or -1, known as negative."""
+    wrong = (y != 0.0) & (np.abs(y) != 1.0)
+    if wrong.any():
+        row = int(wrong.argmax())
+        known = "1 (positive), 0 (unlabelled) or -1 (confirmed to be negative)"
+        raise InvalidInput(f"a label is {known}, not {y[row]:g}", field=field, row=row)
 
 
 def flag_warnings(flagged: int, n: int, lam: float) -> list[ModelWarning]:

@@ -149,6 +149,9 @@ class PUClassifier(_TwoClassEstimator, WithThresholds):
         validation.check_some(rows.shape)
         self._check_features(X, reset=True)
         known = labels(y, rows.shape[0])
+        if (known < 0).any():
+            reason = "only IncrementalPUClassifier learns from confirmed negatives (-1); give 0 for them here"
+            raise InvalidInput(reason, field="y", row=int(known.argmin()))
         weights = validation.sample_weights(sample_weight, rows.shape[0])
         tau = validation.positive(self.tol, "tol")
         cache_bytes = int(validation.positive(self.cache_mb, "cache_mb") * 2**20)

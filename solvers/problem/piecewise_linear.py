@@ -67,13 +67,17 @@ def one_class(weights: Floats) -> Losses:
     return _one_kink(np.zeros(weights.size), weights, np.zeros(weights.size))
 
 
-def positive_unlabelled(positive: Bools, weights: Floats, prices: tuple[float, float] = (1.0, 1.0)) -> Losses:
-    """Return the losses ``-c f`` of positives, ``c max(0, (1 + f) / 2, f)`` of others [du Plessis et al. 2015].
+def positive_unlabelled(
+    y: Floats, weights: Floats, prices: tuple[float, float, float] = (1.0, 1.0, 1.0), linear: float = 1.0
+) -> Losses:
+    """Return the losses of positives, 1, unlabelled, 0, and negatives, -1, in ``y`` (m,).
 
-    The cost ``c`` is the weight times the first price of positives, the second of others.
+    With the double hinge ``l(z) = max(0, (1 - z) / 2, -z)`` [du Plessis et al. 2015] and the cost ``c``, the weight
+    times the price of the label, in this order: ``c l(-f)`` of unlabelled and negatives; of positives the share
+    ``linear`` of ``-c f``, and ``c l(f)`` for the rest [Sakai et al. 2017].
     """
     losses = _empty(weights.size)
-    _fill_positive_unlabelled(losses, positive, weights, *prices)
+    _fill_positive_unlabelled(losses, y, weights, np.array(prices), linear)
     return losses
 
 
@@ -100,9 +104,10 @@ def _fill_tube(losses: Losses, y: Floats, epsilon: float, C: Floats) -> None:
 
 
 @compiled
-def _fill_positive_unlabelled(losses: Losses, positive: Bools, weights: Floats, price: float, other: float) -> None:
+def _fill_positive_unlabelled(losses: Losses, y: Floats, weights: Floats, prices: Floats, linear: float) -> None:
     for i in range(weights.size):
-        first, last = (price * weights[i], price * weights[i]) if positive[i] else (0.0, -other * weights[i])
+        cost = prices[0 if y[i] > 0.0 else (1 if y[i] == 0.0 else 2)] * weights[i]
+        first, last = (cost, linear * cost) if y[i] > 0.0 else (0.0, -cost)
         has_kinks = first > last
         losses.kinks[i, FIRST], losses.kinks[i, LAST] = (-1.0, 1.0) if has_kinks else (np.inf, np.inf)
         losses.levels[i, FIRST], losses.levels[i, LAST], losses.levels[i, MAX_KINKS] = first, 0.5 * (first + last), last
