@@ -136,6 +136,7 @@ class Fleets:
 
     def progressed(self, id: str, progress: Progress) -> None:
         """Store the progress of a fleet in its source; whether it is paused stays as it is."""
+        # Under the lock, so that a pause at the same time is not overwritten.
         with self._lock:
             paused = self.get(id).progress.paused
             self._change(id, progress=progress._replace(paused=paused))

@@ -107,6 +107,7 @@ class Journal:
         if self._is_unsure:
             self._retake()
         while self._debts:
+            # A debt that fails stays the first, and is tried again.
             self._debts[0]()
             self._debts.pop(0)
 

@@ -111,6 +111,7 @@ class Together(ABC, Generic[H, P]):
         waits: dict[str, Future[None]] = {}
         found = dict(self._each(ids, self._found))
         try:
+            # Under one lock for all such calls, so that no two of them wait for replicas that the other one holds.
             with self._order:
                 waits.update(self._each(found, lambda id_: found[id_].hold()))
         finally:

@@ -262,6 +262,7 @@ class SqliteStore(Store):
     def delete(self, lease: Lease) -> None:
         """Remove the model's rows from every table."""
         marks = self._database.marks
+        # Before the transaction: after a crash behind it, the missing model does not count as lost.
         marks.deleting(lease.model)
         try:
             with self._transaction() as db, overwriting(db):
