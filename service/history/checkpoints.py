@@ -34,7 +34,7 @@ log = logging.getLogger(__name__)
 class Due:
     """A snapshot is due after so many updates or seconds, or when updates took ``replay_seconds`` to solve.
 
-    A solution is due when updates took ``solution_seconds``. After less than ``worth_seconds`` of solving since the
+    A solution is due when updates took ``solution_seconds`` to solve. After less than ``worth_seconds`` of it since the
     newest snapshot, none is due after ``seconds``, and after less than ``worth_at_rest`` none when the model goes to
     rest: to write one would take longer than to solve the updates again, once or whenever the model wakes.
     """

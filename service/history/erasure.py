@@ -188,7 +188,7 @@ class Intent:
 
 
 def directories_in(rows: Iterable[Mapping[str, Any]]) -> set[str]:
-    """Return the directories of the datasets in which such rows were found."""
+    """Return the directories of the datasets in which the rows of an erasure were found."""
     return {str(found["directory"]) for found in rows if found["rows"] is not None}
 
 

@@ -294,8 +294,8 @@ class ReadingsTogether(Together[HostedFeed, Planned]):
     def _ready(self, planned: dict[str, Planned]) -> dict[str, Planned]:
         """Return the plans; feeds that fill their window in this batch get the settings that are chosen at that time.
 
-        If the fleet has no settings yet, those of a feed with models are taken, as the process may have died before the
-        fleet's were stored.
+        If the fleet has no settings yet, the batch takes the settings of a feed with models. There may be such a feed,
+        as the process may have died before the fleet's settings were stored.
         """
         if self._given is None:
             feeds = map(self._feed, planned)

@@ -115,7 +115,7 @@ class HostedFeed(Replica[FeedState]):
 
     @property
     def glimpse(self) -> Glimpse | None:
-        """The description of the feed at rest, which wakes nothing."""
+        """The description of the feed at rest, which can be read without waking it."""
         return glimpse_of(self._summary)
 
     def news(self) -> Future[None] | None:

@@ -279,7 +279,7 @@ class FeedHandle(Hosted, Protocol):
 
     @property
     def glimpse(self) -> Glimpse | None:
-        """The description of the feed at rest, which wakes nothing; None if there is none."""
+        """The description of the feed at rest, which can be read without waking it; None if there is none."""
 
     @property
     def queue_depth(self) -> int:

@@ -346,7 +346,7 @@ class Erasures:
         """Erase in every part, in jobs, datasets and files, and keep the receipt; None if all parts are gone.
 
         If no model has an optimum without the examples at the ``first`` try, the erasure is given up with nothing
-        changed: raises SolverError or NotSolved. After StoreError or ModelUnavailable it must be tried again.
+        changed: raises SolverError or NotSolved. After StoreError or ModelUnavailable the erasure must be tried again.
         """
         stored = [part.stored for part in intent.parts if part.in_jobs]
         n_jobs = self._erase_jobs(stored, directories_in(intent.rows))

@@ -16,7 +16,7 @@ ELSEWHERE: Places = {"backups, other copies, disks below the files": "not in thi
 
 
 def in_words(stored: str) -> str:
-    """Return a stored name, or the target of an erasure, in words for people."""
+    """Return the stored name of a model or feed, or the target of an erasure, in words for people."""
     if stored == EVERYWHERE:
         return "all models and feeds"
     if stored.startswith(FLEET):

@@ -37,7 +37,7 @@ class ErasureOutcome:
 
 
 class RemoteErasures:
-    """Asks other front ends for erasures, and does theirs; without ``fronts`` there are none. May block for long."""
+    """Asks other front ends for erasures and does theirs; ``fronts`` is None without others. May block for long."""
 
     def __init__(self, store: Store, fronts: FrontEnds | None, jobs: Jobs, datasets: Datasets) -> None:
         self._store, self._fronts, self._jobs, self._datasets = store, fronts, jobs, datasets

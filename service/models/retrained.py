@@ -76,8 +76,8 @@ def _brought(
 ) -> tuple[LiveEstimator, Sizes | None, int]:
     """Return the optimum for the window of ``state``, with its parameters except those that the job was asked for.
 
-    Also return its sizes, None if they are those of ``found``, and how many examples differ from those of the job. If
-    more than the window has changed, a copy of the model itself gets the parameters that were asked for.
+    Also return the sizes, or None if those in ``found`` are right, and how many examples differ from the job's. If more
+    than the window has changed, a copy of the model itself gets the parameters that were asked for.
 
     Raises
     ------

@@ -43,7 +43,7 @@ class Copied:
 
 
 def open_place(place: str, prefix: str, opened: ExitStack) -> Store:
-    """Return the store at a Redis URL or in a data directory, closed with ``opened``.
+    """Open the store at a Redis URL or in a data directory; the exit stack ``opened`` closes it.
 
     Raises StoreInUse while a service holds the directory, StoreError, or ValueError for a URL of another kind.
     """
