@@ -302,7 +302,7 @@ class Registry:
             self._scrub()
 
     def _cool(self, awake: list[Replica[Any]]) -> None:
-        """Free kernel rows and factors of replicas that are neither recently used nor within :data:`HOT_BYTES`."""
+        """Free kernel rows and factors of the least recently used replicas, as far as they exceed :data:`HOT_BYTES`."""
         left = HOT_BYTES
         until = time.monotonic() - HOT_SECONDS
         hot = _by_use(one for one in awake if one.hot)

@@ -72,7 +72,7 @@ class ErasureRequest:
     body: str
 
     def asks(self, intent: Intent) -> Intent:
-        """Return an erasure that was asked for by this request."""
+        """Return the erasure with the label, the key's hash and the content's hash of this request."""
         request = None if self.request is None else intent.hash(self.request)
         return replace(intent, asked_by=self.by, request=request, body=intent.hash(self.body))
 

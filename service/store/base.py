@@ -297,7 +297,7 @@ class Store(Protocol):
         return holder
 
     def claim(self) -> str:
-        """Make this service the active one, which takes the calls; return the name of another that is active and alive.
+        """Become the active service, which takes the calls, or return the name of an active service that is alive.
 
         The name is empty if this service is active, as it always is where there can be no other.
         """

@@ -426,7 +426,7 @@ class SqliteStore(Store):
             db.executemany("DELETE FROM requests WHERE model = ? AND key = ?", rows)
 
     def save_snapshot(self, lease: Lease, sequence: int, data: bytes, version: int, summary: bytes = b"") -> None:
-        """Insert the snapshot and trim snapshots and log below the older one of two, in one transaction."""
+        """Insert the snapshot, keep the newest two, and trim the log below the older one, in one transaction."""
         with self._transaction() as db:
             self._held(db, lease)
             self._insert_snapshot(db, lease.model, sequence, data, version, summary)
