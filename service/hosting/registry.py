@@ -255,7 +255,7 @@ class Registry:
     # Memory.
 
     def make_room(self, size: int) -> None:
-        """Cool replicas, then put them to rest, the least recently used first, until ``size`` bytes are free."""
+        """Free caches of replicas, then put replicas to rest, the least recently used first, until ``size`` bytes fit."""
         with self._room:
             fits = self._context.budget.has_room
             if fits(size):

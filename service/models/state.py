@@ -385,7 +385,7 @@ class ModelState:
         return {"gamma": self._gamma_of(X, weights), **self._unscaled}, scale
 
     def _gamma_of(self, X: Any, weights: Vector) -> Any:
-        """Return gamma by the specification for examples on the model's scale."""
+        """Return the gamma that the specification asks for, for examples on the model's scale."""
         model: Any = self.estimator
         return scaling.gamma(X, weights, model.kernel) if model.gamma == "scale" else model.gamma
 

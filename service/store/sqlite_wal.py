@@ -100,7 +100,7 @@ def _powers(pairs: int) -> list[tuple[int, int, int]]:
 
 @lru_cache(maxsize=8)
 def _weights(pairs: int) -> Words:
-    """Return the factors of each word of a block in the two sums at its end, (2 * pairs, 2), modulo 2^32."""
+    """Return the factors (2 * pairs, 2) with which each word of a block adds to the two sums at its end, mod 2^32."""
     behind = np.array(_powers(pairs)[pairs - 1 :: -1], np.uint32)
     a, b, c = behind.T
     of_first, of_second = np.stack([a + b, b + c], axis=1), np.stack([b, c], axis=1)
