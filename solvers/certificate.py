@@ -19,6 +19,7 @@ import numpy as np
 from livesvm.solvers.problem import piecewise_linear
 from livesvm.solvers.problem.piecewise_linear import Losses
 from livesvm.solvers.runtime.compile import compiled
+from livesvm.solvers.runtime.html import html_of
 from livesvm.solvers.runtime.types import Floats
 
 EPS = float(np.finfo(np.float64).eps)
@@ -69,6 +70,8 @@ class Certificate:
     dual: float
     n_examples: int
     rounding: float = 0.0
+
+    _repr_html_ = html_of
 
 
 def certify(

@@ -15,6 +15,7 @@ from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.models.base import LiveEstimator
 from livesvm.solvers.models.model_view import View, places_of
 from livesvm.solvers.models.pairs_predictor import by_other_class
+from livesvm.solvers.runtime.html import table_of
 from livesvm.solvers.runtime.progress import Progress, steadily
 from livesvm.solvers.runtime.types import Floats, Ints
 from livesvm.solvers.validation import Key
@@ -74,6 +75,10 @@ class SuspectedLabels:
         )
         rows = zip(self.keys[:n], *(one[:n].tolist() for one in columns), strict=True)
         return [dict(zip(names, row, strict=True)) for row in rows]
+
+    def _repr_html_(self) -> str:
+        worst = self.head()
+        return table_of("SuspectedLabels", [list(row.values()) for row in worst], tuple(worst[0]))
 
 
 def suspected_labels(model: LiveEstimator, *, progress: Progress | None = None) -> SuspectedLabels:

@@ -22,6 +22,7 @@ from livesvm.solvers.analyses.leave_one_out.models_without import checked
 from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.models.base import LiveEstimator
 from livesvm.solvers.models.model_view import View, losses_of, places_of, scores_of
+from livesvm.solvers.runtime.html import html_of
 from livesvm.solvers.runtime.progress import Progress, Teller, steadily
 from livesvm.solvers.runtime.types import Floats, Ints
 
@@ -106,6 +107,8 @@ class Drift:
     remedies: tuple[Remedy, ...]
     proposed: Remedy | None
     seconds: float
+
+    _repr_html_ = html_of
 
 
 def drift(

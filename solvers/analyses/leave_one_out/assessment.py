@@ -21,6 +21,7 @@ from livesvm.solvers.analyses.leave_one_out.models_without import checked, leave
 from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.models.base import LiveEstimator
 from livesvm.solvers.models.model_view import View
+from livesvm.solvers.runtime.html import html_of
 from livesvm.solvers.runtime.progress import Progress, steadily
 from livesvm.solvers.runtime.types import Floats, Ints
 from livesvm.solvers.validation import Key
@@ -58,6 +59,8 @@ class Assessment:
     seconds: float
     positive: tuple[Any, ...] = ()
     negative: tuple[Any, ...] = ()
+
+    _repr_html_ = html_of
 
 
 def leave_one_out(model: LiveEstimator, *, progress: Progress | None = None) -> Assessment:

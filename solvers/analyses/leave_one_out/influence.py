@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike
 from livesvm.solvers.analyses.leave_one_out.models_without import models_without_each
 from livesvm.solvers.models.base import LiveEstimator
 from livesvm.solvers.models.model_view import View
+from livesvm.solvers.runtime.html import html_of
 from livesvm.solvers.runtime.interrupt import check
 from livesvm.solvers.runtime.progress import Progress
 from livesvm.solvers.runtime.types import Floats
@@ -44,6 +45,8 @@ class Influences:
     without: Floats
     events: int
     seconds: float
+
+    _repr_html_ = html_of
 
 
 def influences(model: LiveEstimator, X: Any, *, progress: Progress | None = None) -> Influences:
@@ -110,6 +113,8 @@ class DataValues:
     loss: float
     events: int
     seconds: float
+
+    _repr_html_ = html_of
 
 
 def data_values(model: LiveEstimator, X: Any, y: ArrayLike, *, progress: Progress | None = None) -> DataValues:

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from livesvm.solvers.runtime.docstrings import Taking
+from livesvm.solvers.runtime.html import html_of
 from livesvm.solvers.runtime.types import Floats, Ints
 
 ROUNDING = 1e-10  # errors that differ by less than this share of the largest are the same
@@ -82,6 +83,8 @@ class Best:
     error: float
     low: float
     high: float
+
+    _repr_html_ = html_of
 
 
 def from_counts(wrong: int, values: Floats, delta: Ints, ends: tuple[float, float], m: int) -> ErrorCurve:
