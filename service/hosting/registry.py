@@ -255,7 +255,7 @@ class Registry:
     # Memory.
 
     def make_room(self, size: int) -> None:
-        """Free caches of replicas, then put replicas to rest, the least recently used first, until ``size`` bytes fit."""
+        """Free caches of replicas, then put replicas to rest, the least recently used first, to free ``size`` bytes."""
         with self._room:
             fits = self._context.budget.has_room
             if fits(size):
