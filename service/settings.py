@@ -305,6 +305,13 @@ class Settings(BaseSettings):
         ge=1,
         description="Time for requests under way to end after that. Then they get 503, and their solves are cut off.",
     )
+    tune_share: float = Field(
+        default=0.2,
+        ge=0,
+        le=1000,
+        description="Share of the processor time of updates that a model which tunes itself may take for choosing its "
+        "parameters again. The first choice is made in any case.",
+    )
     jobs: int = Field(default=1, ge=1, le=64, description="Jobs that run at once.")
     jobs_waiting: int = Field(
         default=16, ge=1, description="Jobs that may wait, half of them of one API key; more are answered 429."

@@ -22,6 +22,7 @@ from livesvm.service.models.fields import (
     Decay,
     Features,
     Gamma,
+    HalfWidth,
     Id,
     Keys,
     Matrix,
@@ -132,8 +133,10 @@ class ChangeSpec(Request):
 
     model_config = ConfigDict(json_schema_extra={"minProperties": 1})
 
-    C: Cost | None = None
-    epsilon: float | None = Field(default=None, ge=0, le=1e8, allow_inf_nan=False)
+    C: Cost | Literal["auto"] | None = Field(
+        default=None, description="`auto`: the model tunes itself from now on; a number ends that."
+    )
+    epsilon: HalfWidth | Literal["auto"] | None = Field(default=None, description="`auto`: chosen with C.")
     quantile: float | None = Field(default=None, gt=0, lt=1, allow_inf_nan=False)
     nu: float | None = Field(default=None, gt=0, le=1, allow_inf_nan=False)
     prior: Prior | None = Field(default=None, description="`pu`; `estimate`: from the window as it is now.")

@@ -423,8 +423,8 @@ def tune_model(
     gammas: Sequence[float] | None = None,
     C: tuple[float, float] | None = None,
     epsilon: tuple[float, float] | None = None,
-    judge: Literal["k-fold", "leave-one-out", "rolling-origin"] = "k-fold",
-    folds: int = 5,
+    judge: Literal["k-fold", "leave-one-out", "rolling-origin", "evidence"] | None = None,
+    folds: int | None = None,
 ) -> Request[Document]:
     """Ask for the best gamma and C, and epsilon in a range, of a model's window, to be applied then: a job."""
     return post(f"/models/{id}/tune", given(gammas=gammas, C=C, epsilon=epsilon, judge=judge, folds=folds))

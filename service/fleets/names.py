@@ -9,11 +9,13 @@ from livesvm.service.history.names import prefix_of
 from livesvm.solvers.errors import InvalidInput
 
 FLEET_ID = r"^[a-z0-9][a-z0-9_-]{0,35}$"
-LONGEST = 64
-"""Most characters of a quoted name."""
+LONGEST = 256
+"""Most characters of a name."""
+LONGEST_QUOTED = 12 * LONGEST
+"""Most characters of a quoted name: four bytes of three letters for each character."""
 LARGEST = 2**63
 """Largest number that is taken as a name, as a number in JSON may have a million digits; as text it is a name too."""
-SERIES_ID = r"[A-Za-z0-9._~-]{1,64}"
+SERIES_ID = rf"[A-Za-z0-9._~-]{{1,{LONGEST_QUOTED}}}"
 OF_FEEDS = frozenset(
     [
         "observations",
@@ -68,19 +70,17 @@ def quoted(name: str) -> str:
     """Return a name as ids and paths have it: bytes other than letters, digits, ``.``, ``_`` and ``-`` become ~ and two
     hexadecimal digits.
 
-    Different names have different results. Raises InvalidInput for a name that is too long.
+    Different names have different results. Raises InvalidInput for a name of more than 256 characters.
 
     >>> quoted("meter-17"), quoted("Zähler 7"), quoted("plot")
     ('meter-17', 'Z~C3~A4hler~207', '~70lot')
     """
+    if len(name) > LONGEST:
+        raise InvalidInput(f"has {len(name)} characters, the limit is {LONGEST}", field="series")
     is_special = not name.strip(".") or name.partition(".")[0] in OF_FEEDS
     found = quote(name, safe="", errors="surrogatepass").replace("~", "~7E").replace("%", "~")
     if is_special:
         found = f"~{ord(name[0]):02X}{found[1:]}"
-    if len(found) > LONGEST:
-        raise InvalidInput(
-            f"has {len(found)} characters as {found[:LONGEST]}..., the limit is {LONGEST}", field="series"
-        )
     return found
 
 

@@ -30,5 +30,6 @@ class Context:
     budget: Budget = field(default_factory=Budget)
     holder: str = "livesvm"
     threads: Executor = field(default_factory=partial(ThreadPoolExecutor, MOST_THREADS, "mailbox"))
+    tuners: Executor = field(default_factory=partial(ThreadPoolExecutor, 1, "tune"))
     outbox: Outbox = field(default_factory=Outbox)
     claim: Callable[[], str] = str

@@ -11,29 +11,32 @@ import time
 from collections import deque
 from collections.abc import Iterable, Sequence
 from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from threading import Lock
 from typing import Any, NamedTuple
 
-from livesvm.service.errors import EmptyModel, UnknownModel
+from livesvm.service.errors import EmptyModel, OutOfMemory, ServiceError, UnknownModel
 from livesvm.service.history.entries import LogEntry, Restoration, Retraining
 from livesvm.service.history.erasure import Intent, Seen
 from livesvm.service.history.recovery import Means, Recovered, recover
 from livesvm.service.history.replay import Patience
 from livesvm.service.history.versions import oldest_kept, state_at
+from livesvm.service.hosting.choice import Choice, choosing_bytes
 from livesvm.service.hosting.handle import Description, Erased, OwnName, Reply
 from livesvm.service.hosting.happened import of_model
 from livesvm.service.hosting.replica import Replica, queued
 from livesvm.service.hosting.summary import Summary
 from livesvm.service.logs.calls import changed
 from livesvm.service.models.arrays import Key, Rows
-from livesvm.service.models.commands import Command, Outcome, Update
+from livesvm.service.models.commands import Command, Edits, Outcome, Update
 from livesvm.service.models.examples import WantedExamples, WindowPage, page_of
 from livesvm.service.models.learners import task_of
 from livesvm.service.models.published import ModelRecord, Published
 from livesvm.service.models.retrained import Retrained
+from livesvm.service.models.self_tuning import TUNED, Document
 from livesvm.service.models.spec import ModelSpec
 from livesvm.service.models.state import ModelCopy, ModelState
 from livesvm.service.models.table_rows import TableRows
@@ -44,7 +47,7 @@ from livesvm.service.settings import Settings
 from livesvm.service.store import codec
 from livesvm.service.store.base import Appending, Durability, Lease, StoreError
 from livesvm.service.webhooks.messages import Happened
-from livesvm.solvers.errors import InvalidInput
+from livesvm.solvers.errors import InvalidInput, SolverError
 
 
 class PlannedUpdate(NamedTuple):
@@ -68,6 +71,7 @@ class HostedModel(Replica[ModelState]):
 
     _published: Published | None = None
     _recent: Recent | None = None
+    _choice: Choice | None = None
 
     @staticmethod
     def parse_spec(text: str) -> ModelSpec:
@@ -187,6 +191,7 @@ class HostedModel(Replica[ModelState]):
         The model is solved without them, and a snapshot of the result replaces all that was stored. Until then readers
         see the version before.
         """
+        self._end_choice()
         solve = self.begun(solve)
         self.check_open()
         state = self.current
@@ -255,6 +260,21 @@ class HostedModel(Replica[ModelState]):
     def _forget(self) -> None:
         self._published = self._recent = None
 
+    def _opened(self, lease: Lease, found: Recovered[ModelState]) -> None:
+        super()._opened(lease, found)
+        self._choice = None
+        self._consider()
+
+    def give_up(self, reason: ServiceError) -> None:
+        """End the solve and the choice that are under way, and refuse waiting calls."""
+        self._end_choice()
+        super().give_up(reason)
+
+    def stop(self) -> None:
+        """Let the mailbox run empty, write a snapshot if anything changed, and release the lease."""
+        self._end_choice()
+        super().stop()
+
     def _tell(self) -> dict[str, Any]:
         assert self._published is not None
         return self._published.document()
@@ -306,14 +326,71 @@ class HostedModel(Replica[ModelState]):
                 now, changed = found.brought_up_to(self.current)
             return self._execute(self.current, Retraining(found.job, now, request, time.time(), changed), digest, solve)
 
+    def _consider(self) -> None:
+        """Start a choice of parameters on a copy, if one is due; no call waits for it."""
+        state = self.current
+        if state.encoding_due:
+            self._apply(Update(edits=Edits(rescale=True)), None, b"", self.begun())
+            return
+        if self._choice is not None or (reason := state.tuning_due(self.context.settings.tune_share)) is None:
+            return
+        budget, n = self.context.budget, len(state.window.arrivals)
+        size = self.held.size + choosing_bytes(n)
+        try:
+            budget.take("jobs", size)
+        except OutOfMemory:
+            state.tuning.refused(n)
+            return
+        self._choice = choice = Choice(state.copy(), state.basis, reason, self._chosen)
+        self.context.tuners.submit(choice.run).add_done_callback(lambda _: budget.give("jobs", size))
+
+    def _end_choice(self) -> None:
+        if (choice := self._choice) is not None:
+            choice.end()
+
+    def _chosen(self, choice: Choice, found: Document | None) -> None:
+        """Submit the chosen parameters as an update; called by the thread that has chosen them."""
+
+        def ended(_: object = None) -> None:
+            """Let the next choice begin when it is due."""
+            if self._choice is choice:
+                self._choice = None
+
+        if not choice.is_over:
+            take = partial(self._changed, None, bytes, partial(self._take_choice, choice, found), None)
+            with suppress(ServiceError):
+                self._submit(take, always=True).add_done_callback(ended)
+                return
+        ended()
+
+    def _take_choice(self, choice: Choice, found: Document | None, digest: bytes, solve: Solve) -> Reply:
+        """Apply the chosen parameters, unless the model has other parameters or examples were erased since."""
+        state = self.current
+        if choice.copy.version >= self.journal.left.version and choice.basis == state.basis:
+            if found is not None:
+                with suppress(SolverError):
+                    return self._apply(Update(edits=Edits(change={TUNED: found})), None, digest, solve)
+            state.tuning.refused(len(state.window.arrivals))
+        return Reply(b"")
+
     def _execute(self, state: ModelState, entry: LogEntry, digest: bytes, solve: Solve) -> Reply:
         """Log an entry, apply it, publish the version, and return the answer."""
+        began = time.thread_time()
         show = partial(self._show, state, entry)
         outcome, answer, record, durability = self.perform(entry, digest, partial(entry.apply, state), show, solve)
         self._follow(state, entry, outcome, len(record), durability)
         self.remember(entry.request, answer)
         self.checkpoints.keep_solution(state, record, outcome.seconds)
+        self._reckon(state, entry, time.thread_time() - began)
         return Reply(answer)
+
+    def _reckon(self, state: ModelState, entry: LogEntry, seconds: float) -> None:
+        """Count the processor time of an update, as choices may take a share of it; start a choice if one is due."""
+        if state.tunes_itself and isinstance(entry, Command) and not (entry.edits and entry.edits.tuned):
+            state.tuning.updates += seconds
+        if state.tunes_itself or state.encoding_due:
+            with self.following():
+                self._consider()
 
     def _show(self, state: ModelState, entry: LogEntry, outcome: Outcome, durability: Durability) -> bytes:
         """Publish the newest version; return the answer to an entry."""
@@ -331,6 +408,9 @@ class HostedModel(Replica[ModelState]):
             if (alarm := outcome.more.get("drift")) is not None:
                 metrics.drift_alarms.labels(task).inc()
                 changed("drift", self.id, **alarm)
+            if isinstance(entry, Command) and entry.edits is not None and (tuned := entry.edits.tuned) is not None:
+                metrics.tunings.labels(task, tuned["reason"]).inc()
+                metrics.tuning_seconds.labels(task).observe(tuned["seconds"])
             self.announce()
             self.checkpoints.record_change(outcome.seconds, size)
             reported = entry.reported(outcome)
@@ -358,7 +438,7 @@ class HostedModel(Replica[ModelState]):
 
         Raises as a call does.
         """
-        state, command, began = self.current, planned.command, time.perf_counter()
+        state, command, began, worked = self.current, planned.command, time.perf_counter(), time.thread_time()
         with self._counted():
             self.journal.appended(state, logged, error)
             assert durability is not None
@@ -374,6 +454,7 @@ class HostedModel(Replica[ModelState]):
         except BaseException:
             self.remember(command.request, answer)  # the update has had its effect
             raise
+        self._reckon(state, command, time.thread_time() - worked)
         return answer
 
 
@@ -401,7 +482,11 @@ def limits_of(spec: ModelSpec, settings: Settings) -> WindowLimits:
 def described_at_rest(spec: ModelSpec, found: Summary | None, settings: Settings) -> Description:
     """Return the description of a model at rest from its summary, without waking it."""
     reported = None if found is None else found.reported
-    known = {"n_features": spec.n_features, "C": spec.C} if reported is None else ModelRecord.in_document(reported)
+    if reported is None:
+        at_first: dict[str, Any] = {} if spec.epsilon is None else {"epsilon": spec.first("epsilon")}
+        known: dict[str, Any] = {"n_features": spec.n_features, "C": spec.first("C"), "parameters": at_first}
+    else:
+        known = ModelRecord.in_document(reported)
     now = Description("live", **known, id=spec.id or "", cache_mb=settings.cache_mb, awake=False)
     return replace(now, memory=now.needs(_cached(spec, settings)))
 

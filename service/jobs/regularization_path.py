@@ -63,7 +63,7 @@ def _ordered(request: PathRequest, spec: ModelSpec, now: Description) -> Order:
     if now.sizes.n_examples == 0:
         raise EmptyModel(f"model {spec.id} knows no example yet")
     parameter = request.parameter or task_of(spec).walks[0]
-    low, high = _default_range(spec, parameter)
+    low, high = _default_range(spec, now, parameter)
     low, high = request.minimum or low, request.maximum or high
     if not low < high:
         raise InvalidInput(f"must be above the minimum, {low:g}, not {high:g}", field="maximum")
@@ -89,12 +89,12 @@ def _ordered(request: PathRequest, spec: ModelSpec, now: Description) -> Order:
     return Order(asked, given)
 
 
-def _default_range(spec: ModelSpec, parameter: str) -> tuple[float, float]:
+def _default_range(spec: ModelSpec, now: Description, parameter: str) -> tuple[float, float]:
     walked, low, high = task_of(spec).walks
     if parameter == walked:
         return low, high
-    if parameter == "epsilon" and spec.epsilon:
-        return spec.epsilon / 10, spec.epsilon * 10
+    if parameter == "epsilon" and (epsilon := now.parameters.get("epsilon", spec.first("epsilon"))):
+        return epsilon / 10, epsilon * 10
     raise InvalidInput(f"{parameter} is no parameter of this model that can be moved", field="parameter")
 
 

@@ -12,6 +12,7 @@ from pydantic_core import to_json
 
 from livesvm.service.models.arrays import Key, Tags, Vector
 from livesvm.service.models.labels import Targets
+from livesvm.service.models.self_tuning import TUNED
 from livesvm.service.models.table_rows import TableRows
 from livesvm.service.store import codec
 from livesvm.service.store.base import Durability
@@ -115,7 +116,20 @@ class Edits:
     @property
     def parameters(self) -> dict[str, Any]:
         """The parameters of the estimator that change."""
-        return {name: value for name, value in (self.change or {}).items() if name != DRIFT_ALARMS}
+        return {name: value for name, value in (self.change or {}).items() if name not in (DRIFT_ALARMS, TUNED)}
+
+    @property
+    def tuned(self) -> dict[str, Any] | None:
+        """The parameters that the model has chosen itself, None if this is no choice."""
+        return (self.change or {}).get(TUNED)
+
+    @property
+    def new_C(self) -> float | None:
+        """The new C as a number, given or chosen; None if C stays, or is to be chosen."""
+        given = (self.change or {}).get("C", self.C)
+        if self.tuned is not None and self.tuned["changes"]:
+            given = self.tuned["parameters"].get("C")
+        return None if isinstance(given, str) else given
 
     @property
     def of_parameters(self) -> bool:
@@ -268,8 +282,8 @@ class Command:
         counts = {"added": len(self.added), "removed": len(self.remove), "changed": outcome.changed}
         edits = self.edits or NO_EDITS
         action = "rescale" if edits.rescale else "change" if edits.change is not None else "update"
-        C = (edits.change or {}).get("C", edits.C)
-        return {"action": action, **counts, "C": C, "events": outcome.events}
+        action = action if edits.tuned is None else "tune"
+        return {"action": action, **counts, "C": edits.new_C, "events": outcome.events}
 
     def features_after(self, features: dict[Key, Any]) -> dict[Key, Any]:
         """Return features by key after the command; keys that have left the window may be among them."""

@@ -174,6 +174,7 @@ Id = Annotated[
     str, AfterValidator(lambda value: check_id(value)), WithJsonSchema({"type": "string", "pattern": MODEL_ID})
 ]
 Cost = Annotated[float, Field(gt=0, le=1e8, allow_inf_nan=False)]
+HalfWidth = Annotated[float, Field(ge=0, le=1e8, allow_inf_nan=False)]
 Name = Annotated[str, Field(max_length=64)]
 Number = Annotated[float, Field(allow_inf_nan=False)]
 Decay = Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)]

@@ -37,7 +37,8 @@ class ModelRecord:
 
     ``row_bytes`` is the average size of an example's features. ``counts`` has the number of examples of each label, in
     the order of decisions. ``parameters`` has the present ones except C and the kernel's; ``gamma`` is the coefficient
-    in use. ``drift`` is the result of ``Watch.shown``, None for a model that is not tested for drift.
+    in use. ``drift`` is the result of ``Watch.shown``, None for a model that is not tested for drift; ``tuning`` is the
+    result of ``Tuning.shown``, None for a model that does not tune itself.
     """
 
     version: int = 0
@@ -55,6 +56,7 @@ class ModelRecord:
     warnings: list[dict[str, str]] = field(default_factory=list)
     updated_at: float | None = None
     drift: dict[str, Any] | None = None
+    tuning: dict[str, Any] | None = None
     can_predict: bool = False
 
     def record(self) -> dict[str, Any]:

@@ -110,6 +110,7 @@ def _has_only_slid(state: ModelState, estimator: LiveEstimator, found: dict[str,
         known = {*estimator.classes_.tolist(), *own.window_y.tolist()}
     return (
         then == now
+        and own.chosen_ == estimator.chosen_
         and ("gamma" in asked or gammas[0] == gammas[1])
         and priors[0] == priors[1]
         and codec.pack(scales[0]) == codec.pack(scales[1])

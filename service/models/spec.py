@@ -16,7 +16,7 @@ from pydantic import (
 )
 
 from livesvm.service.errors import not_among
-from livesvm.service.models.fields import SHORT, Columns, Cost, Gamma, Id, Request
+from livesvm.service.models.fields import SHORT, Columns, Cost, Gamma, HalfWidth, Id, Request
 from livesvm.service.models.labels import LONGEST, MOST_NAMED, check_closed
 from livesvm.service.models.tasks import LOSS_PARAMETERS, TASKS
 from livesvm.solvers.errors import InvalidInput
@@ -65,7 +65,9 @@ class KernelSpec(Request):
 
     name: Literal["linear", "rbf", "laplacian", "poly", "polynomial", "sigmoid"] = "rbf"
     gamma: Gamma = Field(
-        default="scale", description="Its coefficient; `scale` is 1 / (n_features * variance) of the first examples."
+        default="scale",
+        description="Its coefficient; `scale` is 1 / (n_features * variance) of the first examples. With C `auto` it "
+        "is chosen, unless it is a number.",
     )
     degree: int = Field(default=3, ge=1, le=10, description="`poly`: the exponent.")
     coef0: float = Field(
@@ -128,16 +130,19 @@ class ModelSpec(Request):
     kernel: Annotated[KernelSpec, _or_default(KernelSpec)] = Field(
         default_factory=lambda: KernelSpec(), description="How similar two examples are."
     )
-    C: Cost | None = Field(default=None, description="`svc`, `svr`: weight of the losses; 1 when absent.")
+    C: Cost | Literal["auto"] | None = Field(
+        default=None,
+        description="`svc`, `svr`: weight of the losses. `auto`: the model tunes itself, with the kernel `rbf`: it "
+        "chooses C by its window, and where they are not given gamma, `epsilon`, and how `columns` are encoded. "
+        "Absent: `auto` where gamma is absent too, and the kernel is `rbf`; else 1.",
+    )
     loss: Literal["epsilon_insensitive", "absolute", "pinball"] | None = Field(
         default=None, description="`svr`: loss of a residual; `epsilon_insensitive` when absent."
     )
-    epsilon: float | None = Field(
+    epsilon: HalfWidth | Literal["auto"] | None = Field(
         default=None,
-        ge=0,
-        le=1e8,
-        allow_inf_nan=False,
-        description="Loss `epsilon_insensitive`: half width of the tube without loss, in units of y; 0.1 when absent.",
+        description="Loss `epsilon_insensitive`: half width of the tube without loss, in units of y. Absent: `auto`, "
+        "chosen with C, where C is; else 0.1.",
     )
     quantile: float | None = Field(
         default=None,
@@ -221,6 +226,14 @@ class ModelSpec(Request):
         if "loss" in own:
             self.loss = self.loss or own["loss"]
             own = own | LOSS_PARAMETERS[self.loss]
+        if self.C is None and "gamma" not in self.kernel.model_fields_set and self._can_tune_itself:
+            self.C = "auto"
+        if self.C == "auto" and not self._can_tune_itself:
+            raise InvalidInput("is chosen for `svc` and `svr` with the kernel rbf", field="C")
+        if "epsilon" in own and self.C == "auto":
+            self.epsilon = "auto" if self.epsilon is None else self.epsilon
+        elif self.epsilon == "auto":
+            raise InvalidInput("is chosen with C, which is not auto", field="epsilon")
         kind = self.task if self.loss is None else f"{self.task} with loss {self.loss}"
         for name in ("C", "loss", "epsilon", "quantile", "nu", "prior", "lam"):
             if getattr(self, name) is None:
@@ -249,6 +262,17 @@ class ModelSpec(Request):
         for name in self.class_weight if isinstance(self.class_weight, dict) else ():
             if name not in names:
                 raise InvalidInput(not_among(name, names), field=f"class_weight.{name}")
+
+    @property
+    def _can_tune_itself(self) -> bool:
+        """Whether the model's parameters can be chosen by its window."""
+        return TASKS[self.task].tunes and self.kernel.name == "rbf"
+
+    def first(self, name: Literal["C", "epsilon"]) -> float | None:
+        """Return the value of C or epsilon before the first choice."""
+        value: float | str | None = getattr(self, name)
+        own = TASKS[self.task].parameters | LOSS_PARAMETERS.get(self.loss or "", {})
+        return float(own[name]) if isinstance(value, str) else value
 
     @property
     def has_errors(self) -> bool:

@@ -42,6 +42,7 @@ from livesvm.service.models.learners import (
 )
 from livesvm.service.models.proofs import proof_of
 from livesvm.service.models.published import Published
+from livesvm.service.models.self_tuning import TUNED, Tuning, chosen
 from livesvm.service.models.spec import ModelSpec
 from livesvm.service.models.table_rows import TableRows, check_form
 from livesvm.service.models.tasks import TASKS
@@ -51,9 +52,11 @@ from livesvm.service.models.window import Window, WindowLimits
 from livesvm.service.resources.memory import model_bytes
 from livesvm.service.store import codec
 from livesvm.service.store.base import StoreDamaged
+from livesvm.solvers.analyses.tuning.automatic import LEAST, choose, default_columns
 from livesvm.solvers.errors import InvalidInput, MemoryLimit, SolverError
 from livesvm.solvers.estimators.large_window import LiveL2SVC
 from livesvm.solvers.estimators.positive_unlabelled import LivePUClassifier
+from livesvm.solvers.estimators.regression import LiveSVR
 from livesvm.solvers.models import feature_scale, scaling
 from livesvm.solvers.models.base import LiveEstimator
 from livesvm.solvers.models.calibration import Calibration
@@ -135,6 +138,7 @@ class ModelState:
     sequence: int = 0
     updated_at: float | None = None
     watch: Watch | None = None  #: the test for drift; None: there is none
+    tuning: Tuning = field(default_factory=Tuning)  #: the last choice of a model that tunes itself
     owed: Owed | None = None  #: the retraining that is due after an erasure
     warnings: list[dict[str, str]] = field(default_factory=list)  #: reasons why the model may be useless
     _of_scale: list[ModelWarning] = field(default_factory=list)  #: warnings about the scale of features
@@ -161,7 +165,7 @@ class ModelState:
         self._done(command, outcome)
         if self.watch is not None or is_change:
             outcome = self._watched([command], scored, outcome)
-        return self._with_warnings(outcome, afresh=is_change)
+        return self._with_news(outcome, afresh=is_change)
 
     def _scored(self, commands: Sequence[Command]) -> list[ScoredExamples | None]:
         """Return the scores of the examples that commands add, before they are learnt, for a model with a watch."""
@@ -183,7 +187,7 @@ class ModelState:
             if found is not None:
                 alarm = self.watch.learn(found, self.version, n) or alarm
         changed = [edits for one in commands if (edits := one.edits) is not None]
-        has_C = any(edits.C is not None or "C" in (edits.change or {}) for edits in changed)
+        has_C = any(edits.new_C is not None and edits.tuned is None for edits in changed)
         self.watch.answered(n, with_C=has_C and alarm is None)
         return outcome if alarm is None else replace(outcome, more=outcome.more | {"drift": alarm})
 
@@ -196,15 +200,19 @@ class ModelState:
 
     def _change(self, edits: Edits) -> Outcome:
         """Change parameters, or fit the scale again; raises SolverError, which leaves the model as it was."""
-        parameters = edits.parameters
+        parameters, tuned = edits.parameters, edits.tuned
         if not self.is_fitted:
             for name, value in parameters.items():
                 setattr(self.estimator, name, value)
             return Outcome(self.sizes)
         estimator: Any = self.estimator
-        if not (edits.rescale or parameters):
+        is_choice = tuned is not None and tuned["changes"]
+        if not (edits.rescale or parameters or is_choice):
             return Outcome(self.sizes, more={"gamma": self.gamma, "resolved": False})
-        report = estimator.rescale() if edits.rescale else estimator.change(**parameters)
+        if tuned is not None:
+            report = estimator.adopt(tuned["parameters"])
+        else:
+            report = estimator.rescale() if edits.rescale else estimator.change(**parameters)
         more = {"gamma": self.gamma, "resolved": bool(report.retrained)}
         return Outcome(sizes_of(report), int(report.events), float(report.seconds), int(report.changed), more)
 
@@ -227,9 +235,11 @@ class ModelState:
             why = "the model has not been trained yet" if self.owed is None else self.owed.reason
             self.warnings = [{"name": "untrained", "message": f"{why}; it predicts nothing until it is retrained"}]
 
-    def _with_warnings(self, outcome: Outcome, *, afresh: bool) -> Outcome:
+    def _with_news(self, outcome: Outcome, *, afresh: bool) -> Outcome:
         self.look(afresh=afresh)
-        return replace(outcome, more=outcome.more | {"warnings": self.warnings}) if self.warnings else outcome
+        more: dict[str, Any] = {"tuning": self.tuning.shown()} if self.tunes_itself else {}
+        more |= {"warnings": self.warnings} if self.warnings else {}
+        return replace(outcome, more=outcome.more | more) if more else outcome
 
     def plan(self, update: Update, limits: WindowLimits, most_classes: int, now: float, request: str | None) -> Command:
         """Return the command of an update for this model, and leave the model as it is.
@@ -277,6 +287,8 @@ class ModelState:
             return
         estimator: Any = self.estimator
         has_columns, change = estimator.columns is not None, edits.change or {}
+        if edits.tuned is not None and not self.tunes_itself:
+            raise InvalidInput("the model does not tune itself any more", field="job")
         if edits.rescale and estimator.scale == "none" and not has_columns:
             raise InvalidInput("the model scales nothing; change its scale", field="rescale")
         if "columns" in change and not has_columns:
@@ -295,7 +307,7 @@ class ModelState:
         precision.
         """
         add, edits = command.add, command.edits or NO_EDITS
-        C = (edits.change or {}).get("C", edits.C)
+        C = edits.new_C
         if add is not None and not edits.relabel and not isinstance(self.estimator, LiveL2SVC):
             checked = self.estimator.checked(add.X, add.y, add.weights, edits.reweight, C)
             return replace(command, add=replace(add, checked=checked))
@@ -329,12 +341,16 @@ class ModelState:
         if not task_of(self.spec).is_exact:
             return self.apply(command)
         edits, scored = command.edits or NO_EDITS, self._scored([command])
-        if self.estimator.columns is not None and self.is_fitted and self._is_solved_again(edits):
+        is_again = edits.tuned is not None or (self.estimator.columns is not None and self._is_solved_again(edits))
+        if is_again and self.is_fitted:
             return self.apply(command)  # it solves from nothing, too
-        changed = self.changed | ({} if edits.C is None else {"C": edits.C}) | edits.parameters
+        given = ({} if edits.C is None else {"C": edits.C}) | edits.parameters
+        changed = (self._given if afresh else self.changed) | self.estimator.fixed_by(given) | given
         window = window_after(self.estimator if self.is_fitted else None, command, edits)
         first, scale = self._of_those(window) if afresh else self._of_first_data(edits)
         estimator = new_estimator(self.spec, self.cache_mb, **changed | first)
+        if self.estimator.chosen_ and not afresh:
+            estimator.chosen_ = self.estimator.chosen_
         came = window.X
         if isinstance(scale, TableEncoding):
             known = replace(scale.columns, words=(came.table or scale.columns).words)
@@ -359,9 +375,11 @@ class ModelState:
         return self._watched([command], scored, outcome)
 
     @staticmethod
-    def _is_solved_again(edits: Edits) -> bool:
+    def _is_solved_again(edits: Edits | None) -> bool:
         """Return whether edits make another problem, which must be solved from nothing."""
-        return edits.rescale or any(name in SOLVED_AGAIN for name in edits.change or {})
+        return edits is not None and (
+            edits.rescale or any(name in (*SOLVED_AGAIN, TUNED) for name in edits.change or {})
+        )
 
     def _of_first_data(self, edits: Edits) -> tuple[dict[str, Any], FeatureScale | TableEncoding | None]:
         """Return the parameters and the scale that the first data have decided; none if edits decide them again."""
@@ -377,12 +395,21 @@ class ModelState:
         X = window.X
         scale: FeatureScale | TableEncoding | None = None
         if model.columns is not None:
-            scale = encoding.fitted(model.columns_, X, weights)
+            scale = encoding.fitted(self._columns_before_choice, X, weights)
         elif self._unscaled and not isinstance(X, SparseRows):
             scale = feature_scale.fitted(model.scale, X, weights)
         if scale is not None:
             X = scale.apply(X)
         return {"gamma": self._gamma_of(X, weights), **self._unscaled}, scale
+
+    @property
+    def _columns_before_choice(self) -> TableColumns:
+        """The columns of the table as they would be without any choice."""
+        model = self.estimator
+        if not model.chosen_:
+            return model.columns_
+        given = default_columns(model.columns_) if model.columns == "auto" else table_columns.given(model.columns)
+        return replace(given, words=model.columns_.words)
 
     def _gamma_of(self, X: Any, weights: Vector) -> Any:
         """Return the gamma that the specification asks for, for examples on the model's scale."""
@@ -442,6 +469,45 @@ class ModelState:
         self.window.forget(keys)
         return outcome
 
+    @property
+    def tunes_itself(self) -> bool:
+        """Whether the model chooses its parameters by its window."""
+        return isinstance(vars(self.estimator).get("C"), str)
+
+    @property
+    def basis(self) -> tuple[Any, ...]:
+        """The present parameters; a choice that began with other ones is dropped."""
+        return self.tunes_itself, self.changed, dict(self.estimator.chosen_), self.parameters.get("columns")
+
+    @property
+    def encoding_due(self) -> bool:
+        """Whether the encoding of columns was fitted to few rows, and the window has twice as many now."""
+        n = self.tuning.fitted
+        return self.estimator.columns is not None and 0 < n < LEAST and len(self.window.arrivals) >= 2 * n
+
+    def tuning_due(self, share: float) -> str | None:
+        """Return why a choice of parameters is due, see :meth:`Tuning.due`; None if none is."""
+        if not (self.tunes_itself and self.is_fitted):
+            return None
+        raised = None if self.watch is None else self.watch.raised
+        alarm = None if raised is None else int(raised["version"])
+        return self.tuning.due(len(self.window.arrivals), self.spec.window.max_examples, alarm, share)
+
+    def _tune_afresh(self, outcome: Outcome) -> Outcome:
+        """Choose parameters by the window alone, without regard to earlier choices."""
+        self.tuning = Tuning(fitted=len(self.window.arrivals) if self.estimator.columns is not None else 0)
+        if not (self.tunes_itself and self.is_fitted and self.window.arrivals):
+            return outcome
+        estimator: Any = self.estimator
+        try:
+            found = chosen(choose(estimator), "erased", is_first=True)
+            report = estimator.adopt(found["parameters"])
+        except (SolverError, NotSolved):  # too few are left to choose by, or there is no time: it is done later
+            return outcome
+        self.sizes = sizes_of(report)
+        self.tuning.take(found, self.version, self.updated_at)
+        return replace(outcome, sizes=self.sizes, seconds=outcome.seconds + float(report.seconds))
+
     def _without(self, keys: list[Key], is_trained_on: bool) -> Outcome | None:
         """Solve for the optimum without these examples, as the next version; return None if that changes nothing.
 
@@ -459,12 +525,12 @@ class ModelState:
             self.watch.begin()
         if isinstance(self.estimator, LiveL2SVC):
             return self._retrain_without(self.estimator, keys, is_trained_on)
-        afresh = self._holds_of_others(keys)
+        afresh = self._holds_of_others(keys) or self.tuning.last is not None
         if not keys and not afresh:
             return None
         command = Command(None, keys, time.time(), self.window.next_key, None)
         if afresh:
-            return self._learn_again(command)
+            return self._tune_afresh(self._learn_again(command))
         try:
             return self.apply(command)
         except SolverError:
@@ -539,14 +605,15 @@ class ModelState:
         if len(command.remove) < len(self.window.arrivals):
             outcome = self.apply_cold(command, afresh=True)
         else:
-            self.estimator = new_estimator(self.spec, self.cache_mb, **self.changed)
+            self.estimator = new_estimator(self.spec, self.cache_mb, **self._given)
             outcome = Outcome(Sizes())
             self._done(command, outcome)
-        return self._with_warnings(outcome, afresh=True)
+        return self._with_news(outcome, afresh=True)
 
     def become(self, found: ModelState, at: float | None) -> Outcome:
         """Take over the contents of another state, as the next version; ``at`` is its Unix time."""
         self.estimator, self.window, self.sizes, self.owed = found.estimator, found.window, found.sizes, found.owed
+        self.tuning = found.tuning
         self.version += 1
         self.sequence += 1
         self.updated_at = at
@@ -562,10 +629,17 @@ class ModelState:
     def _done(self, command: Command, outcome: Outcome) -> None:
         self.window.apply(command, self.spec.window.n_remembered)
         self._until_look -= len(command.added)
+        if self.tunes_itself:
+            self.tuning.came(len(command.added))
         self.sizes = outcome.sizes
         self.version += 1
         self.sequence += 1
         self.updated_at = command.arrived
+        n = len(self.window.arrivals)
+        if self.estimator.columns is not None and (not self.tuning.fitted or self._is_solved_again(command.edits)):
+            self.tuning.fitted = n
+        if command.edits is not None and (tuned := command.edits.tuned) is not None:
+            self.tuning.take(tuned, self.version, command.arrived)
 
     def copy(self) -> ModelCopy:
         """Return a copy that shares no memory with the model, which must have examples or a task that is not exact."""
@@ -621,7 +695,7 @@ class ModelState:
     @property
     def C(self) -> float | None:
         """The present C; None if the task has none or it is not known yet."""
-        C = float(self.estimator.C) if TASKS[self.spec.task].has_cost else math.nan
+        C = float(self.estimator.C_) if TASKS[self.spec.task].has_cost else math.nan
         return None if math.isnan(C) else C
 
     @property
@@ -629,8 +703,15 @@ class ModelState:
         """Parameters that an update or a retraining may have changed since the model was created."""
         made = self._made
         now = {name: getattr(self.estimator, name) for name in (*KERNEL_PARAMETERS, *CHANGEABLE) if name in made}
-        C = None if "lam" in made else self.C
+        C = "auto" if self.tunes_itself else None if "lam" in made else self.C
         return ({} if C is None else {"C": C}) | {k: v for k, v in now.items() if v != made[k]}
+
+    @property
+    def _given(self) -> dict[str, Any]:
+        """The changed parameters without those that were chosen by examples."""
+        last = self.tuning.last
+        found = {} if last is None else last["parameters"]
+        return {name: value for name, value in self.changed.items() if name == "C" or value != found.get(name)}
 
     @cached_property
     def _made(self) -> dict[str, Any]:
@@ -665,6 +746,7 @@ class ModelState:
             warnings=self.warnings,
             updated_at=self.updated_at,
             drift=None if self.watch is None else self.watch.shown(),
+            tuning=self.tuning.shown() if self.tunes_itself else None,
             can_predict=predictor is not None,
             predictor=predictor,
             classes=getattr(model, "classes_", None) if is_served else None,
@@ -676,6 +758,8 @@ class ModelState:
         """The present parameters of the task, except C and the kernel's."""
         model = self.estimator
         now = {name: getattr(model, name) for name in CHANGEABLE if name in self._made}
+        if isinstance(model, LiveSVR) and "epsilon" in now:
+            now["epsilon"] = model.epsilon_
         if model.columns is not None and self.is_fitted:
             now["columns"] = model.columns_.documents()
         if not isinstance(model, LivePUClassifier):
@@ -743,6 +827,7 @@ class ModelState:
             **({} if self.owed is None else {"owed": dataclasses.asdict(self.owed)}),
             **({"left": list(self.window.left)} if self.window.left else {}),
             **({"is_numbered": True} if self.window.is_numbered else {}),
+            **({"tuning": vars(self.tuning)} if self.tuning != Tuning() else {}),
             **({} if self._is_watched_as_made else {"watch": self.watch and self.watch.to_document()}),
         }
 
@@ -787,4 +872,5 @@ class ModelState:
         if "watch" in document:
             watch = None if document["watch"] is None else Watch.from_document(document["watch"])
         owed = Owed(**document["owed"]) if "owed" in document else None
-        return cls(spec, cache_mb, estimator, window, sizes, version, sequence, updated_at, watch, owed)
+        tuning = Tuning(**document.get("tuning", {}))
+        return cls(spec, cache_mb, estimator, window, sizes, version, sequence, updated_at, watch, tuning, owed)

@@ -50,6 +50,7 @@ class Task:
     is_changeable : whether a live model's parameters can be changed
     has_cost : whether C, the weight of the losses, can be changed, under that name or another
     walks : the parameter of a regularization path if a request names none, with the ends of its default range
+    tunes : whether C, and the parameters that are chosen with it, can be chosen by the window
     is_exact : whether each update leads to the optimum of the window; if not, only retraining does
     solvers : solvers that can retrain a model; the first one is the default
     ends_of : turns a range of that parameter into the arguments of the estimator's ``regularization_path``
@@ -70,6 +71,7 @@ class Task:
     options: dict[str, Any] = field(default_factory=dict)
     is_changeable: bool = False
     has_cost: bool = True
+    tunes: bool = False
     is_exact: bool = True
     solvers: tuple[str, ...] = ("batch",)
     walks: tuple[str, float, float] = ("C", 1e-3, 1e3)
@@ -145,6 +147,7 @@ TASKS: dict[str, Task] = {
         has_labels=True,
         options={"class_weight": None, "decision_function_shape": "ovr", "scale": "none", "columns": None},
         is_changeable=True,
+        tunes=True,
     ),
     "svr": Task(
         LiveSVR,
@@ -155,6 +158,7 @@ TASKS: dict[str, Task] = {
         has_values=True,
         options={"scale": "none", "columns": None},
         is_changeable=True,
+        tunes=True,
     ),
     "oneclass": Task(
         LiveOneClassSVM,

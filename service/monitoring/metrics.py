@@ -23,6 +23,7 @@ from prometheus_client import (
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from livesvm.service.models.self_tuning import REASONS
 from livesvm.service.models.tasks import TASKS
 from livesvm.service.monitoring.feeds import (
     TOTALS_OF_FEEDS,
@@ -51,6 +52,9 @@ ERASURES = ("done", "refused", "unfinished")
 
 WATCHED = tuple(name for name, task in TASKS.items() if task.is_exact and (task.has_labels or task.has_values))
 """Tasks with models that can be tested for drift."""
+
+TUNING = tuple(name for name, task in TASKS.items() if task.tunes)
+"""Tasks with models that can tune themselves."""
 
 CUTS = (
     "displaced",
@@ -174,6 +178,10 @@ class Metrics:
         of_abandoned = "Paths given up, as they failed or were more work than solving the window from nothing"
         self.abandoned = counter("paths_abandoned", of_abandoned, task=TASKS)
         self.drift_alarms = counter("drift_alarms", "Alarms of drift of models", task=WATCHED)
+        of_tunings = "Choices of parameters by models that tune themselves, by their reason"
+        self.tunings = counter("tunings", of_tunings, task=TUNING, reason=REASONS)
+        of_tuning = "Processor time of such a choice"
+        self.tuning_seconds = histogram("tuning_seconds", of_tuning, "task", buckets=_JOB_SECONDS)
         self.updates = counter("updates", "Updates by outcome", task=TASKS, outcome=_OUTCOMES)
         self.feed_calls = counter("feed_calls", "Calls of readings by outcome", outcome=_OUTCOMES)
         self.feed_events = counter("feed_events", "What feeds announced", kind=_FEED_EVENTS)

@@ -46,6 +46,7 @@ from livesvm.service.store.seals import (
 )
 from livesvm.service.store.sqlite_database import PROBE_SECONDS, Database
 from livesvm.service.store.sqlite_file import overwriting, transaction
+from livesvm.service.store.sqlite_marks import marked
 from livesvm.service.store.sqlite_rows import Row, checked, damaged, is_sealed, remembered, request_rows
 from livesvm.service.store.sqlite_schema import mend_requests, shows_requests
 
@@ -156,9 +157,9 @@ class SqliteStore(Store):
         damage = dict(self._database.marks.damage)
         if models is not None:
             models = list(models)
-            damage = {id_: damage[id_] for id_ in models if id_ in damage}
+            damage = {name: damage[name] for name in map(marked, models) if name in damage}
         for id_, sequence, described, value in self._pages(models):
-            yield Indexed(id_, sequence, *open_summary(id_, described, value), "", damage.pop(id_, ""))
+            yield Indexed(id_, sequence, *open_summary(id_, described, value), "", damage.pop(marked(id_), ""))
         for id_, reason in damage.items():
             yield Indexed(id_, 0, b"", 0, "", reason)
 
@@ -185,13 +186,15 @@ class SqliteStore(Store):
     def models(self) -> list[StoredModel]:
         """Read the tables of models and specifications, and add the models that are lost."""
         found = {str(id_): _stored(str(id_), spec) for id_, spec in self._read(_MODEL)}
-        for id_, damage in dict(self._database.marks.damage).items():
+        known = {marked(id_): id_ for id_ in found}
+        for name, damage in dict(self._database.marks.damage).items():
+            id_ = known.get(name, name)
             found[id_] = StoredModel(id_, found[id_].spec if id_ in found else b"", damage)
         return [found[id_] for id_ in sorted(found)]
 
     def model(self, model: str) -> StoredModel | None:
         """Read the model's rows, and add the damage that is known of it."""
-        rows, damage = self._read(f"{_MODEL} WHERE id = ?", model), self._database.marks.damage.get(model, "")
+        rows, damage = self._read(f"{_MODEL} WHERE id = ?", model), self._database.marks.damage.get(marked(model), "")
         if not (rows or damage):
             return None
         found = _stored(model, rows[0][1]) if rows else StoredModel(model, b"")
@@ -206,7 +209,7 @@ class SqliteStore(Store):
             epoch = self._database.new_epoch(db)
             query = "UPDATE models SET epoch = ?, writer = ?, attempt = 0 WHERE id = ?"
             is_there = db.execute(query, (epoch, self._database.writer, model)).rowcount
-            if not is_there and model not in self._database.marks.damage:
+            if not is_there and marked(model) not in self._database.marks.damage:
                 raise ModelGone(f"model {model} is not stored")
         return Lease(model, epoch, self._database.writer)
 

@@ -14,7 +14,7 @@ from urllib.parse import quote
 
 from livesvm.service.store.base import StoreDamaged, StoreUnavailable
 from livesvm.service.store.files import put_in_place, unfinished
-from livesvm.service.store.sqlite_marks import ENDING, Marks, new_marks, read_marks
+from livesvm.service.store.sqlite_marks import ENDING, LONGEST, Marks, marked, new_marks, read_marks
 from livesvm.service.store.sqlite_schema import (
     add_functions,
     bring_up_to_date,
@@ -157,9 +157,12 @@ def damaged_copies(path: Path) -> list[Path]:
 
 
 def _heads(db: sqlite3.Connection) -> dict[bytes, int]:
-    """Return the newest record of each model, by its id as bytes, which are read faster than text."""
+    """Return the newest record of each model, by its name in the marks, as bytes, which are read faster than text."""
     query = "SELECT CAST(id AS BLOB), coalesce(CAST(sequence AS INTEGER), 0) FROM models WHERE length(id) > 0"
-    return dict(db.execute(query))
+    found = dict(db.execute(query))
+    for name in [name for name in found if len(name) > LONGEST]:
+        found[marked(name.decode()).encode()] = found.pop(name)
+    return found
 
 
 def _newest_epoch(db: sqlite3.Connection) -> int:

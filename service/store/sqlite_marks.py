@@ -17,6 +17,7 @@ import threading
 import zlib
 from collections.abc import Iterator, Mapping
 from enum import IntEnum
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -29,13 +30,15 @@ from livesvm.service.store.files import write_whole
 ENDING = "-mark"
 """End of the file's name, behind the name of the database."""
 _SIZE = 128
-_NAME = _SIZE - 22
-_SLOT = struct.Struct(f"<BBqq{_NAME}s")
+LONGEST = _SIZE - 22
+"""Most bytes of a name in a mark."""
+_SLOT = struct.Struct(f"<BBqq{LONGEST}s")
 _CHECKSUM = struct.Struct("<I")
 _SLOTS = np.dtype(
-    [("check", "<u4"), ("kind", "u1"), ("length", "u1"), ("sequence", "<i8"), ("epoch", "<i8"), ("name", f"S{_NAME}")]
+    [("check", "<u4"), ("kind", "u1"), ("length", "u1"), ("sequence", "<i8"), ("epoch", "<i8"), ("name", f"S{LONGEST}")]
 )
 """A checksum and a slot as a row of an array, as a start reads a hundred thousand of them at once."""
+_HASH = 32
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
 DOCUMENTS = b"documents:"
 """Name of the mark of all documents; no model has a colon in its id."""
@@ -44,6 +47,16 @@ _UNUSED = b""
 Slots = npt.NDArray[np.void]
 
 log = logging.getLogger(__name__)
+
+
+def marked(model: str) -> str:
+    """Return the name of a model in the marks: its id, or the beginning and a hash of an id that is too long.
+
+    The two are separated by two tildes, which no id has in a row.
+    """
+    if len(model) <= LONGEST:
+        return model
+    return f"{model[: LONGEST - _HASH - 2]}~~{blake2b(model.encode(), digest_size=_HASH // 2).hexdigest()}"
 
 
 class Kind(IntEnum):
@@ -95,7 +108,7 @@ class Marks:
         self._lock = threading.Lock()
         self._is_synced = True
         self.damage: dict[str, str] = {}
-        """The loss of each model that has lost something, as a message, by the model's id."""
+        """The loss of each model that has lost something, as a message, by the model's name in the marks."""
 
     def _find(self) -> None:
         """Find the places of all marks, the unused slots, and the names that are deleted."""
@@ -146,7 +159,7 @@ class Marks:
 
         Parameters
         ----------
-        heads : the newest record of each model that the database has, by its id as bytes
+        heads : the newest record of each model that the database has, by its name here as bytes
         epoch : the newest epoch that the database has given out
 
         Raises
@@ -223,42 +236,44 @@ class Marks:
     def reached(self, model: str, sequence: int) -> None:
         """Note that a record is on the disk."""
         with self._lock:
-            mark = self._get(model.encode()) or Mark(Kind.STORED)
+            name = marked(model).encode()
+            mark = self._get(name) or Mark(Kind.STORED)
             if sequence >= mark.sequence:
-                self._put(model.encode(), mark._replace(kind=Kind.STORED, sequence=sequence))
-                self.damage.pop(model, None)
+                self._put(name, mark._replace(kind=Kind.STORED, sequence=sequence))
+                self.damage.pop(name.decode(), None)
 
     def reached_all(self, sequences: Mapping[str, int]) -> None:
         """Note for many models that a record is on the disk; adjacent marks are written together."""
         with self._lock:
             places = []
             for model, sequence in sequences.items():
-                name = model.encode()
+                name = marked(model).encode()
                 mark = self._get(name) or Mark(Kind.STORED)
                 if sequence >= mark.sequence:
                     places.append(self._set(name, mark._replace(kind=Kind.STORED, sequence=sequence)))
-                    self.damage.pop(model, None)
+                    self.damage.pop(name.decode(), None)
             for first, last in _pieces(sorted(places)):
                 self._put_slots(first, last)
 
     def created(self, model: str, sequence: int, epoch: int) -> None:
         """Note that a new model is on the disk."""
         with self._lock:
-            self._put(model.encode(), Mark(Kind.STORED, sequence, epoch))
-            self.damage.pop(model, None)
+            self._put(marked(model).encode(), Mark(Kind.STORED, sequence, epoch))
+            self.damage.pop(marked(model), None)
 
     def deleting(self, model: str) -> None:
         """Note that a model may be deleted from now on, until its deletion or its next record is on the disk."""
         with self._lock:
-            before = self._get(model.encode())
+            name = marked(model).encode()
+            before = self._get(name)
             if before is not None and before.kind is not Kind.DELETED:
-                self._put(model.encode(), before._replace(kind=Kind.DELETING))
+                self._put(name, before._replace(kind=Kind.DELETING))
 
     def deleted(self, model: str, epoch: int) -> None:
         """Note that the deletion of a model is on the disk."""
         with self._lock:
-            self._put(model.encode(), Mark(Kind.DELETED, 0, epoch))
-            self.damage.pop(model, None)
+            self._put(marked(model).encode(), Mark(Kind.DELETED, 0, epoch))
+            self.damage.pop(marked(model), None)
 
     def documents_changed(self, epoch: int) -> None:
         """Note that a change of documents is on the disk."""

@@ -138,6 +138,30 @@ class LiveEstimator(Fitted):
         value = getattr(self, name)
         return vars(self).get("chosen_", {}).get(name, first) if isinstance(value, str) and value == "auto" else value
 
+    def fixed_by(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the parameters that were chosen with C and stay so where C is ``given`` as a number, and they are not.
+
+        Parameters
+        ----------
+        given : mapping
+            New parameters by name.
+
+        Returns
+        -------
+        dict
+            Their values by name.
+        """
+        if isinstance(given.get("C", "auto"), str) or not isinstance(vars(self).get("C"), str):
+            return {}
+        open_ = [name for name in self.chosen_.keys() - given.keys() if isinstance(vars(self).get(name), str)]
+        return {name: self.chosen_[name] for name in open_}
+
+    def _fix(self, given: Mapping[str, Any]) -> None:
+        """Have these as parameters, with which the window was learnt."""
+        if fixed := self.fixed_by(given):
+            vars(self).update(fixed)
+            self._made_of = self._made_of | {name: value for name, value in fixed.items() if name in self._made_of}
+
     def _total_per_weight(self) -> float:
         """Return what the coefficients sum up to, per unit of weight in the window."""
         return 0.0
@@ -420,6 +444,7 @@ class LiveEstimator(Fitted):
         except NotOptimal as error:
             raise NotOptimal(f"{error}{scaling.advice(window.state.examples, change.losses, size)}") from error
         if C is not None:
+            self._fix({"C": C})
             self.C = C
         if edits.robust is not None:
             self.robust_ = robust

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any, Self
 
@@ -15,6 +15,7 @@ from livesvm.solvers.models.base import KERNEL_PARAMETERS, LiveEstimator
 from livesvm.solvers.models.repeats import OnRepeat
 from livesvm.solvers.models.report import UpdateReport
 from livesvm.solvers.models.warnings import ModelWarning, warnings_of
+from livesvm.solvers.models.window_edits import NO_EDITS
 from livesvm.solvers.tables import columns as table_columns
 from livesvm.solvers.validation import Key
 
@@ -97,6 +98,7 @@ class ChangingEstimator(LiveEstimator):
             raise InvalidInput("the window has features, and not their kernel values; call fit", field="kernel")
         before = vars(self).copy()
         try:
+            self._fix(parameters)
             vars(self).update(parameters)
             self._settle(parameters)
             if any(name in KERNEL_PARAMETERS for name in parameters):
@@ -110,14 +112,36 @@ class ChangingEstimator(LiveEstimator):
             self._take_back(before)
             raise
 
-    def _adopt(self, chosen: dict[str, Any]) -> UpdateReport:
-        """Have chosen values for the parameters that are "auto"; all or nothing."""
-        before = vars(self).copy()
+    def adopt(self, chosen: Mapping[str, Any]) -> UpdateReport:
+        """Have chosen values for the parameters that are "auto"; all or nothing.
+
+        Along a path where gamma and the columns stay; otherwise the window is solved from nothing.
+
+        Parameters
+        ----------
+        chosen : mapping
+            Values by name, as ``choose`` finds them.
+
+        Returns
+        -------
+        UpdateReport
+            What the update did.
+
+        Raises
+        ------
+        InvalidInput, NotPositiveSemidefinite, NotOptimal, MemoryLimit
+            As of ``change``; the model is as it was.
+        """
+        before, now = vars(self).copy(), vars(self).get("columns_")
+        is_same = chosen.get("gamma", self.gamma_) == self.gamma_
         try:
             if "columns" in chosen:
                 columns = table_columns.given(chosen["columns"])
+                is_same &= now is not None and columns.documents() == now.documents()
                 self.columns_ = replace(columns, words=self.columns_.words)
             self.chosen_ = {name: value for name, value in chosen.items() if name != "columns"}
+            if is_same:
+                return self._learn(None, None, None, (), NO_EDITS._replace(every_example=True))
             return self._resolved()
         except BaseException:
             self._take_back(before)

@@ -87,6 +87,34 @@ class Watched(BaseModel):
     alarm: DriftAlarm | None = Field(description="Stands until the window holds nothing from before it.")
 
 
+class Chosen(BaseModel):
+    """What a model has chosen by its window."""
+
+    version: int = Field(description="That holds the choice.")
+    at: datetime
+    reason: Literal["first", "drift", "doubled", "full", "renewed", "asked", "erased"] = Field(
+        description="`first`: 40 examples were there. `doubled`: the window held twice as many as at the choice "
+        "before. `full`: as many as it may. `renewed`: as many had come since as it held. `drift`: after an alarm. "
+        "`asked`: by a job. `erased`: without examples that were erased."
+    )
+    parameters: dict[str, float] = Field(description="C, gamma, epsilon. `columns` have their own place.")
+    changes: bool = Field(description="False where nothing was clearly better than what the model had.")
+    n_examples: int
+    loss: float | None = Field(
+        description="Of held-out examples: `svc` log loss and twice the share of wrong labels, `svr` the error."
+    )
+    present: float | None = Field(description="The same with the parameters that the model had before.")
+    defaults: float | None = Field(description="The same with the defaults of a model that does not tune itself.")
+    seconds: float = Field(description="Processor time of the choice.")
+
+
+class SelfTuning(BaseModel):
+    """How a model that tunes itself has chosen its parameters."""
+
+    chosen: Chosen | None = Field(description="The last choice; null before the first, at 40 examples.")
+    n_since: int = Field(description="Examples that have come since.")
+
+
 class ModelColumn(BaseModel):
     """A column of a table."""
 
@@ -135,6 +163,7 @@ class ModelDescription(BaseModel):
         default=None, description="Of decisions of more than two classes: one for each, or one for each pair."
     )
     drift: Watched | None = Field(default=None, description="Of a model with `drift_alarms`.")
+    tuning: SelfTuning | None = Field(default=None, description="Of a model that tunes itself (C `auto`).")
     labels: list[str] | list[int] | None = Field(default=None, description="The only ones there may be; null: any.")
     classes: list[ClassCount] | None = Field(default=None, description="In the order of decisions; null: has none.")
     window: dict[str, Any]

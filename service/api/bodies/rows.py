@@ -32,7 +32,7 @@ MOST_ROWS = 10_000
 MOST_FLEET_ROWS = 200_000
 """Rows of one call to a fleet."""
 MOST_COLUMNS = 512
-LONGEST_NAME = 128
+LONGEST_NAME = 256
 BYTES_A_CELL = 200
 """Memory that a cell takes at most while a table is read, besides its text."""
 BYTES_A_LETTER = 8

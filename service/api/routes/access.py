@@ -26,7 +26,7 @@ from starlette.routing import BaseRoute
 from livesvm.service.access.keys import SCOPES, ApiKey, allows
 from livesvm.service.api.bodies.reading import Body, read_body
 from livesvm.service.errors import Forbidden, ModelUnavailable, Restoring, TurnMissed, Unauthorized, Withdrawn
-from livesvm.service.fleets.names import FLEET_ID, OF_FEEDS, SERIES_ID
+from livesvm.service.fleets.names import FLEET_ID, LONGEST_QUOTED, OF_FEEDS, SERIES_ID
 from livesvm.service.hosting.collection import Collection
 from livesvm.service.hosting.handle import NEWS_SECONDS, Hosted, Reply
 from livesvm.service.lifecycle.parts import Service
@@ -60,7 +60,7 @@ FEED_ID = rf"{MODEL_ID[:-1]}(/{SERIES_ID})?$"
 FeedId = Annotated[
     str,
     Path(
-        json_schema_extra={"pattern": FEED_ID, "maxLength": 101},
+        json_schema_extra={"pattern": FEED_ID, "maxLength": 37 + LONGEST_QUOTED},
         description="Of a series of a fleet `fleet/series`, with the name quoted as `GET /fleets/{id}/series` tells.",
     ),
 ]

@@ -40,7 +40,7 @@ from livesvm.service.feeds.sources.opening import url_of
 from livesvm.service.fleets import presenter as fleets_told
 from livesvm.service.fleets import readings
 from livesvm.service.fleets.catalogue import Fleet, settings_of
-from livesvm.service.fleets.names import feed_of
+from livesvm.service.fleets.names import LONGEST_QUOTED, feed_of
 from livesvm.service.fleets.presenter import COLUMNS
 from livesvm.service.fleets.split import Table
 from livesvm.service.lifecycle.parts import Service
@@ -53,7 +53,9 @@ PAGE, MOST = 1000, 10_000
 MOST_NAMED = 1000
 """Series that a call for forecasts may name."""
 
-After = Annotated[str, Query(max_length=128, description="Only those after this one, the `next` of a page.")]
+After = Annotated[
+    str, Query(max_length=37 + LONGEST_QUOTED, description="Only those after this one, the `next` of a page.")
+]
 Limit = Annotated[int, Query(ge=1, le=MOST, description="At most so many series.")]
 Names = Annotated[
     list[str] | None, Query(alias="series", max_length=MOST_NAMED, description="Only these series; may be repeated.")

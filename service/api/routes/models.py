@@ -99,7 +99,7 @@ def recent(id: ModelId, service: Parts) -> Response:
 
 
 def _seen(published: Published) -> dict[str, object]:
-    reported = {name: getattr(published, name) for name in ("version", "C", "n_support", "drift")}
+    reported = {name: getattr(published, name) for name in ("version", "C", "gamma", "n_support", "drift", "tuning")}
     return reported | {"updated_at": moment(published.updated_at)} | asdict(published.sizes)
 
 

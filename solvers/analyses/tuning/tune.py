@@ -297,7 +297,7 @@ class _Search:
             limits = (float(self.C[0]), float(self.C[-1]))
             start = {"gamma": gamma, "C": limits[0]}
             if self.epsilon is not None and hasattr(self.view.model, "epsilon"):
-                start["epsilon"] = float(np.clip(self.view.model.epsilon, *self.epsilon))
+                start["epsilon"] = float(np.clip(self.view.value_of("epsilon"), *self.epsilon))
             self.lines[gamma] = self._along(lambda part: regularization_path(part, "C", *limits), start)
 
     def with_epsilon(self, gamma: float, C: float, limits: tuple[float, float]) -> tuple[float, _Line]:
