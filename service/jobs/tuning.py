@@ -1,4 +1,4 @@
-"""The job that chooses a model's parameters by its own window: what may be asked, what it finds, how that is used."""
+"""The job that chooses a model's parameters by its own window: its request, its result, and how to apply it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ MOST_GAMMAS = 50
 
 
 class TuneRequest(Request):
-    """What to choose the parameters of a model from, and by which examples of its window."""
+    """How to tune a model: the parameters to try, and the examples of its window that judge them."""
 
     most_bytes = SHORT
     model_config = ConfigDict(json_schema_extra={"examples": [{"judge": "k-fold", "folds": 5}]})
@@ -98,7 +98,7 @@ def work(asked: Document, model: ModelCopy, progress: Progress) -> Document:
 
 
 def take_over(result: Document, choice: Document) -> Update:
-    """Return the update that gives a live model what was found, or what was chosen in place of it."""
+    """Return the update that gives a live model the parameters found, or those chosen instead of them."""
     found = result["parameters"]
     for name, value in choice.items():
         if name not in found:
@@ -109,7 +109,7 @@ def take_over(result: Document, choice: Document) -> Update:
 
 
 def plot(result: Document, extension: Extension) -> bytes:
-    """Return the error over gamma and C; of a kernel without gamma over C."""
+    """Draw the error over gamma and C, or over C alone for a kernel without gamma."""
     errors = np.array(result["errors"], np.float64)
     title = f"Error of {result['n_examples']} examples ({result['judge']}), at best {result['error']:.4g}"
     if len(errors) == 1:
@@ -125,13 +125,13 @@ KIND = JobKind(
     summary="Choose gamma and C, by the window itself",
     description="""
 Try gamma on a grid and C (`svr`: on request epsilon) along exact paths. Judge each by examples of the window that the
-model did not see: folds, leave-one-out, or stretches of time that follow what was learnt. These use the `times` that
-examples came with, or when they arrived.
+model did not see: folds, leave-one-out, or intervals of time after the examples learnt. These use the `times` of the
+examples, or their arrival.
 
 The result holds the best `parameters` with their `error`, the least of `errors`. These, which `plot` shows, have a list
 over `C` for each of `gammas`, null where a gamma was given up early. Where values of `C` in a row have the least error,
-the middle one of the longest row is best. To apply the job changes the live model to the best
-parameters, or to `{"choice": {"C": .., "gamma": ..}}`, as one logged update.
+the middle one of the longest row is best. Applying the job changes the live model to the best parameters, or to
+`{"choice": {"C": .., "gamma": ..}}`, as one logged update.
 """,
     request=TuneRequest,
     check=_ordered,
