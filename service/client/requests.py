@@ -321,7 +321,7 @@ def explain(
 ) -> Request[Document]:
     """Return the examples that move the decisions of rows X (m, d) most: ``rows``, each with its ``because``.
 
-    With targets y (m,), also return what examples contribute to the rows' loss: ``values``, harmful ones first.
+    With targets y (m,), return what examples are worth for the rows' loss instead: ``values``, harmful ones first.
     """
     body: Document = {**_features(X), "most": most} | ({} if y is None else {"y": _targets(y)})
     return post(f"/models/{id}/explain", body, is_repeatable=True, max_seconds=max_seconds)

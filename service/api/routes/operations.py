@@ -45,8 +45,8 @@ async def serving(service: Parts) -> Response:
 async def ready(service: Parts) -> Response:
     """Return true while the service is serving, its store takes writes and a model takes updates.
 
-    What keeps it from being ready is listed in `reasons`, what a ready service does not do in `degraded`, such as
-    models that are still being restored.
+    `reasons` lists why it is not ready, and `degraded` what is wrong in a ready service, such as models that are still
+    being restored.
     """
     if reasons := service.health.reasons():
         raise NotReady(reasons)
