@@ -33,7 +33,7 @@ class Broker:
 
     @property
     def address(self) -> str:
-        """Host and port, for people."""
+        """Host and port, as messages show them."""
         return f"{self.host}:{self.port}"
 
 

@@ -230,7 +230,7 @@ class Heads:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on; of a HEAD's answer only the beginning comes back."""
+        """Pass the request on; the answer to HEAD is only the beginning of that to GET."""
         if scope["type"] != "http" or scope["method"] != "HEAD":
             await self._app(scope, receive, send)
             return
@@ -294,11 +294,11 @@ def _with_header(send: Send, name: bytes, value: bytes) -> Send:
 
 
 def _policed(send: Send) -> Send:
-    """Return what sends a page with a policy that allows its inline scripts, by hash, and the service's own files."""
+    """Return a ``send`` that adds a policy to a page: its inline scripts, by hash, and the service's files may load."""
     start: Message = {}
 
     async def sending(message: Message) -> None:
-        """Hold the start back until the page is there, which comes in one piece."""
+        """Hold back the start until the page has come, which is one message."""
         nonlocal start
         if message["type"] == "http.response.start":
             start = message

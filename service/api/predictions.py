@@ -63,7 +63,7 @@ class Calibrated:
 
 @dataclass(frozen=True)
 class Answered:
-    """The version that decided all rows of a call, the threshold if one was asked for, and if it may be out of date."""
+    """The version that decided all rows of a call, the threshold if one was asked for, and if a newer one may exist."""
 
     seen: Published
     spec: ModelSpec
@@ -236,7 +236,7 @@ def _decide(live: Reader, seen: Published, X: Rows, rows: slice) -> tuple[Vector
 
 @contextmanager
 def of_rows(rows: slice) -> Iterator[None]:
-    """Add the first of ``rows`` to the row in an error from inside, so that it counts from the request's first row."""
+    """Change the row in an error from inside, which counts from the first of ``rows``, to the row in the request."""
     try:
         yield
     except InvalidInput as error:
@@ -250,7 +250,7 @@ def listed(values: NDArray[Any]) -> bytes:
 
 
 def _named(answered: Answered, with_chances: bool) -> bytes:
-    """Return the JSON that names the classes of decisions, and their pairs, if the answer has to."""
+    """Return JSON with the classes of the decisions, and their pairs, if the answer must name them."""
     seen = answered.seen
     classes = seen.answers_with
     if with_chances and seen.classes is not None:

@@ -191,7 +191,7 @@ def _cut_place(place: dict[str, Any]) -> dict[str, Any]:
 
 
 def _faults(entries: Sequence[Any]) -> dict[str, Any]:
-    """Return the faults that validation found; the first one's position stands at the top too."""
+    """Return the faults that validation found; the position of the first one is repeated at the top."""
     each = [_fault(entry) for entry in entries[:MOST_FAULTS]]
     faults = _of_alternatives(each)
     first, others = faults[0], len(entries) - len(each) + len(faults) - 1

@@ -1,4 +1,4 @@
-"""Every error as a problem document."""
+"""Handlers that answer every error with a problem document."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ async def _fault_fields(request: Request, error: Exception) -> Response:
 
 
 async def _http_problem(request: Request, error: Exception) -> Response:
-    """Answer refusals of the framework itself: unknown paths, and unknown methods with those that exist."""
+    """Answer refusals of the framework itself: unknown paths, and unknown methods with a list of the known ones."""
     status, headers = 500, None
     detail = "The request failed."
     if isinstance(error, HTTPException):

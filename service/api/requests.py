@@ -247,13 +247,13 @@ class UpdateRequest(Request):
 
 
 class ModelUpdateRequest(UpdateRequest):
-    """An update of the model that it names."""
+    """An update, with the name of its model."""
 
     model: Id
 
 
 class UpdatesRequest(Request):
-    """Updates of many models, one of each."""
+    """Updates of many models, one for each."""
 
     model_config = ConfigDict(
         json_schema_extra={"examples": [{"updates": [{"model": "meter-7", "add": {"X": [[0.2, 0.5]], "y": [1]}}]}]}
@@ -353,7 +353,7 @@ class WhatIfRequest(UpdateRequest, Features):
 
 
 class FeedEraseRequest(Request):
-    """Readings to erase: at some times, and in a range of times, in the form of the feed's readings."""
+    """Readings to erase, by their times and by a range of times, in the form that the feed's times have."""
 
     model_config = ConfigDict(json_schema_extra={"minProperties": 1, "examples": [{"times": ["2024-01-01T00:00"]}]})
 

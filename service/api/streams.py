@@ -60,7 +60,7 @@ class Streams:
         self._closed = True
 
     def place(self, caller: Hashable = None) -> AbstractContextManager[None]:
-        """Hold one of the places of a caller inside; raises QueueFull at once."""
+        """Hold one of a caller's places for streams inside; raises QueueFull if there is none."""
         return self._places.place(caller)
 
     def of(self, look: Callable[[], Event | None], look_seconds: float = LOOK_SECONDS) -> StreamingResponse:
@@ -96,7 +96,7 @@ class Streams:
 
 
 class _EventStream(StreamingResponse):
-    """A response that holds one of the places; the connection ends for a reader that takes nothing."""
+    """A stream that holds a place of its caller; its connection ends if the reader takes nothing."""
 
     media_type = MEDIA_TYPE
 

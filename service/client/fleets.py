@@ -1,4 +1,4 @@
-"""Calls of fleets: their requests, and the values that their answers become; shared by both clients."""
+"""Calls of fleets, as requests with functions that read their answers; shared by both clients."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ _QUOTED = 200
 
 
 class ServiceProblem(Exception):
-    """The service refused: ``status``, ``type``, and the whole problem document in ``document``.
+    """A refusal by the service: ``status``, ``type``, and the whole problem document in ``document``.
 
     ``request`` is the id of the request in the service's log, if the answer had one.
     """

@@ -1,4 +1,4 @@
-"""Each call of the client: its request, and the value that its answer becomes; shared by both clients."""
+"""Calls of the client, as requests with functions that read their answers; shared by both clients."""
 
 from __future__ import annotations
 
@@ -268,7 +268,7 @@ def erase_everywhere(
 ) -> Request[Document]:
     """Erase examples from all models, feeds and datasets that know them: ``erased``, ``removed``, ``receipt``.
 
-    Where nothing that is stored names any of them, ServiceProblem (404) is raised.
+    If nothing that is stored names any of them, ServiceProblem (404) is raised.
     """
     return once("/erase", _named(keys, tags), idempotency_key)
 
@@ -491,7 +491,7 @@ def delete_dataset(name: str) -> Request[None]:
 
 
 def retrain(id: str, solver: str = "auto", **asked: Any) -> Request[Document]:
-    """Retrain a model in a process of its own; ``asked`` as in ``POST /models/{id}/retrain``: a job."""
+    """Start a job that retrains a model in a process of its own; ``asked`` as in ``POST /models/{id}/retrain``."""
     return post(f"/models/{id}/retrain", {"solver": solver, **asked})
 
 

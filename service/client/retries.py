@@ -39,7 +39,7 @@ class Policy(TypedDict):
 def policy(is_repeatable: bool, patience: float) -> Policy:
     """Return the policy of retries for a request; after ``patience`` seconds, the last answer or error is final.
 
-    The seconds begin again while the service says that it compiles its solvers, and for how long.
+    They begin again with each answer that the service is still compiling its solvers.
     """
     busy = {429, *AWAY} if is_repeatable else {429}
     passing = httpx.TransportError if is_repeatable else UNSENT

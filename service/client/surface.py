@@ -109,7 +109,7 @@ def _named_as(build: Callable[..., Request[Any]], method: C, given: int = 0) -> 
 
 
 class ClientCalls:
-    """The calls of one service."""
+    """Base class of the clients, with all calls of a service."""
 
     _kind: type[httpx.Client | httpx.AsyncClient]
 

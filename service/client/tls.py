@@ -20,7 +20,7 @@ _BROKEN_OFF = (ssl.SSLEOFError, ssl.SSLZeroReturnError, ssl.SSLSyscallError)
 
 
 def trusted(url: httpx.URL, verify: Verify) -> ssl.SSLContext:
-    """Return a context with the certificate authorities to check a service by; raises OSError if they cannot be read.
+    """Return a TLS context with the trusted certificate authorities; raises OSError if they cannot be read.
 
     Parameters
     ----------
@@ -63,7 +63,7 @@ def fault_of(error: BaseException | None) -> ssl.SSLError | None:
 
 @contextmanager
 def explained() -> Iterator[None]:
-    """Add to the error about a certificate that is not trusted what to do about it."""
+    """Add advice to an error about a certificate that is not trusted."""
     try:
         yield
     except httpx.ConnectError as error:

@@ -207,7 +207,7 @@ class Sink:
 
 @contextmanager
 def _after(rows: int) -> Iterator[None]:
-    """Add ``rows`` to the row in an error from inside, which counts from the block's first row."""
+    """Change the row in an error from inside, which counts from the block's first row, to that in the dataset."""
     try:
         yield
     except InvalidInput as error:

@@ -316,7 +316,7 @@ class Datasets:
             self._known = now | {directory for directory in self._known if (self._root / directory).exists()}
 
     def erase(self, found: Sequence[Found]) -> None:
-        """Erase rows from the files of datasets; those done stay so if a later one raises StoreError.
+        """Erase rows from the files of datasets, one after another; after a StoreError, the rest is not done.
 
         New files are written next to the old ones. A new description names them, and the old files are removed.
         """
@@ -363,7 +363,7 @@ class Datasets:
         return here if self._fronts is None else self._fronts.where({"held_by": self._fronts.holder} | now)
 
     def brought(self, described: Document, to: Path, check: Callable[[], None]) -> Path:
-        """Return a local directory with the files of a dataset, copied ``to`` it if another front end has them.
+        """Return the local directory of a dataset's files; they are copied ``to`` one if another front end has them.
 
         Raises as :meth:`directory`, and any error of ``check``.
         """

@@ -61,7 +61,7 @@ def parse(asked: Document, tell: Callable[[Document], None]) -> Document:
 
 
 def _check_no_columns(asked: Document) -> None:
-    """Raise InvalidInput if a column is named, as only tables have them: no erasure would find its keys."""
+    """Raise InvalidInput if a column is named for a format without columns, as no erasure would find its keys."""
     for name in ("target", "weights", "key"):
         if asked.get(name) is not None:
             own = "; an npz file has members y, weights and keys" if asked["format"] == "npz" else ""

@@ -1,10 +1,10 @@
 """Part one: the river's flow 1, 3 and 7 days ahead, by a feed that gets nothing but the names of the columns.
 
 The feed is sent the readings as they are in the file: two years at once, which fill its window, then one a day. The
-feed keeps every forecast, and scores it when its day has come. It is compared with the naive forecasts that the feed
-scores too, and with retraining: once a month, scikit-learn's ``SVR`` is trained from scratch for each step, on the
+feed keeps every forecast, and scores it when its day has come. It is compared with naive forecasts, which it scores
+too, and with retraining. For this, scikit-learn's ``SVR`` is trained from scratch once a month for each step, on the
 examples of the feed's model, and forecasts the month's days. A second feed in this process, without the service, is
-sent the same readings. It supplies these examples, and must make the same forecasts as the first.
+sent the same readings. It supplies the examples for ``SVR``, and must make the same forecasts as the first feed.
 """
 
 from __future__ import annotations

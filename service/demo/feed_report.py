@@ -22,7 +22,7 @@ class StepErrors:
 
     @classmethod
     def of(cls, score: dict[str, Any], svr: float) -> Self:
-        """Return the errors of a step from the feed's score of it and the error of the retrained SVR."""
+        """Return the errors of a step, given the feed's score and the error of the retrained SVR."""
         naive = min(score["last_value_mae"], score["seasonal_mae"])
         return cls(score["mae"], naive, svr, score["coverage"])
 

@@ -4,8 +4,8 @@ The model knows the last two years. Every month it forecasts 30 days, is scored,
 forgets the 30 oldest, in one update.
 
 ``C`` and ``gamma`` were chosen on the first two years alone. Of the 28 cells of C in 1e-1..1e5 by gamma in 1e-3..1,
-three are within one standard error of the most accurate. Of these, this is the one where training from scratch costs
-most. ``python -m tests.benchmarks.river_choice`` prints the grid; ``--C 1e4`` shows the most accurate cell.
+three are within one standard error of the most accurate. Of these three, training from scratch costs most with the
+chosen one. ``python -m tests.benchmarks.river_choice`` prints the grid; ``--C 1e4`` shows the most accurate cell.
 """
 
 from __future__ import annotations

@@ -76,7 +76,7 @@ class SharedJobs:
         return asked, float(at or "inf")
 
     def done(self, id: str) -> None:
-        """Delete the request to end a job once that is done; after a crash before this, it is done again."""
+        """Delete the request to end a job once it is carried out; after a crash before, it is carried out again."""
         with self._health.store_call("document"):
             self._store.delete_document(DocumentName(END, id))
 

@@ -66,7 +66,7 @@ LOOK_SECONDS = 0.1
 
 
 class Wanted:
-    """Whether a job is still wanted, as the code that works on it asks."""
+    """Cancellation of a job, which the code that works on it checks."""
 
     def __init__(self) -> None:
         self._interrupt: Interrupt | None = None
@@ -182,7 +182,7 @@ class Jobs:
         return list(self._records.values())
 
     def everywhere(self) -> tuple[list[JobRecord], list[str]]:
-        """Return every job that is available, oldest first, and the names of absent front ends that have others.
+        """Return every job that is available, oldest first, and the names of absent front ends with unfinished ones.
 
         Raises StoreError.
         """
@@ -448,7 +448,7 @@ class Jobs:
     def erase(self, model: str, directories: Container[str] = (), until: float = inf) -> int:
         """Delete the jobs of a model, and those that used a dataset in one of the directories; return their number.
 
-        Jobs that were asked for after ``until``, a Unix time, stay. When this returns, no other one runs or has files.
+        Jobs that were asked for after ``until``, a Unix time, stay. At the return, no deleted one runs or has files.
         Raises StoreUnavailable if a file cannot be removed, and keeps the records of jobs with files.
         """
         with self._lock:

@@ -300,7 +300,7 @@ def _usmo(work: Work, chosen: NDArray[np.int64]) -> tuple[LivePUClassifier, Any]
 
 
 def _segments(sigma: Floats, c2: Floats) -> NDArray[np.int64]:
-    """Return the piece or kink of its double hinge of each unlabelled row, (n,): 0, 2, 4 are flat, 1 and 3 kinks."""
+    """Return the piece or kink of the double hinge for each unlabelled row, (n,): 0, 2, 4 are flat, 1 and 3 kinks."""
     half = 0.5 * c2
     return np.select([sigma <= 0.0, sigma < half, sigma == half, sigma < c2], [0, 1, 2, 3], 4).astype(np.int64)
 

@@ -178,7 +178,7 @@ class Replicas(Protocol[T_co]):
     """All models, or all feeds that are not series of a fleet."""
 
     def states(self) -> Mapping[ServingState, int]:
-        """Count them by state."""
+        """Return the number of replicas by state."""
 
     def samples(self, limit: int) -> Iterable[T_co]:
         """Return samples of the first ``limit`` of the replicas that are served."""

@@ -213,7 +213,7 @@ class Metrics:
         gauge("info", "The version of the service", "version").labels(version("livesvm")).set(1)
 
     def watch(self, models: Replicas[Any], limit: int) -> None:
-        """Show models: how many are in which state, numbers over all, and series of the first ``limit``."""
+        """Show models: their number by state, totals over all, and series of the first ``limit``."""
         self.registry.register(ReplicaSeries("model", models, limit, _series_of_models, _OVER_MODELS))
 
     def watch_fleets(self, samples: Callable[[], Iterable[FleetSample]]) -> None:

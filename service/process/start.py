@@ -59,7 +59,7 @@ def start(settings: Settings) -> int:
 
 
 def _serve(service: Service, listening: socket.socket) -> int:
-    """Load the rest while the models' arrays are computed, and serve."""
+    """Import the server while the models' arrays are computed, and serve."""
     import scipy.linalg  # noqa: F401
 
     threadpool_limits(1)

@@ -1,7 +1,7 @@
 """The actor in which models and feeds live: a host of replicas that Ray starts, finds and moves.
 
 Whenever Ray starts an actor, on any node, it is restored from Redis. It takes leases under the name of the actor, so
-that it need not wait for those of its earlier incarnation. That one is fenced by its epoch, and ends when it notices.
+that it need not wait for those of its earlier incarnation. The earlier one is fenced by its epoch, and ends then.
 """
 
 from __future__ import annotations

@@ -77,7 +77,7 @@ class RemoteActor:
     # Calls of it.
 
     def takes(self, call: Future[Any]) -> bool:
-        """Count a call that waits in a thread; return False instead if the actor's share of these is used up."""
+        """Count a call that waits in a thread; return False if the actor already has its share of such calls."""
         if len(self._waiting) >= self.owner.share:
             return False
         self._waiting.add(call)
@@ -102,7 +102,7 @@ class RemoteActor:
         self.owner.cluster.lost(self.place, error)
 
     def begin_again(self) -> None:
-        """Forget the position in the actor's news after a join of the cluster: earlier questions get no answer."""
+        """Ask for all news again after a join of the cluster, as earlier questions get no answer."""
         self._lose()
         self.incarnation, self.moment = "", 0
         self._round += 1
@@ -259,7 +259,7 @@ class Actors:
 
     @property
     def is_lost(self) -> bool:
-        """Whether any of them is lost, or was not heard of yet."""
+        """Whether any actor is lost, or has not reported yet."""
         return not all(there.answers for there in self.all())
 
     def at(self, stored: str) -> RemoteActor:

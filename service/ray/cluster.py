@@ -111,7 +111,7 @@ class Cluster:
             self._actors.pop(place.name, None)
 
     def end(self, place: Place) -> None:
-        """Kill the process of an actor, which may be stopped; Ray starts the actor again."""
+        """Kill the process of an actor, even a stopped one; Ray starts the actor again."""
         with suppress(RayError, ValueError), MEMBERSHIP.inside():
             ray.kill(self.actor(place), no_restart=False)
 
@@ -257,7 +257,7 @@ class Cluster:
         ).remote(place, settings)
 
     def _bytes(self, spec: ModelSpec | FeedSpec | None) -> int:
-        """Return the memory of an actor's replicas: from the specification if it bounds it, else from the setting."""
+        """Return the memory of an actor's replicas: by the specification if that has bounds, else by the setting."""
         settings = self._settings
         if isinstance(spec, FeedSpec):
             return feed_bytes(spec)

@@ -77,7 +77,7 @@ class Command:
 
     @property
     def is_unnamed(self) -> bool:
-        """Whether its caller has given its request no name."""
+        """Whether the caller has given the request no name."""
         return self.named and isinstance(self.arguments[-1], OwnName)
 
     def others(self) -> Iterable[str]:

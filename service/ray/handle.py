@@ -229,7 +229,7 @@ class RemoteModel(RemoteReplica):
 
     @property
     def recent(self) -> RemoteModel:
-        """Its recent updates, for which its actor is asked, and the count of rows predicted here, reported later."""
+        """Its recent updates, for which its actor is asked, and the rows predicted here, which are reported later."""
         return self
 
     def updates(self) -> list[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""The models and feeds that live in actors, as a front end sees them by the store and by announcements."""
+"""The models and feeds that live in actors, as a front end knows them from the store and from announcements."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Connections of front ends with actors, for calls that are short and many.
 
-A call through Ray takes about 2 ms longer than one by a line, which is more than most updates take to solve. By a call
-of Ray, an actor says where it listens, and a secret. Both ends prove that they know the secret before anything else is
+A call through Ray takes about 2 ms longer than one by a line, which is more than most updates take to solve. In answers
+by Ray, an actor says where it listens, and a secret. Both ends prove that they know the secret before anything else is
 read. If Ray's connections are encrypted, lines are too, by the same certificates. Without a line, calls go through Ray.
 """
 

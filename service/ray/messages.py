@@ -79,7 +79,7 @@ RESTING = FeedNow(0, 0, None, None)
 
 @dataclass(frozen=True)
 class View:
-    """What a front end knows of a replica without asking; ``now`` of one at rest is its entry in the store's index.
+    """What a front end knows of a replica without asking; while it is at rest, ``now`` is its entry in the index.
 
     ``life`` is the actor's incarnation and a moment. It changes when the replica was at rest, was deleted and created
     again, or its actor came back. Within an incarnation, ``moment`` shows which of two views is newer."""
@@ -109,8 +109,8 @@ class View:
 class Answer:
     """The answer to a call: its result or its error, and facts for the log.
 
-    ``views`` are those of the replicas that it may have changed, after the call, by stored name; ``copy`` is the
-    version after it, if that is small, for a front end that predicts by copies.
+    ``views`` has, by stored name, the views of the replicas that the call may have changed; ``copy`` is the version
+    after the call, if that is small, for a front end that predicts by copies.
     """
 
     value: Any = None

@@ -46,7 +46,7 @@ class ShardActor:
         self._pieces: list[Any] = []
 
     def ready(self) -> None:
-        """Return, which shows that the worker runs."""
+        """Return once the worker runs."""
 
     def feed(self, answer: bytes) -> None:
         """Take rows, or the error of their reader."""

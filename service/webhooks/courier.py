@@ -199,7 +199,7 @@ class Courier:
             self._connection = None
 
     def _given_up(self, delay: float) -> list[Address]:
-        """Return the messages to give up: those past their time, and the oldest if its time ends before its next."""
+        """Return messages to give up: those past their time, and the oldest if it will be at its next attempt."""
         with self._changed:
             waiting = list(self._waiting)
         now, found = time.time(), []

@@ -40,7 +40,7 @@ class Happened(NamedTuple):
 
 
 class Address(NamedTuple):
-    """Parts of the name of a message's document. The model or feed comes first, as its share of the store has it.
+    """Parts of the name of a message's document, of which the model or feed comes first.
 
     ``made``: when the message was made, in milliseconds.
     """

@@ -13,7 +13,7 @@ RESPELLED = "Stored keys that differ from one asked for only as a number from it
 
 
 class ErasedKeys(BaseModel):
-    """Salted hashes of the erased keys, or of the times of a feed's readings, by which a known key can be checked."""
+    """Salted hashes of the erased keys, or of the times of a feed's readings."""
 
     count: int
     in_window: int = Field(description="How many of these examples the window had.")

@@ -14,7 +14,7 @@ AnswerKeys = Annotated[list[int | str], WithJsonSchema({"type": "array", "items"
 
 
 class UpdateAnswer(BaseModel):
-    """The effect of an update, and the version that has it."""
+    """The effect of an update, and the new version."""
 
     version: int
     added: AnswerKeys

@@ -26,7 +26,7 @@ class PredictAnswer(BaseModel):
     """Decision values, predicted labels or values, and the version that answered.
 
     With labels other than -1 and 1, it names the `classes`. With two classes, a positive decision is for the second.
-    With more, there is a value for each class, or for each of the `pairs`, where a positive one is for the first.
+    With more, there is a value for each class, or for each of the `pairs`; a positive one is for the pair's first.
     """
 
     version: int

@@ -92,7 +92,7 @@ class Worth(BaseModel):
 
 
 class ExplainAnswer(BaseModel):
-    """The examples of the window that matter most for the rows, each by the model trained without it."""
+    """The examples of the window that matter most for the rows, found by models that are trained without each."""
 
     version: int
     n_examples: int = Field(description="Examples that the model depends on; no other one changes any decision.")
@@ -115,7 +115,7 @@ class ClassError(BaseModel):
 
 
 class BeforeLearning(Watched):
-    """Errors of the newest examples, each by the model that had not learnt it, and the test on them."""
+    """Errors of the newest examples before they were learnt, and the test on these errors."""
 
     n: int = Field(description="Newest examples that the errors are computed from.")
     rolling: list[float] = Field(description="Errors of consecutive parts, oldest first.")
@@ -146,7 +146,7 @@ class StepAlarm(BaseModel):
 
 
 class StepBeforeLearning(BaseModel):
-    """Errors of a step's model on the newest readings, each before it was learnt, and the test on what was served."""
+    """Errors of a step's model on the newest readings before they were learnt, and the test on the forecasts served."""
 
     false_alarms: float = Field(description="Largest probability of a false alarm of this step, in 1,000 errors.")
     n_scored: int = Field(description="Errors that the test has taken so far; for step h, each h-th.")

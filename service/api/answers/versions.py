@@ -26,7 +26,7 @@ class Versions(BaseModel):
 
 
 class RestoreAnswer(BaseModel):
-    """The new version, which holds what the restored one held."""
+    """The new version, with the content of the restored one."""
 
     version: int
     restored: int

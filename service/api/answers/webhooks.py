@@ -1,4 +1,4 @@
-"""Webhooks: what they are sent, what waits, and what could not be delivered."""
+"""Webhooks, their waiting messages and their dead letters."""
 
 from __future__ import annotations
 

@@ -108,7 +108,7 @@ async def read_infer(request: Request) -> Body:
 
 
 def parse_infer(body: Body, head_length: str | None) -> Asked:
-    """Return the question in a body; ``head_length`` is the header with the JSON's length, None if all is JSON.
+    """Return the request in a body; ``head_length`` is the header with the JSON's length, None if all is JSON.
 
     Raises MalformedBody, InvalidRequest, or InvalidInput with the tensor's name as the field.
     """
@@ -140,7 +140,7 @@ def _outputs(wanted: InferRequest) -> dict[str, bool]:
 
 
 def _of_tensor(tensor: InputTensor, rest: memoryview, body: Body) -> Matrix:
-    """Return the rows of a tensor; ``rest`` is what follows the JSON, which is the tensor if it is binary."""
+    """Return the rows of a tensor; a binary one is in ``rest``, the bytes after the JSON."""
     name, shape = tensor.name, tensor.shape
     if len(shape) != 2 or min(shape) < 1:
         raise InvalidInput(f"must have the shape [rows, columns], not {str(shape)[:64]}", field=name)

@@ -1,7 +1,7 @@
 """Request bodies: read with a cap, a deadline and a pace on the event loop, parsed and checked off it.
 
-The parser of JSON bounds depth and the size of numbers itself. It would list every name that it does not know, at a
-kilobyte each, and takes the last of two values under one name, so names are counted and compared here.
+The parser of JSON bounds depth and the size of numbers itself. But it reports every unknown name, at a kilobyte each,
+and takes the last of two values under one name. So names are counted and compared here.
 """
 
 from __future__ import annotations
@@ -203,7 +203,7 @@ def parse_update(body: Body) -> commands.Update:
 
 @contextmanager
 def unpacked(body: Body, allowed: frozenset[str]) -> Iterator[dict[str, NDArray[Any]]]:
-    """Yield the arrays of an npz file, with memory for them and for what is made of them inside.
+    """Yield the arrays of an npz file, with memory held for them and for their use inside.
 
     Raises MalformedBody, BodyTooLarge, MemoryBusy, or InvalidInput for members that are not allowed.
     """
@@ -339,7 +339,7 @@ def names(data: bytes) -> Iterator[bytes]:
 
 
 def few_names(data: bytes, requests: int = 1) -> list[bytes]:
-    """Return the names in all objects of a JSON text, but for those of rows, and columns, of tables.
+    """Return the names in all objects of a JSON text, except those inside of rows and columns of tables.
 
     Raises
     ------

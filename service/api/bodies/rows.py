@@ -108,7 +108,7 @@ def _document(body: Body, allowed: set[str]) -> Row:
 
 
 def _check_rows(rows: Any) -> None:
-    """Raise InvalidInput, with row and column, unless each is an object of numbers and strings."""
+    """Raise InvalidInput, with row and column, unless every row is an object of numbers and strings."""
     if not isinstance(rows, list):
         raise InvalidInput("must be a list of rows, each an object", field="rows")
     for number, row in enumerate(rows):

@@ -92,7 +92,7 @@ class Connection(HttpToolsProtocol):
         self._close("displaced")
 
     def data_received(self, data: bytes) -> None:
-        """Read data; refuse a head, or a part of a request outside of its body, that is too large."""
+        """Read data, and refuse the request if its head or its trailer is too large."""
         self._unclaimed += len(data)
         self.server_state.default_headers = dated()  # not by a clock that would wake an idle service
         super().data_received(data)
@@ -121,7 +121,7 @@ class Connection(HttpToolsProtocol):
         super().on_message_begin()
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Note a field of the head; those of a trailer, which come when the request is being answered, are not used.
+        """Note a field of the head; fields of a trailer, which come while the request is being answered, are ignored.
 
         Raises HeadTooLarge, which ends the reading, where there are too many.
         """
@@ -131,7 +131,7 @@ class Connection(HttpToolsProtocol):
                 raise _too_large()
 
     def on_headers_complete(self) -> None:
-        """Begin to answer; a target that names a host stands in place of the Host field [RFC 9112, 3.2.2]."""
+        """Begin to answer; a host in the request's target replaces that of the Host field [RFC 9112, 3.2.2]."""
         if target := _ABSOLUTE.match(self.url):
             self.headers[:] = [(name, target[1] if name == b"host" else value) for name, value in self.headers]
         self._unclaimed = 0
@@ -142,7 +142,7 @@ class Connection(HttpToolsProtocol):
             self.end_after_answer()
 
     def end_after_answer(self) -> None:
-        """Say in the next answer, unless that has begun, that the connection ends with it."""
+        """End the connection after the present answer, if that has not begun and so can say it."""
         if (under_way := self._under_way) is not None and not under_way.response_started:
             under_way.keep_alive = False
 

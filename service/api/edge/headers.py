@@ -1,4 +1,4 @@
-"""Headers of every answer, which keep browsers from treating it as anything else than it is."""
+"""Security headers of every answer, for browsers."""
 
 from __future__ import annotations
 

@@ -128,7 +128,7 @@ Credentials = Annotated[HTTPAuthorizationCredentials | None, Security(bearer)]
 
 
 class _Scope:
-    """Lets only keys of a scope pass, and all calls where no key is configured."""
+    """Admits only keys of a scope, or every caller if no key is configured."""
 
     def __init__(self, needed: str) -> None:
         self.needed = needed
@@ -142,13 +142,13 @@ class _Scope:
 
 
 def scope(needed: str) -> Dependency:
-    """Return the dependency that lets only keys of this scope pass; every caller passes where no key is configured."""
+    """Return the dependency that admits only keys of this scope, or every caller if no key is configured."""
     result: Dependency = Security(_Scope(needed))
     return result
 
 
 def scopes_of(routes: Iterable[BaseRoute]) -> dict[str, str | None]:
-    """Return the least scope by which each path can be called at all; None where that needs no key."""
+    """Return the least scope that allows some call of each path; None if a call needs no key."""
     found: dict[str, str | None] = {}
     for route in routes:
         if isinstance(route, APIRoute):
@@ -212,7 +212,7 @@ async def remove(service: Service, stored: str) -> Response:
 
 
 async def awaited(request: Request, future: Future[T], solve: Solve, *, changes: bool = True) -> T:
-    """Wait for the result of a command of a model's writer while the caller waits for it, and return the result.
+    """Return the result of a command of a model's writer; wait for it only while the caller waits.
 
     If the caller leaves, a waiting command is taken out of the queue, and one that changes nothing is ended.
     Raises Withdrawn then, and TurnMissed if its turn does not come in the time that the caller gave.

@@ -60,7 +60,7 @@ def answers(answer: Any, says: str, *, status: int = 200, other: Sequence[str] =
 
 
 def _in_threads(endpoint: Callable[..., Response], threads: str) -> Callable[..., Awaitable[Response]]:
-    """Return a coroutine function that runs a function in ``threads`` of the service that it is given."""
+    """Return a coroutine function that runs ``endpoint`` in the pool ``threads`` of the service."""
 
     async def answer(service: Service, **given: Any) -> Response:
         """Take a place in the pool, and run the function."""
@@ -75,7 +75,7 @@ def _in_threads(endpoint: Callable[..., Response], threads: str) -> Callable[...
 
 
 class Calls:
-    """Calls under one heading of OpenAPI: decorators of the functions that answer them, above those of the answers.
+    """Calls under one heading of OpenAPI, added by decorators of the functions that answer them.
 
     Parameters
     ----------

@@ -47,7 +47,7 @@ async def put(
     key: ColumnName = None,
     sha256: Annotated[str | None, Header(alias="x-content-sha256", pattern="^[0-9A-Fa-f]{64}$")] = None,
 ) -> Response:
-    """Store a dataset, whole or not at all; an earlier one stays until then, and if this fails.
+    """Store a dataset, whole or not at all; an earlier one of this name stays until the new one is complete.
 
     `npz`: `X` (n, d), `y` (n,), or, as SciPy's `save_npz` writes them, `data`, `indices`, `indptr` and `shape` of a CSR
     array, and `y`; `weights` and `keys`, if there are any. svmlight is sparse too. Tables, csv in UTF-8 and parquet:

@@ -57,8 +57,8 @@ async def erase(id: ModelId, request: Request, service: Parts, key: IdempotencyK
     request had its effect is kept. If nothing that is stored contains any of the keys and tags, the answer is 404, and
     nothing is changed. Otherwise `not_found` lists those that were not found, and `elsewhere` of the receipt other
     models that contain some. Sent again with its Idempotency-Key, a call is answered by the first receipt. Erasures
-    wait for each other, and too many are answered 429. One that has begun is completed, by a restart if need be. The
-    receipt proves what this service has declared, not what backups, replicas and clients keep.
+    wait for each other, and too many are answered 429. An erasure that has begun is completed, by a restart if need be.
+    The receipt proves what this service has declared, not what backups, replicas and clients keep.
     """
     service.models().get(id)
     body = await read_body(request)
@@ -73,9 +73,10 @@ async def erase(id: ModelId, request: Request, service: Parts, key: IdempotencyK
 async def erase_everywhere(request: Request, service: Parts, key: IdempotencyKey = None) -> Response:
     """Erase examples by key or tag from all models, feeds and datasets that know any of them, with one receipt.
 
-    Models, feeds and datasets that know none of them stay as they are. Readings of feeds have no keys; there, requests
-    with such a name are erased. Models and feeds that cannot be asked now are listed in `refused`, with the reason. An
-    integer key that is found by a tag is erased only in the model of that tag. The rest is as for one model.
+    Models, feeds and datasets that know none of them stay as they are. Readings of feeds have no keys; in feeds,
+    requests with such an Idempotency-Key are erased. Models and feeds that cannot be asked now are listed in `refused`,
+    with the reason. An integer key that is found by a tag is erased only in the model of that tag. The rest is as for
+    one model.
     """
     service.models()
     body = await read_body(request)
@@ -116,7 +117,7 @@ def _told(receipt: dict[str, Any], wanted: EraseRequest | FeedEraseRequest) -> d
 async def erase_readings(id: FeedId, request: Request, service: Parts, key: IdempotencyKey = None) -> Response:
     """Erase readings at some times, or in a range, from a feed's window, its record and all that is stored of it.
 
-    They then count as missing: the reading before each holds for its time, and every model learns the window again. A
+    They then count as missing: each is filled with the reading before it, and every model learns the window again. A
     time before the window stands for all earlier readings that models still see. Of requests with an Idempotency-Key,
     only the fact that they had their effect is kept. The rest is as for models.
     """
@@ -157,7 +158,7 @@ def _series_of(service: Service, id: str, names: Sequence[str | int] | None) -> 
 @calls("POST /receipts/verify", "read", "Verify a receipt", body={JSON: {"schema": {"type": "object"}}})
 @answers(Verification, "Whether it is as this service, or another one, signed it.")
 def verify(service: Parts, body: Whole) -> Response:
-    """Check whether a receipt, in the bytes of its file, is unchanged since a service signed it, and if this one did.
+    """Check whether a receipt, in the bytes of its file, is as a service signed it, and whether this one did.
 
     It can be done without the service too: `livesvm receipt verify FILE`.
     """

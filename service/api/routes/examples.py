@@ -1,4 +1,4 @@
-"""The examples of a window, for its owner."""
+"""The examples of a window, for callers that may update its model."""
 
 from __future__ import annotations
 

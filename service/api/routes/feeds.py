@@ -48,7 +48,7 @@ def create(service: Parts, body: Whole) -> Response:
 @calls("GET /feeds", "read", "List the feeds")
 @answers(FeedList, "By id.")
 def list_all(service: Parts, after: After = "", limit: Limit = PAGE) -> Response:
-    """List feeds by id, without the settings that were tried; if there are more, `next` is where to go on."""
+    """List feeds by id, without the settings that were tried; if there are more, they follow after `next`."""
     feeds = service.feeds()
     found, following = page_of(feeds, after, limit)
     return response_of(FeedList(feeds=[description(feed, service, whole=False) for feed in found], next=following))

@@ -120,7 +120,7 @@ def delete(id: FleetId, service: Parts) -> Response:
 @calls("POST /fleets/{id}/observations", "learn", "Take readings of many series", body=rows_content(MEDIA))
 @answers(FleetObservationAnswer, "What is not refused is learnt, and as durable as it says.")
 async def observe(id: FleetId, request: Request, service: Parts, key: IdempotencyKey = None) -> Response:
-    """Take readings of many series, each series' whole or not at all.
+    """Take readings of many series; those of each series are taken whole or not at all.
 
     Rows have the columns of a feed and one that names the series: JSON `{"rows": [..]}`, CSV, npz or Parquet. If the
     rows of a series are refused, they change nothing, and the answer has the row, the column and the reason; all other

@@ -156,7 +156,7 @@ def _told(
 
 
 def _job(record: JobRecord, service: Service | None = None) -> Job:
-    """Return the API's description of a job; if the service is given, with its result, if it has one."""
+    """Return the API's description of a job, with its result if the job is done and the service is given."""
     told = vars(record) | {name: moment(getattr(record, name)) for name in ("created_at", "started_at", "finished_at")}
     told |= {"progress": record.progress, "error": record.error and problem_of_failure(record.error)}
     if service is not None and record.state == "done":

@@ -31,7 +31,7 @@ async def live() -> Response:
 @calls("GET /health/serving", None, "Are predictions answered, and do calls belong here?")
 @answers(Health, "They are, and they do.")
 async def serving(service: Parts) -> Response:
-    """Return true once models are listed and code is compiled, also while the store is away: memory predicts.
+    """Return true once models are listed and code is compiled, even while the store is away.
 
     False while another service on the same store takes the calls and this one stands by, and once it stops.
     """

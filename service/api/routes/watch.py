@@ -87,7 +87,7 @@ class _Kept:
         self._seen: Mapping[str, object] = {}
 
     def compare(self, now: Mapping[str, object]) -> tuple[list[str], list[str]]:
-        """Return the ids of those that are new or have changed since the last call, and of those that are gone."""
+        """Return the ids of states that are new or have changed since the last call, and of those that are gone."""
         new = [id_ for id_, seen in now.items() if seen != self._seen.get(id_)]
         gone = sorted(self._seen.keys() - now.keys())
         self._seen = now
