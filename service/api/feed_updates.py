@@ -34,7 +34,7 @@ class StepChange(Request):
 
 
 class FeedUpdateRequest(Request):
-    """Fewer examples, or another C, for the models of some steps; made whole or not at all, along paths."""
+    """Fewer examples, or another C, for the models of some steps; applied whole or not at all, along paths."""
 
     most_bytes = SHORT
     model_config = ConfigDict(json_schema_extra={"examples": [{"steps": [{"step": 1, "keep": 120}]}]})

@@ -4,7 +4,7 @@ If the store is shared, other services know the descriptions but do not have the
 by :class:`FrontEnds` from the front end that has them, as long as a job needs them; else they raise DatasetElsewhere.
 
 The description of a dataset is written last and in one step, so that half an upload is never seen, and a replacement is
-seen whole. Files that no description names were left by a crash, and the next start removes them.
+seen whole. Files without a description were left by a crash, and the next start removes them.
 """
 
 from __future__ import annotations
@@ -171,7 +171,7 @@ class Datasets:
         """Local directories of the datasets that existed at the last look."""
 
     def tidy(self) -> None:
-        """Remove files that no description names, before the first upload; does nothing while the store is away."""
+        """Remove files without a description, before the first upload; does nothing while the store is away."""
         if not self._root.is_dir():
             return
         try:

@@ -87,7 +87,7 @@ class Server:
 
 
 def _environment(data_dir: Path) -> dict[str, str]:
-    """Return this process's environment, with its settings of a service replaced by those of the demonstration."""
+    """Return this process's environment, without its settings of a service but with those of the demonstration."""
     ours = {"LIVESVM_HOST": "127.0.0.1", "LIVESVM_PORT": "0", "LIVESVM_DATA_DIR": str(data_dir / "data")}
     others = {name: value for name, value in os.environ.items() if not name.startswith("LIVESVM_")}
     return others | ours | {"LIVESVM_COMPILE_AHEAD": "0", "LIVESVM_LOG_FORMAT": "text", "PYTHONUNBUFFERED": "1"}

@@ -1,4 +1,4 @@
-"""Jobs as files: a small record of each, and the result of those that are done, so that a restart knows them."""
+"""Jobs as files: a small record of each job, and the result of each one that is done, so that a restart knows them."""
 
 from __future__ import annotations
 

@@ -221,6 +221,7 @@ class Jobs:
                         self._told.pop(id, None)
             if id in own or time.time() - at > GONE_SECONDS:
                 shared.done(id)
+        # Includes published jobs that this front end no longer has, which are then published as gone.
         for id in self._records.keys() | own & (known - ends):
             self._tell(id, again=id not in known)
         for id in self._others.keys() - known:

@@ -164,6 +164,7 @@ class Course:
         """Add a point; a time before the last one begins the course of another training."""
         if self.points and seconds < self.points[-1][0]:
             self.points.clear()
+        # Every second point goes, so that the whole course fits, at half its resolution.
         if len(self.points) >= plots.MOST_POINTS:
             del self.points[1::2]
         self.points.append((seconds, gap))

@@ -146,7 +146,7 @@ class Repeats:
 
 @dataclass
 class _Known:
-    """A line that was written: until when repetitions are counted, the newest of them, and their number."""
+    """A written line: the time until which its repetitions are counted, the newest of them, and their number."""
 
     until: float
     newest: logging.LogRecord

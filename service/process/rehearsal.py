@@ -1,7 +1,7 @@
 """Rehearsal: requests of every common kind before the service is ready, so that no user's first request is slow.
 
 A process loads validators, serializers, pages of machine code and the database library once. So requests to a second
-application, with a model and a feed in a temporary directory, load them for the real one too.
+application, with a model and a feed in a temporary directory, make first requests to the real one fast.
 """
 
 from __future__ import annotations

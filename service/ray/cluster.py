@@ -232,7 +232,7 @@ class Cluster:
     # Its actors.
 
     def actor(self, place: Place) -> Any:
-        """Return the actor of a place, and start it if there is none; the first call waits, so not in Ray's thread."""
+        """Return the actor of a place, started if there is none; never call this in Ray's thread, as it may wait."""
         if (found := self._actors.get(place.name)) is not None:
             return found
         with self._lock:
@@ -257,7 +257,7 @@ class Cluster:
         ).remote(place, settings)
 
     def _bytes(self, spec: ModelSpec | FeedSpec | None) -> int:
-        """Return the memory of an actor's replicas: by the specification if that has bounds, else by the setting."""
+        """Return the memory of an actor's replicas: computed if a specification bounds it, else as in the settings."""
         settings = self._settings
         if isinstance(spec, FeedSpec):
             return feed_bytes(spec)

@@ -131,7 +131,7 @@ class ActorLines:
             self._loop.call_soon_threadsafe(lambda: self._loop.create_task(self._keep(name, line)))
 
     def ask(self, name: str, message: bytes) -> Future[bytes] | None:
-        """Return the future answer of an actor, or its ConnectionError if the line is lost; None without a line."""
+        """Return a future with an actor's answer, or a ConnectionError if the line is lost; None without a line."""
         line = self._lines.get(name)
         if line is None or line.writer is None or len(message) > LARGEST:
             return None

@@ -367,6 +367,7 @@ def refuse_repeated(data: bytes, written: list[bytes]) -> None:
 
     ``written`` are its names, as :func:`few_names` returns them.
     """
+    # If all names of the text differ, and none is escaped, no object can have one twice.
     has_tables = not OF_TABLES.isdisjoint(written)
     if len(set(written)) == len(written) and b"\\" not in b"".join(written) and not has_tables:
         return

@@ -121,6 +121,7 @@ def _check_rows(rows: Any) -> None:
 
 def _check_once(body: Body, document: Row) -> None:
     """Raise InvalidInput, with row and column, if a name stands twice in an object."""
+    # The parser keeps one of two values with the same name: then the document has fewer names than the text.
     fields = _fields(document)
     ends = body.data.translate(None, b" \t\r\n").count(b'":')  # of names, and of what looks like one in a string
     if ends == fields or sum(1 for _ in names(body.data)) == fields:

@@ -13,7 +13,7 @@ class CountedConnection(Protocol):
     rests_since: float | None
 
     def make_room(self) -> None:
-        """Close, as another one needs the place."""
+        """Close the connection, as another one needs its place."""
 
 
 class Admission:

@@ -88,7 +88,7 @@ class Connection(HttpToolsProtocol):
         self._stop_watching()
 
     def make_room(self) -> None:
-        """Close, as another one needs the place."""
+        """Close the connection, as another one needs its place."""
         self._close("displaced")
 
     def data_received(self, data: bytes) -> None:

@@ -158,7 +158,7 @@ def _series_of(service: Service, id: str, names: Sequence[str | int] | None) -> 
 @calls("POST /receipts/verify", "read", "Verify a receipt", body={JSON: {"schema": {"type": "object"}}})
 @answers(Verification, "Whether it is as this service, or another one, signed it.")
 def verify(service: Parts, body: Whole) -> Response:
-    """Check whether a receipt, in the bytes of its file, is as a service signed it, and whether this one did.
+    """Check whether a receipt, in the bytes of its file, is as a service signed it, and whether that was this one.
 
     It can be done without the service too: `livesvm receipt verify FILE`.
     """

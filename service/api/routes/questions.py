@@ -208,7 +208,7 @@ async def worked_out(
     copy = await awaited(request, live.copy(), solve, changes=False)
 
     def work() -> T:
-        """Compute the answer in a turn of the solves."""
+        """Compute the answer once a solve may run."""
         with service.budget.holding("jobs", memory(copy)), service.turns.turn(solve):
             return answer(copy)
 
