@@ -1,4 +1,4 @@
-"""Every error as a problem document."""
+"""Handlers that answer every error with a problem document."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ log = logging.getLogger(__name__)
 
 
 def install(app: FastAPI) -> None:
-    """Have the application tell every error as a problem document."""
+    """Make the application answer every error with a problem document."""
     for kind in (ServiceError, SolverError, StoreError, ValidationError, Exception):
         app.add_exception_handler(kind, _told)
     app.add_exception_handler(RequestValidationError, _fault_fields)
@@ -64,12 +64,12 @@ def headers_of(kind: Kind) -> dict[str, str]:
 
 
 async def _fault_fields(request: Request, error: Exception) -> Response:
-    """Return what the framework found in the request."""
+    """Answer with the faults that the framework found in the request."""
     return await _told(request, InvalidRequest(error.errors()) if isinstance(error, RequestValidationError) else error)
 
 
 async def _http_problem(request: Request, error: Exception) -> Response:
-    """Return what the framework itself refuses: unknown paths and methods; the answer lists those that exist."""
+    """Answer refusals of the framework itself: unknown paths, and unknown methods with a list of the known ones."""
     status, headers = 500, None
     detail = "The request failed."
     if isinstance(error, HTTPException):

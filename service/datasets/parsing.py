@@ -1,6 +1,6 @@
-"""An uploaded file made into arrays, in a process of its own: what each format holds, and what is wrong with it.
+"""Reading of an uploaded file into arrays, in a process of its own, with one reader for each format.
 
-Rows and columns that are reported count from 0, those of a table without its head.
+Rows and columns in errors count from 0; the head of a table is not counted.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def parse(asked: Document, tell: Callable[[Document], None]) -> Document:
 
 
 def _check_no_columns(asked: Document) -> None:
-    """Raise InvalidInput where a column is named, as only tables have them: keys would never be found by an erasure."""
+    """Raise InvalidInput if a column is named for a format without columns, as no erasure would find its keys."""
     for name in ("target", "weights", "key"):
         if asked.get(name) is not None:
             own = "; an npz file has members y, weights and keys" if asked["format"] == "npz" else ""
