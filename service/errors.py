@@ -43,7 +43,7 @@ class NotReady(ServiceError):
 
 
 class WritebackRefused(ServiceError):
-    """This service must not replace what the store has of the model: newer records, or another service's model."""
+    """The store has newer records of the model, or another service holds it, so that it must not be written back."""
 
 
 class NotSolved(ServiceError):

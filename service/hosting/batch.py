@@ -308,7 +308,7 @@ class ReadingsTogether(Together[HostedFeed, Planned]):
         return planned if given is None else planned | {id_: planned[id_].with_given(given) for id_ in filling}
 
     def _choose(self, planned: dict[str, Planned], sample: Sequence[str]) -> list[str]:
-        """Choose the shared settings from some feeds; return these feeds without any that fail, which are refused."""
+        """Choose the shared settings from some feeds; refuse feeds that fail, and return the others."""
 
         def choose(ids: Sequence[str]) -> Preset:
             with self._context.turns.turn(self._held[ids[0]].begun()):

@@ -72,7 +72,7 @@ class Planned(NamedTuple):
         return self.call, self.digest
 
     def with_given(self, given: Preset) -> Planned:
-        """Return the plan with these settings, so that applying it chooses none."""
+        """Return the plan with these settings, so that none are chosen when it is applied."""
         return self._replace(call=self.call.with_given(given))
 
 

@@ -207,7 +207,7 @@ def _snapshot(store: Store, model: str, sequence: int) -> bytes | None:
 
 
 def requests_of(requests: Mapping[str, Remembered], keys: Iterable[Key], texts: Iterable[str]) -> Iterator[str]:
-    """Yield the names of requests that contain one of the texts, or have an answer with a key, or a damaged one."""
+    """Yield names of requests that contain a text; also of those with an answer that names a key or is unreadable."""
     wanted, texts = set(keys), tuple(texts)
     for name, known in requests.items():
         answered = names_in(known)

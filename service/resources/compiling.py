@@ -1,4 +1,4 @@
-"""Compile the solvers that only jobs need in another process, unless they are compiled already."""
+"""Compile, in another process, the solvers that only jobs need, unless they are compiled already."""
 
 from __future__ import annotations
 
