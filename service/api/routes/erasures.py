@@ -174,7 +174,7 @@ def receipts(service: Parts) -> Response:
     return json_of({"receipts": service.erasures.receipts.all()})
 
 
-@calls("GET /receipts/key", "read", "Tell the public key of receipts")
+@calls("GET /receipts/key", "read", "Get the public key of receipts")
 @answers(PublicKeys, "The public keys that verify the receipts of this service.")
 def key(service: Parts) -> Response:
     """Return the public key of receipts, and earlier ones, so that the key in a receipt need not be trusted."""
