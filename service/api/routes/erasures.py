@@ -118,7 +118,7 @@ async def erase_readings(id: FeedId, request: Request, service: Parts, key: Idem
     """Erase readings at some times, or in a range, from a feed's window, its record and all that is stored of it.
 
     They then count as missing: each is filled with the reading before it, and every model learns the window again. A
-    time before the window stands for all earlier readings that models still see. Of requests with an Idempotency-Key,
+    time before the window erases all readings before it that models still see. Of requests with an Idempotency-Key,
     only the fact that they had their effect is kept. The rest is as for models.
     """
     service.feeds().get(id)
