@@ -125,7 +125,7 @@ def of_page(page: WindowPage) -> bytes:
 
 
 def of_history(reported: Mapping[str, Any]) -> bytes:
-    """Return a feed's readings with a row for each forecast of one, and one for a reading that was not forecast."""
+    """Return a feed's readings as rows: one for each forecast of a reading, or one for a reading without forecasts."""
     rows = []
     for reading in reported["rows"]:
         head = {name: reading[name] for name in ("time", "value", "held")}
