@@ -1,8 +1,8 @@
 """One small update of a model that keeps neither features nor kernel rows, in memory that all such models share.
 
-If a model were restored only to add one example and drop one, and then stored again, most of the time would go to what is
-dropped afterwards. Here the model is written into a state that its thread keeps, with only the kernel rows that so
-short a path needs. A few decisions are computed from the same memory.
+If a model were restored only to add one example and drop one, and then stored again, most of the time would go to
+arrays that are dropped afterwards. Here the model is written into a state that its thread keeps, with only the kernel
+rows that so short a path needs. A few decisions are computed from the same memory.
 """
 
 from __future__ import annotations
