@@ -747,7 +747,7 @@ class LiveEstimator(Fitted):
         return self._window_with(gamma, self._center_of(X))
 
     def _center_of(self, X: Features) -> Floats | None:
-        """Return the center to subtract from features (n, d); None: the origin counts, or they are near it."""
+        """Return the center to subtract from features (n, d); None: it would change the model, or is near 0."""
         is_free = not self._total_per_weight() and is_movable(self._kernel(1.0), intercept=bool(self.fit_intercept))
         return center_of(X) if is_free else None
 
