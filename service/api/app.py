@@ -55,19 +55,19 @@ def create_app(
     rehearse: Callable[[], None] = lambda: None,
     service: Service | None = None,
 ) -> FastAPI:
-    """Return the application for these settings; takes the data directory at once and raises StoreError if it cannot.
+    """Return the application for these settings; opens the data directory at once, and raises StoreError if it cannot.
 
     Parameters
     ----------
-    on_ready : called once, when the models are back
-    on_failure : called instead, with what kept them from coming back
-    rehearse : called before, in a thread
-    service : that has taken the data directory already
+    on_ready : called once, when the models are restored
+    on_failure : called instead, with the error, if they cannot be restored
+    rehearse : called before ``on_ready``, in a thread
+    service : one that has opened the data directory already
     """
     parts = service or Service(settings)
 
     def restore() -> None:
-        """Bring the models back, and tell how it went."""
+        """Restore the models, and report success or failure."""
         try:
             parts.restore(rehearse)
         except Exception as error:

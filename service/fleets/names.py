@@ -1,4 +1,4 @@
-"""What series are called, and the ids of their feeds: the fleet's id, a slash, and the name, quoted."""
+"""Names of series, and the ids of their feeds: the fleet's id, a slash, and the quoted name."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from livesvm.solvers.errors import InvalidInput
 
 FLEET_ID = r"^[a-z0-9][a-z0-9_-]{0,35}$"
 LONGEST = 256
-"""Characters of a name."""
+"""Most characters of a name."""
 LONGEST_QUOTED = 12 * LONGEST
-"""Once it is quoted: four bytes of three letters for each character."""
+"""Most characters of a quoted name: four bytes of three letters for each character."""
 LARGEST = 2**63
-"""Number that is a name: as text it is one as well, and JSON may hold one of a million digits."""
+"""Largest number that is taken as a name, as a number in JSON may have a million digits; as text it is a name too."""
 SERIES_ID = rf"[A-Za-z0-9._~-]{{1,{LONGEST_QUOTED}}}"
 OF_FEEDS = frozenset(
     [
@@ -35,7 +35,7 @@ OF_FEEDS = frozenset(
         "writeback",
     ]
 )
-"""What stands behind the id of a feed in a path: a name that begins so is distinguished by quoting its first letter."""
+"""Words that follow the id of a feed in paths. The first letter of a series' name that begins with one is quoted."""
 
 
 def name_of(value: Any, row: int | None = None, field: str = "series") -> str:
@@ -60,17 +60,17 @@ def name_of(value: Any, row: int | None = None, field: str = "series") -> str:
 
 
 def _shown(value: Any) -> str:
-    """Return how JSON has a cell that is no name; a number may have any number of digits."""
+    """Return a cell that is no name as text for a message, without the digits of a large number."""
     if isinstance(value, int) and not isinstance(value, bool):
         return "a larger one"
     return str(value)[:32].lower() if isinstance(value, bool) else repr(value)[:32]
 
 
 def quoted(name: str) -> str:
-    """Return a name as ids and paths have it: bytes but letters a to z, digits, ``.``, ``_``, ``-`` as ~ and two
-    digits.
+    """Return a name as ids and paths have it: bytes other than letters, digits, ``.``, ``_`` and ``-`` become ~ and two
+    hexadecimal digits.
 
-    Names are different where these are. Raises InvalidInput for one of more than 256 characters.
+    Different names have different results. Raises InvalidInput for a name of more than 256 characters.
 
     >>> quoted("meter-17"), quoted("Zähler 7"), quoted("plot")
     ('meter-17', 'Z~C3~A4hler~207', '~70lot')
@@ -85,7 +85,7 @@ def quoted(name: str) -> str:
 
 
 def unquoted(quoted: str) -> str:
-    """Return the name that was quoted."""
+    """Return the name from its quoted form."""
     return unquote(quoted.replace("~", "%"))
 
 

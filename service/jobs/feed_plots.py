@@ -17,7 +17,7 @@ Document = dict[str, Any]
 def draw_feed(
     extension: Extension, title: str, spec: FeedSpec, rows: Sequence[Document], forecasts: Sequence[Document]
 ) -> bytes:
-    """Draw a feed from its history, of the first step, and from its newest forecasts."""
+    """Draw a feed: its history with the forecasts of the first step, and its newest forecasts."""
     step = spec.horizons[0]
     made = [(row, one) for row in rows for one in row["forecasts"] if one["step"] == step]
     with drawing(extension, out := io.BytesIO(), (10, 6)) as figure:

@@ -1,4 +1,4 @@
-"""Plots of what a job has found, as SVG or PNG: one curve or two over a parameter, with the part that was best."""
+"""Plots of a job's result, as SVG or PNG: one or two curves over a parameter, with the best interval marked."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Extension = Literal["svg", "png"]
 MEDIA: dict[Extension, str] = {"svg": "image/svg+xml", "png": "image/png"}
 
 MOST_POINTS = 500
-"""Of a history that grows: more than a picture shows."""
+"""Most points of a history that grows; a picture would not show more."""
 
 _lock = threading.Lock()
 """Figures share fonts that are loaded on first use; one is drawn at a time."""
@@ -24,7 +24,7 @@ _lock = threading.Lock()
 
 @contextmanager
 def drawing(extension: Extension, out: io.BytesIO, size: tuple[float, float] = (8, 4.5)) -> Iterator[Any]:
-    """Draw one picture inside, on a figure of so many inches; the same for the same data."""
+    """Yield a figure of ``size`` inches to draw on, and write it to ``out``; equal data give an equal picture."""
     from matplotlib import rc_context  # only plots need it, and it takes a second to import
     from matplotlib.figure import Figure
 

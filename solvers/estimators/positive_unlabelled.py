@@ -1,4 +1,4 @@
-"""The live model of positive and unlabelled examples: its losses, which hang together, and its paths."""
+"""The live model of positive and unlabelled examples: its losses, which depend on each other, and its paths."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ class LivePUClassifier(WithThresholds, ChangingEstimator):
     four times as much as an unlabelled example. Positives are a fair sample of all positives: what was found by looking
     at the highest decisions alone is none, and stays unlabelled, or gets a weight of one over its chance to be found.
 
-    A model whose ``update`` has brought examples of one kind alone waits for the other kind: it holds the examples and
-    predicts nothing. Once both kinds are there, a window keeps both, or is emptied.
+    While ``update`` has brought examples of only one kind, the model waits for the other kind: it holds the examples
+    and predicts nothing. Once both kinds have come, an update must leave some of each, or none at all.
 
     Parameters
     ----------
@@ -90,7 +90,7 @@ class LivePUClassifier(WithThresholds, ChangingEstimator):
     classes_ = np.array([0, 1])
     class_mass_: Floats
     prior_estimate_: PriorEstimate | None
-    chosen_lam_: float | None  #: None where it was given
+    chosen_lam_: float | None  #: None: lam was given
     _begun: bool  # whether there have been both kinds
     _loss_parameters = ("prior_", "lam_")
     _shares_costs = True
@@ -163,7 +163,7 @@ class LivePUClassifier(WithThresholds, ChangingEstimator):
         """Return the optimum of the window for every lam from ``lam_min`` to ``lam_max``.
 
         The parameter of the path is ``C = 1 / (2 lam)``, in which it is piecewise linear: ``path.at(0.5 / lam)`` is the
-        model for a lam. Errors along it are of labels 1 and 0, where these are known. Otherwise as
+        model for a lam. Its errors are those on labels 1 and 0, where these are known. Otherwise it is as in
         ``IncrementalSVC.regularization_path``.
 
         Parameters
@@ -193,7 +193,7 @@ class LivePUClassifier(WithThresholds, ChangingEstimator):
 
     @property
     def prior_(self) -> float:
-        """The prior that counts; NaN before one that is open has been estimated."""
+        """The prior in use; NaN before an open one has been estimated."""
         if not is_open(self.prior):
             return float(self.prior)  # type: ignore[arg-type]
         estimate: PriorEstimate | None = getattr(self, "prior_estimate_", None)
@@ -201,7 +201,7 @@ class LivePUClassifier(WithThresholds, ChangingEstimator):
 
     @property
     def lam_(self) -> float:
-        """The lam that counts; NaN before one that is open has been chosen."""
+        """The lam in use; NaN before an open one has been chosen."""
         if not is_lam_open(self.lam):
             return validation.positive(self.lam, "lam")
         chosen: float | None = getattr(self, "chosen_lam_", None)
@@ -209,7 +209,7 @@ class LivePUClassifier(WithThresholds, ChangingEstimator):
 
     @property
     def C(self) -> float:
-        """``1 / (2 lam)``: what the risk counts against ``|w|^2 / 2``; NaN while lam is open."""
+        """``1 / (2 lam)``: the weight of the risk relative to ``|w|^2 / 2``; NaN while lam is open."""
         return 0.5 / self.lam_
 
     @C.setter
@@ -230,23 +230,23 @@ class LivePUClassifier(WithThresholds, ChangingEstimator):
 
     @property
     def is_waiting_(self) -> bool:
-        """Whether the window holds examples of one kind alone, or too few to estimate a prior by."""
+        """Whether the window has examples of only one kind, or too few to estimate a prior."""
         window = self._learnt
         return bool(window.keys) and not (self._begun and self.class_mass_[:2].all())
 
     @property
     def is_trained(self) -> bool:
-        """Whether there is something to predict by."""
+        """Whether the model has examples to predict by, and does not wait for others."""
         return super().is_trained and not self.is_waiting_
 
     @property
     def is_settled(self) -> bool:
-        """Whether what the first examples decide is decided."""
+        """Whether everything that the first examples determine once is set."""
         return bool(vars(self).get("_begun", False))
 
     @property
     def flagged_warnings(self) -> list[ModelWarning]:
-        """What is wrong with what the model makes of its window; quick."""
+        """Warnings about the predictions of the model on its window; quick."""
         if self.is_waiting_:
             return [ModelWarning("waits", self._lacking(self._window.y, self._window.weights))]
         window = self._window
@@ -291,7 +291,7 @@ class LivePUClassifier(WithThresholds, ChangingEstimator):
         return np.asarray(np.unique(of_all, axis=0, return_inverse=True)[1].reshape(-1), np.int64)
 
     def _learn(self, *args: Any, **kwargs: Any) -> UpdateReport:
-        """Learn what comes; once a model that waits lacks nothing, solve the window from nothing."""
+        """Learn new examples; if a waiting model then lacks nothing, solve the window from nothing."""
         if not hasattr(self, "_window") or self._begun:
             return super()._learn(*args, **kwargs)
         window, before = self._window, vars(self).copy()
@@ -314,7 +314,7 @@ class LivePUClassifier(WithThresholds, ChangingEstimator):
         self._held_out = None
 
     def _lacking(self, y: Floats, weights: Floats) -> str:
-        """Return what a model with these examples waits for; nothing where they suffice."""
+        """Return what a model with these examples waits for; empty if they suffice."""
         least = 2 if math.isnan(self.prior_) else 1
         for is_kind, what in ((y <= 0.0, "unlabelled"), (y > 0.0, "positive")):
             if (n := int(np.count_nonzero(is_kind & (weights > 0)))) < least:
@@ -336,7 +336,7 @@ class LivePUClassifier(WithThresholds, ChangingEstimator):
             self._find_open(window, rows, targets > 0, weights)
 
     def _find_open(self, window: Window, rows: Features, known: Bools, weights: Floats) -> None:
-        """Estimate the prior and choose lam, where they are open and not known."""
+        """Estimate the prior and choose lam, if they are open and not known yet."""
         kernel, X = numbered(window.state.kernel, rows)
         if not is_open(self.prior):
             self.prior_estimate_ = None
@@ -348,7 +348,7 @@ class LivePUClassifier(WithThresholds, ChangingEstimator):
             self.chosen_lam_ = Folds(kernel, X, known, weights).best_lam(self.prior_)
 
     def _bring_up(self) -> None:
-        """Find what ``set_params`` has left open since, forget what has been found where it is given."""
+        """Determine what ``set_params`` has left open since, and forget results for what is given now."""
         window = self._window
         is_known = is_lam_open(self.lam) == (self.chosen_lam_ is not None)
         is_known = is_known and is_open(self.prior) == (self.prior_estimate_ is not None)
@@ -389,7 +389,7 @@ class LivePUClassifier(WithThresholds, ChangingEstimator):
         super()._restore(arrays)
 
     def keep_estimate_of(self, other: LiveEstimator, but: Container[str] = ()) -> None:
-        """Take over what another model has found where it was left open.
+        """Take over what another model has found for its open parameters.
 
         Parameters
         ----------
@@ -403,11 +403,11 @@ class LivePUClassifier(WithThresholds, ChangingEstimator):
 
     @property
     def has_estimates(self) -> bool:
-        """Whether the examples that have come decided the prior or lam."""
+        """Whether the prior or lam was determined from examples."""
         return self.prior_estimate_ is not None or self.chosen_lam_ is not None
 
     def keep_estimate(self, arrays: Mapping[str, Any]) -> None:
-        """Take over what ``to_arrays`` has kept of what was left open.
+        """Restore what ``to_arrays`` has kept of the open parameters.
 
         Parameters
         ----------
@@ -436,7 +436,7 @@ def check_kinds(y: Floats, field: str) -> None:
 
 
 def flag_warnings(flagged: int, n: int, lam: float) -> list[ModelWarning]:
-    """Return what is wrong with a model that predicts so many of ``n`` unlabelled examples to be positive."""
+    """Return the warnings about a model that predicts ``flagged`` of ``n`` unlabelled examples to be positive."""
     if 0 < flagged < n or n == 0:
         return []
     which, name, way = ("all", "everything", "larger") if flagged else ("none", "nothing", "smaller")

@@ -36,16 +36,16 @@ TINY = float(np.finfo(np.float64).tiny)
 CONFIRMED = 3.0
 """What a confirmed negative counts beside its part as one of the unlabelled; see :func:`share_of_unlabelled`."""
 JUMP = 1.0  #: of the penalty ``JUMP |sigma - c2/2|``
-LITTLE = 2**22  # bytes of rows, where none is to be kept
+LITTLE = 2**22  # bytes for rows if none is kept
 
 
 def is_lam_open(lam: object) -> bool:
-    """Say whether lam is left to be chosen: None or "auto"."""
+    """Say whether lam is to be chosen automatically: None or "auto"."""
     return lam is None or (isinstance(lam, str) and lam == "auto")
 
 
 def check_both_kinds(unlabelled: float, positives: float) -> None:
-    """Raise InvalidInput where the weights of one kind sum up to nothing."""
+    """Raise InvalidInput if the weights of one kind sum up to 0."""
     for weight, what in ((positives, "positive"), (unlabelled, "unlabelled")):
         if not weight > 0:
             raise InvalidInput(f"there is no {what} example with a weight; both kinds are needed", field="y")
@@ -132,16 +132,16 @@ class PUProblem:
 
     @property
     def total(self) -> float:
-        """What the coefficients of the unlabelled sum up to."""
+        """The sum of the coefficients of the unlabelled."""
         return float(self.c1.sum())
 
     def dual(self, sigma: Floats, F: Floats) -> float:
-        """Return the dual objective of ``sigma`` (n,) with ``F = q - K_UU sigma`` (n,), at most that of any f."""
+        """Return the dual objective of ``sigma`` (n,) with ``F = q - K_UU sigma`` (n,), a lower bound of the primal."""
         norm = self.own - sigma @ (F + self.q)
         return float(-0.5 * norm - np.maximum(-sigma, sigma - self.c2).sum())
 
     def part(self, indices: Ints) -> PUProblem:
-        """Return the problem of some of the unlabelled, (m,), that stand for all of them."""
+        """Return the problem of some of the unlabelled, (m,), which represent all of them."""
         c2 = self.c2[indices] * (self.c2.sum() / self.c2[indices].sum())
         return replace(self, U=self.U[indices], c2=c2, q=self.q[indices])
 

@@ -1,7 +1,7 @@
-"""Exact decisions of any rows by the models that have not seen one example of the window.
+"""Exact decisions on any rows by the models without one example of the window each.
 
-An example without a coefficient leaves every decision as it is; without each of the others there is another model, see
-``leave_one_out.models_without``.
+Without an example that has no coefficient every decision stays as it is. Without each of the others there is another
+model, see ``leave_one_out.models_without``.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def influences(model: LiveEstimator, X: Any, *, progress: Progress | None = None
 
 @dataclass(frozen=True)
 class DataValues:
-    """What each example of a window is worth for the loss on given rows.
+    """The value of each example of a window for the loss on given rows.
 
     Attributes
     ----------
