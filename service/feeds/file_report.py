@@ -57,8 +57,8 @@ def work(asked: dict[str, Any], tell: Callable[[dict[str, Any]], None]) -> dict[
             with Path(asked["sent"]).open("w", newline="", encoding="utf-8") as file:
                 lines = csv.writer(file)
                 lines.writerow(found.names)
-                for row in found.rows():
-                    lines.writerow(row)
+                for line in found.rows():
+                    lines.writerow(line)
                     if file.tell() > asked["most_bytes"]:
                         raise InvalidInput(f"has more than {asked['most_bytes']} bytes as CSV", field="body")
         return answer
@@ -69,8 +69,8 @@ def work(asked: dict[str, Any], tell: Callable[[dict[str, Any]], None]) -> dict[
         row, option = None, _OPTION.search(reason)
         if isinstance(cause, InvalidInput):
             option, row = _OPTION.search(f"say {cause.field}") or option, cause.row
-            is_place = cause.field in ("body", "rows") or cause.field.startswith("--")
-            reason = cause.reason if is_place else f"{cause.field}: {cause.reason}"
+            is_known = cause.field in (None, "body", "rows") or f"{cause.field}".startswith("--")
+            reason = cause.reason if is_known else f"{cause.field}: {cause.reason}"
         raise InvalidInput(reason, field=option[1].replace("-", "_") if option else "body", row=row) from error
 
 
