@@ -21,7 +21,7 @@ ARROW = "application/vnd.apache.arrow.stream"
 OF_ROWS = ("prediction", "decision", "set", "low", "high")
 """Fields that an answer with a coverage has for each row."""
 _TEXTS = frozenset({"series", "feed", "served", "state", "time", "made_at"})
-_FORECAST = ("low", "high", "error", "last", "seasonal", "right")
+_FORECAST = ("low", "high", "error", "last", "seasonal", "model", "right")
 
 
 def is_accepted(accept: str) -> bool:

@@ -121,8 +121,8 @@ async def forecast(id: FeedId, service: Parts) -> Response:
     await up_to_date(feeds.find(id))
     live = feeds.get(id)
     seen = live.view
-    found = {name: getattr(seen, name) for name in ("position", "time", "state", "forecasts")}
-    return json_of({**found, "stale": live.stale})
+    found = {name: getattr(seen, name) for name in ("position", "time", "state")}
+    return json_of({**found, "forecasts": seen.explained, "stale": live.stale})
 
 
 @calls("POST /feeds/{id:feed}/update", "learn", "Change what models hold, or their C", body=FeedUpdateRequest)
