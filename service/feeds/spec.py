@@ -19,7 +19,7 @@ from livesvm.solvers.errors import InvalidInput
 MOST_STEPS = 1000
 MOST_COLUMNS = 256
 LAGS = 24
-Name = Annotated[str, Field(min_length=1, max_length=128)]
+Name = Annotated[str, Field(min_length=1, max_length=256)]
 Width = Annotated[int, Field(ge=2, le=10**5)]
 Lag = Annotated[int, Field(ge=1, le=10**5)]
 Step = Annotated[int, Field(ge=1, le=10**4)]

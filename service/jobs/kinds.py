@@ -17,4 +17,4 @@ KINDS: dict[str, JobKind] = {
 }
 
 ALL_KINDS: Mapping[str, JobKind] = ChainMap(KINDS, feed_work.FEED_KINDS)
-"""Those of feeds too."""
+"""Kinds of jobs of models and of feeds."""

@@ -1,4 +1,4 @@
-"""The job that chooses a model's parameters by its own window: what may be asked, what it finds, how that is used."""
+"""The job that chooses a model's parameters by its own window: its request, its result, and how to apply it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, Self
 import numpy as np
 from pydantic import ConfigDict, Field, model_validator
 
-from livesvm.service.errors import EmptyModel, NotApplicable
+from livesvm.service.errors import EmptyModel, NoPlot, NotApplicable
 from livesvm.service.hosting.handle import Description
 from livesvm.service.jobs import plots
 from livesvm.service.jobs.kind import Document, JobKind, Order
@@ -16,8 +16,10 @@ from livesvm.service.jobs.regularization_path import error_of
 from livesvm.service.models.commands import Edits, Update
 from livesvm.service.models.fields import SHORT, Cost, Request
 from livesvm.service.models.learners import task_of
+from livesvm.service.models.self_tuning import TUNED, chosen
 from livesvm.service.models.spec import ModelSpec
 from livesvm.service.models.state import ModelCopy
+from livesvm.solvers.analyses.tuning.automatic import LEAST, choose
 from livesvm.solvers.analyses.tuning.tune import tune
 from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.runtime.progress import Progress
@@ -27,7 +29,7 @@ MOST_GAMMAS = 50
 
 
 class TuneRequest(Request):
-    """What to choose the parameters of a model from, and by which examples of its window."""
+    """How to tune a model: the parameters to try, and the examples of its window that judge them."""
 
     most_bytes = SHORT
     model_config = ConfigDict(json_schema_extra={"examples": [{"judge": "k-fold", "folds": 5}]})
@@ -41,9 +43,11 @@ class TuneRequest(Request):
         "in all by `leave-one-out`, with balanced classes, and of `pu`.",
     )
     epsilon: Range | None = Field(default=None, description="`svr`: from, to; left as it is when absent.")
-    judge: Literal["k-fold", "leave-one-out", "rolling-origin"] = Field(
-        default="k-fold",
-        description="What is held out: folds, every example once, or stretches of time, by `times`.",
+    judge: Literal["k-fold", "leave-one-out", "rolling-origin", "evidence"] | None = Field(
+        default=None,
+        description="What is held out: folds, every example once, or stretches of time, by `times`. `evidence`: the "
+        "model chooses as it tunes itself, and stands alone. Absent: that where a model tunes itself and nothing else "
+        "is asked for; else `k-fold`.",
     )
     folds: int = Field(default=5, ge=2, le=1000, description="Of `k-fold` and `rolling-origin`.")
 
@@ -61,6 +65,11 @@ def _ordered(request: TuneRequest, spec: ModelSpec, now: Description) -> Order:
     n = now.sizes.n_examples
     if n == 0:
         raise EmptyModel(f"model {spec.id} knows no example yet")
+    if request.judge is None:
+        alone = now.tuning is not None and not request.model_fields_set - {"judge"}
+        request.judge = "evidence" if alone else "k-fold"
+    if request.judge == "evidence":
+        return _to_choose(request, n, now)
     if request.epsilon is not None and (spec.epsilon is None or request.judge == "leave-one-out"):
         raise InvalidInput("is chosen for the loss epsilon_insensitive, by folds", field="epsilon")
     if request.judge != "leave-one-out" and request.folds > max(n // 2, 1):
@@ -70,9 +79,22 @@ def _ordered(request: TuneRequest, spec: ModelSpec, now: Description) -> Order:
     return Order(request.model_dump(exclude_none=True))
 
 
+def _to_choose(request: TuneRequest, n: int, now: Description) -> Order:
+    """Return the order of a choice as models make it that tune themselves; raises InvalidInput."""
+    if now.tuning is None:
+        raise InvalidInput("is for models that tune themselves; change C to auto", field="judge")
+    for name in request.model_fields_set - {"judge"}:
+        raise InvalidInput("is left to the model; evidence stands alone", field=name)
+    if n < LEAST:
+        raise InvalidInput(f"holds {n} examples; {LEAST} are needed to choose by", field="window")
+    return Order({"judge": request.judge})
+
+
 def work(asked: Document, model: ModelCopy, progress: Progress) -> Document:
     """Return the best parameters for a window, and the error over all that were tried."""
     estimator: Any = model.estimator()
+    if asked["judge"] == "evidence":
+        return {"judge": "evidence", **chosen(choose(estimator), "asked", is_first=not estimator.chosen_)}
     epsilon = asked.get("epsilon")
     found = tune(
         estimator,
@@ -98,8 +120,12 @@ def work(asked: Document, model: ModelCopy, progress: Progress) -> Document:
 
 
 def take_over(result: Document, choice: Document) -> Update:
-    """Return the update that gives a live model what was found, or what was chosen in place of it."""
+    """Return the update that gives a live model the parameters found, or those chosen instead of them."""
     found = result["parameters"]
+    if result.get("judge") == "evidence":
+        if choice:
+            raise InvalidInput("there is nothing to choose of what a model has chosen itself", field="choice")
+        return Update(edits=Edits(change={TUNED: {name: result[name] for name in result if name != "judge"}}))
     for name, value in choice.items():
         if name not in found:
             raise InvalidInput(f"is none of {', '.join(found)}", field=f"choice.{name}")
@@ -109,7 +135,9 @@ def take_over(result: Document, choice: Document) -> Update:
 
 
 def plot(result: Document, extension: Extension) -> bytes:
-    """Return the error over gamma and C; of a kernel without gamma over C."""
+    """Return the error over gamma and C; of a kernel without gamma over C; raises NoPlot."""
+    if result.get("judge") == "evidence":
+        raise NoPlot("what a model has chosen itself has no plot")
     errors = np.array(result["errors"], np.float64)
     title = f"Error of {result['n_examples']} examples ({result['judge']}), at best {result['error']:.4g}"
     if len(errors) == 1:
@@ -125,13 +153,17 @@ KIND = JobKind(
     summary="Choose gamma and C, by the window itself",
     description="""
 Try gamma on a grid and C (`svr`: on request epsilon) along exact paths. Judge each by examples of the window that the
-model did not see: folds, leave-one-out, or stretches of time that follow what was learnt. These use the `times` that
-examples came with, or when they arrived.
+model did not see: folds, leave-one-out, or intervals of time after the examples learnt. These use the `times` of the
+examples, or their arrival.
 
 The result holds the best `parameters` with their `error`, the least of `errors`. These, which `plot` shows, have a list
 over `C` for each of `gammas`, null where a gamma was given up early. Where values of `C` in a row have the least error,
 the middle one of the longest row is best. To apply the job changes the live model to the best
-parameters, or to `{"choice": {"C": .., "gamma": ..}}`, as one logged update.
+parameters, or to `{"choice": {"C": .., "gamma": ..}}`, as one logged update. A model that tunes itself keeps these.
+
+By `evidence` a model that tunes itself chooses again, `columns` and `epsilon` too. The result holds `parameters`, their
+`loss` of held-out examples, and that of the `present` parameters and of the `defaults`. To apply it is one logged
+update, after which the model goes on tuning itself; it `changes` nothing where nothing is clearly better.
 """,
     request=TuneRequest,
     check=_ordered,

@@ -1,4 +1,4 @@
-"""What a model is, as it is created and stored; the API's one source of truth for that."""
+"""The specification of a model, as it is created and stored; the API takes it from here."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pydantic import (
 )
 
 from livesvm.service.errors import not_among
-from livesvm.service.models.fields import SHORT, Columns, Cost, Gamma, Id, Request
+from livesvm.service.models.fields import SHORT, Columns, Cost, Gamma, HalfWidth, Id, Request
 from livesvm.service.models.labels import LONGEST, MOST_NAMED, check_closed
 from livesvm.service.models.tasks import LOSS_PARAMETERS, TASKS
 from livesvm.solvers.errors import InvalidInput
@@ -28,7 +28,7 @@ OPTIONS = {
     "columns": None,
     "probability": False,
 }
-"""What not every task has, and leaves as it is."""
+"""Fields that not every task has, with the value that they have for other tasks."""
 ClassWeight = Annotated[float, Field(ge=0, le=1e8, allow_inf_nan=False)]
 ClassWeights = (
     Literal["balanced"]
@@ -52,7 +52,7 @@ Labels = Annotated[
 ]
 Scale = Literal["none", "standard", "minmax", "robust"]
 REMEMBERED, MOST_REMEMBERED = 10_000, 10**6
-"""Keys of examples that left a window without a bound, and of any."""
+"""How many keys of examples that left are remembered, for a window without a bound, and at most."""
 Prior = Annotated[float, Field(gt=0, lt=1, allow_inf_nan=False)] | Literal["estimate"]
 Lam = Annotated[float, Field(ge=1e-8, le=1e8, allow_inf_nan=False)] | Literal["auto"]
 
@@ -65,7 +65,9 @@ class KernelSpec(Request):
 
     name: Literal["linear", "rbf", "laplacian", "poly", "polynomial", "sigmoid"] = "rbf"
     gamma: Gamma = Field(
-        default="scale", description="Its coefficient; `scale` is 1 / (n_features * variance) of the first examples."
+        default="scale",
+        description="Its coefficient; `scale` is 1 / (n_features * variance) of the first examples. With C `auto` it "
+        "is chosen, unless it is a number.",
     )
     degree: int = Field(default=3, ge=1, le=10, description="`poly`: the exponent.")
     coef0: float = Field(
@@ -87,7 +89,7 @@ class KernelSpec(Request):
 
 
 class WindowSpec(Request):
-    """How much a model remembers; what is beyond leaves within the next update, oldest first."""
+    """The limits of a model's window; examples beyond them leave with the next update, oldest first."""
 
     max_examples: int | None = Field(default=None, ge=1, le=10**9, description="Most examples that it holds.")
     max_age_seconds: float | None = Field(
@@ -97,19 +99,19 @@ class WindowSpec(Request):
         default=None,
         ge=0,
         le=MOST_REMEMBERED,
-        description="Keys of examples that left, given by clients, which are still known when they come again: so many "
-        "of the newest. As many as `max_examples` when absent, or 10,000 without that.",
+        description="How many keys of examples that left, given by clients, are remembered, so that a repeat is "
+        "recognised; the newest ones. As many as `max_examples` when absent, or 10,000 without that.",
     )
 
     @cached_property
     def n_remembered(self) -> int:
-        """How many keys are remembered at most."""
+        """How many keys of examples that left are remembered."""
         given = self.remember_keys
         return min(self.max_examples or REMEMBERED, MOST_REMEMBERED) if given is None else given
 
 
 def _or_default(schema: type[Request]) -> BeforeValidator:
-    """Take null for what is absent, and say so in the schema."""
+    """Accept null in place of an absent field, also in the schema."""
     return BeforeValidator(lambda value: {} if value is None else value, json_schema_input_type=schema | None)
 
 
@@ -128,16 +130,19 @@ class ModelSpec(Request):
     kernel: Annotated[KernelSpec, _or_default(KernelSpec)] = Field(
         default_factory=lambda: KernelSpec(), description="How similar two examples are."
     )
-    C: Cost | None = Field(default=None, description="`svc`, `svr`: weight of the losses; 1 when absent.")
-    loss: Literal["epsilon_insensitive", "absolute", "pinball"] | None = Field(
-        default=None, description="`svr`: of a residual; `epsilon_insensitive` when absent."
-    )
-    epsilon: float | None = Field(
+    C: Cost | Literal["auto"] | None = Field(
         default=None,
-        ge=0,
-        le=1e8,
-        allow_inf_nan=False,
-        description="Loss `epsilon_insensitive`: half width of the tube without loss, in units of y; 0.1 when absent.",
+        description="`svc`, `svr`: weight of the losses. `auto`: the model tunes itself, with the kernel `rbf`: it "
+        "chooses C by its window, and where they are not given gamma, `epsilon`, and how `columns` are encoded. "
+        "Absent: `auto` where gamma is absent too, and the kernel is `rbf`; else 1.",
+    )
+    loss: Literal["epsilon_insensitive", "absolute", "pinball"] | None = Field(
+        default=None, description="`svr`: loss of a residual; `epsilon_insensitive` when absent."
+    )
+    epsilon: HalfWidth | Literal["auto"] | None = Field(
+        default=None,
+        description="Loss `epsilon_insensitive`: half width of the tube without loss, in units of y. Absent: `auto`, "
+        "chosen with C, where C is; else 0.1.",
     )
     quantile: float | None = Field(
         default=None,
@@ -175,12 +180,12 @@ class ModelSpec(Request):
     )
     scale: Scale = Field(
         default="none",
-        description="But for `l2svc`: what features go through first, fitted to the first examples and kept.",
+        description="Scaling of features before the kernel, fitted to the first examples and kept; not for `l2svc`.",
     )
     columns: Columns | None = Field(
         default=None,
-        description="But for `l2svc`: of a table; examples come as `rows` with names then. `auto`: found in the first "
-        "rows. Absent: examples come as numbers, `X`.",
+        description="Columns of a table, whose examples come as `rows` with names; not for `l2svc`. `auto`: found in "
+        "the first rows. Absent: examples come as numbers, `X`.",
     )
     decision_function_shape: Literal["ovr", "ovo"] = Field(
         default="ovr",
@@ -196,8 +201,8 @@ class ModelSpec(Request):
         gt=0,
         lt=1,
         allow_inf_nan=False,
-        description="`svc`, `svr`: each example is predicted before it is learnt, and a test says where the errors "
-        "have grown. This is its largest probability of a false alarm in 5,000 examples. Absent: there is none.",
+        description="`svc`, `svr`: each example is predicted before it is learnt, and a test raises an alarm when the "
+        "errors grow. This is its largest probability of a false alarm in 5,000 examples. Absent: there is no test.",
     )
     n_features: int | None = Field(
         default=None, ge=1, le=10**9, description="Taken from the first examples when absent."
@@ -215,12 +220,20 @@ class ModelSpec(Request):
 
     @model_validator(mode="after")
     def _parameters_of_the_task(self) -> Self:
-        """Refuse what belongs to another task or loss, fill in the rest."""
+        """Refuse parameters of another task or loss, and fill in the defaults of absent ones."""
         task = TASKS[self.task]
         own = task.parameters
         if "loss" in own:
             self.loss = self.loss or own["loss"]
             own = own | LOSS_PARAMETERS[self.loss]
+        if self.C is None and "gamma" not in self.kernel.model_fields_set and self._can_tune_itself:
+            self.C = "auto"
+        if self.C == "auto" and not self._can_tune_itself:
+            raise InvalidInput("is chosen for `svc` and `svr` with the kernel rbf", field="C")
+        if "epsilon" in own and self.C == "auto":
+            self.epsilon = "auto" if self.epsilon is None else self.epsilon
+        elif self.epsilon == "auto":
+            raise InvalidInput("is chosen with C, which is not auto", field="epsilon")
         kind = self.task if self.loss is None else f"{self.task} with loss {self.loss}"
         for name in ("C", "loss", "epsilon", "quantile", "nu", "prior", "lam"):
             if getattr(self, name) is None:
@@ -242,13 +255,24 @@ class ModelSpec(Request):
         return self
 
     def _check_named(self, has_labels: bool, kind: str) -> None:
-        """Raise InvalidInput where the task has no labels, or weights name others than there may be."""
+        """Raise InvalidInput if the task has no labels, or a class weight names a label that is not in the list."""
         if not has_labels:
             raise InvalidInput(f"is no parameter of {kind}", field="labels")
         names = list(map(str, self.labels or ()))
         for name in self.class_weight if isinstance(self.class_weight, dict) else ():
             if name not in names:
                 raise InvalidInput(not_among(name, names), field=f"class_weight.{name}")
+
+    @property
+    def _can_tune_itself(self) -> bool:
+        """Whether the model's parameters can be chosen by its window."""
+        return TASKS[self.task].tunes and self.kernel.name == "rbf"
+
+    def first(self, name: Literal["C", "epsilon"]) -> float | None:
+        """Return the value of C or epsilon before the first choice."""
+        value: float | str | None = getattr(self, name)
+        own = TASKS[self.task].parameters | LOSS_PARAMETERS.get(self.loss or "", {})
+        return float(own[name]) if isinstance(value, str) else value
 
     @property
     def has_errors(self) -> bool:
@@ -258,5 +282,5 @@ class ModelSpec(Request):
 
     @property
     def has_C(self) -> bool:
-        """Whether the weight of the losses can be moved."""
+        """Whether the weight of the losses can be changed."""
         return TASKS[self.task].has_cost

@@ -15,13 +15,14 @@ from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.models.base import LiveEstimator
 from livesvm.solvers.models.model_view import View, places_of
 from livesvm.solvers.models.pairs_predictor import by_other_class
+from livesvm.solvers.runtime.html import table_of
 from livesvm.solvers.runtime.progress import Progress, steadily
 from livesvm.solvers.runtime.types import Floats, Ints
 from livesvm.solvers.validation import Key
 
-SMALL = 1500  #: examples up to which leave-one-out costs at most three times what folds cost
-MOST_FREE = 0.2  #: share of free examples up to which it does so in larger windows
-MOST_CLASSES = 10  #: up to which it does so; for 26 it is seven times
+SMALL = 1500  #: examples up to which leave-one-out costs at most three times as much as folds
+MOST_FREE = 0.2  #: share of free examples up to which this holds in larger windows
+MOST_CLASSES = 10  #: classes up to which this holds; with 26, leave-one-out costs seven times as much
 
 
 @dataclass(frozen=True)
@@ -75,13 +76,17 @@ class SuspectedLabels:
         rows = zip(self.keys[:n], *(one[:n].tolist() for one in columns), strict=True)
         return [dict(zip(names, row, strict=True)) for row in rows]
 
+    def _repr_html_(self) -> str:
+        worst = self.head()
+        return table_of("SuspectedLabels", [list(row.values()) for row in worst], tuple(worst[0]))
+
 
 def suspected_labels(model: LiveEstimator, *, progress: Progress | None = None) -> SuspectedLabels:
     """Return all examples of a classifier's window, worst label first, by exact decisions of models without them.
 
     Leave-one-out ranks a little better than folds, and is used unless it costs more than about three times as much: for
-    more than ten classes, or where many examples are free. It is not used where a pair of classes has no free example,
-    as it may then be wrong of every label, see ``leave_one_out``. Folds are those of ``predict_proba``.
+    more than ten classes, or where many examples are free. It is not used if a pair of classes has no free example,
+    because it may then be wrong about every label, see ``leave_one_out``. Folds are those of ``predict_proba``.
 
     Parameters
     ----------
@@ -151,7 +156,7 @@ def _is_worth_its_cost(view: View) -> bool:
 
 
 def _margins(decisions: Floats, places: Ints, counts: Ints) -> tuple[Floats, Ints]:
-    """Return by how much each class (n,) is ahead of the best other one that has examples, (n,), and which that is."""
+    """Return how far each class (n,) is ahead of the best other class with examples, (n,), and that class."""
     first = -decisions[None] if decisions.ndim == 1 else decisions.T  # positive for the first class of each pair
     others = np.arange(counts.size - 1) + (np.arange(counts.size - 1) >= places[:, None])
     ahead = by_other_class(-first, places, counts.size) * np.where(others > places[:, None], 1.0, -1.0)
@@ -161,10 +166,10 @@ def _margins(decisions: Floats, places: Ints, counts: Ints) -> tuple[Floats, Int
 
 
 def _doubts(margin: Floats, weights: Floats) -> Floats:
-    """Return 1 - p (n,), where p = 1 / (1 + exp(-a margin)) is most likely for a share (W + 1) / (W + 2) of the weight.
+    """Return 1 - p (n,), p = 1 / (1 + exp(-a margin)), with a fitted to a share (W + 1) / (W + 2) of right labels.
 
-    That is the sigmoid of Platt without an intercept; as in [Platt 1999] the share below 1 keeps ``a`` finite where all
-    margins are positive. Where it would be negative it is 0, and so each doubt 0.5.
+    This is the sigmoid of Platt without an intercept; as in [Platt 1999] the share below 1 keeps ``a`` finite if all
+    margins are positive. A negative ``a`` becomes 0, so that each doubt is 0.5.
     """
     from scipy.optimize import brentq  # takes long to load, and a service may never need it
     from scipy.special import expit

@@ -1,4 +1,4 @@
-"""The live regressor: which losses it has, and what moves along its paths."""
+"""The live regressor: its losses, and its paths."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ class LiveSVR(WithPaths):
 
     @property
     def epsilon_(self) -> float:
-        """Half width of the tube: epsilon, or with "auto" what was chosen, 0.1 before that."""
+        """Half width of the tube: epsilon, or if that is "auto" the chosen value, which is 0.1 at first."""
         return float(self._chosen("epsilon", 0.1))
 
     def epsilon_path(

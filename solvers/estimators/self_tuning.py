@@ -16,6 +16,8 @@ TUNE_SHARE = 1.0  #: of the time of updates since the first choice, which later 
 class SelfTuning(ChangingEstimator):
     """Goes before a live estimator among the bases.
 
+    The encoding of columns is fitted again when few rows have become twice as many, up to 40.
+
     With ``C="auto"`` the first choice is made once there are 40 examples, by ``fit`` or by an update; the next one when
     the window has twice as many as at the last, or as many have come since as it has. Later choices take no more
     time than updates have taken since the first.
@@ -25,6 +27,7 @@ class SelfTuning(ChangingEstimator):
     _of_updates = 0.0  #: seconds of updates since the first choice
     _of_choices = 0.0  #: and of later choices
     _since = 0  #: examples since the last choice
+    _of_encoding = 0  #: by which the encoding of columns was fitted
 
     def to_arrays(self) -> dict[str, Any]:
         """Return everything a checkpoint needs, with the last choice.
@@ -43,6 +46,12 @@ class SelfTuning(ChangingEstimator):
             self.choice_ = TunedParameters(**arrays["choice"])
 
     def _consider(self, report: UpdateReport | None) -> None:
+        n = self.n_window_
+        if report is None or not self._of_encoding:
+            self._of_encoding = n
+        elif self.columns is not None and n >= 2 * self._of_encoding and self._of_encoding < LEAST:
+            self._of_encoding = n
+            self._resolved()  # the first rows said little of the columns
         if not isinstance(self.C, str):
             return
         if report is None:
@@ -68,5 +77,5 @@ class SelfTuning(ChangingEstimator):
         if last is not None:
             self._of_choices += found.seconds
         if found.is_better or last is None:
-            self._adopt(found.parameters)
+            self.adopt(found.parameters)
         self.choice_, self._since = found, 0

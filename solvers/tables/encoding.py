@@ -102,14 +102,26 @@ def fitted(columns: TableColumns, codes: Floats, weights: Floats) -> TableEncodi
 
     Raises
     ------
-    InvalidInput : nothing is left to learn from, as all columns are constant or ignored
+    InvalidInput : nothing is left to learn from, as all columns are ignored, or hold nothing
     """
     shares = weights if weights.any() else np.ones(len(codes))
     each = tuple(_fitted(column, codes[:, at], shares) for at, column in enumerate(columns.each))
     out = TableEncoding(columns, each)
+    if not out.places.size:  # as of a first row alone
+        out = TableEncoding(columns, tuple(_constant(column, codes[:, at]) for at, column in enumerate(columns.each)))
     if not out.places.size:
-        raise InvalidInput("has no column that varies: there is nothing to learn from", field="X")
+        raise InvalidInput("has no cell that says anything: all are missing, or of columns that are ignored", field="X")
     return out
+
+
+def _constant(column: TableColumn, codes: Floats) -> Fitted:
+    """Return the numbers of a column with one value, by which others can be told from it."""
+    values = distinct(codes)
+    if column.encoding == "ignored" or not values.size:
+        return {}
+    if column.encoding == "one-hot":
+        return {"values": values.tolist()}
+    return {"offset": values[:1].tolist(), "factor": [abs(float(values[0])) or 1.0]}
 
 
 def _fitted(column: TableColumn, codes: Floats, weights: Floats) -> Fitted:

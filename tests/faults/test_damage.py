@@ -40,8 +40,8 @@ def damage(path: Path, table: str, sequence: int) -> None:
 def stored(tmp_path: Path) -> tuple[Path, Any]:
     """A killed service's data: snapshots of versions 2 and 4, five updates; and its last predictions."""
     with ServiceProcess(tmp_path, snapshot_updates=2, solution_seconds=1e9) as service, service.http() as http:
-        http.post("/models", json={"id": "m"}).raise_for_status()
-        http.post("/models", json={"id": "other"}).raise_for_status()
+        http.post("/models", json={"id": "m", "C": 1.0}).raise_for_status()
+        http.post("/models", json={"id": "other", "C": 1.0}).raise_for_status()
         for seed in range(5):
             update(http, seed).raise_for_status()
         decision = predict(http)
@@ -112,7 +112,7 @@ def test_a_model_that_is_not_known_any_more_keeps_no_other_from_being_served(
 def test_a_flipped_bit_in_the_write_ahead_log_loses_nothing_unseen(tmp_path: Path) -> None:
     with ServiceProcess(tmp_path, snapshot_updates=1000, solution_seconds=1e9) as service, service.http() as http:
         for model in ("m", "other"):
-            http.post("/models", json={"id": model}).raise_for_status()
+            http.post("/models", json={"id": model, "C": 1.0}).raise_for_status()
             for seed in range(30):
                 X, y = blobs(np.random.default_rng(seed), 10, 3)
                 http.post(f"/models/{model}/update", json={"add": {"X": X, "y": y}}).raise_for_status()
@@ -170,7 +170,7 @@ def _small_files() -> None:
 def test_a_full_disk_refuses_updates_changes_nothing_and_passes(tmp_path: Path) -> None:
     """The limit on file sizes stands in for the full disk; it is lifted while the service runs."""
     with ServiceProcess(tmp_path, prepare=_small_files) as service, service.http() as http:
-        http.post("/models", json={"id": "m", "window": {"max_examples": 100}}).raise_for_status()
+        http.post("/models", json={"id": "m", "C": 1.0, "window": {"max_examples": 100}}).raise_for_status()
         answers = [update(http, seed, 100, 10) for seed in range(60)]
         good = [answer.json()["version"] for answer in answers if answer.status_code == 200]
         assert {answer.status_code for answer in answers} == {200, 503}

@@ -48,7 +48,7 @@ def test_others_go_on_beside_a_hard_update_which_ends_when_it_is_reported_to(tmp
         def ask(**options: Any) -> httpx.Response:
             return httpx.post(f"{service.url}/models/hard/update", content=body, headers=NPZ, timeout=120, **options)
 
-        for model in (HARD, {"id": "other"}):
+        for model in (HARD, {"id": "other", "C": 1.0}):
             http.post("/models", json=model).raise_for_status()
         too_long = ask(params={"max_seconds": 0.7})
         assert (too_long.status_code, too_long.json()["type"]) == (422, "urn:livesvm:problem:time-limit")

@@ -173,7 +173,7 @@ def test_a_model_and_a_job_that_do_not_fit_are_refused_and_say_what_to_do(http: 
 
 def test_everything_is_given_back(http: httpx.Client) -> None:
     X, y = blobs(np.random.default_rng(0), 50)
-    http.post("/models", json={"id": "small"})
+    http.post("/models", json={"id": "small", "C": 1.0})
     for _ in range(3):
         http.post("/models/small/update", json={"add": {"X": X, "y": y}})
         http.post("/models/small/update", json={"add": {"X": X, "y": [2] * 50}})

@@ -78,7 +78,7 @@ def test_sparse_rows_have_them_too(make: Make, service: ServiceProcess) -> None:
 def test_they_come_back_after_a_kill(tmp_path: Path) -> None:
     with ServiceProcess(tmp_path) as process:
         with Client(process.url) as client:
-            client.create_model("m", probability=True)
+            client.create_model("m", C=1.0, probability=True)
             client.update("m", X, LABELS["several"])
             before = client.predict("m", PROBE, probability=True)
         process.kill()

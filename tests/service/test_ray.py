@@ -112,6 +112,19 @@ def test_rows_with_names_reach_an_actor(http: tuple[httpx.Client, httpx.Client])
     assert first.post("/models/m/what-if", json={"rows": rows[:1], "decay": 0.5}).status_code == 200
 
 
+def test_a_model_tunes_itself_in_an_actor(http: tuple[httpx.Client, httpx.Client]) -> None:
+    first, second = http
+    assert first.post("/models", json={"id": "m", "scale": "standard"}).status_code == 201
+    X = np.random.default_rng(3).normal(size=(60, 3))
+    add = {"X": X.tolist(), "y": np.where((X[:, :2] ** 2).sum(axis=1) > 1.4, 1, -1).tolist()}
+    assert second.post("/models/m/update", json={"add": add}).json()["tuning"] == {"chosen": None, "n_since": 60}
+    until(lambda: first.get("/models/m").json()["tuning"]["chosen"] is not None, PATIENCE)
+    found = [client.get("/models/m").json() for client in http]
+    assert found[0]["tuning"] == found[1]["tuning"]
+    assert (found[0]["version"], found[0]["C"]) == (2, found[0]["tuning"]["chosen"]["parameters"]["C"])
+    assert second.get("/models/m/certificate").json()["relative_gap"] < 1e-8
+
+
 def test_a_description_is_not_behind_an_answer_of_another_front_end(http: tuple[httpx.Client, httpx.Client]) -> None:
     http[0].post("/models", json=MODEL).raise_for_status()
     for number in range(20):

@@ -80,6 +80,37 @@ def test_no_choice_is_worse_by_its_own_score(seed: int) -> None:
     assert found.loss <= min(found.present, found.defaults)
 
 
+def test_a_table_that_comes_row_by_row_becomes_what_it_is() -> None:
+    model = svc()
+    for at in range(60):
+        model.update((ROWS[at : at + 1], INSIDE[at : at + 1]))
+    assert model.choice_.n_examples == LEAST
+    assert model.score(ROWS[60:], INSIDE[60:]) > 0.7
+    given = IncrementalSVC(C=3.0, columns="auto")
+    for at in range(40):
+        given.update((ROWS[at : at + 1], INSIDE[at : at + 1]))
+    of_32 = IncrementalSVC(C=3.0, columns="auto").fit(ROWS[:32], INSIDE[:32])
+    assert given.feature_scale_.fitted == of_32.feature_scale_.fitted
+
+
+def test_what_is_judged_has_the_numbers_that_were_given() -> None:
+    X, y = RNG.normal(size=(60, 3)), np.arange(60) % 2  # nothing to be found: the defaults are as good
+    assert choose(IncrementalSVC(C="auto", gamma=5.0).fit(X, y)).parameters["gamma"] == 5.0
+    found = choose(IncrementalSVR(C="auto", gamma=5.0, epsilon=0.02).fit(X, RNG.normal(size=60)))
+    assert (found.parameters["gamma"], found.parameters["epsilon"]) == (5.0, 0.02)
+
+
+def test_a_number_for_C_keeps_what_was_chosen_with_it() -> None:
+    X, y = ROWS[["a", "b"]], (INSIDE == "in").astype(float)
+    for verb in ("update", "change"):
+        model = IncrementalSVR(C="auto", epsilon="auto", scale="standard").fit(X, y)
+        chosen = dict(model.chosen_)
+        getattr(model, verb)(C=3.0)
+        assert (model.C, model.epsilon, model.gamma) == (3.0, chosen["epsilon"], chosen["gamma"])
+        assert not model.update((X[:1], y[:1])).retrained
+        assert model.certificate().relative_gap < 1e-8
+
+
 def test_parameters_stay_what_they_were_given_and_what_was_chosen_is_kept() -> None:
     model = svc(probability=True).fit(ROWS, INSIDE)
     assert clone(model).get_params() == model.get_params() == svc(probability=True).get_params()

@@ -209,8 +209,9 @@ def test_columns_of_which_nothing_can_be_learnt_do_no_harm() -> None:
     np.testing.assert_allclose(
         model.decision_function(rows.assign(constant=1.0, key="new")), live().decision_function(ROWS), atol=1e-7
     )
-    with pytest.raises(InvalidInput, match="no column that varies"):
-        IncrementalSVC(columns="auto").fit([{"a": 1.0}, {"a": 1.0}], [0, 1])
+    assert IncrementalSVC(columns="auto").fit([{"a": 1.0}, {"a": 1.0}], [0, 1]).feature_scale_.places.size == 1
+    with pytest.raises(InvalidInput, match="no cell that says anything"):
+        IncrementalSVC(columns="auto").fit([{"a": None}, {"a": None}], [0, 1])
 
 
 def test_many_words_are_few_features() -> None:

@@ -1,4 +1,4 @@
-"""Long work."""
+"""Jobs: long work on copies of models and feeds."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ class Job(BaseModel):
     model: str
     state: Literal["queued", "running", "done", "failed", "cancelled"]
     progress: float = Field(description="From 0 to 1.")
-    done: int = Field(description="Steps behind it.")
+    done: int = Field(description="Completed steps.")
     total: int = Field(description="Steps in all; 0 as long as that is not known.")
-    version: int | None = Field(default=None, description="Of the model that it works on, from when it runs.")
+    version: int | None = Field(default=None, description="Version of the model that it works on, once it runs.")
     waits_for: str | None = Field(default=None, description="What it waits for, as long as it does.")
     asked: dict[str, Any]
     created_at: datetime
@@ -26,7 +26,7 @@ class Job(BaseModel):
     finished_at: datetime | None = None
     result: dict[str, Any] | None = None
     withheld: list[str] | None = Field(
-        default=None, description="Of the result, with dots: what names examples, which the API key may not list."
+        default=None, description="Dotted names of fields with examples, left out as the API key may not list these."
     )
     error: dict[str, Any] | None = Field(default=None, description="Problem document; `interrupted` after a restart.")
 
@@ -36,5 +36,5 @@ class JobList(BaseModel):
 
     jobs: list[Job]
     unanswered: list[str] | None = Field(
-        default=None, description="Front ends that are away, and have jobs under way; absent where none is."
+        default=None, description="Front ends that are away and have unfinished jobs; absent if there are none."
     )

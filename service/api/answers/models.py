@@ -1,4 +1,4 @@
-"""What is said of models: each as it is, and what has lately been done to it."""
+"""Descriptions of models, and of their newest updates."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from livesvm.solvers.tables.columns import Encoding
 
 
 class Warned(BaseModel):
-    """What makes a model useless, and what to do about it."""
+    """A reason why a model may be useless, and what to do about it."""
 
     name: Literal[
         "kernel_is_constant",
@@ -30,7 +30,7 @@ class Warned(BaseModel):
 
 
 class RobustLosses(BaseModel):
-    """Losses that grow by `theta` of their slope beyond a wall at `s`, and how many examples are there."""
+    """Losses that keep the share `theta` of their slope beyond the cutoff `s`, and how many examples are beyond it."""
 
     theta: float
     s: float
@@ -38,9 +38,9 @@ class RobustLosses(BaseModel):
 
 
 class Recovery(BaseModel):
-    """How the model came back at the last start."""
+    """How the model was restored at the last start."""
 
-    snapshot_version: int = Field(description="0: none was there, the log held everything.")
+    snapshot_version: int = Field(description="Of the snapshot used; 0: there was none, only the log.")
     replayed: int = Field(description="Commands of the log that were applied again.")
     damaged_snapshots: int = Field(description="Snapshots that were damaged and passed over.")
     set_aside: int = Field(description="Updates that were never answered and took too long again.")
@@ -70,10 +70,10 @@ class DriftAlarm(BaseModel):
     n_since: int = Field(description="Examples since then.")
     at: float = Field(description="Unix time of the example that gave the alarm.")
     classes: list[int | str] = Field(
-        description="Classes with a test that found it; none where only that of all together did."
+        description="Classes in which a test found it; none if only the test of all classes together did."
     )
     log10_evidence: float = Field(description="Decimal logarithm of the capital of the test, which starts at 1.")
-    version: int | None = Field(default=None, description="That gave the alarm, of errors before learning.")
+    version: int | None = Field(default=None, description="Version that gave the alarm, if errors before learning did.")
 
 
 class Watched(BaseModel):
@@ -85,6 +85,34 @@ class Watched(BaseModel):
     error: float | None = Field(description="Mean over the newest 1,000.")
     evidence: float = Field(description="At 1 there is an alarm.")
     alarm: DriftAlarm | None = Field(description="Stands until the window holds nothing from before it.")
+
+
+class Chosen(BaseModel):
+    """What a model has chosen by its window."""
+
+    version: int = Field(description="That holds the choice.")
+    at: datetime
+    reason: Literal["first", "drift", "doubled", "full", "renewed", "asked", "erased"] = Field(
+        description="`first`: 40 examples were there. `doubled`: the window held twice as many as at the choice "
+        "before. `full`: as many as it may. `renewed`: as many had come since as it held. `drift`: after an alarm. "
+        "`asked`: by a job. `erased`: without examples that were erased."
+    )
+    parameters: dict[str, float] = Field(description="C, gamma, epsilon. `columns` have their own place.")
+    changes: bool = Field(description="False where nothing was clearly better than what the model had.")
+    n_examples: int
+    loss: float | None = Field(
+        description="Of held-out examples: `svc` log loss and twice the share of wrong labels, `svr` the error."
+    )
+    present: float | None = Field(description="The same with the parameters that the model had before.")
+    defaults: float | None = Field(description="The same with the defaults of a model that does not tune itself.")
+    seconds: float = Field(description="Processor time of the choice.")
+
+
+class SelfTuning(BaseModel):
+    """How a model that tunes itself has chosen its parameters."""
+
+    chosen: Chosen | None = Field(description="The last choice; null before the first, at 40 examples.")
+    n_since: int = Field(description="Examples that have come since.")
 
 
 class ModelColumn(BaseModel):
@@ -124,17 +152,18 @@ class ModelDescription(BaseModel):
     fit_intercept: bool
     gamma: float | None = Field(default=None, description="Of the kernel, as a number, once that is known.")
     scale: Literal["none", "standard", "minmax", "robust"] = Field(
-        default="none", description="What features go through first."
+        default="none", description="How features are scaled first."
     )
     columns: list[ModelColumn] | Literal["auto"] | None = Field(
         default=None, description="Of a table, once they are known; null: examples are numbers, `X`."
     )
     class_weight: str | dict[str, float] | None = None
-    probability: bool | Literal["platt", "isotonic"] = Field(default=False, description="Whether it has some.")
+    probability: bool | Literal["platt", "isotonic"] = Field(default=False, description="Whether it has probabilities.")
     decision_function_shape: Literal["ovr", "ovo"] | None = Field(
         default=None, description="Of decisions of more than two classes: one for each, or one for each pair."
     )
     drift: Watched | None = Field(default=None, description="Of a model with `drift_alarms`.")
+    tuning: SelfTuning | None = Field(default=None, description="Of a model that tunes itself (C `auto`).")
     labels: list[str] | list[int] | None = Field(default=None, description="The only ones there may be; null: any.")
     classes: list[ClassCount] | None = Field(default=None, description="In the order of decisions; null: has none.")
     window: dict[str, Any]
@@ -151,18 +180,18 @@ class ModelDescription(BaseModel):
     updated_at: datetime | None
     recovery: Recovery | None = None
     error: str | None = None
-    warnings: list[Warned] = Field(default_factory=list, description="As of when they were last looked for.")
+    warnings: list[Warned] = Field(default_factory=list, description="As of the last check for them.")
 
 
 class ModelList(BaseModel):
     """Models, by id."""
 
     models: list[ModelDescription]
-    next: str | None = Field(default=None, description="Behind which there are more: `after` of the next call.")
+    next: str | None = Field(default=None, description="Id after which there are more: `after` of the next call.")
 
 
 class RecentUpdate(BaseModel):
-    """What one update did, in numbers; those that its kind does not have are absent."""
+    """The effect of one update in numbers; those that do not apply to it are absent."""
 
     version: int
     at: datetime
@@ -181,6 +210,6 @@ class RecentUpdate(BaseModel):
 
 
 class RecentUpdates(BaseModel):
-    """The newest updates since the model came back, newest first."""
+    """The newest updates since the model was restored, newest first."""
 
     updates: list[RecentUpdate]

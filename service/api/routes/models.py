@@ -90,7 +90,7 @@ async def watch(id: ModelId, request: Request, service: Parts) -> Response:
 
 
 @calls("GET /models/{id}/recent", "read", "See what the newest updates did")
-@answers(RecentUpdates, "The newest updates since the model came back, newest first.")
+@answers(RecentUpdates, "The newest updates since the model was restored, newest first.")
 def recent(id: ModelId, service: Parts) -> Response:
     """Return what the newest updates did and how long their paths took; none of it is stored."""
     live = service.models().get(id)
@@ -99,7 +99,7 @@ def recent(id: ModelId, service: Parts) -> Response:
 
 
 def _seen(published: Published) -> dict[str, object]:
-    reported = {name: getattr(published, name) for name in ("version", "C", "n_support", "drift")}
+    reported = {name: getattr(published, name) for name in ("version", "C", "gamma", "n_support", "drift", "tuning")}
     return reported | {"updated_at": moment(published.updated_at)} | asdict(published.sizes)
 
 

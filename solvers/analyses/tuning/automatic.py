@@ -26,7 +26,7 @@ from livesvm.solvers.models import feature_scale, scaling
 from livesvm.solvers.models.model_view import View
 from livesvm.solvers.runtime.interrupt import check
 from livesvm.solvers.runtime.types import Bools, Floats, Ints
-from livesvm.solvers.sparse import dense
+from livesvm.solvers.sparse import SparseRows, dense
 from livesvm.solvers.tables import encoding
 from livesvm.solvers.tables.cells import distinct
 from livesvm.solvers.tables.columns import ENCODINGS, Encoding, TableColumn, TableColumns
@@ -35,6 +35,8 @@ LEAST = 40  #: examples of a first choice
 FOLDS = 5
 FEWER = 3  #: by which ways to encode are compared in larger windows, and regressions, of which each is a fit
 MANY = 800  #: examples of these
+MOST = 2000  #: of a window that are looked at, spread over it; folds hold kernel values of their number squared
+WIDEST = 2000  #: features that rows may have which are held sparse
 COSTS = tuple(map(np.array, ((0.0625, 0.25, 1.0, 4.0), (16.0, 64.0), (256.0, 1024.0))))
 """Values of C that are tried: the next ones where the largest so far is the best, as walks to these take longest."""
 FEW_VALUES = 12  #: whole numbers of a column that may be categories
@@ -55,7 +57,7 @@ class TunedParameters:
     parameters : dict
         What ``change`` takes: C, gamma, epsilon and columns, as far as they were asked for.
     loss : float
-        Of held-out examples: mean log loss and twice the share of wrong labels, or mean absolute error, in units of y.
+        Of held-out examples: mean log loss and twice the share of wrong labels, or the error of the task, in its units.
     present, defaults : float
         The same of the parameters that the model has, and of those that it would have by default.
     n_examples : int
@@ -128,6 +130,15 @@ class Likeliest(NamedTuple):
     places: Ints  #: (d,) the column of each
 
 
+def default_columns(columns: TableColumns) -> TableColumns:
+    """Return columns with what is done with each where nothing is chosen."""
+    each = tuple(
+        one._replace(encoding=one.encoding if one.encoding == "ignored" else ENCODINGS[one.kind][0], relevance=1.0)
+        for one in columns.each
+    )
+    return replace(columns, each=each)
+
+
 class _TableWindow:
     """A window as rows of numbers, with the ways in which its columns may be encoded."""
 
@@ -135,11 +146,14 @@ class _TableWindow:
         view = View(model)
         if model.kernel != "rbf":
             raise InvalidInput("parameters are chosen for the kernel 'rbf'", field="kernel")
-        self.model, self.view, self.n = model, view, model.n_window_
-        if self.n < LEAST:
-            raise InvalidInput(f"holds {self.n} examples; {LEAST} are needed to choose by", field="window")
-        self.rows, self.weights = dense(model.window_features), model.window_sample_weight
-        self.y = model._learnt.y
+        if model.n_window_ < LEAST:
+            raise InvalidInput(f"holds {model.n_window_} examples; {LEAST} are needed to choose by", field="window")
+        some, rows = spread_evenly(model.n_window_, MOST), model.window_features
+        if isinstance(rows, SparseRows) and rows.shape[1] > WIDEST:
+            raise InvalidInput(f"holds sparse rows of more than {WIDEST} features", field="window")
+        self.model, self.view, self.n = model, view, some.size
+        self.rows, self.weights = dense(rows[some]), model.window_sample_weight[some]
+        self.y = model._learnt.y[some]
         self.columns: TableColumns | None = model.columns_ if model.columns is not None else None
         epsilon = float(model.epsilon_) if hasattr(model, "epsilon_") else None
         is_given = not isinstance(model.gamma, str)
@@ -149,10 +163,10 @@ class _TableWindow:
 
     @property
     def defaults(self) -> Parameters:
-        """What it would have by default."""
-        columns = self.default_columns
-        gamma = scaling.gamma(self.features(columns)[0], self.weights)
-        return Parameters(1.0, gamma, columns, None if self.present.epsilon is None else 0.1)
+        """What it would have by default, but for numbers that were given."""
+        columns, epsilon = None if self.columns is None else default_columns(self.columns), self.present.epsilon
+        gamma = self.fixed or scaling.gamma(self.features(columns)[0], self.weights)
+        return Parameters(1.0, gamma, columns, 0.1 if isinstance(vars(self.model).get("epsilon"), str) else epsilon)
 
     def judged(self, loss_of: Callable[[Parameters], float], loss: float, found: Parameters) -> TunedParameters:
         """Return what was found, or what is there, or the defaults: whichever has the least loss."""
@@ -161,18 +175,7 @@ class _TableWindow:
         best = found
         if min(present, default) <= loss:
             loss, best = (default, self.defaults) if default < present else (present, self.present)
-        return TunedParameters(best.document(), loss, present, default, self.n, 0.0)
-
-    @property
-    def default_columns(self) -> TableColumns | None:
-        """The columns with what is done with each where nothing is said."""
-        if self.columns is None:
-            return None
-        each = tuple(
-            one._replace(encoding=one.encoding if one.encoding == "ignored" else ENCODINGS[one.kind][0], relevance=1.0)
-            for one in self.columns.each
-        )
-        return replace(self.columns, each=each)
+        return TunedParameters(best.document(), loss, present, default, self.model.n_window_, 0.0)
 
     def ways(self) -> list[list[TableColumns | None]]:
         """Return columns with each way to encode them, by how numbers are; of rows of numbers there is one."""
@@ -211,8 +214,10 @@ class _TableWindow:
 
     def with_widths(self, columns: TableColumns | None, widths: Floats) -> tuple[float, TableColumns | None]:
         """Return gamma, and columns with their relevance: 1 for the one along which the kernel is narrowest."""
+        if self.fixed is not None:
+            return self.fixed, columns
         gamma = float(widths.max())
-        if columns is None or self.fixed is not None:
+        if columns is None:
             return gamma, columns
         fitted = encoding.fitted(columns, self.rows, self.weights)
         relevance = np.ones(len(columns.each))
@@ -355,5 +360,5 @@ def _error_of(window: _TableWindow, parts: list[Split], given: Parameters) -> fl
     wrong = []
     for learnt, judging in parts:
         model.fit(X[learnt], window.y[learnt], sample_weight=window.weights[learnt])
-        wrong.append(np.abs(model.predict(X[judging]) - window.y[judging]))
-    return float(np.concatenate(wrong).mean())
+        wrong.append(model._error(model.predict(X[judging]), window.y[judging]) * judging.size)
+    return float(sum(wrong) / sum(judging.size for _, judging in parts))

@@ -21,6 +21,7 @@ from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.kernels.table import has_gamma
 from livesvm.solvers.models import scaling
 from livesvm.solvers.models.model_view import View
+from livesvm.solvers.runtime.html import html_of
 from livesvm.solvers.runtime.progress import Progress, Teller, steadily
 from livesvm.solvers.runtime.types import Bools, Floats
 
@@ -60,6 +61,8 @@ class Tuning:
     C: Floats
     errors: Floats
     seconds: float
+
+    _repr_html_ = html_of
 
     def apply(self, model: Any) -> Any:
         """Give a live model the best parameters.
@@ -294,7 +297,7 @@ class _Search:
             limits = (float(self.C[0]), float(self.C[-1]))
             start = {"gamma": gamma, "C": limits[0]}
             if self.epsilon is not None and hasattr(self.view.model, "epsilon"):
-                start["epsilon"] = float(np.clip(self.view.model.epsilon, *self.epsilon))
+                start["epsilon"] = float(np.clip(self.view.value_of("epsilon"), *self.epsilon))
             self.lines[gamma] = self._along(lambda part: regularization_path(part, "C", *limits), start)
 
     def with_epsilon(self, gamma: float, C: float, limits: tuple[float, float]) -> tuple[float, _Line]:
