@@ -1,7 +1,7 @@
 """Named points at which a fault test may kill the process.
 
-``LIVESVM_CRASH_AT=after-log:3`` kills it, as ``kill -9`` does, the third time it passes ``after-log``. Nothing else
-reads that variable, and without it a point does nothing.
+``LIVESVM_CRASH_AT=after-log:3`` kills the process, as ``kill -9`` does, the third time it passes ``after-log``. Nothing
+else reads that variable, and without it a point does nothing.
 """
 
 from __future__ import annotations
@@ -14,28 +14,28 @@ from contextlib import contextmanager
 POINTS = ("before-log", "after-log", "before-publish", "before-answer")
 """Every update passes these, in this order."""
 SNAPSHOT_POINTS = ("before-snapshot", "in-snapshot", "after-snapshot")
-"""Every snapshot passes these; at the second it is written and not yet what a restart would find."""
+"""Every snapshot passes these; at the second it is written, but a restart would not find it yet."""
 
 SOLUTION_POINTS = ("before-solution", "after-solution")
 """Every solution passes these."""
 
 REST_POINTS = ("before-rest", "after-rest", "before-wake", "after-wake")
-"""Every replica that goes to rest passes the first two, one that wakes the others."""
+"""Every replica that goes to rest passes the first two; every replica that wakes passes the others."""
 
 ERASE_POINTS = ("erase-begun", "erase-solved", "erase-superseded", "erase-forgotten", "erase-wiped", "erase-signed")
 """Every erasure passes these, in this order."""
 
 SOURCE_POINTS = ("before-settle", "after-settle")
-"""Every delivery of a source passes these, when its effect is durable and when the source knows."""
+"""Every delivery of a source passes these: when its effect is durable, and when the source knows that."""
 
 WEBHOOK_POINTS = ("before-announce", "before-delivered")
-"""An event that a webhook is sent passes the first, before it is stored; every delivery the second."""
+"""Every event for webhooks passes the first before it is stored; every delivery passes the second."""
 
 DATASET_POINTS = ("erase-rewritten",)
-"""Erasures that concern datasets pass these too, once for each, between "erase-forgotten" and "erase-wiped"."""
+"""Erasures in datasets pass these too, once for each dataset, between "erase-forgotten" and "erase-wiped"."""
 
 DELETE_POINTS = ("deleted",)
-"""Every deletion of a model or a feed passes these, when it is gone from the store, and its jobs are not."""
+"""Every deletion of a model or a feed passes these, when the store has deleted it and its jobs still exist."""
 
 VARIABLE = "LIVESVM_CRASH_AT"
 
@@ -48,7 +48,7 @@ _paused = False
 
 @contextmanager
 def paused() -> Iterator[None]:
-    """Pass no point inside, in any thread."""
+    """Disable all points during the block, in every thread."""
     global _paused
     _paused = True
     try:
@@ -58,7 +58,7 @@ def paused() -> Iterator[None]:
 
 
 def _die_at(name: str) -> None:
-    """Die here if the environment says so."""
+    """Kill the process here if the environment asks for it."""
     global _left
     if name != _name or _paused:
         return

@@ -7,11 +7,11 @@ from difflib import get_close_matches
 from typing import Any, Self
 
 LONGEST_TEXT = 1000
-"""Characters of any other text in a problem document."""
+"""Most characters of a text in a problem document that has no other limit."""
 
 
 class ServiceError(Exception):
-    """Base of what the service raises on purpose; the message is for the caller."""
+    """Base class of errors that the service raises on purpose; the message is for the caller."""
 
 
 class UnknownModel(ServiceError):
@@ -27,7 +27,7 @@ class TooManyModels(ServiceError):
 
 
 class EmptyModel(ServiceError):
-    """The model knows no example yet and cannot answer."""
+    """The model has no example yet and cannot answer."""
 
 
 class ModelUnavailable(ServiceError):
@@ -43,7 +43,7 @@ class NotReady(ServiceError):
 
 
 class WritebackRefused(ServiceError):
-    """What the store has of the model is not for this service to replace."""
+    """The store has newer records of the model, or another service holds it, so that it must not be written back."""
 
 
 class NotSolved(ServiceError):
@@ -51,7 +51,7 @@ class NotSolved(ServiceError):
 
 
 class OutOfTime(NotSolved):
-    """A solve had its time."""
+    """A solve used up its time."""
 
 
 class Withdrawn(NotSolved):
@@ -67,7 +67,7 @@ class TurnMissed(NotSolved):
 
 
 class Restoring(ServiceError):
-    """The model is still being brought back."""
+    """The model is still being restored."""
 
 
 class QueueFull(ServiceError):
@@ -115,11 +115,11 @@ class TooManyWebhooks(ServiceError):
 
 
 class UnknownDataset(ServiceError):
-    """There is no dataset of that name, or no longer the one that was meant."""
+    """No dataset has that name, or it was replaced by another one."""
 
 
 class DatasetElsewhere(ServiceError):
-    """The files of a dataset are not on this machine: another one, which shares the store, has taken the upload."""
+    """The files of a dataset are not on this machine, but on another one with the same store, which took the upload."""
 
 
 class TooManyDatasets(ServiceError):
@@ -127,7 +127,7 @@ class TooManyDatasets(ServiceError):
 
 
 class WorkerLost(ServiceError):
-    """A process of its own ended without an answer: it was killed, or did not have the memory."""
+    """A worker process ended without an answer: it was killed, or had too little memory."""
 
 
 class JobNotDone(ServiceError):
@@ -143,7 +143,7 @@ class JobElsewhere(ServiceError):
 
     @classmethod
     def of(cls, job: str, front: str) -> Self:
-        """Return that one by its name."""
+        """Return the error about a job at a front end, by their names."""
         what = "when it is back it knows its jobs again: what was under way has failed, what had ended is as it was"
         return cls(f"job {job} was asked for at front end {front}, which does not answer; {what}")
 
@@ -165,7 +165,7 @@ class IdempotencyConflict(ServiceError):
 
 
 class NothingToErase(ServiceError):
-    """Nothing that is stored is named by the keys that are to be erased."""
+    """Nothing in the store has one of the keys or tags to erase."""
 
 
 class RequestErased(ServiceError):
@@ -173,7 +173,7 @@ class RequestErased(ServiceError):
 
 
 class TooManyConnections(ServiceError):
-    """No connection rests that could be closed for another one."""
+    """All connections are in use, so that none can be closed for another one."""
 
 
 class HeadTimeout(ServiceError):
@@ -181,11 +181,11 @@ class HeadTimeout(ServiceError):
 
 
 class HeadTooLarge(ServiceError):
-    """The head of the request is larger than any that is needed."""
+    """The head of the request is larger than the limit."""
 
 
 class MalformedRequest(ServiceError):
-    """What came is no HTTP request."""
+    """The received bytes are no HTTP request."""
 
 
 class WrongHost(ServiceError):
@@ -201,15 +201,15 @@ class BodyTooLarge(ServiceError):
 
 
 class MemoryBusy(ServiceError):
-    """The memory that the call needs is held by others now."""
+    """Other calls hold the memory that this call needs."""
 
 
 class OutOfMemory(ServiceError):
-    """What is to be kept does not fit into the memory budget."""
+    """A model or a job does not fit into the memory budget."""
 
 
 class NoRoom(ServiceError):
-    """The replica is at rest, and others that are in use leave no memory to wake it; soon one of them may rest."""
+    """Other replicas in use leave no memory to wake this one now; one of them may soon go to rest."""
 
 
 class BodyTimeout(ServiceError):
@@ -217,7 +217,7 @@ class BodyTimeout(ServiceError):
 
 
 class MalformedBody(ServiceError):
-    """The request body is not what its media type says."""
+    """The request body does not match its media type."""
 
 
 class UnsupportedMedia(ServiceError):
@@ -229,7 +229,7 @@ class NotAcceptable(ServiceError):
 
 
 class InvalidRequest(ServiceError):
-    """Parts of the request are not what they should be.
+    """Parts of the request are not valid.
 
     Parameters
     ----------
@@ -250,16 +250,16 @@ class Forbidden(ServiceError):
 
 
 def cut(text: str, longest: int = LONGEST_TEXT) -> str:
-    """Return the text, or its beginning and that there was more: no answer grows with what a caller names or sends."""
+    """Return the text, cut off with dots if it is too long, so that no answer grows with a caller's text."""
     return text if len(text) <= longest else text[:longest] + "..."
 
 
 def not_among(name: str, known: Iterable[str], inside: Iterable[str] = ()) -> str:
-    """Return that a name is not one of those that are known, and which of them it may stand for.
+    """Return the message that a name is not one of the known ones, with the known name that it may be meant for.
 
     Parameters
     ----------
-    inside : dotted names of what is inside of these, which may be meant too
+    inside : dotted names of fields inside of the known ones, which may be meant too
     """
     names = list(known)
     meant = {one.rpartition(".")[2].lower(): one for one in inside} | {one.lower(): one for one in names}

@@ -32,14 +32,14 @@ def _default_memory_mb() -> int:
 
 
 LEAST_MEMORY_MB = 512
-"""Less does not hold the service itself with a small model and one request."""
+"""Least memory budget in megabytes, which the service with a small model and one request needs."""
 _DEFAULTS = {"solves": "cores - 1", "memory_mb": "3/4 of memory"}
 """The text of defaults that depend on the machine."""
 TAKEN = (
     "access|datasets|docs|erase|events|feeds|fleets|health|help|jobs|metrics|models|openapi.json|page|receipts|redoc|"
     "static-offline-docs|updates|v2|webhooks"
 )
-"""What paths of the service begin with."""
+"""First parts of the service's own paths."""
 
 
 class Settings(BaseSettings):
@@ -53,7 +53,7 @@ class Settings(BaseSettings):
     port: int = Field(default=8000, ge=0, le=65535, description="Port to listen on; 0 takes a free one and prints it.")
     data_dir: Path = Field(
         default=Path("livesvm-data"),
-        description="Directory of the embedded store, and of what this service is known by; made if absent.",
+        description="Directory of the embedded store and of this service's own files; made if absent.",
     )
     redis_url: str = Field(
         default="",

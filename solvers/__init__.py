@@ -92,7 +92,7 @@ _WITH_SCIKIT_LEARN = {
 
 
 def __getattr__(name: str) -> Any:
-    """Import scikit-learn with the first of its estimators: a service that has none starts in half the time."""
+    """Import scikit-learn with its first estimator that is used: a service without one starts in half the time."""
     if name not in _WITH_SCIKIT_LEARN:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     found = getattr(import_module(f"livesvm.solvers.estimators.{_WITH_SCIKIT_LEARN[name]}"), name)

@@ -4,10 +4,10 @@ With ``f`` recomputed from ``beta``, every example contributes ``L(f) + L*(-beta
 their sum is the duality gap of the model.
 
 The relative gap is the gap in units of the objective, primal or dual, whichever is larger. An objective can be 0 at the
-optimum, as that of constant targets, and then a gap of one rounding would count as all of it. So the unit is no less
-than `unit_of_gap` says: that of a gap that rounding of the decision values makes by itself, of which one counts as
-``ROUNDING_COUNTS``, or ``NOTHING`` of the cost of the model that is 0 everywhere, but never more than that cost. A gap
-that is a share of it is reported as at least that share, whatever the coefficients are.
+optimum, as with constant targets, and then a gap of one rounding would count as all of it. So the unit has a lower
+limit, see ``unit_of_gap``. The limit is the gap that one rounding of the decision values makes, divided by
+``ROUNDING_COUNTS``; at least ``NOTHING`` times the cost of the model that is 0 everywhere, and at most that cost. So a
+gap that is a share of the cost is reported as at least that share, whatever the coefficients are.
 """
 
 from __future__ import annotations
@@ -19,21 +19,22 @@ import numpy as np
 from livesvm.solvers.problem import piecewise_linear
 from livesvm.solvers.problem.piecewise_linear import Losses
 from livesvm.solvers.runtime.compile import compiled
+from livesvm.solvers.runtime.html import html_of
 from livesvm.solvers.runtime.types import Floats
 
 EPS = float(np.finfo(np.float64).eps)
 ROUNDING_COUNTS = 1e-8  #: relative gap, at most, that rounding each f once makes
-NOTHING = 1e-9  #: of the cost of the model that is 0 everywhere: an objective below that counts as so much
+NOTHING = 1e-9  #: part of the cost of the model that is 0 everywhere: the least value at which an objective counts
 
 
 @compiled
 def unit_of_gap(primal: float, gap: float, resolution: float, worth: float) -> float:
-    """Return what a gap is divided by.
+    """Return the unit that a gap is divided by.
 
     Parameters
     ----------
-    resolution : what rounding each f once makes of the gap
-    worth : what the model that is 0 everywhere costs; where all kinks are 0, levels times the largest f that
+    resolution : the gap that rounding each f once makes
+    worth : the cost of the model that is 0 everywhere; where all kinks are 0, levels times the largest f that
         coefficients of such a sum can make
     """
     least = min(max(resolution / ROUNDING_COUNTS, NOTHING * worth), worth)
@@ -70,6 +71,8 @@ class Certificate:
     n_examples: int
     rounding: float = 0.0
 
+    _repr_html_ = html_of
+
 
 def certify(
     losses: Losses,
@@ -83,7 +86,7 @@ def certify(
 ) -> Certificate:
     """Return the certificate of coefficients ``beta`` (n,) with decision values ``f`` (n,), intercept included.
 
-    ``diagonal`` (n,) holds k(x, x). ``total`` is what the betas must sum up to when there is an intercept.
+    ``diagonal`` (n,) holds k(x, x). With an intercept, the betas must sum up to ``total``.
     """
     n = beta.size
     if n == 0:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-ROOM = 1.5  #: how much more than a step needs is advised, as the next ones may need more
+ROOM = 1.5  #: advised memory as a multiple of what one step needs, as the next ones may need more
 
 
 class SolverError(Exception):
@@ -101,4 +101,4 @@ class Cancelled(SolverError):
 
 
 class UnsupportedNumba(SolverError, ImportError):
-    """The version of Numba is none that the solvers were tried with."""
+    """The solvers have not been tested with this version of Numba."""

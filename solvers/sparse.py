@@ -1,7 +1,7 @@
 """Sparse examples: only features other than 0 are held, row by row, as in CSR.
 
-Rows may lie anywhere in two long arrays of indices and values, which are only ever written behind what is there: rows
-are taken, and a copy is shared, without a copy of what they hold.
+Rows may lie anywhere in two long arrays of indices and values, which are only written behind their used part. So rows
+can be taken, and a copy can be shared, without copying what they hold.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ Ints = NDArray[np.int64]
 Indices = NDArray[np.int32]
 
 MOST_FEATURES = 2**31 - 1
-SPARSE = ("width", "indptr", "indices", "values")  #: what sparse rows are kept as
-BYTES = 12  #: of a feature that is held: its index and its value
-ROOM = 4  #: rows that are rewritten have space for a fourth of themselves
+SPARSE = ("width", "indptr", "indices", "values")  #: names under which sparse rows are saved
+BYTES = 12  #: bytes of a held feature: its index and its value
+ROOM = 4  #: rewritten rows have spare space of one part in this many
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,11 +30,11 @@ class SparseRows:
     """Rows (m, d) of finite numbers."""
 
     width: int  #: d
-    indices: Indices  #: of all that is held; those of one row ascend, each once
-    values: Floats  #: at these
-    start: Ints  #: (m,) where each row begins in both
-    stop: Ints  #: (m,) and ends
-    free: int = 0  #: how many at the end of ``indices`` and ``values`` no example uses; 0 where others may
+    indices: Indices  #: columns of all held values; within a row they ascend, each once
+    values: Floats  #: values in these columns
+    start: Ints  #: (m,) positions in both where the rows begin
+    stop: Ints  #: (m,) positions where they end
+    free: int = 0  #: unused places at the end of ``indices`` and ``values``; 0 if they are shared
 
     ndim = 2
 
@@ -47,14 +47,14 @@ class SparseRows:
 
     @classmethod
     def of_dense(cls, X: Floats) -> SparseRows:
-        """Return what is not 0 of ``X`` (m, d)."""
+        """Return the entries of ``X`` (m, d) that are not 0."""
         row, column = np.nonzero(X)
         indptr = np.searchsorted(row, np.arange(X.shape[0] + 1))
         return cls.of(indptr, column, X[row, column], X.shape[1])
 
     @classmethod
     def empty(cls, m: int, width: int) -> SparseRows:
-        """Return ``m`` rows without anything."""
+        """Return ``m`` empty rows."""
         return cls(width, np.empty(0, np.int32), np.empty(0), np.zeros(m, np.int64), np.zeros(m, np.int64))
 
     @property
@@ -67,21 +67,21 @@ class SparseRows:
 
     @property
     def nnz(self) -> int:
-        """How many numbers are held of these rows."""
+        """How many numbers these rows hold."""
         return int((self.stop - self.start).sum())
 
     @property
     def nbytes(self) -> int:
-        """Bytes of what is held of these rows."""
+        """Bytes that these rows take."""
         return BYTES * self.nnz + 2 * self.start.nbytes
 
     @property
     def indptr(self) -> Ints:
-        """(m + 1,) where rows would begin if they stood one behind the other."""
+        """Where rows would begin if they stood one behind the other, (m + 1,)."""
         return np.concatenate([[0], np.cumsum(self.stop - self.start)]).astype(np.int64)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle what is held of these rows, and nothing besides."""
+        """Pickle only what these rows hold."""
         return SparseRows.from_arrays, (self.to_arrays(),)
 
     def __getitem__(self, chosen: Any) -> SparseRows:
@@ -94,7 +94,7 @@ class SparseRows:
         return (self[i] for i in range(len(self)))
 
     def packed(self, room: int = 0) -> SparseRows:
-        """Return the same rows one behind the other, sharing nothing, with space for so many more numbers."""
+        """Return the same rows one behind the other, in arrays of their own, with space for ``room`` more numbers."""
         ends = self.indptr
         places = np.repeat(self.start - ends[:-1], self.stop - self.start) + np.arange(ends[-1])
         indices, values = np.empty(ends[-1] + room, np.int32), np.empty(ends[-1] + room)
@@ -102,7 +102,7 @@ class SparseRows:
         return SparseRows(self.width, indices, values, ends[:-1].copy(), ends[1:].copy(), room)
 
     def put(self, places: Ints, rows: SparseRows, gone: Sequence[int] = ()) -> SparseRows:
-        """Return these rows with others in some ``places``; what those of ``gone`` hold may be dropped."""
+        """Return these rows with others at ``places``; the contents of the rows ``gone`` may be dropped."""
         start, stop = self.start.copy(), self.stop.copy()
         start[places] = stop[places] = 0
         needed, here = rows.nnz, replace(self, start=start, stop=stop)
@@ -128,7 +128,7 @@ class SparseRows:
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, Any]) -> SparseRows:
-        """Return the rows that ``to_arrays`` was taken from; raises InvalidInput where they are damaged."""
+        """Return the rows that ``to_arrays`` describes; raises InvalidInput if they are damaged."""
         width, indptr, indices, values = (arrays[name] for name in SPARSE)
         whole = indptr.size and indptr[0] == 0 and (np.diff(indptr) >= 0).all()
         if not whole or not indptr[-1] == indices.size == values.size:
@@ -142,7 +142,7 @@ class SparseRows:
         return out
 
     def tocsr(self) -> Any:
-        """Return the rows as scipy has them, a csr_array of their own."""
+        """Return the rows as a csr_array of scipy, which shares nothing with them."""
         from scipy.sparse import csr_array
 
         plain = self.packed()
@@ -172,7 +172,7 @@ def below(rows: Sequence[Any], width: int) -> Features:
 
 
 def same(a: Features, b: Features) -> bool:
-    """Say whether two rows are the same, number by number."""
+    """Say whether two rows are equal, number by number."""
     if isinstance(a, SparseRows) or isinstance(b, SparseRows):
         return isinstance(a, SparseRows) and isinstance(b, SparseRows) and np.array_equal(a.toarray(), b.toarray())
     return np.array_equal(a, b, equal_nan=True)
@@ -184,7 +184,7 @@ def columns_of(X: Features) -> Features:
 
 
 def dense(X: Features) -> Floats:
-    """Return an array as it is, where nothing sparse comes."""
+    """Return features that are known to be dense."""
     assert not isinstance(X, SparseRows), "sparse features"
     return X
 
@@ -195,14 +195,14 @@ def as_scipy(X: Features) -> Any:
 
 
 def like(X: Features, is_sparse: bool) -> Features:
-    """Return rows sparse, or dense."""
+    """Return rows in sparse or in dense form."""
     if isinstance(X, SparseRows):
         return X if is_sparse else X.toarray()
     return SparseRows.of_dense(X) if is_sparse else X
 
 
 def checked(indptr: NDArray[Any], indices: NDArray[Any], values: Floats, width: int, field: str = "X") -> SparseRows:
-    """Return CSR from outside as rows; ``indptr`` has been checked to ascend from 0 to the length of both others.
+    """Return CSR from outside as rows; ``indptr`` is known to ascend from 0 to the length of the two others.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Checks at the public edge; inside, arrays are float64, C-ordered and finite."""
+"""Checks at the public interface; inside, arrays are float64, C-ordered and finite."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ Key = str | int
 PLAIN = {int, str}  # types of keys
 REAL = "?bhilqBHILQefd"  # type codes of arrays of numbers
 UNMASKED: set[type] = {np.ndarray, list}  # types of arrays that are neither masked nor sparse
-ONE_THREAD = 8192  #: numbers, of which BLAS makes a product in one thread; several wait for each other, spinning
+ONE_THREAD = 8192  #: numbers up to which BLAS makes a product in one thread; several threads would spin and wait
 MISSING = "is missing; every example needs a label"
 MISSING_TIME = "is missing; every example needs a time"
-HARD = 1e10  #: what stands for an infinite C: a margin is then hard but for what double precision tells
+HARD = 1e10  #: stands for an infinite C: the margin is then hard to within double precision
 MOST_NAMED = 20  #: keys that an error names
-LARGEST = 1e100  #: of C and of weights: their products, and sums of those over a window, are finite
+LARGEST = 1e100  #: largest C and weight: their products, and the sums of products over a window, are finite
 
 
 def matrix(X: Any, *, field: str = "X", width: int | None = None) -> Floats:
@@ -63,16 +63,16 @@ def _matrix(X: Any, field: str, width: int | None) -> Floats:
 
 
 def plain(array: ArrayLike, dtype: type[np.generic]) -> NDArray[Any]:
-    """Return an array as compiled code takes it: its rows side by side in memory, aligned, and not read-only.
+    """Return an array in the form for compiled code: rows side by side in memory, aligned, and not read-only.
 
-    For any other kind it would be compiled again.
+    Compiled code would be compiled again for any other form.
     """
     out = np.ascontiguousarray(array, dtype)
     return out if out.flags.behaved else out.copy()
 
 
 def features(X: Any, *, width: int | None = None) -> Features:
-    """Return ``X`` (m, d) as ``matrix`` does, but what is sparse, of scipy too, as sparse rows."""
+    """Return ``X`` (m, d) as ``matrix`` does, but sparse data, also of scipy, as sparse rows."""
     if not isinstance(X, SparseRows):
         if not hasattr(X, "tocsr"):
             return matrix(X, width=width)
@@ -97,7 +97,7 @@ def _of_scipy(X: Any) -> SparseRows:
 
 
 def plain_features(X: Any) -> Features:
-    """Return stored features as compiled code takes them, sparse ones as they are."""
+    """Return stored features in the form for compiled code; sparse ones stay as they are."""
     return X if isinstance(X, SparseRows) else plain(X, np.float64)
 
 
@@ -109,14 +109,14 @@ def examples(X: Any) -> Floats:
 
 
 def any_examples(X: Any) -> Features:
-    """Return the same, or as sparse rows what comes sparse."""
+    """Return new examples as ``examples`` does, but sparse data as sparse rows."""
     rows = features(X)
     check_some(rows.shape)
     return rows
 
 
 def check_some(shape: tuple[int, ...]) -> None:
-    """Raise InvalidInput unless there are an example and a feature."""
+    """Raise InvalidInput unless there is at least one example and one feature."""
     for count, what in zip(shape, ("sample", "feature"), strict=True):
         if count == 0:
             raise InvalidInput(
@@ -125,7 +125,7 @@ def check_some(shape: tuple[int, ...]) -> None:
 
 
 def _numbers(values: ArrayLike, field: str) -> NDArray[Any]:
-    """Return real numbers that do not come as a plain array of them.
+    """Return real numbers that are not given as a plain array of numbers.
 
     Raises
     ------
@@ -159,7 +159,7 @@ def _check_plain(values: ArrayLike, field: str) -> None:
 
 
 def _from_objects(array: NDArray[Any], field: str) -> Floats:
-    """Return an array of objects as one of numbers."""
+    """Return an array of objects as an array of numbers."""
     out = np.empty(array.shape)
     for where, value in np.ndenumerate(array):
         try:
@@ -178,7 +178,7 @@ def _from_objects(array: NDArray[Any], field: str) -> Floats:
 
 
 def _place(where: Sequence[int]) -> dict[str, int]:
-    """Return the place of an entry as errors name it; no place for a value of its own."""
+    """Return the place of an entry as errors take it; empty for a single value."""
     return dict(zip(("row", "column"), where, strict=False))
 
 
@@ -213,7 +213,7 @@ def _ragged(X: ArrayLike) -> str | None:
 
 
 def vector(values: ArrayLike, m: int, *, field: str, check: Callable[[Floats, str], None] = check_finite) -> Floats:
-    """Return ``values`` as a float64 array of length ``m`` whose entries are checked, by default for being finite."""
+    """Return ``values`` as a float64 array of length ``m`` with entries checked, by default for being finite."""
     numbers = values if type(values) is np.ndarray and values.dtype.char in REAL else _numbers(values, field)
     out = plain(numbers, np.float64)
     if out.ndim == 2 and out.shape[1] == 1:
@@ -225,7 +225,7 @@ def vector(values: ArrayLike, m: int, *, field: str, check: Callable[[Floats, st
 
 
 def is_empty(values: Any) -> bool:
-    """Say whether what is given holds nothing: an empty list, array, series or frame; a text is none of these."""
+    """Say whether a value is an empty list, array, series or frame; a text is none of these."""
     shape = getattr(values, "shape", None)
     if shape is not None:
         return len(shape) > 0 and shape[0] == 0
@@ -235,7 +235,7 @@ def is_empty(values: Any) -> bool:
 def times(values: Any, m: int, field: str = "times") -> NDArray[Any]:
     """Return times (m,) that can be put in order: numbers, or dates and times as datetime64, in UTC.
 
-    They come as numbers, datetime64, datetimes or dates, or texts as ISO 8601 has them, in a list, array or series. A
+    They may be numbers, datetime64, datetimes or dates, or texts in the form of ISO 8601, in a list, array or series. A
     time without a zone is in UTC.
 
     Raises
@@ -266,7 +266,7 @@ def times(values: Any, m: int, field: str = "times") -> NDArray[Any]:
 
 
 def _time(value: Any, field: str, row: int) -> float | datetime:
-    """Return a number or a time; raises InvalidInput."""
+    """Return one time as a number or a datetime; raises InvalidInput."""
     if is_missing(value):
         raise InvalidInput(MISSING_TIME, field=field, row=row)
     if isinstance(value, datetime):
@@ -284,7 +284,7 @@ def _time(value: Any, field: str, row: int) -> float | datetime:
 
 
 def column(y: ArrayLike | None, field: str) -> NDArray[Any]:
-    """Return targets as an array (m,); of a column (m, 1) scikit-learn warns."""
+    """Return targets as an array (m,); scikit-learn warns of a column (m, 1)."""
     if y is None:
         raise InvalidInput("requires y to be passed, but the target y is None", field=field)
     if type(y) not in UNMASKED:
@@ -306,16 +306,16 @@ def column(y: ArrayLike | None, field: str) -> NDArray[Any]:
 
 
 def is_missing(value: Any) -> bool:
-    """Say whether a value is none: None, NaN, or the NA and NaT of pandas."""
+    """Say whether a value is missing: None, NaN, or the NA and NaT of pandas."""
     if value is None or type(value).__name__ in ("NAType", "NaTType"):
         return True
     return isinstance(value, float | np.floating | np.datetime64) and bool(value != value)
 
 
 def check_one_kind(given: Any, found: NDArray[Any], field: str) -> None:
-    """Raise InvalidInput for words among other things, of which numpy makes words or objects; names the first row.
+    """Raise InvalidInput, with the row, for words among other values, which numpy would make words or objects.
 
-    Of what is missing that is said, in whichever row it is.
+    A missing value is reported first, whichever row it is in.
     """
     is_as_it_came = not isinstance(given, list | tuple)
     if found.dtype.kind not in "UO" or (is_as_it_came and found.dtype.kind == "U"):
@@ -418,7 +418,7 @@ def new_keys(keys: Iterable[Key], m: int, window: Container[Key], leaving: Conta
 def repeats(
     keys: Sequence[Key], window: Container[Key], leaving: Container[Key] = (), left: Collection[Key] = ()
 ) -> list[int]:
-    """Return the rows with a key that a row before has, or the window, unless it leaves there, or that ``left`` it."""
+    """Return rows with a key that a row before has, or the window unless it is ``leaving``, or that has ``left``."""
     if len(set(keys)) == len(keys) and not any(map(window.__contains__, keys)):
         return [row for row, key in enumerate(keys) if key in left] if left else []
     seen: set[Key] = set()
@@ -437,7 +437,7 @@ def refusal(
     leaving: Container[Key] = (),
     left: Collection[Key] = (),
 ) -> DuplicateKey:
-    """Return the error that names all keys of rows that are repeats, or as many as can be read."""
+    """Return the error for rows with repeated keys; it names all keys, or as many as can be read."""
     named = list(dict.fromkeys(keys[row] for row in rows))
     here, gone, twice = list[str](), list[str](), list[str]()
     for key in named[:MOST_NAMED]:
@@ -459,7 +459,7 @@ def refusal(
 
 
 def known_keys(keys: Iterable[Key], window: Container[Key], *, field: str = "remove") -> list[Key]:
-    """Return keys of examples of the window, each once; by default of those that are to leave."""
+    """Return keys of examples of the window, each once; ``field`` is the parameter that errors name."""
     out = plain_keys(keys, field)
     if len(set(out)) == len(out) and all(map(window.__contains__, out)):
         return out
@@ -499,7 +499,7 @@ def plain_key(key: Key, row: int, field: str = "keys") -> Key:
 
 
 def mapping(values: Any, field: str) -> Mapping[Key, Any]:
-    """Return what is given by key, in a mapping or a pandas series by its index; nothing by default."""
+    """Return values by key, from a mapping, or from a pandas series by its index; empty for None."""
     if values is None:
         return {}
     if hasattr(values, "index") and hasattr(values, "items") and getattr(values, "ndim", 0) == 1:

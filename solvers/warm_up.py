@@ -1,4 +1,4 @@
-"""Compile before the first request needs it: what updates need, and the families of what else can be asked for."""
+"""Compile before the first request needs it: the code of updates, and families of code for other requests."""
 
 from __future__ import annotations
 
@@ -29,6 +29,7 @@ from livesvm.solvers.homotopy.run import NO_EXAMPLES, spread_ties, walk_of
 from livesvm.solvers.kernels.kernel import Kernel
 from livesvm.solvers.kernels.lines import Lines, Scaling, write_scaled
 from livesvm.solvers.kernels.matrix_products import PreparedRows, write
+from livesvm.solvers.models import blend
 from livesvm.solvers.models.slide import Objective, Sliding, Standing, decide, slide, stand
 from livesvm.solvers.problem.piecewise_linear import hinge
 from livesvm.solvers.problem.state import PathState, empty_motion
@@ -40,9 +41,9 @@ from livesvm.solvers.runtime.machine_code import delete_unused, is_complete, set
 from livesvm.solvers.sparse import SparseRows
 
 Family = Literal["updates", "rare updates", "regularization paths", "assessments", "outlier paths", "batch solvers"]
-#: All of them, those that are needed most first.
+#: All families, the most needed first.
 FAMILIES: tuple[Family, ...] = get_args(Family)
-#: How many functions are translated for each, where those before are compiled.
+#: Number of functions translated for each family, once the families before it are compiled.
 FUNCTIONS: Mapping[Family, int] = dict(zip(FAMILIES, (146, 106, 5, 24, 0, 26), strict=True))
 
 Array = NDArray[Any]
@@ -51,7 +52,7 @@ Array = NDArray[Any]
 def warm_up(*families: Family) -> None:
     """Run every compiled function of some families, or of all, once on tiny problems.
 
-    None of them is compiled inside a user's first request then. What has been compiled before is loaded.
+    So none of them is compiled inside a user's first request. What has been compiled before is loaded.
 
     Parameters
     ----------
@@ -71,7 +72,7 @@ def warm_up(*families: Family) -> None:
 
 
 def is_compiled(family: Family) -> bool:
-    """Say whether a family of exactly these solvers is kept, so that it need only be loaded."""
+    """Say whether the code of a family of exactly these solvers is kept, so that it need only be loaded."""
     return is_complete(family)
 
 
@@ -106,7 +107,7 @@ def _updates(X: Array, y: Array) -> None:
 
 
 def _rare_updates(X: Array, y: Array) -> None:
-    """Compile what few models need, and few updates."""
+    """Compile what only few models or few updates need."""
     _slides(X, y.astype(float))
     several = LiveSVC(gamma=0.5).fit(X, np.arange(len(X)) % 3)
     several.update(add=(SparseRows.of_dense(X[:4]), [0, 1, 2, 3]), remove=several.keys_[:6])
@@ -118,7 +119,7 @@ def _rare_updates(X: Array, y: Array) -> None:
 
 
 def _slides(X: Array, y: Array) -> None:
-    """Compile what a small update of a cool model needs, and the rows that it is made of."""
+    """Compile what a small update of a cooled model needs, and the writing of the rows that it is made of."""
     model, last = LiveSVR(gamma=0.5), len(y) - 1
     model.fit(X[:last], y[:last])
     arrays = model.to_warm_arrays()
@@ -130,10 +131,11 @@ def _slides(X: Array, y: Array) -> None:
     none = np.empty((0, 2))
     lines = Lines(np.zeros(3), none, none, *np.zeros((3, 1), np.int64))
     write_scaled(lines, Scaling(np.zeros(1), np.ones(1), 1.0), 0, np.arange(2), np.empty((1, 2)))
+    _blend()
 
 
 def _batches(X: Array, y: Array) -> None:
-    """Compile the solvers that have no engine."""
+    """Compile the solvers that follow no path."""
     P, U = X[y > 0], X[y < 0]
     for kernel in (Kernel("linear"), Kernel("rbf", 0.5)):
         usmo(pu_problem(kernel, P, U, *costs(0.5, 0.01, np.ones(len(P)), np.ones(len(U)))))
@@ -209,3 +211,13 @@ _RUN: Mapping[Family, Callable[[Array, Array], None]] = {
     "outlier paths": _outlier_paths,
     "batch solvers": _batches,
 }
+
+
+def _blend() -> None:
+    """Blend forecasts, learn them, and go through them once more."""
+    look = blend.Lookback(np.array([0, 1]), np.array([0, 1, 2]), 1, np.empty(0), 1)
+    values, at, state = np.arange(3.0), np.arange(1, 3), blend.new_state(look)
+    blend.replay(look, values, at, at, values[1:], np.zeros(2), state)
+    said, weights = blend.forecast(look, values, 2, 2, 0.0, state)
+    blend.learn(look, values, 1, 1, 2.0, state)
+    blend.weigh(look, said, blend.blended(said, weights), 2.0, state)

@@ -19,7 +19,7 @@ _VERSIONS = {"3.1.1": False, "5": True}
 
 @dataclass(frozen=True)
 class Broker:
-    """Where a broker is, and how to log in there; without ``is_five`` it speaks MQTT 3.1.1."""
+    """Address and login of a broker; it speaks MQTT 5, or MQTT 3.1.1 without ``is_five``."""
 
     host: str
     port: int
@@ -33,7 +33,7 @@ class Broker:
 
     @property
     def address(self) -> str:
-        """Host and port, for people."""
+        """Host and port, as messages show them."""
         return f"{self.host}:{self.port}"
 
 
@@ -43,7 +43,7 @@ def is_broker(url: str) -> bool:
 
 
 def parse_broker(url: str) -> Broker:
-    """Read a URL; raises ValueError, which never repeats a password."""
+    """Parse the URL of a broker; raises ValueError with a message that never contains the password."""
     parts = urlsplit(url)
     try:
         port = parts.port

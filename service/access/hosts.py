@@ -26,7 +26,7 @@ def _parsed(number: int, entry: str) -> str:
 def host_of(authority: str) -> str | None:
     """Return the host of a ``Host`` header or an origin, in lower case and without its port.
 
-    None if it cannot be read.
+    Return None if the text is not a host with an optional port.
     """
     match = _AUTHORITY.fullmatch(authority)
     if match is None:
@@ -52,13 +52,13 @@ def _address(host: str) -> IPv4Address | IPv6Address | None:
 
 
 class Hosts:
-    """The hosts that are this service: loopback, what it listens on, and what is listed.
+    """Host names and addresses by which this service may be called: loopback, the bound address, and a list.
 
     Parameters
     ----------
     listed : as in ``LIVESVM_ALLOWED_HOSTS``
-    bound : what it listens on; where that stands for every address of the machine, all addresses are this service, as
-        only names can be made to lead elsewhere than they seem to
+    bound : the address that it listens on. If it is 0.0.0.0 or ::, requests may name any address, as DNS rebinding
+        needs a name
     """
 
     def __init__(self, listed: str, bound: str) -> None:
@@ -67,6 +67,6 @@ class Hosts:
         self._any_address = address is not None and address.is_unspecified
 
     def admit(self, host: str) -> bool:
-        """Return whether a host, as :func:`host_of` tells it, is this service."""
+        """Return whether requests to a host, as :func:`host_of` returns it, are allowed."""
         known = host in self._names or ANY in self._names or is_loopback(host)
         return known or (self._any_address and _address(host) is not None)

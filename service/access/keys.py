@@ -1,7 +1,7 @@
 """API keys: stored hashed, compared in constant time, each with a scope.
 
-They are given once, or in a file that is read again whenever it has changed: one entry a line, as for
-``LIVESVM_API_KEYS``; lines that begin with ``#`` are remarks.
+They come from ``LIVESVM_API_KEYS``, or from a file that is read again whenever it has changed. The file has one entry
+a line, in the form of the variable; lines that begin with ``#`` are comments.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 MOST_BYTES = 2**20
-"""Of a file with keys."""
+"""Largest size of a file with keys."""
 SCOPES = ("read", "learn", "admin")
 """From least to most; each includes the ones before it."""
 
@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class ApiKey:
-    """One key that may call: its label, how much it may do, and the SHA-256 of the secret in hex."""
+    """One API key: its label, its scope, and the SHA-256 of its secret in hex."""
 
     label: str
     scope: str
@@ -42,11 +42,11 @@ def digest(secret: str) -> str:
 
 
 _OF_NOTHING = frozenset(map(digest, ("", " ", "\n", "\r\n")))
-"""What a variable or a file that turned out to be empty is hashed to."""
+"""Digests of blank secrets, which result from hashing an empty variable or file."""
 
 
 def parse_keys(text: str) -> tuple[ApiKey, ...]:
-    """Read ``label:scope:sha256hex,...``; nothing at all is no key, and a blank entry is an error, not one key less.
+    """Parse ``label:scope:sha256hex,...``; an empty text has no keys, but a blank entry in a list is an error.
 
     Raises ValueError that names the bad entry by its position.
     """
@@ -73,7 +73,7 @@ def new_key(label: str, scope: str) -> tuple[str, str]:
 
 
 def key_of(secret: str, keys: tuple[ApiKey, ...]) -> ApiKey | None:
-    """Return the key that ``secret`` is, or None; takes as long whichever it is."""
+    """Return the key of ``secret``, or None; compares it with every key, so that the time shows nothing."""
     given = digest(secret)
     found = None
     for key in keys:
@@ -83,12 +83,12 @@ def key_of(secret: str, keys: tuple[ApiKey, ...]) -> ApiKey | None:
 
 
 class Keys:
-    """The keys that may call now. There is always one where one was given, so that no change of a file opens a service.
+    """The API keys in force. A file without keys does not replace them, as a service without keys is open to all.
 
     Parameters
     ----------
     entries : as in ``LIVESVM_API_KEYS``
-    file : that holds the keys instead; empty: there is none. Raises ValueError, or OSError, where it cannot be read.
+    file : path of a file with the keys, used instead if not empty. Raises ValueError or OSError if it cannot be read.
     """
 
     def __init__(self, entries: str, file: str = "") -> None:
@@ -98,14 +98,14 @@ class Keys:
         self._used = dict.fromkeys(self.known, 0.0)
 
     def find(self, secret: str) -> ApiKey | None:
-        """Return the key that a secret is, and note that it was used; None if it is none."""
+        """Return the key of a secret, and note the time of its use; None if no key has this secret."""
         found = key_of(secret, self.known)
         if found in self._used:
             self._used[found] = time.time()
         return found
 
     def used(self) -> Mapping[tuple[str, str], float]:
-        """Return when each label and scope was used last, as a Unix time; 0 where it was not since the start."""
+        """Return the Unix time of the last use, by label and scope; 0 if there was none since the start."""
         found: dict[tuple[str, str], float] = {}
         for key, at in list(self._used.items()):
             named = key.label, key.scope
@@ -113,7 +113,7 @@ class Keys:
         return found
 
     def look(self) -> None:
-        """Read the file again if it has changed; what cannot be read leaves the keys as they are."""
+        """Read the file again if it has changed; if it cannot be read, the keys stay as they are."""
         if not self._file:
             return
         try:

@@ -26,6 +26,7 @@ from livesvm.service.api.routes import (
     examples,
     feed_jobs,
     feeds,
+    files,
     fleets,
     jobs,
     learn,
@@ -54,19 +55,19 @@ def create_app(
     rehearse: Callable[[], None] = lambda: None,
     service: Service | None = None,
 ) -> FastAPI:
-    """Return the application for these settings; takes the data directory at once and raises StoreError if it cannot.
+    """Return the application for these settings; opens the data directory at once, and raises StoreError if it cannot.
 
     Parameters
     ----------
-    on_ready : called once, when the models are back
-    on_failure : called instead, with what kept them from coming back
-    rehearse : called before, in a thread
-    service : that has taken the data directory already
+    on_ready : called once, when the models are restored
+    on_failure : called instead, with the error, if they cannot be restored
+    rehearse : called before ``on_ready``, in a thread
+    service : one that has opened the data directory already
     """
     parts = service or Service(settings)
 
     def restore() -> None:
-        """Bring the models back, and tell how it went."""
+        """Restore the models, and report success or failure."""
         try:
             parts.restore(rehearse)
         except Exception as error:
@@ -97,7 +98,7 @@ def create_app(
     app.state.reception = BodyLimits(settings, parts.budget)
     app.state.streams = Streams(settings.streams, settings.heartbeat_seconds)
     of_models = (models, learn, predict, questions, versions, examples, v2)
-    resources = (*of_models, erasures, jobs, datasets, feeds, readings, feed_jobs, fleets, webhooks)
+    resources = (*of_models, erasures, jobs, datasets, files, feeds, readings, feed_jobs, fleets, webhooks)
     table = [learn.updates, *(resource.calls for resource in (*resources, watch, operations)), jobs.submissions]
     routes = [route for calls in table for route in calls.routes]
     app.router.routes.extend(routes)  # as they are: including a router makes its routes again, at the first request

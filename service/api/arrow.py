@@ -19,9 +19,9 @@ from livesvm.solvers.sparse import SparseRows
 
 ARROW = "application/vnd.apache.arrow.stream"
 OF_ROWS = ("prediction", "decision", "set", "low", "high")
-"""What an answer with a coverage has for each row."""
+"""Fields that an answer with a coverage has for each row."""
 _TEXTS = frozenset({"series", "feed", "served", "state", "time", "made_at"})
-_FORECAST = ("low", "high", "error", "last", "seasonal", "right")
+_FORECAST = ("low", "high", "error", "last", "seasonal", "model", "right")
 
 
 def is_accepted(accept: str) -> bool:
@@ -46,7 +46,7 @@ def library() -> Any:
 class ArrowForm:
     """Predictions as a stream with a batch for each block of rows.
 
-    Its columns are ``prediction``, ``decision`` and ``probability``; of more than two classes a decision is a list. The
+    Its columns are ``prediction``, ``decision`` and ``probability``; a decision of more than two classes is a list. The
     schema's metadata have the version, whether data may be newer, and in JSON the ``classes`` and ``pairs`` of lists.
     """
 
@@ -86,14 +86,14 @@ def _microseconds(times: Vector) -> NDArray[np.int64]:
 
 
 def of_answer(reported: Mapping[str, Any]) -> bytes:
-    """Return an answer to ``predict`` with a coverage: columns of what it has for each row, metadata of the rest."""
+    """Return an answer to ``predict`` with a coverage: fields for each row become columns, the others metadata."""
     pa = library()
     columns = {name: pa.array(reported[name]) for name in OF_ROWS if name in reported}
     return _stream(pa.table(columns), {name: value for name, value in reported.items() if name not in columns})
 
 
 def of_page(page: WindowPage) -> bytes:
-    """Return examples of a window: columns as CSV has them; of sparse rows ``indices`` and ``values`` as lists."""
+    """Return examples of a window: columns as CSV has them; for sparse rows, lists ``indices`` and ``values``."""
     pa = library()
     are_numbers = all(type(key) is int for key in page.keys)
     columns: dict[str, Any] = {"key": pa.array(page.keys if are_numbers else [str(key) for key in page.keys])}
@@ -125,7 +125,7 @@ def of_page(page: WindowPage) -> bytes:
 
 
 def of_history(reported: Mapping[str, Any]) -> bytes:
-    """Return a feed's readings with a row for each forecast of one, and one for a reading that was not forecast."""
+    """Return a feed's readings as rows: one for each forecast of a reading, or one for a reading without forecasts."""
     rows = []
     for reading in reported["rows"]:
         head = {name: reading[name] for name in ("time", "value", "held")}
@@ -137,7 +137,7 @@ def of_history(reported: Mapping[str, Any]) -> bytes:
 
 
 def of_rows(rows: Sequence[Mapping[str, Any]], names: Sequence[str], said: Mapping[str, Any] | None = None) -> bytes:
-    """Return rows of forecasts, times as JSON has them: texts, or numbers where readings have an order alone."""
+    """Return rows of forecasts; times are text, or numbers if the readings have only an order."""
     pa = library()
 
     def kind_of(name: str) -> Any:
@@ -152,12 +152,12 @@ def of_rows(rows: Sequence[Mapping[str, Any]], names: Sequence[str], said: Mappi
 
 
 def is_text(rows: Sequence[Mapping[str, Any]], name: str) -> bool:
-    """Return whether a column of forecasts holds text: times do where they are no numbers."""
+    """Return whether a column of forecasts holds text, as times do unless they are numbers."""
     return name in _TEXTS and all(isinstance(row[name], str | None) for row in rows)
 
 
 def _stream(table: Any, said: Mapping[str, Any]) -> bytes:
-    """Return a table as a stream; what is ``said`` of it stands in the schema's metadata, as JSON."""
+    """Return a table as a stream; the schema's metadata have the values of ``said`` as JSON."""
     pa = library()
     table = table.replace_schema_metadata({name: json.dumps(value) for name, value in said.items()})
     out = pa.BufferOutputStream()

@@ -1,4 +1,4 @@
-"""Examples of a window as a caller wants them: JSON in pages, npz and csv whole."""
+"""Examples of a window in the format that a caller wants: JSON in pages, npz and csv whole."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ MOST = 10_000
 _BYTES: dict[Format, int] = {"json": 60, "npz": 32, "csv": 60, "arrow": 32}
 """Memory for one number, in all of its forms until it is sent."""
 _SMALLEST = 6
-"""Bytes of a number in a model, at least: a sparse one is two in twelve."""
+"""Fewest bytes of a number in a model: a sparse entry has two numbers in twelve bytes."""
 _BESIDE = 8
-"""Numbers that an example's key and the rest take as much as."""
+"""The key and the other fields of an example take as much memory as so many numbers."""
 
 
 def format_for(accept: str, asked: Format | None) -> Format:
@@ -58,7 +58,7 @@ def _accepted(accept: str) -> Format:
 
 
 def memory(model: Description, count: int | None, format: Format) -> int:
-    """Return bytes that so many examples of a model take until they are sent; None: all."""
+    """Return the bytes that ``count`` examples of a model take until they are sent; None: all examples."""
     n = model.sizes.n_examples if count is None else min(count, model.sizes.n_examples)
     return int(_BYTES[format] * n * (model.row_bytes / _SMALLEST + _BESIDE))
 
@@ -119,7 +119,7 @@ def _listed(X: Rows) -> list[Any]:
 
 
 def _npz(page: WindowPage) -> bytes:
-    """Return members as an update takes them, and what it does not; keys are text unless all are numbers."""
+    """Return an npz file with the members of an update, and others; keys are text unless all are numbers."""
     if page.rows is not None:
         raise NotAcceptable(f"rows with names are sent as {MEDIA['json']} or {MEDIA['csv']}, not as {MEDIA['npz']}")
     keys = page.keys if all(type(key) is int for key in page.keys) else [str(key) for key in page.keys]
@@ -155,7 +155,7 @@ def _features(page: WindowPage) -> dict[str, Iterable[object]]:
 
 
 def _text(cell: Any) -> object:
-    """Return a cell of a row as text; what is missing is empty."""
+    """Return a cell of a row as text; a missing one is empty."""
     return "" if cell is None else inert(cell) if isinstance(cell, str) else json.dumps(cell)
 
 

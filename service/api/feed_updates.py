@@ -1,4 +1,4 @@
-"""The request that changes what the models of a feed hold, or their C."""
+"""The request that reduces the examples of a feed's models, or changes their C."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from livesvm.service.models.fields import SHORT, Cost, Request
 from livesvm.solvers.errors import InvalidInput
 
 LEAST_KEPT = 10
-"""Examples that are left to a feed's model, at least."""
+"""Fewest examples that a feed's model may keep."""
 
 
 class StepChange(Request):
-    """What changes of one step's models."""
+    """A change of one step's models."""
 
     model_config = ConfigDict(json_schema_extra={"minProperties": 2})
 
@@ -24,7 +24,7 @@ class StepChange(Request):
     keep: int | None = Field(
         default=None, ge=LEAST_KEPT, le=10**5, description="Newest examples that its models hold; others are forgotten."
     )
-    C: Cost | None = Field(default=None, description="From now on the C of its models.")
+    C: Cost | None = Field(default=None, description="The new C of its models.")
 
     @model_validator(mode="after")
     def _does_something(self) -> Self:
@@ -34,7 +34,7 @@ class StepChange(Request):
 
 
 class FeedUpdateRequest(Request):
-    """Fewer examples, or another C, for the models of some steps; made whole or not at all, along paths."""
+    """Fewer examples, or another C, for the models of some steps; applied whole or not at all, along paths."""
 
     most_bytes = SHORT
     model_config = ConfigDict(json_schema_extra={"examples": [{"steps": [{"step": 1, "keep": 120}]}]})

@@ -18,11 +18,11 @@ from livesvm.service.files import parquet
 from livesvm.service.fleets.presenter import COLUMNS
 
 MEMORY_MB = 256
-"""That writing a file may take."""
+"""Memory that writing a file may take."""
 
 
 def csv_of(rows: Sequence[Mapping[str, Any]]) -> bytes:
-    """Return a row of names, then a row each; what is not there is empty."""
+    """Return forecasts as CSV with a row of names; missing values are empty."""
     out = io.StringIO()
     writer = csv.DictWriter(out, COLUMNS)
     writer.writeheader()
@@ -31,7 +31,7 @@ def csv_of(rows: Sequence[Mapping[str, Any]]) -> bytes:
 
 
 def parquet_of(rows: Sequence[Mapping[str, Any]]) -> bytes:
-    """Return the same as a Parquet file; raises NotAcceptable where DuckDB is not installed."""
+    """Return forecasts as a Parquet file; raises NotAcceptable if DuckDB is not installed."""
     if not parquet.is_there():
         raise NotAcceptable("parquet needs livesvm[parquet] where the service runs")
     columns = {name: np.array([row[name] for row in rows], object) for name in COLUMNS}

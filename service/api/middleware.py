@@ -28,11 +28,11 @@ from livesvm.service.resources.memory import Budget
 
 ID_HEADER = b"x-request-id"
 SILENT = "livesvm.silent"
-"""In the scope of a request that the service made itself, and which is not logged."""
+"""Key in the scope of a request that the service makes itself, which is not logged."""
 _STREAM = MEDIA_TYPE.encode()
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 _PROBES = frozenset({"/health/live", "/health/serving", "/health/ready", "/metrics"})
-"""Asked again and again; the log tells of them at the level debug, unless they fail."""
+"""Routes that are called again and again; logged at the level debug, unless they fail."""
 _ID = re.compile(rb"[A-Za-z0-9_.:/+=@-]{1,128}")
 _MODEL = re.compile(FEED_ID)
 _CUT = (
@@ -43,18 +43,18 @@ _CUT = (
 log = logging.getLogger("livesvm.requests")
 
 Traced = Callable[[Call, float, dict[str, Any], list[tuple[bytes, bytes]]], dict[str, Any]]
-"""Tells a call that has ended as a trace: its end, its line, the head of its request; what the line says of that."""
+"""Sends a trace of a call: takes the call, its end, its log line and headers; returns more facts for the line."""
 
 
 class RequestLog:
-    """ASGI middleware; a path that no route matches counts as ``unmatched``.
+    """ASGI middleware that logs and counts requests; a path that no route matches counts as ``unmatched``.
 
     Parameters
     ----------
-    budget : what bodies have taken of it is given back when their requests are answered
-    slow_seconds : what takes longer is worth a warning
+    budget : memory budget; the part that a body has taken is given back when its request is answered
+    slow_seconds : requests that take longer are logged as warnings
     is_stopping : whether the server cuts requests off
-    traced : tells traces, where they are wanted
+    traced : sends traces, if they are wanted
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class RequestLog:
         self._traced = traced
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on and note how it went; an error that was not foreseen, or a cut, is answered here."""
+        """Pass the request on and note its outcome; unforeseen errors, and a stop of the service, are answered here."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -81,7 +81,7 @@ class RequestLog:
         status, lasts = 0, False
 
         async def noting_send(message: Message) -> None:
-            """Send on, with the request's name and every answer's headers; note the status, and if it is a stream."""
+            """Send on, with the request's id and every answer's headers; note the status, and if it is a stream."""
             nonlocal status, lasts
             if message["type"] == "http.response.start":
                 status, given = message["status"], message["headers"]
@@ -134,7 +134,7 @@ class RequestLog:
 
 
 def _line(call: Call, scope: Scope, method: str, route: str, status: int, end: float) -> dict[str, Any]:
-    """Return what the log says of a request."""
+    """Return the facts of a request's log line."""
     model = scope.get("path_params", {}).get("id", "")
     return {
         "method": method,
@@ -156,7 +156,7 @@ def _outcome(status: int) -> str:
 
 
 def _id_of(scope: Scope) -> str:
-    """Return what the client calls the request; a name of our own if it gave none that can be used."""
+    """Return the client's id of the request, or a new one if the client gave no valid one."""
     for name, value in scope["headers"]:
         if name == ID_HEADER and _ID.fullmatch(value):
             return str(value, "ascii")
@@ -164,20 +164,20 @@ def _id_of(scope: Scope) -> str:
 
 
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
-"""They change nothing."""
+"""Methods that change nothing."""
 _HEADERS = frozenset({b"host", b"origin", b"sec-fetch-site"})
 _OWN_SITE = frozenset({"same-origin", "none"})
 
 
 class Gate:
-    """ASGI middleware that refuses requests for other hosts, and without keys changes asked for by other sites.
+    """ASGI middleware that refuses requests for other hosts, and, if there are no keys, changes by other sites.
 
-    A page in a browser can send requests to a service on this machine: under a name of its own that leads here
-    (rebinding), or across origins, where it cannot read the answer and need not. It has no API key, though.
+    A page in a browser can send requests to a service on this machine: under its own name, which it makes resolve to
+    this machine (DNS rebinding), or across origins, where it cannot read the answer but need not. It has no API key.
 
     Parameters
     ----------
-    hosts : that are this service
+    hosts : by which this service may be called
     has_keys : whether API keys are asked for
     """
 
@@ -230,13 +230,13 @@ class Heads:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on; of a HEAD's answer only the beginning comes back."""
+        """Pass the request on; the answer to HEAD is only the beginning of that to GET."""
         if scope["type"] != "http" or scope["method"] != "HEAD":
             await self._app(scope, receive, send)
             return
 
         async def beginning(message: Message) -> None:
-            """Send the status and the headers, and end: an answer without end is not waited for."""
+            """Send the status and the headers, and end without waiting for the rest, as a stream has no end."""
             if message["type"] == "http.response.start":
                 await send(message)
                 await send({"type": "http.response.body", "body": b"", "more_body": False})
@@ -254,11 +254,11 @@ _DESCRIBE = frozenset({*PAGES, "/openapi.json"})
 
 
 class Docs:
-    """ASGI middleware: pages may load what they need and no more, and a key is asked for where keys are given.
+    """ASGI middleware of the API's documentation: sets the policy of its pages, and asks for a key if there are keys.
 
     Parameters
     ----------
-    keys : of which one is needed to see the pages; None: every caller may
+    keys : one of these is needed to see the pages; None: every caller may see them
     root : the path that the pages are under for their readers
     """
 
@@ -268,7 +268,7 @@ class Docs:
         self._root = root
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on, and look at pages on their way back."""
+        """Pass the request on, and add a policy to pages in the answer."""
         path = scope["path"] if scope["type"] == "http" else ""
         if self._keys is not None and path in _DESCRIBE:
             try:
@@ -294,11 +294,11 @@ def _with_header(send: Send, name: bytes, value: bytes) -> Send:
 
 
 def _policed(send: Send) -> Send:
-    """Send a page with a policy that allows the scripts within it, by their hashes, and the service's own files."""
+    """Return a ``send`` that adds a policy to a page: its inline scripts, by hash, and the service's files may load."""
     start: Message = {}
 
     async def sending(message: Message) -> None:
-        """Hold the start back until the page is there, which comes in one piece."""
+        """Hold back the start until the page has come, which is one message."""
         nonlocal start
         if message["type"] == "http.response.start":
             start = message

@@ -14,7 +14,7 @@ from livesvm.service.settings import Settings
 
 
 def describe(app: FastAPI, settings: Settings, bodies: Iterable[type[BaseModel]], *, secured: bool) -> None:
-    """Complete the application's OpenAPI document by the models of bodies; ``secured`` when API keys are asked for."""
+    """Add the models of bodies to the application's OpenAPI document; ``secured`` if API keys are asked for."""
     generate = app.openapi
 
     def complete() -> dict[str, Any]:
@@ -36,7 +36,7 @@ def describe(app: FastAPI, settings: Settings, bodies: Iterable[type[BaseModel]]
 
 
 def _limit_features(model: dict[str, Any], most: int) -> None:
-    """Take the limit from a setting."""
+    """Set the largest ``n_features`` of a model to the limit of the settings."""
     for choice in model["properties"]["n_features"]["anyOf"]:
         if choice["type"] == "integer":
             choice["maximum"] = most

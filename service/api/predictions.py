@@ -1,4 +1,4 @@
-"""One call of predict, in blocks of rows, so that others have their turn between them and memory is bounded."""
+"""One call of predict, in blocks of rows, so that other calls run between them and memory is bounded."""
 
 from __future__ import annotations
 
@@ -34,17 +34,17 @@ from livesvm.solvers.pu.held_out import Threshold
 from livesvm.solvers.sparse import BYTES, SparseRows
 
 PARSING = 20.0
-"""What reading a byte costs, in multiplications, the unit of work."""
+"""Work of reading a byte, in multiplications, the unit of work."""
 KERNEL = 16.0
-"""What a kernel value costs besides its features."""
+"""Work of a kernel value besides its features."""
 ROW = 500.0
-"""What a row costs besides its kernel values: its part of the answer, mostly."""
+"""Work of a row besides its kernel values, mostly for its part of the answer."""
 BLOCK = 5e6
 """Work of one block, some milliseconds."""
 QUICK = 3e5
-"""Work that is done where it comes in, as handing it to a thread would take longer."""
+"""Less work than this is done on the event loop, as passing it to a thread would take longer."""
 ANSWER_BYTES = 64
-"""What a row takes in the answer: two numbers as text, twice while it is put together."""
+"""Memory of a row in the answer: two numbers as text, twice while the answer is joined."""
 
 
 T = TypeVar("T", covariant=True)
@@ -53,9 +53,9 @@ A = TypeVar("A")
 
 @dataclass(frozen=True)
 class Calibrated:
-    """A version that tells more about rows than a decision.
+    """A calibrated version, which answers with probabilities or a threshold.
 
-    ``cut`` says where decisions are to be cut; None: probabilities are asked for.
+    ``cut`` says how to choose the threshold; None: probabilities are asked for.
     """
 
     seen: Published
@@ -64,7 +64,7 @@ class Calibrated:
 
 @dataclass(frozen=True)
 class Answered:
-    """The version that has decided all rows of a call, the threshold if one was asked for, and if data may be newer."""
+    """The version that decided all rows of a call, the threshold if one was asked for, and if a newer one may exist."""
 
     seen: Published
     spec: ModelSpec
@@ -73,7 +73,7 @@ class Answered:
 
 
 class Form(Protocol[T]):
-    """An answer that is written block by block."""
+    """Writer of an answer, block by block."""
 
     def add(self, decision: Vector, prediction: NDArray[Any], probability: Matrix | None) -> None:
         """Write decisions (m,) or (m, k), predictions (m,) and probabilities (m, n_classes) of the next rows."""
@@ -95,8 +95,8 @@ def answering(
 
     Parameters
     ----------
-    asked : the body, or rows (m, d), or with names, that were read already
-    form : makes what writes the answer of a version; it may raise what refuses that version
+    asked : the body, or rows that were read already, (m, d) or with names
+    form : makes the writer of a version's answer; it may raise an error that refuses the version
     calibrated : the version that answers with probabilities or a threshold
     """
     start = perf_counter()
@@ -121,7 +121,7 @@ def answering(
 
 
 def is_quick(live: Reader, asked: Body | Rows | TableRows) -> bool:
-    """Return whether an answer takes no longer than to hand the question to a thread."""
+    """Return whether an answer takes no longer than passing the question to a thread."""
     if (seen := live.published).predictor is None:
         return False
     if not isinstance(asked, Body):
@@ -133,18 +133,18 @@ def is_quick(live: Reader, asked: Body | Rows | TableRows) -> bool:
 
 
 def is_short(body: Body) -> bool:
-    """Return whether reading a body takes no longer than to hand it to a thread."""
+    """Return whether reading a body takes no longer than passing it to a thread."""
     return PARSING * len(body.data) < QUICK
 
 
 def _of_row(seen: Published, products: float) -> float:
-    """Work of one row, with so many multiplications for each kernel value."""
+    """Return the work of one row, with so many multiplications for each kernel value."""
     n_values = seen.n_values
     return ROW * n_values + seen.n_support * (KERNEL + products + n_values - 1)
 
 
 async def at_once(steps: Steps[A]) -> A:
-    """Return the result of work in steps, without a break but where it waits for something."""
+    """Return the result of work in steps, which are run without pauses except to wait for futures."""
     while True:
         try:
             found = next(steps)
@@ -167,7 +167,7 @@ def _read(body: Body) -> Steps[Rows | TableRows]:
 
 
 def _read_in_pieces(body: Body) -> Steps[Matrix]:
-    """Return the rows; raises NotRows for what has to be read as a whole."""
+    """Return the rows; raises NotRows for a body that has to be read as a whole."""
     if body.media != JSON or body.data.count(b'"') != 2:
         raise NotRows
     with body.memory(json_rows.BYTES_A_NUMBER * (body.data.count(b",") + body.data.count(b"["))):
@@ -181,7 +181,7 @@ def _read_in_pieces(body: Body) -> Steps[Matrix]:
 
 
 def _decided(live: Reader, seen: Published, stale: bool, X: Rows, asked: Calibrated | None, form: Form[A]) -> Steps[A]:
-    """Return the answer, put together block by block."""
+    """Return the answer, which is computed and written block by block."""
     threshold = None if asked is None or asked.cut is None else seen.threshold(asked.cut)
     with_chances = asked is not None and threshold is None
     of_row = _of_row(seen, _products(X, seen))
@@ -222,7 +222,7 @@ class JsonForm:
 
 
 def _products(X: Rows | TableRows, seen: Published) -> float:
-    """Return multiplications that the features of a kernel value take."""
+    """Return the number of multiplications that the features of a kernel value take."""
     own = seen.sparse_bytes
     if isinstance(X, SparseRows) and own is not None:
         return STEP * (X.nbytes / len(X) + own) / BYTES
@@ -230,14 +230,14 @@ def _products(X: Rows | TableRows, seen: Published) -> float:
 
 
 def _decide(live: Reader, seen: Published, X: Rows, rows: slice) -> tuple[Vector, NDArray[Any]]:
-    """Decision values and predictions of a block; an error names the row of the request."""
+    """Return decision values and predictions of a block; an error names the row of the request."""
     with of_rows(rows):
         return seen.decide(live.spec, X[rows])
 
 
 @contextmanager
 def of_rows(rows: slice) -> Iterator[None]:
-    """Have an error inside, about some rows of a request, name the row of the request."""
+    """Add the number of earlier rows of the request to the row that an error from inside names."""
     try:
         yield
     except InvalidInput as error:
@@ -251,7 +251,7 @@ def listed(values: NDArray[Any]) -> bytes:
 
 
 def _named(answered: Answered, with_chances: bool) -> bytes:
-    """Return the classes of decisions, and the pairs of them, where they are not obvious."""
+    """Return JSON with the classes of the decisions, and their pairs, if the answer must name them."""
     seen = answered.seen
     classes = seen.answers_with
     if with_chances and seen.classes is not None:
@@ -265,7 +265,7 @@ def _named(answered: Answered, with_chances: bool) -> bytes:
 
 
 def _cut(threshold: Threshold | None) -> bytes:
-    """Return where decisions were cut, if not at 0."""
+    """Return the JSON of the threshold, if there is one."""
     return b"" if threshold is None else b',"threshold":' + to_json(threshold._asdict())
 
 

@@ -1,4 +1,4 @@
-"""The one table that says how HTTP tells each error, and its problem documents (RFC 9457)."""
+"""The table of errors with their HTTP status and title, and problem documents (RFC 9457)."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ from livesvm.solvers.errors import DuplicateKey, InvalidInput, UnknownKey
 MEDIA_TYPE = "application/problem+json"
 TYPE_PREFIX = "urn:livesvm:problem:"
 NO_PART_OF_FIELDS = (["add"], ["header"], ["path"], ["query"])
-"""How the place of a fault may begin without its field saying so."""
+"""Beginnings of a fault's place that its field leaves out."""
 MOST_FAULTS = 20
 """Faults that one problem document lists."""
 _NAME = re.compile(r"[A-Za-z_.]{1,128}")
 _VALUE = re.compile(r"""'[^']*'|"[^"]*"|[-+]?\d[\w.+-]*""")
 _BRANCH = re.compile(r"(constrained-)?(int|float|str|bool)|(literal|list|dict|source)\[.*|\[key\]", re.DOTALL)
-"""How pydantic names which of several types it tried, as a part of the place of a fault."""
+"""Parts of a fault's place that name which of several types pydantic tried."""
 _SHOULD_BE = "Input should be "
-"""How pydantic begins to say what is wrong with the type of something."""
+"""Beginning of pydantic's messages about a wrong type."""
 LONGEST_NAME = 64
 """Characters of a caller's field name that an answer repeats."""
 
 
 @dataclass(frozen=True)
 class Kind:
-    """How HTTP tells one error: its status, the stable end of its ``type``, its title."""
+    """One kind of error in HTTP: its status, the stable end of its ``type``, and its title."""
 
     status: int
     slug: str
@@ -113,7 +113,7 @@ KINDS: dict[type[Exception], Kind] = {
     store.StoreDamaged: Kind(503, "store-damaged", "The store is damaged", retry_after=60),
     store.Fenced: Kind(503, "fenced", "Another writer has taken the model over", retry_after=10),
 }
-"""The table. An error that is not in it, nor any base of it, is the service's own failure."""
+"""The table. An error counts as the service's own failure if neither its class nor a base is in it."""
 
 
 def kind_of(error: Exception) -> Kind:
@@ -140,7 +140,7 @@ def problem(error: Exception) -> dict[str, Any]:
 
 
 def reason_for_log(error: Exception) -> dict[str, Any]:
-    """Return why, without any value that was sent: numbers and what is quoted are left out of what is said of them."""
+    """Return the reason of an error without values that were sent: numbers and quoted texts are left out."""
     if kind_of(error) is INTERNAL or isinstance(error, DuplicateKey | UnknownKey):
         return {}
     if not isinstance(error, InvalidInput | InvalidRequest | ValidationError):
@@ -153,7 +153,7 @@ def reason_for_log(error: Exception) -> dict[str, Any]:
 
 
 def problem_of_failure(failure: dict[str, Any]) -> dict[str, Any]:
-    """Return the problem document of what a job keeps of its error."""
+    """Return the problem document of a job's stored error."""
     by_name = {error.__name__: kind for error, kind in KINDS.items()}
     kind = next((by_name[name] for name in failure["names"] if name in by_name), INTERNAL)
     if kind is INTERNAL:
@@ -170,7 +170,7 @@ def _head(kind: Kind) -> dict[str, Any]:
 
 
 def _told_of(entries: Sequence[Any]) -> dict[str, Any]:
-    """Return the document of what validation found, of the kind of its first fault."""
+    """Return the document of the faults that validation found; its kind is that of the first fault."""
     cause = entries[0].get("ctx", {}).get("error")
     return _head(kind_of(cause) if isinstance(cause, InvalidInput) else INVALID) | _faults(entries)
 
@@ -181,7 +181,7 @@ def _place_of(error: InvalidInput) -> dict[str, Any]:
 
 
 def _cut_place(place: dict[str, Any]) -> dict[str, Any]:
-    """Return where a fault is, without what is not known of it."""
+    """Return the known parts of a fault's place, with long texts cut."""
     limits = {"field": 2 * LONGEST_NAME, "name": 2 * LONGEST_NAME, "reason": LONGEST_TEXT}
     return {
         name: cut(value, limits[name]) if name in limits else value
@@ -191,7 +191,7 @@ def _cut_place(place: dict[str, Any]) -> dict[str, Any]:
 
 
 def _faults(entries: Sequence[Any]) -> dict[str, Any]:
-    """Return the faults that validation found; the first one's position stands at the top too."""
+    """Return the faults that validation found; the position of the first one is repeated at the top."""
     each = [_fault(entry) for entry in entries[:MOST_FAULTS]]
     faults = _of_alternatives(each)
     first, others = faults[0], len(entries) - len(each) + len(faults) - 1
@@ -200,7 +200,7 @@ def _faults(entries: Sequence[Any]) -> dict[str, Any]:
 
 
 def _of_alternatives(faults: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the faults, and of a value that no one of several types takes a single one."""
+    """Return the faults; those about one value that fits none of several types are joined to one."""
     found: dict[str, dict[str, Any]] = {}
     for fault in faults:
         where, of_type = fault["pointer"], fault["reason"].startswith(_SHOULD_BE)
@@ -216,7 +216,7 @@ def _of_alternatives(faults: list[dict[str, Any]]) -> list[dict[str, Any]]:
 def _fault(entry: Any) -> dict[str, Any]:
     """Return one of pydantic's errors as ``{"field", "row"?, "column"?, "pointer", "reason"}``.
 
-    The field is the way to it, with dots; of the examples to add its name alone, as elsewhere.
+    The field is the dotted path to the fault, without the beginnings in ``NO_PART_OF_FIELDS``.
     """
     parts = [part for part in entry["loc"] if not (isinstance(part, str) and _BRANCH.fullmatch(part))]
     place = [cut(part, LONGEST_NAME) if isinstance(part, str) else part for part in parts]

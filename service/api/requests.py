@@ -58,13 +58,13 @@ MOST_OLDEST = 10**9
 
 
 def _may_be_empty(schema: dict[str, Any]) -> None:
-    """Have the schema of an array that may be left out allow an empty one."""
+    """Change the schema of an array that may be left out so that it may also be empty."""
     without_default(schema)
     with_none(schema)
 
 
 class AddBatch(Features):
-    """Examples to learn; keys are made up and returned when absent. Empty lists add nothing."""
+    """Examples to learn; if keys are absent, they are generated and returned. Empty lists add nothing."""
 
     model_config = ConfigDict(json_schema_extra={**EITHER})
 
@@ -75,27 +75,26 @@ class AddBatch(Features):
     y: MayBeEmpty[Targets] | None = None
     keys: MayBeEmpty[RowKeys] | None = None
     weights: MayBeEmpty[Weights] | None = None
-    times: MayBeEmpty[Times] | None = Field(default=None, description="By which `older_than`, `oldest` and ages go.")
+    times: MayBeEmpty[Times] | None = Field(default=None, description="Times for `older_than`, `oldest` and ages.")
     tags: MayBeEmpty[TagsOfEach] | None = Field(
         default=None, description="Words by which examples are erased together."
     )
     on_repeat: OnRepeat = Field(
         default="refuse",
-        description="Of a row with a known key, in the window or since it left, or of a row before: `refuse` the "
-        "update. `ignore`: leave the row out; where all are left out, do nothing of the update. `replace`: take it in "
-        "place of what is there.",
+        description="For a row with a known key, in the window, since it left, or in an earlier row. `refuse`: the "
+        "update. `ignore`: the row, and the whole update if all rows are. `replace`: the example with this key.",
     )
 
 
 class RemoveSpec(Request):
-    """Examples to forget: by key, the oldest so many, or those of before a time. Exactly one of them."""
+    """Examples to remove, by exactly one of these: keys, a number of the oldest, or a time that they are older than."""
 
     model_config = ConfigDict(json_schema_extra={"minProperties": 1, "maxProperties": 1})
 
     keys: MayBeEmpty[Keys] | None = None
     oldest: int | None = Field(default=None, ge=0, le=MOST_OLDEST)
     older_than: OlderThan | None = Field(
-        default=None, description="ISO 8601 with a UTC offset, or Unix seconds; none may match."
+        default=None, description="ISO 8601 with a UTC offset, or Unix seconds; there need not be any."
     )
 
     @model_validator(mode="after")
@@ -107,29 +106,29 @@ class RemoveSpec(Request):
 
 
 class RelabelSpec(Request):
-    """Other targets for examples that stay."""
+    """New targets for examples that stay."""
 
     keys: MayBeEmpty[Keys]
     y: MayBeEmpty[Targets]
 
     def by_key(self) -> dict[int | str, Any]:
-        """Target by key."""
+        """Return the new targets by key."""
         return commands.paired(self.keys, self.y, "relabel.y")
 
 
 class ReweightSpec(Request):
-    """Other weights for examples that stay."""
+    """New weights for examples that stay."""
 
     keys: MayBeEmpty[Keys]
     weights: MayBeEmpty[Weights]
 
     def by_key(self) -> dict[int | str, float]:
-        """Weight by key."""
+        """Return the new weights by key."""
         return commands.paired(self.keys, self.weights, "reweight.weights")
 
 
 class ChangeSpec(Request):
-    """Other parameters for a live model: those of its task, and no others."""
+    """New parameters for a live model; only those that its task has."""
 
     model_config = ConfigDict(json_schema_extra={"minProperties": 1})
 
@@ -179,7 +178,7 @@ class ChangeSpec(Request):
 class UpdateRequest(Request):
     """One update, applied whole or not at all, along one path. Its verbs may be combined at will.
 
-    One that holds nothing changes nothing, and is answered with the version that there is.
+    An empty update changes nothing, and is answered with the present version.
     """
 
     model_config = ConfigDict(
@@ -198,21 +197,21 @@ class UpdateRequest(Request):
     decay: Decay | None = Field(
         default=None, description="Multiplies the weights of all examples that stay and are not reweighted."
     )
-    C: Cost | None = Field(default=None, description="`svc`, `svr`, `pu`: from now on the model's C.")
+    C: Cost | None = Field(default=None, description="`svc`, `svr`, `pu`: the model's new C.")
 
     robust: None = Field(default=None, description="`null`: a robust model's losses are convex again.")
     change: ChangeSpec | None = Field(
         default=None,
-        description="Other parameters: those of the losses along a path; kernel, intercept and scale by solving again, "
-        "in one step as readers see it. Stands alone.",
+        description="New parameters: those of the losses along a path; kernel, intercept and scale by solving again, "
+        "in one step as readers see it. Only alone in an update.",
     )
     rescale: Literal[True] | None = Field(
         default=None,
-        description="Fit the scale of the features, and a gamma `scale`, to the window as it is now. Stands alone.",
+        description="Fit the scale of the features, and a gamma `scale`, to the present window. Only alone.",
     )
 
     def _check_verbs(self) -> Self:
-        """Raise unless what stands alone does."""
+        """Raise InvalidInput if ``change`` or ``rescale`` is combined with another verb."""
         verbs = (self.add, self.remove, self.relabel, self.reweight, self.decay, self.C, self.change, self.rescale)
         n_given = (
             len(verbs) - verbs.count(None) + ("robust" in self.model_fields_set)
@@ -251,13 +250,13 @@ class UpdateRequest(Request):
 
 
 class ModelUpdateRequest(UpdateRequest):
-    """An update of the model that it names."""
+    """An update, with the name of its model."""
 
     model: Id
 
 
 class UpdatesRequest(Request):
-    """Updates of many models, one of each."""
+    """Updates of many models, one for each."""
 
     model_config = ConfigDict(
         json_schema_extra={"examples": [{"updates": [{"model": "meter-7", "add": {"X": [[0.2, 0.5]], "y": [1]}}]}]}
@@ -273,11 +272,11 @@ class PredictRequest(Features):
 
     probability: bool = Field(
         default=False,
-        description="Whether to tell probabilities of classes, of a model that was created with them.",
+        description="Whether to return probabilities of classes; only for a model that was created with them.",
     )
     coverage: Coverage | None = Field(
         default=None,
-        description="`svc`, `svr`: tell a `set` of classes, or `low` and `high`, that has so large a share of targets.",
+        description="`svc`, `svr`: return a `set` of classes, or `low` and `high`, with this share of targets.",
     )
     half_life: HalfLife | None = Field(
         default=None, description="With `coverage`: seconds after which an example counts half, by its time."
@@ -288,7 +287,7 @@ class PredictRequest(Features):
 
 
 class ApplyRequest(Request):
-    """What to apply of a job's result, as its kind says."""
+    """What to apply of a job's result; the fields depend on its kind."""
 
     most_bytes = SHORT
     choice: dict[Name, Number] = Field(default_factory=dict, max_length=8)
@@ -309,16 +308,16 @@ class EraseRequest(Request):
         return self
 
     def named(self) -> list[Key]:
-        """Return everything that is named."""
+        """Return all keys and tags."""
         return [*(self.keys or ()), *(self.tags or ())]
 
     def sought(self) -> Sought:
-        """Return what is meant."""
+        """Return the keys and tags to search for."""
         return Sought(tuple(self.keys or ()), tuple(self.tags or ()))
 
 
 class WhatIfRequest(UpdateRequest, Features):
-    """An update that is not made, or an erasure that is weighed, and rows that are decided before and after it."""
+    """An update or an erasure to try on a copy, and rows to decide before and after it."""
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -336,7 +335,7 @@ class WhatIfRequest(UpdateRequest, Features):
     rows: NamedRows | None = Field(default=None, description="In place of `X`, for a model with `columns`.")
 
     erase: EraseRequest | None = Field(
-        default=None, description="Weigh an erasure, as `POST /models/{id}/erase` makes it. Alone, or with rows."
+        default=None, description="Try an erasure, as `POST /models/{id}/erase` makes it. Alone, or with rows."
     )
 
     @model_validator(mode="after")
@@ -350,20 +349,20 @@ class WhatIfRequest(UpdateRequest, Features):
         return self
 
     def question(self) -> WhatIfQuestion:
-        """Return what is asked of the model's copy."""
+        """Return the question for the model's copy."""
         if self.erase is None:
             return WhatIfQuestion(self.command(), X=self.features)
         return WhatIfQuestion(keys=tuple(self.erase.keys or ()), tags=tuple(self.erase.tags or ()), X=self.features)
 
 
 class FeedEraseRequest(Request):
-    """Readings to erase: those of some times, and those from one time to another; times as the feed has them."""
+    """Readings to erase, by their times and by a range of times, in the form that the feed's times have."""
 
     model_config = ConfigDict(json_schema_extra={"minProperties": 1, "examples": [{"times": ["2024-01-01T00:00"]}]})
 
     times: list[Time] = Field(default_factory=list, max_length=MOST_TIMES)
-    begin: Time | None = Field(default=None, alias="from", description="The first; all before when absent with `to`.")
-    end: Time | None = Field(default=None, alias="to", description="The last; all since when absent with `from`.")
+    begin: Time | None = Field(default=None, alias="from", description="The first; with `to` alone, all before.")
+    end: Time | None = Field(default=None, alias="to", description="The last; with `from` alone, all since.")
 
     @model_validator(mode="after")
     def _something(self) -> Self:
@@ -372,11 +371,11 @@ class FeedEraseRequest(Request):
         return self
 
     def named(self) -> list[Key]:
-        """Return everything that is named."""
+        """Return all times as text."""
         return [str(time) for time in self.times]
 
     def wanted(self) -> WantedReadings:
-        """Return the readings that are meant."""
+        """Return the readings to erase."""
         return WantedReadings(tuple(str(time) for time in self.times), _text(self.begin), _text(self.end))
 
 
@@ -423,7 +422,7 @@ class FleetRequest(Request, FleetSpec):
 
 
 class FeedRequest(Request, FeedSpec):
-    """A feed to create; one is made up and returned where it has no id."""
+    """A feed to create; without an id, one is generated and returned."""
 
     most_bytes = SHORT
 
@@ -445,7 +444,7 @@ class WebhookRequest(Request, WebhookSpec):
     )
 
     secret: Annotated[str, StringConstraints(max_length=200)] | None = Field(
-        default=None, description="`whsec_` and 24 to 64 bytes in base64; made up and returned once when absent."
+        default=None, description="`whsec_` and 24 to 64 bytes in base64; generated and returned once if absent."
     )
 
     def spec(self) -> WebhookSpec:

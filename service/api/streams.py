@@ -19,14 +19,14 @@ from livesvm.service.resources.pools import Places
 
 MEDIA_TYPE = "text/event-stream"
 LOOK_SECONDS = 0.1
-"""Between two looks whether there is something new."""
+"""Interval of checks whether there is something new."""
 HEARTBEAT = b": nothing new\n\n"
 T = TypeVar("T")
 
 
 @dataclass(frozen=True)
 class Event:
-    """One event: its name, what it says as JSON values, and whether it is the last one."""
+    """One event: its name, its data as JSON values, and whether it is the last one."""
 
     name: str
     data: dict[str, object]
@@ -56,11 +56,11 @@ class Streams:
         self._closed = False
 
     def close(self) -> None:
-        """Have every stream end, as none would by itself when the service stops."""
+        """End every stream, as none would end by itself when the service stops."""
         self._closed = True
 
     def place(self, caller: Hashable = None) -> AbstractContextManager[None]:
-        """Hold one of the places of a caller inside; raises QueueFull at once."""
+        """Hold one of a caller's places for streams inside; raises QueueFull if there is none."""
         return self._places.place(caller)
 
     def of(self, look: Callable[[], Event | None], look_seconds: float = LOOK_SECONDS) -> StreamingResponse:
@@ -68,7 +68,7 @@ class Streams:
         shown: Event | None = None
 
         def changed() -> list[Event] | None:
-            """Return what is new."""
+            """Return the new event, if it differs from the last one."""
             nonlocal shown
             before, shown = shown, look()
             return None if shown is None else [] if shown == before else [shown]
@@ -96,7 +96,7 @@ class Streams:
 
 
 class _EventStream(StreamingResponse):
-    """A response that holds one of the places; the connection ends for a reader that takes nothing."""
+    """A stream that holds a place of its caller; its connection ends if the reader takes nothing."""
 
     media_type = MEDIA_TYPE
 
@@ -112,17 +112,17 @@ class _EventStream(StreamingResponse):
 def event_stream(
     request: Request, look: Callable[[], Event | None], look_seconds: float = LOOK_SECONDS
 ) -> StreamingResponse:
-    """Return the stream of what ``look`` returns, among those of the service that was asked."""
+    """Return a stream of the request's service that sends what ``look`` returns, each time it differs."""
     streams: Streams = request.app.state.streams
     return streams.of(_while_admitted(request, look), look_seconds)
 
 
 def every_event(request: Request, look: Callable[[], Sequence[Event] | None]) -> StreamingResponse:
-    """Return the stream of every event that ``look`` returns, among those of the service that was asked."""
+    """Return a stream of the request's service that sends every event that ``look`` returns."""
     streams: Streams = request.app.state.streams
     return streams.all_of(_while_admitted(request, look))
 
 
 def _while_admitted(request: Request, look: Callable[[], T | None]) -> Callable[[], T | None]:
-    """Return what looks as long as the caller's key is one, and ends the stream then."""
+    """Return a function that calls ``look`` while the caller's key is valid, and then ends the stream."""
     return lambda: look() if is_admitted(request) else None

@@ -1,4 +1,4 @@
-"""Predictions as tensors of the Open Inference Protocol (V2): what outputs a model has, and an answer of them."""
+"""Predictions as tensors of the Open Inference Protocol (V2): the outputs of a model, and answers that have them."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class TensorForm:
             self._outputs.setdefault(name, _Output(binary)).add(values)
 
     def end(self, answered: Answered) -> tuple[bytes, bytes | None]:
-        """Return the JSON, and the outputs in binary behind it; None where there are none."""
+        """Return the JSON, and the binary outputs after it; None if there are none."""
         if answered.seen.classes is not None and task_of(answered.spec).has_labels:
             self._add("classes", answered.seen.classes)
         named = {} if self._asked.id is None else {"id": self._asked.id}
@@ -122,7 +122,7 @@ def outputs_of(spec: ModelSpec, seen: Published) -> list[TensorMetadata]:
 
 
 def _plain(values: NDArray[Any]) -> NDArray[Any]:
-    """Return numbers as float64 or, where they are whole by their kind or are labels, int64; words as they are."""
+    """Return float64 numbers and words as they are, and all other values as int64."""
     if values.dtype.kind == "f" or values.dtype.kind == "U":
         return values
     return np.asarray(values, np.int64)

@@ -29,6 +29,11 @@ SCORES = ("step", "n", "mae", "last_value_mae", "seasonal_mae", "mase", "coverag
 FORECASTS = ("step", "time", "value", "low", "high")
 RECIPES = ("step", "represent", "gamma", "C", "error", "before")
 FEEDS = ("id", "state", "position", "time", "every", "season")
+_HINTS = {
+    "must be a number, not": "say --missing if it is a mark of a missing value",
+    "came before with other values": "say --zone if the clock goes back there",
+}
+"""Options that help, by a part of the reason of a refusal."""
 CALL = 24
 CALL_ROWS = 50_000
 
@@ -86,27 +91,33 @@ def show_one(client: Client, feed: FeedId) -> Any:
 
 @app.command("push")
 @calling
+@reading
 def push(
     client: Client,
     feed: FeedId,
     file: File,
     idempotency_key: RequestName = None,
+    *,
+    given: dict[str, Any],
 ) -> Any:
     """Send the readings of a file in one call."""
-    answer = client.observe(feed, _whole(client, feed, file), idempotency_key=idempotency_key)
+    answer = client.observe(feed, _whole(client, feed, file, given), idempotency_key=idempotency_key)
     return Told(answer, [answer, (answer["forecasts"], FORECASTS)])
 
 
 @app.command("announce")
 @calling
+@reading
 def announce(
     client: Client,
     feed: FeedId,
     file: Annotated[Path, typer.Argument(help="Times to come with the known columns, as readings are.")],
     idempotency_key: RequestName = None,
+    *,
+    given: dict[str, Any],
 ) -> Any:
     """Announce known columns of times to come, and show the forecasts with it."""
-    answer = client.announce(feed, _whole(client, feed, file), idempotency_key=idempotency_key)
+    answer = client.announce(feed, _whole(client, feed, file, given), idempotency_key=idempotency_key)
     return Told(answer, [(answer["forecasts"], FORECASTS)])
 
 
@@ -163,14 +174,17 @@ def watch(
 
 @app.command("backtest")
 @calling
+@reading
 def backtest(
     client: Client,
     feed: FeedId,
     file: Annotated[Path | None, typer.Argument(help="Readings; those that the feed holds when absent.")] = None,
     settings: Annotated[str, typer.Option(help="Settings in place of the feed's own, as JSON.")] = "{}",
+    *,
+    given: dict[str, Any],
 ) -> Any:
     """Say how good forecasts would have been; nothing live is touched."""
-    rows = None if file is None else rows_in(file, _served(client, feed)["settings"]["time"])
+    rows = None if file is None else rows_in(file, _served(client, feed)["settings"]["time"], given)
     job = finished(client, client.backtest(feed, rows, **parsed(settings, "--settings")))
     return Told(job, [_scored(job["result"]["scores"])])
 
@@ -228,9 +242,9 @@ def _table(settings: dict[str, Any], file: Path, given: dict[str, Any] | None = 
     return found
 
 
-def _whole(client: Client, feed: str, file: Path) -> bytes:
+def _whole(client: Client, feed: str, file: Path, given: dict[str, Any]) -> bytes:
     """Return all rows of a file as they are sent."""
-    found = _table(client.feed(feed)["settings"], file)
+    found = _table(client.feed(feed)["settings"], file, given)
     return csv_of([found.names, *found.rows()])
 
 
@@ -260,7 +274,7 @@ def _run(
     shown = client.feed(feed)
     said = f"{sent} readings sent, {known} were known"
     answer = {"sent": sent, "skipped": known, "understood": found.understood, **shown}
-    return Told(answer, [told(found), said, _scored(shown["scores"])])
+    return Told(answer, [told(found.understood), said, _scored(shown["scores"])])
 
 
 def _line(event: dict[str, Any]) -> str:
@@ -303,7 +317,9 @@ def _told_of(file: Path, before: int) -> Iterator[None]:
             raise
         place = f"{file}, row {before + row} of those under its names, counted from 0"
         field = problem.document.get("field", "")
-        raise ValueError(f"{place}: {field} {problem.document.get('reason', '')}; {before} are known") from None
+        reason = problem.document.get("reason", "")
+        hint = next((f"; {hint}" for part, hint in _HINTS.items() if part in reason), "")
+        raise ValueError(f"{place}: {field} {reason}{hint}; {before} are known") from None
 
 
 def _scored(scores: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], tuple[str, ...]]:

@@ -1,15 +1,16 @@
-"""Examples in files: npz and JSON with ``X``, ``y``, ``keys``, ``weights``, ``times``, ``tags``; CSV; svmlight.
+"""Examples in files: npz and JSON with ``X``, ``y``, ``keys``, ``weights``, ``times``, ``tags``; tables; svmlight.
 
-CSV has a row of names: the columns ``y``, ``key``, ``weight``, ``time`` and ``tags`` are what they say, all others are
-features, in their order. Files of svmlight hold sparse features, columns from 1; npz may as well, as ``indptr``,
-``indices``, ``values`` and ``n_features``. Targets are numbers, or words where one of them is none.
+Of a table the columns ``y``, ``key``, ``weight``, ``time`` and ``tags`` are what they say, all others are features, in
+their order; a model with columns knows which are its own. Files of svmlight hold sparse features, columns from 1; npz
+may as well, as ``indptr``, ``indices``, ``values`` and ``n_features``. Targets are numbers, or words where one of them
+is none.
 """
 
 from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,11 +18,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from livesvm.service.feeds.cells import inert
+from livesvm.service.cli import readings
+from livesvm.service.feeds.cells import cell, inert
 from livesvm.service.files import csv_text, svmlight
 from livesvm.solvers.errors import InvalidInput
 
 COLUMNS = ("y", "key", "weight", "time", "tags")
+Line = list[str]
 SPARSE = ("indptr", "indices", "values", "n_features")
 
 
@@ -37,19 +40,105 @@ class Examples:
     tags: list[Any] | None = None  #: of each a text, a list of them, or None
 
 
-def read(path: Path) -> Examples:
-    """Return the examples in a file, which its name tells the kind of; raises OSError or ValueError."""
+def read(
+    path: Path,
+    given: dict[str, Any] | None = None,
+    columns: Sequence[str] | None = None,
+    target: str | None = None,
+    key: str | None = None,
+) -> Examples:
+    """Return the examples in a file, which its name tells the kind of; raises OSError or ValueError.
+
+    Parameters
+    ----------
+    given : how a table is read, by the options of :mod:`.readings`
+    columns : those of the model; empty: it does not know them yet; None: it takes numbers
+    target, key : the columns of a table that hold them, where they have other names
+    """
     reader = _READERS.get(path.suffix.lower())
-    if reader is None:
-        raise ValueError(f"{path} is none of {', '.join(_READERS)}")
     try:
-        return reader(path)
+        if reader is not None:
+            return reader(path)
+        table = ExampleTable(path, given, columns, target, key)
+        return table.examples(table.found.rows())
     except InvalidInput as error:
         places = {"row": error.row, "column": error.column}
         where = "".join(f"{name} {at + 1}: " for name, at in places.items() if at is not None)
         raise ValueError(f"{path} cannot be read: {where}{error.reason}") from error
     except (ValueError, KeyError, TypeError) as error:
-        raise ValueError(f"{path} cannot be read: {error}") from error
+        said = str(error).removeprefix(f"{path}: ")
+        raise ValueError(f"{path} cannot be read: {said}") from error
+
+
+class ExampleTable:
+    """A table of examples, and what its columns are; raises ValueError as :func:`read`."""
+
+    def __init__(
+        self,
+        path: Path,
+        given: dict[str, Any] | None,
+        columns: Sequence[str] | None,
+        target: str | None,
+        key: str | None,
+    ) -> None:
+        self.found = readings.table(path, given, of_examples=True)
+        names = self.found.names
+        own, asked = set(columns or ()), {"y": target, "key": key}
+        for name in filter(None, asked.values()):
+            if name not in names:
+                raise ValueError(f"the file has no column {name!r}; it has {', '.join(names)[:200]}")
+        self.roles = {
+            role: names.index(asked.get(role) or role)
+            for role in COLUMNS
+            if asked.get(role) or (role in names and role not in own)
+        }
+        rest = [name for at, name in enumerate(names) if at not in self.roles.values()]
+        unknown, absent = [name for name in rest if name not in own], sorted(own - {*rest})
+        if own and absent:
+            raise ValueError(f"the file has no column {absent[0]!r}, which the model has")
+        if own and len(unknown) == 1 and "y" not in self.roles:  # what the model does not have is what it tells
+            self.roles["y"] = names.index(unknown[0])
+            rest.remove(unknown[0])
+        elif own and unknown:
+            raise ValueError(f"{unknown[0]} is no column of the model; say --target or --key-column where it is one")
+        self.features, self.is_named = rest, columns is not None
+
+    @property
+    def said(self) -> dict[str, Any]:
+        """What was understood, with the columns that are no features."""
+        roles = {"target" if role == "y" else role: self.found.names[at] for role, at in self.roles.items()}
+        return {**readings.told(self.found.understood), **roles}
+
+    def examples(self, lines: Iterable[Line], before: int = 0) -> Examples:
+        """Return rows as they are sent; ``before`` them are others of the file. Raises InvalidInput."""
+        found = [*lines]
+        columns = dict(zip(self.found.names, zip(*found, strict=True), strict=True)) if found else {}
+        held = {role: columns.get(self.found.names[at]) for role, at in self.roles.items()}
+        keys, times, tags = held.get("key"), held.get("time"), held.get("tags")
+        return Examples(
+            self._named(columns, len(found)) if self.is_named else self._numbers(columns, before),
+            _targets(held.get("y")),
+            None if keys is None else [as_key(key) for key in keys],
+            _numbers(held.get("weight")),
+            None if times is None else [_time(text) for text in times],
+            None if tags is None else [_tags(text) for text in tags],
+        )
+
+    def _named(self, columns: dict[str, Any], count: int) -> list[dict[str, Any]]:
+        numbers = {*self.found.numbers}
+        cells = [
+            [cell(one, False) if name in numbers else one or None for one in columns.get(name, ())]
+            for name in self.features
+        ]
+        return [dict(zip(self.features, row, strict=True)) for row in zip(*cells, strict=True)] if count else []
+
+    def _numbers(self, columns: dict[str, Any], before: int) -> NDArray[np.float64]:
+        for name in self.features:
+            for row, one in enumerate(columns.get(name, ())):
+                if not csv_text.is_number(one):
+                    what = f"{name}: {one[:32]!r} is not a number" if one else f"{name}: is empty"
+                    raise InvalidInput(what, field=name, row=before + row)
+        return np.array([columns.get(name, ()) for name in self.features], dtype=np.float64).T
 
 
 def as_wide(X: Any, n_features: int | None) -> Any:
@@ -112,22 +201,6 @@ def _sparse(indptr: Any, indices: Any, values: Any, n_features: int | None) -> A
         raise ValueError("there is a column before the first, which is 1 in svmlight and 0 elsewhere")
     width = int(columns.max(initial=0)) + 1 if n_features is None else int(n_features)
     return csr_array((np.asarray(values, np.float64), columns, np.asarray(indptr)), shape=(len(indptr) - 1, width))
-
-
-def _csv(path: Path) -> Examples:
-    with path.open(newline="", encoding="utf-8-sig") as file:
-        names, rows = csv_text.named(file)
-    columns = dict(zip(names, zip(*rows, strict=True), strict=True)) if rows else {}
-    features = [columns[name] for name in names if name not in COLUMNS and rows]
-    keys = columns.get("key")
-    return Examples(
-        np.array(features, dtype=np.float64).T,
-        _targets(columns.get("y")),
-        None if keys is None else [as_key(key) for key in keys],
-        _numbers(columns.get("weight")),
-        None if "time" not in columns else [_time(text) for text in columns["time"]],
-        None if "tags" not in columns else [_tags(text) for text in columns["tags"]],
-    )
 
 
 def _of(members: dict[str, Any]) -> Examples:
@@ -195,7 +268,6 @@ def _numbers(values: Any) -> NDArray[np.float64] | None:
 _READERS: dict[str, Callable[[Path], Examples]] = {
     ".npz": _npz,
     ".json": _json,
-    ".csv": _csv,
     ".svmlight": _svmlight,
     ".svm": _svmlight,
 }

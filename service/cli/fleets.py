@@ -67,15 +67,18 @@ app.command("series")(plain(fleets.series, FleetId, SERIES))
 
 @app.command("push")
 @calling
+@reading
 def push(
     client: Client,
     fleet: FleetId,
     file: File,
     size: Size = CALL_ROWS,
     idempotency_key: RequestName = None,
+    *,
+    given: dict[str, Any],
 ) -> Any:
     """Send the readings of a file, so many rows to a call; exits with 1 if any series was refused."""
-    found = _table(client.fleet(fleet)["settings"], file)
+    found = _table(client.fleet(fleet)["settings"], file, given)
     return _sent(client.observe_fleet, fleet, found.names, found.rows(), size, idempotency_key)
 
 
@@ -100,20 +103,25 @@ def run(
     if dry_run:
         return first_rows(found)
     sent = _sent(client.observe_fleet, fleet, found.names, _new(client, fleet, settings, found), size, None)
-    return sent._replace(answer=sent.answer | {"understood": found.understood}, parts=[told(found), *sent.parts])
+    return sent._replace(
+        answer=sent.answer | {"understood": found.understood}, parts=[told(found.understood), *sent.parts]
+    )
 
 
 @app.command("announce")
 @calling
+@reading
 def announce(
     client: Client,
     fleet: FleetId,
     file: Annotated[Path, typer.Argument(help="Times to come with the known columns, as readings are.")],
     size: Size = CALL_ROWS,
     idempotency_key: RequestName = None,
+    *,
+    given: dict[str, Any],
 ) -> Any:
     """Announce known columns of times to come: of the series that the file names, or of all."""
-    found = _table(client.fleet(fleet)["settings"], file)
+    found = _table(client.fleet(fleet)["settings"], file, given)
     return _sent(client.announce_fleet, fleet, found.names, found.rows(), size, idempotency_key)
 
 
@@ -146,9 +154,9 @@ app.command("delete")(
 )
 
 
-def _table(settings: dict[str, Any], file: Path, given: dict[str, Any] | None = None) -> InspectedTable:
+def _table(settings: dict[str, Any], file: Path, given: dict[str, Any]) -> InspectedTable:
     """Return a file with the fleet's names for its times, series and, where every column is a series, target."""
-    given, names = given or {}, (settings["time"], settings["series"])
+    names = (settings["time"], settings["series"])
     if given.get("zone") == settings["timezone"]:
         given = given | {"zone": None}
     found = table(file, given, *names)

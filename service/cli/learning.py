@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -9,23 +10,29 @@ import typer
 
 from livesvm.service.cli.commands import ModelId, RequestName, calling, plain
 from livesvm.service.cli.output import Told, counted
+from livesvm.service.cli.readings import DryRun, of_examples
 from livesvm.service.client import requests
 
 if TYPE_CHECKING:
     from livesvm.service.cli.files import Examples
     from livesvm.service.client import Client
 
-FORMATS = "Examples: .npz, .csv, .json or .svmlight."
+FORMATS = "Examples: a table, or .npz, .json, .svmlight."
+Target = Annotated[str | None, typer.Option(help="Column of a table with the targets; y, or what the model lacks.")]
+Key = Annotated[str | None, typer.Option("--key-column", help="Column of a table with the keys; key by default.")]
 DataFile = Annotated[Path, typer.Argument(help=FORMATS, metavar="FILE")]
 
 
 @calling
+@of_examples
 def update(
     client: Client,
     model: ModelId,
     file: Annotated[
-        Path | None, typer.Argument(help="Examples to add: .npz, .csv, .json or .svmlight.", metavar="[FILE]")
+        Path | None, typer.Argument(help="Examples to add: a table, or .npz, .json, .svmlight.", metavar="[FILE]")
     ] = None,
+    target: Target = None,
+    key_column: Key = None,
     on_repeat: Annotated[
         Literal["refuse", "ignore", "replace"] | None,
         typer.Option(help="What becomes of rows with known keys; they are refused by default."),
@@ -36,16 +43,23 @@ def update(
     C: Annotated[float | None, typer.Option("--C", help="From now on the model's C.")] = None,
     max_seconds: Annotated[float | None, typer.Option(help="Until the answer has to be there.")] = None,
     idempotency_key: RequestName = None,
+    dry_run: DryRun = False,
+    *,
+    given: dict[str, Any],
 ) -> Any:
     """Add and remove examples, along one path, whole or not at all."""
     removal = _removal(remove, remove_oldest)
-    added: dict[str, Any] = {} if file is None else vars(_read(client, model, file))
+    found = None if file is None else _read(client, model, file, given, target, key_column)
+    if dry_run:
+        return first_examples(found)
+    added: dict[str, Any] = {} if found is None else vars(found)
     added |= {"on_repeat": on_repeat, "decay": decay, "C": C}
     answer = client.update(model, **added, remove=removal, max_seconds=max_seconds, idempotency_key=idempotency_key)
     return Told(answer, [counted(answer)])
 
 
 @calling
+@of_examples
 def what_if(
     client: Client,
     model: ModelId,
@@ -57,6 +71,10 @@ def what_if(
     decay: Annotated[float | None, typer.Option(help="Multiplies the weights of those that stay.")] = None,
     C: Annotated[float | None, typer.Option("--C", help="Another C.")] = None,
     rows: Annotated[Path | None, typer.Option(help="Rows to decide before and after the change.")] = None,
+    target: Target = None,
+    key_column: Key = None,
+    *,
+    given: dict[str, Any],
 ) -> Any:
     """Tell what an update or an erasure would do, without doing it."""
     from livesvm.service.cli import files
@@ -67,9 +85,11 @@ def what_if(
             raise typer.BadParameter("an erasure is weighed alone")
         change: dict[str, Any] = {"erase": {name: given for name, given in erased.items() if given}}
     else:
-        added: dict[str, Any] = {} if file is None else vars(_read(client, model, file))
+        added = {} if file is None else vars(_read(client, model, file, given, target, key_column))
         change = {**added, "remove": _removal(remove, remove_oldest), "decay": decay, "C": C}
-    answer = client.what_if(model, None if rows is None else _read(client, model, rows).X, **change)
+    answer = client.what_if(
+        model, None if rows is None else _read(client, model, rows, given, target, key_column).X, **change
+    )
     return Told(answer, [_summary(answer)])
 
 
@@ -95,17 +115,22 @@ def _removal(remove: list[str] | None, oldest: int) -> dict[str, Any] | None:
 
 
 @calling
+@of_examples
 def explain(
     client: Client,
     model: ModelId,
     file: DataFile,
+    target: Target = None,
+    key_column: Key = None,
     worth: Annotated[
         bool, typer.Option("--worth", help="Tell what examples are worth for the file's targets.")
     ] = False,
     most: Annotated[int, typer.Option(help="Examples to print, for each row or in all.")] = 10,
+    *,
+    given: dict[str, Any],
 ) -> Any:
     """Tell which examples of the window decide the rows of a file, or do them harm."""
-    found = _read(client, model, file)
+    found = _read(client, model, file, given, target, key_column)
     answer = client.explain(model, found.X, found.y if worth else None, most=most)
     if worth:
         return Told(answer, [(answer["values"], ("key", "target", "value"))])
@@ -118,20 +143,29 @@ def explain(
 
 
 @calling
+@of_examples
 def predict(
     client: Client,
     model: ModelId,
     file: DataFile,
+    target: Target = None,
+    key_column: Key = None,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Write CSV there.")] = None,
     probability: Annotated[bool, typer.Option("--probability", help="Tell probabilities of classes, too.")] = False,
     alerts: Annotated[float | None, typer.Option(help="Task pu: the share of the unlabelled to be flagged.")] = None,
     precision: Annotated[float | None, typer.Option(help="Task pu: the share of flagged rows that is right.")] = None,
     coverage: Annotated[float | None, typer.Option(help="Tell sets or intervals that cover so many.")] = None,
+    dry_run: DryRun = False,
+    *,
+    given: dict[str, Any],
 ) -> Any:
-    """Decide the rows of a file by the newest version."""
+    """Decide the rows of a file by the newest version; its targets are left out."""
     from livesvm.service.cli import files
 
-    rows = _read(client, model, file).X
+    found = _read(client, model, file, given, target, key_column)
+    if dry_run:
+        return first_examples(files.Examples(found.X))
+    rows = found.X
     asked: dict[str, Any] = {"alerts": alerts, "precision": precision, "coverage": coverage}
     answer = client.predict(model, rows, probability=probability, **asked)
     if output is not None:
@@ -142,14 +176,31 @@ def predict(
     return Told(answer, [([dict(zip(names, pair, strict=True)) for pair in pairs], names)])
 
 
-def _read(client: Client, model: str, file: Path) -> Examples:
-    """Return the examples in a file, as wide as the model has them."""
+def first_examples(found: Examples | None) -> Told:
+    """Return the first examples as they would be sent."""
+    if found is None:
+        raise typer.BadParameter("shows the rows of a file", param_hint="--dry-run")
+    from livesvm.service.feeds.file_report import SHOWN
+
+    X = found.X.toarray() if hasattr(found.X, "toarray") else found.X
+    rows = [row if isinstance(row, dict) else {f"x{at}": one for at, one in enumerate(row)} for row in X[:SHOWN]]
+    for name, cells in vars(found).items():
+        if name != "X" and cells is not None:
+            rows = [{**row, f"[{name}]": requests.plain(one)} for row, one in zip(rows, cells[:SHOWN], strict=True)]
+    return Told({"rows": rows}, [(rows, [*rows[0]] if rows else ())])
+
+
+def _read(
+    client: Client, model: str, file: Path, given: dict[str, Any], target: str | None = None, key: str | None = None
+) -> Examples:
+    """Return the examples in a file, with the columns of the model, or as wide as it has them."""
     from livesvm.service.cli import files
 
-    found = files.read(file)
-    if hasattr(found.X, "tocsr"):
-        files.as_wide(found.X, client.model(model)["n_features"])
-    return found
+    described = client.model(model)
+    columns = described["columns"]
+    names = [] if columns == "auto" else columns and [one["name"] for one in columns]
+    found = files.read(file, given, names, target, key)
+    return replace(found, X=files.as_wide(found.X, described["n_features"]))
 
 
 certificate = plain(requests.certificate, ModelId)

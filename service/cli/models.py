@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from livesvm.service.cli.commands import ModelId, calling, plain
-from livesvm.service.cli.output import parsed
+from livesvm.service.cli.learning import Key, Target, first_examples
+from livesvm.service.cli.output import AsJson, parsed
+from livesvm.service.cli.readings import DryRun, of_examples
 from livesvm.service.client import requests
 
 if TYPE_CHECKING:
@@ -23,10 +26,14 @@ app.command("show")(plain(requests.model, ModelId))
 
 @app.command("create")
 @calling
+@of_examples
 def create(
     client: Client,
     model: ModelId,
-    task: Annotated[Literal["svc", "svr", "oneclass", "pu"], typer.Option(help="What it learns.")] = "svc",
+    task: Annotated[
+        Literal["svc", "svr", "oneclass", "pu"] | None,
+        typer.Option(help="What it learns: svc, or svr where a table's targets are no labels."),
+    ] = None,
     kernel: Annotated[Literal["linear", "rbf", "poly"], typer.Option(help="Its kernel.")] = "rbf",
     gamma: Annotated[float | None, typer.Option(help="Of the kernels rbf and poly.")] = None,
     C: Annotated[float | None, typer.Option("--C", help="Cost of an error.")] = None,
@@ -38,16 +45,36 @@ def create(
         float | None, typer.Option(help="Test for drift, with at most so many false alarms in 5,000 examples.")
     ] = None,
     spec: Annotated[str, typer.Option(help="All else as JSON, as POST /models takes it.")] = "{}",
+    csv: Annotated[Path | None, typer.Option(help="A table that it learns, as `livesvm inspect` reads it.")] = None,
+    target: Target = None,
+    key_column: Key = None,
+    dry_run: DryRun = False,
+    as_json: AsJson = False,
+    *,
+    given: dict[str, Any],
 ) -> Any:
-    """Create a model, which is empty."""
-    given: dict[str, Any] = {"task": task, "kernel": {"name": kernel}, "C": C, "drift_alarms": drift_alarms}
+    """Create a model, which is empty, or learns the rows of a table.
+
+    Of a table of more than 5,000 rows it learns so many, evenly apart; with --max-examples the last ones.
+    """
+    asked: dict[str, Any] = {"task": task or "svc", "kernel": {"name": kernel}, "C": C, "drift_alarms": drift_alarms}
     if gamma is not None:
-        given["kernel"]["gamma"] = gamma
+        asked["kernel"]["gamma"] = gamma
     if label:
-        given["labels"] = _labels(label)
+        asked["labels"] = _labels(label)
     if max_examples is not None:
-        given["window"] = {"max_examples": max_examples}
-    return client.create_model(model, **requests.given(**given) | parsed(spec, "--spec"))
+        asked["window"] = {"max_examples": max_examples}
+    asked = requests.given(**asked) | parsed(spec, "--spec")
+    if csv is None:
+        if target is not None or dry_run:
+            raise typer.BadParameter("needs a table, --csv", param_hint="--target" if target else "--dry-run")
+        return client.create_model(model, **asked)
+    from livesvm.service.cli import tables
+
+    found = tables.learnt(csv, given, target, key_column, max_examples, task)
+    if dry_run:
+        return first_examples(found.first)
+    return tables.create(client, model, asked | found.settings, found, is_quiet=as_json)
 
 
 app.command("delete")(plain(requests.delete_model, ModelId, asks="Delete model {} and all that is stored of it?"))

@@ -5,8 +5,7 @@ from __future__ import annotations
 import csv
 import inspect
 import io
-from collections.abc import Callable
-from itertools import islice
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,11 +15,10 @@ from livesvm.service.cli.output import Told
 from livesvm.service.feeds.cells import cell
 
 if TYPE_CHECKING:
-    from livesvm.service.feeds.inspection import InspectedTable
+    from livesvm.service.feeds.inspection import FileOptions, InspectedTable
 
 Line = list[str]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Show the first rows as they would be sent, and send none.")]
-SHOWN = 5
 
 
 def _options(
@@ -41,19 +39,25 @@ def _options(
 
 
 OPTIONS = inspect.signature(_options, eval_str=True).parameters
-_WORDS = {"tab": "\t", "\\t": "\t", "space": " ", "comma": ",", "semicolon": ";"}
 
 
-def reading(work: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a command that also has the options of files; its function takes them as ``given``, by name."""
+OF_SERIES = frozenset(("series", "wide"))
+"""Options that tables of examples do not have."""
+
+
+def reading(work: Callable[..., Any], without: Collection[str] = ()) -> Callable[..., Any]:
+    """Return a command that also has the options of files, ``without`` some.
+
+    Its function takes them as ``given``, by name.
+    """
     own = inspect.signature(work, eval_str=True, locals={"Client": Any}).parameters
+    added = [one for one in OPTIONS.values() if one.name not in own and one.name not in without]
 
     def run(*arguments: Any, **options: Any) -> Any:
         """Run the command."""
-        given = {name: options.pop(name) for name in OPTIONS if name not in own}
+        given = {one.name: options.pop(one.name) for one in added}
         return work(*arguments, **options, given=given)
 
-    added = [one for one in OPTIONS.values() if one.name not in own]
     kept = [
         one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in own.values() if one.name not in ("client", "given")
     ]
@@ -64,36 +68,58 @@ def reading(work: Callable[..., Any]) -> Callable[..., Any]:
     return run
 
 
+def of_examples(work: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a command that also has the options of files, but those of series; see :func:`reading`."""
+    return reading(work, OF_SERIES)
+
+
 def table(
-    file: Path, given: dict[str, Any] | None = None, time: str | None = None, series: str | None = None
+    file: Path,
+    given: dict[str, Any] | None = None,
+    time: str | None = None,
+    series: str | None = None,
+    *,
+    of_examples: bool = False,
 ) -> InspectedTable:
     """Return a file as it is understood, by options of :func:`reading`; raises ValueError or OSError."""
     from livesvm.service.feeds import inspection
 
-    options: dict[str, Any] = {name: value for name, value in (given or {}).items() if value is not None}
-    if "separator" in options:
-        options["separator"] = _WORDS.get(options["separator"], options["separator"])
-        if len(options["separator"]) != 1:
+    wanted = options(given or {})
+    return inspection.examples(file, wanted) if of_examples else inspection.table(file, wanted, time, series)
+
+
+def options(given: dict[str, Any]) -> FileOptions:
+    """Return the options of files, as :func:`reading` hands them on; raises typer.BadParameter."""
+    from livesvm.service.feeds.inspection import FileOptions
+    from livesvm.service.files import dialect
+
+    found: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+    if "separator" in found:
+        words = {word: mark for mark, word in dialect.NAMES.items()} | {"\\t": "\t"}
+        found["separator"] = words.get(found["separator"], found["separator"])
+        if len(found["separator"]) != 1:
             raise typer.BadParameter("is one character, `tab` or `space`", param_hint="--separator")
-    if options.get("decimal", ".") not in (".", ","):
+    if found.get("decimal", ".") not in (".", ","):
         raise typer.BadParameter("is . or ,", param_hint="--decimal")
-    return inspection.table(file, inspection.FileOptions(**options), time, series)
+    return FileOptions(**found)
 
 
-def told(found: InspectedTable) -> dict[str, Any]:
+def told(understood: dict[str, Any]) -> dict[str, Any]:
     """Return what was understood of a file, for people."""
-    return {name: "; ".join(one) if isinstance(one, list) else one for name, one in found.understood.items()}
+    return {name: "; ".join(one) if isinstance(one, list) else one for name, one in understood.items()}
 
 
 def first_rows(found: InspectedTable) -> Told:
     """Return the first rows as they would be sent."""
-    rows = [dict(zip(found.names, line, strict=True)) for line in islice(found.rows(), SHOWN)]
+    from livesvm.service.feeds import file_report
+
+    rows = file_report.first_rows(found)
     return Told({"rows": rows}, [(rows, found.names)])
 
 
-def rows_in(file: Path, time: str | None) -> list[dict[str, Any]]:
+def rows_in(file: Path, time: str | None, given: dict[str, Any] | None = None) -> list[dict[str, Any]]:
     """Return the rows of a file by column, numbers as such, but for its column of times."""
-    found = table(file, time=time).named(time=time)
+    found = table(file, given, time).named(time=time)
     return [
         {name: cell(text, name == time) for name, text in zip(found.names, line, strict=True)} for line in found.rows()
     ]

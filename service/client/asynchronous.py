@@ -64,9 +64,9 @@ class AsyncClient(ClientCalls):
         return ended(await self.job(job))
 
     async def feed_events(self, id: str, after: int | None = None) -> AsyncIterator[dict[str, Any]]:
-        """Yield a feed's events as they come, each once and in order, over breaks and restarts too; ends with the feed.
+        """Yield a feed's events, each once and in order, despite lost connections, until the feed is gone.
 
-        ``after`` is the ``id`` of the newest event that is known; without it they begin with the newest.
+        ``after`` is the ``id`` of the last event that is known; without it, the newest event is the first one.
         """
         events = FeedEvents(after)
         while True:
@@ -80,7 +80,7 @@ class AsyncClient(ClientCalls):
             await asyncio.sleep(RETRY_SECONDS)
 
     async def is_ready(self) -> bool:
-        """Return whether the service can do its work now; raises httpx.ConnectError where it is not trusted."""
+        """Return whether the service is ready; raises httpx.ConnectError if its certificate is not trusted."""
         try:
             with explained():
                 return (await self._http.get("/health/ready")).is_success
@@ -90,7 +90,7 @@ class AsyncClient(ClientCalls):
             return False
 
     async def send(self, request: Request[T]) -> T:
-        """Send a request, again while the service is busy and patience lasts; raises ServiceProblem."""
+        """Send a request, and retry while the service is busy and patience lasts; raises ServiceProblem."""
         again = AsyncRetrying(**policy(request.is_repeatable, self._patience))
         return answered(request.read, await again(self._once, request))
 
@@ -122,7 +122,7 @@ async def _pieces(path: Path) -> AsyncIterator[bytes]:
 
 
 async def _lines(stream: httpx.Response) -> AsyncIterator[str]:
-    """Yield the lines of a stream that is to be had."""
+    """Yield the lines of a stream; none if it was refused."""
     if stream.is_success:
         async for line in stream.aiter_lines():
             yield line

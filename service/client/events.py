@@ -7,13 +7,13 @@ from typing import Any
 
 RUNNING = ("queued", "running")
 STREAM_SECONDS = 60.0
-"""Without a sign of life a stream is given up; the service gives one every quarter of a minute."""
+"""A stream that brings nothing for so long is given up; the service sends something every 15 seconds."""
 RETRY_SECONDS = 1.0
-"""Before it is asked again for a stream that was not to be had."""
+"""Delay before a stream is requested again."""
 
 
 def event_in(line: str) -> dict[str, Any] | None:
-    """Return the job that a line of the stream tells of, if it is such a line."""
+    """Return the job that a line of its stream describes; None for other lines."""
     name, _, data = line.partition(":")
     if name != "data":
         return None
@@ -22,7 +22,7 @@ def event_in(line: str) -> dict[str, Any] | None:
 
 
 class FeedEvents:
-    """A feed's events by the lines of its stream; after a break it goes on behind the newest that was seen.
+    """Parser of a feed's event stream, which continues after the last event that was seen.
 
     ``after`` is the number of an event; without it the stream begins with the newest.
     """
@@ -33,13 +33,13 @@ class FeedEvents:
         self._kind = ""
 
     def headers(self) -> dict[str, str]:
-        """Return what the next request for the stream says."""
+        """Return the headers of the next request for the stream."""
         return {} if self.newest is None else {"last-event-id": str(self.newest)}
 
     def event_in(self, line: str) -> dict[str, Any] | None:
         """Return the event that a line completes, with its ``id`` and ``kind``.
 
-        Of some that are kept no more ``missed``.
+        An event of kind ``missed`` stands for events that are no longer kept.
         """
         name, _, text = line.partition(":")
         text = text.strip()
@@ -56,5 +56,5 @@ class FeedEvents:
 
 
 def is_over(job: dict[str, Any]) -> bool:
-    """Return whether nothing will change any more."""
+    """Return whether a job has ended."""
     return job["state"] not in RUNNING

@@ -1,4 +1,4 @@
-"""Calls of feeds: their requests, and the values that their answers become; shared by both clients."""
+"""Calls of feeds, as requests with functions that read their answers; shared by both clients."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def observe(id: str, rows: Rows, *, idempotency_key: str | None = None) -> Reque
 
 
 def announce(id: str, rows: Rows, *, idempotency_key: str | None = None) -> Request[Document]:
-    """Announce known columns of times to come: ``forecasts`` are those with it.
+    """Announce known columns of future times; the answer's ``forecasts`` use them.
 
     Parameters
     ----------
@@ -87,8 +87,8 @@ def history(
 ) -> Request[list[Document]]:
     """Return the newest readings of a feed's window, oldest first, with the forecasts that were made for them.
 
-    ``begin`` and ``end`` are times as the feed's readings have them, or datetimes. Forecasts belong to one ``step`` or
-    of all; of more readings than ``points``, some evenly apart are reported.
+    ``begin`` and ``end`` are times in the form of the feed's readings, or datetimes. Forecasts are those of one
+    ``step``, or of all steps. If there are more readings than ``points``, evenly spaced ones are returned.
     """
     times = {"from": plain(begin), "to": plain(end)}
     return listed(f"/feeds/{id}/history", "rows", limit=limit, **times, step=step, points=points)
@@ -97,9 +97,9 @@ def history(
 def erase_readings(
     id: str, times: Iterable[Any] = (), *, begin: Any = None, end: Any = None, idempotency_key: str | None = None
 ) -> Request[Document]:
-    """Erase readings for good, of some times and from one to another: ``version``, ``removed``, ``receipt``.
+    """Erase readings for good, at some times and in a range of times: ``version``, ``removed``, ``receipt``.
 
-    Times are as the feed's readings have them, or datetimes.
+    Times are in the form of the feed's readings, or datetimes.
     """
     body = given(times=list(times) or None, **{"from": begin, "to": end})
     return once(f"/feeds/{id}/erase", body, idempotency_key)
@@ -117,9 +117,9 @@ def feed_plot(id: str, extension: Literal["svg", "png"] = "svg", limit: int = 30
 
 
 def backtest(id: str, rows: Rows | None = None, **settings: Any) -> Request[Document]:
-    """Ask how good forecasts of rows, or of the readings that the feed holds, would have been: a job.
+    """Start a job that scores the forecasts that a feed would have made, of rows or of its own readings.
 
-    ``settings`` stand in place of the feed's own.
+    ``settings`` replace the feed's own.
     """
     body: Document = {"settings": settings}
     if rows is not None:
@@ -128,7 +128,7 @@ def backtest(id: str, rows: Rows | None = None, **settings: Any) -> Request[Docu
 
 
 def tune(id: str) -> Request[Document]:
-    """Ask what to choose now of what the settings leave to ``auto``: a job, which ``apply`` takes over."""
+    """Start a job that chooses again what the settings leave to ``auto``; ``apply`` then uses its choice."""
     return post(f"/feeds/{id}/tune")
 
 
@@ -140,14 +140,14 @@ def feed_drift(
     steps: Iterable[int] = (),
     max_seconds: float | None = None,
 ) -> Request[Document]:
-    """Ask whether the windows of a feed's steps have changed, and what would help: ``steps``, ``update``, ...
+    """Test the windows of a feed's steps for drift, and compare remedies: ``steps``, ``update``, ...
 
-    ``update`` has the arguments with which :func:`update_feed` applies what helps; None: nothing does for sure.
+    ``update`` has the arguments with which :func:`update_feed` applies the remedies; None if none helps for sure.
 
     Parameters
     ----------
     false_alarms : largest probability of an alarm of any step where nothing has changed; 0.01 when absent
-    newest : examples that remedies are judged by
+    newest : number of the newest examples, by which remedies are judged
     steps : only these; all when there are none
     """
     asked = {"false_alarms": false_alarms, "newest": newest, "step": list(steps) or None, "max_seconds": max_seconds}
@@ -161,34 +161,34 @@ def update_feed(
     idempotency_key: str | None = None,
     max_seconds: float | None = None,
 ) -> Request[Document]:
-    """Have models of a feed hold fewer examples, or another C, along paths: ``events``, ...
+    """Reduce the examples of a feed's models, or change their C, along paths: ``events``, ...
 
     Parameters
     ----------
     steps : mappings of ``step`` to one of the feed's, and of ``keep`` to the newest examples that stay, ``C``, or both
-    max_seconds : until the answer has to be there; past it nothing is changed
+    max_seconds : time limit of the call; if it is exceeded, nothing is changed
     """
     body = {"steps": [dict(one) for one in steps]}
     return once(f"/feeds/{id}/update", body, idempotency_key, max_seconds=max_seconds)
 
 
 def pause_feed(id: str) -> Request[Document]:
-    """Have a feed take nothing more from its source, until it is resumed."""
+    """Stop a feed from reading its source, until it is resumed."""
     return post(f"/feeds/{id}/pause", is_repeatable=True)
 
 
 def resume_feed(id: str) -> Request[Document]:
-    """Have a feed take what waits in its source."""
+    """Let a paused feed read its source again."""
     return post(f"/feeds/{id}/resume", is_repeatable=True)
 
 
 def write_back_feed(id: str) -> Request[Document]:
-    """Have the store hold a feed again that it has lost."""
+    """Write a feed from memory back to the store, which has lost it."""
     return post(f"/feeds/{id}/writeback", is_repeatable=True)
 
 
 def rows_of(data: Rows) -> list[Document]:
-    """Return rows of what users have; neither pandas nor polars needs to be installed."""
+    """Return the rows of a table as mappings; neither pandas nor polars needs to be installed."""
     if hasattr(data, "to_dicts"):  # polars
         return list(data.to_dicts())
     if hasattr(data, "to_dict") and hasattr(data, "reset_index"):  # pandas
@@ -203,5 +203,5 @@ def rows_of(data: Rows) -> list[Document]:
 
 
 def rows_content(rows: Rows) -> tuple[bytes, dict[str, str]]:
-    """Return a body of rows, and its header."""
+    """Return the body and the headers of a request that sends rows."""
     return (rows, {"content-type": "text/csv"}) if isinstance(rows, bytes) else json_content({"rows": rows_of(rows)})

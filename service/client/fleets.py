@@ -1,4 +1,4 @@
-"""Calls of fleets: their requests, and the values that their answers become; shared by both clients."""
+"""Calls of fleets, as requests with functions that read their answers; shared by both clients."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def fleets(after: str = "") -> Request[Page]:
 
 
 def fleet(id: str) -> Request[Document]:
-    """Describe one fleet: its settings with what was chosen, its scores over all series, the worst of them."""
+    """Describe one fleet: its settings and choices, its scores over all series, and the worst series."""
     return get(f"/fleets/{id}")
 
 
@@ -43,7 +43,7 @@ def observe_fleet(id: str, rows: Rows, *, idempotency_key: str | None = None) ->
 
 
 def announce_fleet(id: str, rows: Rows, *, idempotency_key: str | None = None) -> Request[Document]:
-    """Announce known columns of times to come, of the series that rows name, or of all.
+    """Announce known columns of future times, for the series that rows name, or for all.
 
     Parameters
     ----------
@@ -55,22 +55,22 @@ def announce_fleet(id: str, rows: Rows, *, idempotency_key: str | None = None) -
 def fleet_forecast(
     after: str, id: str, series: Iterable[str] | None = None, steps: Iterable[int] = ()
 ) -> Request[Page]:
-    """Return the newest forecasts of all series or of some, a row each series and step, page by page."""
+    """Return the newest forecasts of all series or of some, page by page, with a row for each series and step."""
     return page(f"fleets/{id}/forecast", after, "rows", **_wanted(series, steps))
 
 
 def fleet_forecast_file(
     id: str, format: _FORMATS, after: str = "", *, limit: int = 1000, steps: Iterable[int] = ()
 ) -> Request[bytes]:
-    """Return one page of the forecasts as CSV, Parquet or an Arrow stream, of so many series behind one."""
+    """Return the forecasts of ``limit`` series that follow the series ``after``, as CSV, Parquet or an Arrow stream."""
     params = _wanted(None, steps) | {"format": format, "limit": limit, "after": after}
     return Request("GET", f"/fleets/{id}/forecast", lambda answer: answer.content, True, params=params)
 
 
 def series(after: str, id: str) -> Request[Page]:
-    """List every series of a fleet, with its error over the better naive one's.
+    """List every series of a fleet, with the ratio of its error to the better naive forecast's.
 
-    ``feed`` of each is its id as a feed.
+    ``feed`` is the id of the series as a feed.
     """
     return page(f"fleets/{id}/series", after, "series")
 
@@ -81,12 +81,12 @@ def create_series(id: str, names: Iterable[str | int]) -> Request[Document]:
 
 
 def pause_fleet(id: str) -> Request[Document]:
-    """Have a fleet take nothing more from its source, until it is resumed."""
+    """Stop a fleet from reading its source, until it is resumed."""
     return post(f"/fleets/{id}/pause", is_repeatable=True)
 
 
 def resume_fleet(id: str) -> Request[Document]:
-    """Have a fleet take what waits in its source."""
+    """Let a paused fleet read its source again."""
     return post(f"/fleets/{id}/resume", is_repeatable=True)
 
 
@@ -99,7 +99,7 @@ def erase_series(
     end: Any = None,
     idempotency_key: str | None = None,
 ) -> Request[Document]:
-    """Erase readings of some series for good, or of all, by their times: ``erased``, ``removed``, ``receipt``."""
+    """Erase readings for good by their times, of some series or of all: ``erased``, ``removed``, ``receipt``."""
     some = {"series": None if series is None else list(series), "times": list(times) or None}
     body = given(**some, **{"from": begin, "to": end})
     return once(f"/fleets/{id}/erase", body, idempotency_key)

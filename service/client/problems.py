@@ -1,4 +1,4 @@
-"""Refusals of the service, and of what stands between, as errors."""
+"""Refusals by the service, or by a proxy in front of it, as errors."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import httpx
 
 T = TypeVar("T")
 _QUOTED = 200
-"""Characters of a page that an error repeats."""
+"""Most characters of a proxy's page that an error repeats."""
 
 
 class ServiceProblem(Exception):
-    """The service refused: ``status``, ``type``, and the whole problem document in ``document``.
+    """A refusal by the service: ``status``, ``type``, and the whole problem document in ``document``.
 
-    ``request`` is by which the service's log tells of it, where an answer said so.
+    ``request`` is the id of the request in the service's log, if the answer had one.
     """
 
     def __init__(self, status: int, document: dict[str, Any], request: str | None = None) -> None:
@@ -28,9 +28,9 @@ class ServiceProblem(Exception):
 
 
 def answered(read: Callable[[httpx.Response], T], response: httpx.Response) -> T:
-    """Return what a call reads of a good answer; raises ServiceProblem for any other, and for one not of the service.
+    """Return what ``read`` makes of a successful answer; raises ServiceProblem for any other, and for a proxy's.
 
-    Proxies answer with pages, and a page of theirs may have any status.
+    Proxies answer with pages, which may have any status.
     """
     try:
         if response.is_success:
@@ -44,7 +44,7 @@ def answered(read: Callable[[httpx.Response], T], response: httpx.Response) -> T
 
 
 def _quoted(response: httpx.Response) -> str:
-    """Return what an answer says that is none of the service."""
+    """Return a description of an answer that did not come from the service, with the beginning of its text."""
     where = f", sending to {response.headers['location']}" if "location" in response.headers else ""
     text = " ".join(re.sub(r"<(script|style).*?</\1>|<[^>]*>", " ", response.text, flags=re.S | re.I).split())
     said = f": {text[:_QUOTED]}" if text else ""

@@ -1,4 +1,4 @@
-"""Each call of the client: its request, and the value that its answer becomes; shared by both clients."""
+"""Calls of the client, as requests with functions that read their answers; shared by both clients."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ DATASET_MEDIA = {
     "parquet": "application/vnd.apache.parquet",
 }
 """Formats of datasets, as the service names them."""
-JobKind = Literal["assessment", "regularization-path", "outlier-path"]
+JobKind = Literal["assessment", "regularization-path", "outlier-path", "suspected-labels"]
 
 
 PAGE = 1000
-"""Entries of a list that are asked for at once."""
+"""Entries of a list that one request asks for."""
 
 
 @dataclass(frozen=True)
@@ -42,8 +42,8 @@ class Request(Generic[T]):
 
     Parameters
     ----------
-    read : what the call returns, of a good answer
-    is_repeatable : whether it has one effect however often it is made
+    read : returns the result of the call from a successful answer
+    is_repeatable : whether it may be sent several times with the effect of once
     """
 
     method: str
@@ -62,7 +62,7 @@ def create_model(id: str | None = None, **spec: Any) -> Request[Document]:
 
 @dataclass(frozen=True)
 class Page:
-    """Some entries of a list, and behind which id there are more."""
+    """Some entries of a list, and the id after which there are more."""
 
     entries: list[Document]
     next: str | None
@@ -74,7 +74,7 @@ def models(after: str = "") -> Request[Page]:
 
 
 def page(path: str, after: str, name: str = "", **params: Any) -> Request[Page]:
-    """Return one page of a list with its entries under ``name``, by default that of the path."""
+    """Return the request for a page of a list, which has its entries under ``name``, by default the path."""
 
     def read(answer: httpx.Response) -> Page:
         """Return the entries of the page; services before 0.3 sent all at once."""
@@ -121,23 +121,23 @@ def update(
     Parameters
     ----------
     X, y, keys, weights : examples to add, (n, d), dense or of scipy.sparse, and each (n,); labels are words or whole
-        numbers; no y for a one-class model. Of a model with columns X is a list of mappings, or a data frame with
-        words, times or truth values; of one with numbers alone its ``to_dict("records")``
-    times : (n,) when each example happened, by which windows forget: datetimes with a time zone, text of ISO 8601 with
-        one, or Unix seconds; otherwise when they arrive
-    tags : (n,) of each example a word, several, or None, by which examples are erased together
-    on_repeat : of a row with a known key: ``"refuse"``, the default, answers with a problem, ``"ignore"`` leaves the
-        row out, and the whole update where all are, ``"replace"`` has it take the place of what is there
+        numbers; no y for a one-class model. For a model with columns, X is a list of mappings, or a data frame with
+        words, times or truth values; for a data frame with numbers alone, its ``to_dict("records")``
+    times : (n,) time of each example, by which windows remove old ones: datetimes with a time zone, text of ISO 8601
+        with one, or Unix seconds; by default the time of their arrival
+    tags : (n,) one word, several, or None for each example; examples can be erased by tags
+    on_repeat : for a row with a known key: ``"refuse"``, the default, answers with a problem, ``"ignore"`` leaves the
+        row out, and the whole update if all rows are, ``"replace"`` replaces the example with this key
     remove : ``{"keys": [..]}``, ``{"oldest": k}`` or ``{"older_than": time}``, a datetime or a string, with a time
         zone, or Unix seconds
     relabel, reweight : target and weight by key, for examples that stay: a mapping, or a pandas series with keys as its
         index
     decay : multiplies the weights of all other examples that stay
-    C : from now on the model's C
-    convex : whether a robust model's losses are convex again from now on
-    change : other parameters, as ``C``, ``epsilon``, ``gamma``, ``kernel`` or ``scale``; stands alone, as ``rescale``
-    rescale : whether the scale of features is fitted to the window as it is now
-    max_seconds : until the answer has to be there; past it nothing is changed, and ServiceProblem says so
+    C : the new C of the model
+    convex : whether to make a robust model's losses convex again
+    change : new parameters, such as ``C``, ``epsilon``, ``gamma``, ``kernel`` or ``scale``; alone in its update
+    rescale : whether to fit the scale of features to the present window; alone in its update
+    max_seconds : time limit of the call; if it is exceeded, nothing is changed, and ServiceProblem says so
     """
     add: Document = {"X": X, "y": y, "keys": keys, "weights": weights, "times": times, "tags": tags}
     add["on_repeat"] = on_repeat
@@ -149,12 +149,12 @@ def update(
 def update_many(
     updates: Mapping[str, Mapping[str, Any]], *, idempotency_key: str | None = None, max_seconds: float | None = None
 ) -> Request[Document]:
-    """Update many models in one call, each whole or not at all; what is refused keeps no other from being made.
+    """Update many models in one call, each whole or not at all; a refused update does not affect the others.
 
     Parameters
     ----------
     updates : by model, what :func:`update` takes besides the model, as ``{"river": {"X": X, "y": y}}``
-    max_seconds : until the answer has to be there; past it the models that are left stay as they are
+    max_seconds : time limit of the call; models that are not updated by then stay as they are
 
     Returns
     -------
@@ -225,13 +225,13 @@ def predict(
 ) -> Request[Document]:
     """Predict rows X (m, d), dense or of scipy.sparse: ``version``, ``decision`` (m), ``prediction`` (m).
 
-    Of a model with columns X is as :func:`update` takes it.
-    Of other labels than -1 and 1 with ``classes``; of more than two ``decision`` is (m, k). On request with their
-    ``probability`` (m, n_classes). Models of task ``pu`` cut decisions where at most a share ``alerts`` of the
-    unlabelled, or a share of positives of at least ``precision``, is above; the answer has the ``threshold``.
+    For a model with columns, X is as in :func:`update`. With labels other than -1 and 1, the answer has ``classes``;
+    with more than two classes, ``decision`` is (m, k). ``probability`` adds probabilities (m, n_classes). Models of
+    task ``pu`` choose the ``threshold`` of decisions: at most a share ``alerts`` of the unlabelled examples is above
+    it, or at least a share ``precision`` of the examples above it is positive.
 
-    With a ``coverage`` classifiers answer a ``set`` of classes for each row, regression models ``low`` and ``high``,
-    and the ``promise`` that goes with it; ``half_life``, in seconds, has older examples count less.
+    With ``coverage``, classifiers answer a ``set`` of classes for each row, and regression models ``low`` and
+    ``high``, with the ``promise`` that holds for them; ``half_life``, in seconds, makes older examples count less.
     """
     import numpy as np
 
@@ -258,7 +258,7 @@ def erase(
 ) -> Request[Document]:
     """Erase examples for good, by key or tag: ``version``, ``removed``, ``not_found``, ``receipt``.
 
-    They are in the window or not; where nothing that is stored names any of them, ServiceProblem (404) is raised.
+    Examples need not be in the window; if nothing that is stored names any of them, ServiceProblem (404) is raised.
     """
     return once(f"/models/{id}/erase", _named(keys, tags), idempotency_key)
 
@@ -268,7 +268,7 @@ def erase_everywhere(
 ) -> Request[Document]:
     """Erase examples from all models, feeds and datasets that know them: ``erased``, ``removed``, ``receipt``.
 
-    Where nothing that is stored names any of them, ServiceProblem (404) is raised.
+    If nothing that is stored names any of them, ServiceProblem (404) is raised.
     """
     return once("/erase", _named(keys, tags), idempotency_key)
 
@@ -278,7 +278,7 @@ def _named(keys: Sequence[Key], tags: Sequence[str]) -> Document:
 
 
 def verify_receipt(receipt: bytes | Document) -> Request[Document]:
-    """Ask whether a receipt, as it was answered or as the bytes of a file, is as a service signed it: ``verified``."""
+    """Check that a receipt, a document or the bytes of a file, is unchanged since a service signed it: ``verified``."""
     if isinstance(receipt, bytes):
         return Request("POST", "/receipts/verify", document, True, receipt, {"content-type": "application/json"})
     return post("/receipts/verify", receipt, is_repeatable=True)
@@ -290,7 +290,7 @@ def receipts() -> Request[list[Document]]:
 
 
 def receipt_key() -> Request[Document]:
-    """Return the ``public_key`` that receipts are signed by, and ``earlier`` ones."""
+    """Return the ``public_key`` that verifies receipts, and ``earlier`` ones."""
     return get("/receipts/key")
 
 
@@ -302,13 +302,13 @@ def what_if(
     max_seconds: float | None = None,
     **change: Any,
 ) -> Request[Document]:
-    """Ask what a model would be after a change that is not made: ``certificate``, ``window``, ``rows``, ...
+    """Return what a model would be after a change, without making it: ``certificate``, ``window``, ``rows``, ...
 
     Parameters
     ----------
-    rows : (m, d), dense or of scipy.sparse, which are decided before and after it
+    rows : (m, d), dense or of scipy.sparse; the answer has their decisions before and after the change
     erase : ``{"keys": [..], "tags": [..]}``, either or both, of examples that would be erased
-    change : what :func:`update` takes, where no erasure is weighed
+    change : arguments of :func:`update`, if ``erase`` is None
     """
     body: Document = _changes(**change) if erase is None else {"erase": dict(erase)}
     if rows is not None:
@@ -319,9 +319,9 @@ def what_if(
 def explain(
     id: str, X: Any, y: ArrayLike | None = None, *, most: int = 10, max_seconds: float | None = None
 ) -> Request[Document]:
-    """Ask which examples move the decisions of rows X (m, d) the most: ``rows``, each with its ``because``.
+    """Return the examples that move the decisions of rows X (m, d) most: ``rows``, each with its ``because``.
 
-    With targets y (m,) what examples are worth for the loss of the rows: ``values``, harmful ones first.
+    With targets y (m,), return what examples are worth for the rows' loss instead: ``values``, harmful ones first.
     """
     body: Document = {**_features(X), "most": most} | ({} if y is None else {"y": _targets(y)})
     return post(f"/models/{id}/explain", body, is_repeatable=True, max_seconds=max_seconds)
@@ -330,14 +330,14 @@ def explain(
 def drift(
     id: str, *, false_alarms: float | None = None, newest: int | None = None, max_seconds: float | None = None
 ) -> Request[Document]:
-    """Ask whether a model's window has changed, and what would help: ``alarm``, ``remedies``, ``remedy``, ...
+    """Test a model's window for drift, and compare remedies: ``alarm``, ``remedies``, ``remedy``, ...
 
-    ``remedy["update"]`` has the arguments with which :func:`update` applies it; None: nothing helps for sure.
+    ``remedy["update"]`` has the arguments with which :func:`update` applies it; None if nothing helps for sure.
 
     Parameters
     ----------
     false_alarms : largest probability of an alarm where nothing has changed; as the model is watched, or 0.01
-    newest : examples that remedies are judged by
+    newest : number of the newest examples, by which remedies are judged
     """
     return get(f"/models/{id}/drift", false_alarms=false_alarms, newest=newest, max_seconds=max_seconds)
 
@@ -348,12 +348,12 @@ def certificate(id: str) -> Request[Document]:
 
 
 def checkpoint(id: str) -> Request[Document]:
-    """Write a snapshot."""
+    """Write a snapshot of a model."""
     return post(f"/models/{id}/checkpoint", is_repeatable=True)
 
 
 def write_back(id: str) -> Request[Document]:
-    """Have the store hold a model again that it has lost, as memory has it: ``version``, ``written``."""
+    """Write a model from memory back to the store, which has lost it: ``version``, ``written``."""
     return post(f"/models/{id}/writeback", is_repeatable=True)
 
 
@@ -381,7 +381,7 @@ def restore(id: str, version: int) -> Request[Document]:
 
 
 def assess(id: str, folds: int | None = None) -> Request[Document]:
-    """Ask for the exact leave-one-out decisions of a model's window, or for those of so many folds: a job."""
+    """Start a job for the exact leave-one-out decisions of a model's window, or for those of some folds."""
     body = {"method": "leave-one-out"} if folds is None else {"method": "k-fold", "folds": folds}
     return post(f"/models/{id}/assessment", body)
 
@@ -395,11 +395,21 @@ def regularization_path(
     validation: tuple[ArrayLike, ArrayLike | None] | None = None,
     data: tuple[ArrayLike, ArrayLike | None] | None = None,
 ) -> Request[Document]:
-    """Ask for the whole path of a model's window, or of other ``data`` (X, y): a job."""
+    """Start a job for the whole regularization path of a model's window, or of other ``data`` (X, y)."""
     examples = {"validation": validation, "data": data}
     body: Document = {"parameter": parameter, "minimum": minimum, "maximum": maximum}
     body |= {name: given and {"X": _rows(given[0]), "y": _targets(given[1])} for name, given in examples.items()}
     return post(f"/models/{id}/regularization-path", body)
+
+
+def suspected_labels(id: str) -> Request[Document]:
+    """Start a job that ranks the labels of a model's window, the worst first."""
+    return post(f"/models/{id}/suspected-labels", {})
+
+
+def suspects(id: str, *, offset: int = 0, limit: int | None = None) -> Request[Document]:
+    """Return some ``suspects`` of a model's newest ranking of labels, the worst first, and the offset ``next``."""
+    return get(f"/models/{id}/suspected-labels", offset=offset, limit=limit)
 
 
 def outlier_path(
@@ -411,7 +421,7 @@ def outlier_path(
     validation: tuple[ArrayLike, ArrayLike] | None = None,
     hold_out: float | None = None,
 ) -> Request[Document]:
-    """Ask which labels or targets of a model's window look wrong, and for robust models: a job."""
+    """Start a job that finds labels or targets that look wrong in a model's window, and robust models."""
     body: Document = {"parameter": parameter, "theta": theta, "s": s, "hold_out": hold_out}
     body["validation"] = validation and {"X": _rows(validation[0]), "y": _targets(validation[1])}
     return post(f"/models/{id}/outlier-path", body)
@@ -426,12 +436,12 @@ def tune_model(
     judge: Literal["k-fold", "leave-one-out", "rolling-origin", "evidence"] | None = None,
     folds: int | None = None,
 ) -> Request[Document]:
-    """Ask for the best gamma and C, and epsilon in a range, of a model's window, to be applied then: a job."""
+    """Start a job that finds the best gamma, C and epsilon for a model's window; ``apply`` then uses them."""
     return post(f"/models/{id}/tune", given(gammas=gammas, C=C, epsilon=epsilon, judge=judge, folds=folds))
 
 
 def apply(job: str, **choice: Any) -> Request[Document]:
-    """Bring what a job found into its live model; ``choice`` as its kind says, such as ``C=2.0``."""
+    """Apply the result of a job to its model; ``choice`` depends on the kind of job, such as ``C=2.0``."""
     return once(f"/jobs/{job}/apply", {"choice": choice})
 
 
@@ -446,7 +456,7 @@ def job(job: str) -> Request[Document]:
 
 
 def cancel(job: str) -> Request[Document]:
-    """Have a job stop at its next step; delete one that has ended, with its result."""
+    """Stop a job at its next step, or delete one that has ended, with its result."""
     return Request("DELETE", f"/jobs/{job}", document, is_repeatable=False)
 
 
@@ -459,13 +469,13 @@ def put_dataset(
     weights: str | None = None,
     key: str | None = None,
 ) -> Request[Document]:
-    """Keep a dataset, in place of one of that name.
+    """Store a dataset; it replaces one with the same name.
 
     Parameters
     ----------
     data : its bytes, or the file that holds them, which is read as it is sent
     format : "npz", "svmlight", "csv" or "parquet"
-    target, weights, key : of a table, the columns that hold them, by name or by number from 0; a key names an owner
+    target, weights, key : columns of a table that have them, by name or by number from 0; a key names an owner
     """
     digest = hashlib.sha256()
     for piece in pieces(data) if isinstance(data, Path) else (data,):
@@ -473,6 +483,20 @@ def put_dataset(
     headers = {"content-type": DATASET_MEDIA[format], "x-content-sha256": digest.hexdigest()}
     params = given(target=target, weights=weights, key=key)
     return Request("PUT", f"/datasets/{name}", document, True, data, headers, params)
+
+
+def inspect(data: bytes | Path, name: str | None = None, **options: Any) -> Request[Document]:
+    """Say how a file of readings or examples is read: ``understood``, ``columns``, ``rows``, ``commands``, ``targets``.
+
+    Parameters
+    ----------
+    data : its bytes, or the file, which is read as it is sent
+    name : of the file, where bytes are sent
+    options : ``separator``, ``decimal``, ``time``, ``zone``, ... as in ``POST /inspect``; what is absent is found
+    """
+    named = name or (data.name if isinstance(data, Path) else "file")
+    headers = {"content-type": "application/octet-stream"}
+    return Request("POST", "/inspect", document, True, data, headers, given(name=named, **options))
 
 
 def datasets() -> Request[list[Document]]:
@@ -491,7 +515,7 @@ def delete_dataset(name: str) -> Request[None]:
 
 
 def retrain(id: str, solver: str = "auto", **asked: Any) -> Request[Document]:
-    """Retrain a model in a process of its own; ``asked`` as in ``POST /models/{id}/retrain``: a job."""
+    """Start a job that retrains a model in a process of its own; ``asked`` as in ``POST /models/{id}/retrain``."""
     return post(f"/models/{id}/retrain", {"solver": solver, **asked})
 
 
@@ -524,11 +548,11 @@ def post(path: str, body: Any = None, *, is_repeatable: bool = False, **params: 
 
 
 def once(path: str, body: Any, key: str | None = None, **params: Any) -> Request[Document]:
-    """Return a request with a name of its own, so that it has one effect however often it is sent.
+    """Return a request with an Idempotency-Key, so that it has one effect however often it is sent.
 
     Parameters
     ----------
-    body : of JSON, or what is sent as it is, with its headers
+    body : sent as JSON; or bytes that are sent as they are, with their headers
     """
     content, headers = body if isinstance(body, tuple) else json_content(body)
     named = {**headers, "idempotency-key": key or uuid.uuid4().hex}
@@ -536,12 +560,12 @@ def once(path: str, body: Any, key: str | None = None, **params: Any) -> Request
 
 
 def given(**values: Any) -> dict[str, Any]:
-    """Return those of some values that are not None."""
+    """Return the values that are not None, by name."""
     return {name: value for name, value in values.items() if value is not None}
 
 
 def json_content(body: Any) -> tuple[bytes, dict[str, str]]:
-    """Return a body of JSON, and its header; numbers that are none are for the service to refuse."""
+    """Return a JSON body and its headers; NaN and infinities are sent too, as the service refuses them."""
     return json.dumps(body, default=plain).encode(), {"content-type": "application/json"}
 
 
@@ -552,7 +576,7 @@ def document(answer: httpx.Response) -> Document:
 
 
 def plain(value: Any) -> Any:
-    """Return what JSON can say of arrays, numpy's numbers and times."""
+    """Return arrays, NumPy's numbers and times as values that JSON has."""
     if isinstance(value, date):  # datetimes and pandas' timestamps are dates
         return value.isoformat()
     if hasattr(value, "tolist"):
@@ -586,7 +610,7 @@ def _features(X: Any) -> Document:
 
 
 def _named_rows(X: Any) -> list[Document] | None:
-    """Return a list of mappings, or a data frame that holds more than numbers, as objects; None: it is neither."""
+    """Return the rows of a list of mappings, or of a data frame with more than numbers; None for any other X."""
     if isinstance(X, list | tuple):
         rows = list(X) if X and all(isinstance(row, Mapping) for row in X) else None
     elif hasattr(X, "columns") and _has_words(X):
@@ -604,14 +628,14 @@ def _has_words(frame: Any) -> bool:
 
 
 def _cell(cell: Any) -> Any:
-    """Return a cell of a table as JSON has it; what is missing is null."""
+    """Return a cell of a table as JSON has it; a missing value becomes null."""
     if hasattr(cell, "item"):
         cell = cell.item()
     return None if type(cell).__name__ in ("NAType", "NaTType") or cell != cell else cell
 
 
 def _rows(X: Any) -> Any:
-    """Return rows as JSON has them: lists, or of sparse ones an object."""
+    """Return rows as JSON has them: lists, or an object for sparse rows."""
     if not hasattr(X, "tocsr"):
         return _listed(X)
     rows = _csr(X)
@@ -628,7 +652,7 @@ def _tags(values: Sequence[str | Sequence[str] | None] | None) -> Any:
 
 
 def _csr(X: Any) -> Any:
-    """Return a matrix of scipy as CSR in order, what stands twice summed up."""
+    """Return a SciPy matrix as CSR with sorted columns, duplicate entries summed up."""
     import numpy as np
 
     rows = X.tocsr()

@@ -14,21 +14,21 @@ from tenacity.retry import retry_base
 from livesvm.service.client.tls import fault_of
 
 CUT_OFF_SECONDS = 0.2
-"""Before a request is sent again that got no answer."""
+"""Delay before a request that got no answer is sent again."""
 MOST_SECONDS = 1.0
-"""Before one is that was refused, whatever the service says."""
+"""Longest delay before a refused request is sent again, whatever the service asks for."""
 AWAY = frozenset({502, 503, 504})
 """Answers of the service, or of a proxy that does not reach it, after which a request may have had its effect."""
 UNSENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
-"""Errors after which it has had none."""
+"""Errors after which a request has had no effect."""
 FAULTY = (httpx.UnsupportedProtocol, httpx.LocalProtocolError)
 """Errors of requests that cannot be sent at all."""
 JITTER = 0.5
-"""Share by which waits are longer at most, so that requests refused together do not come back together."""
+"""Delays are longer by up to this share at random, so that requests refused together do not come back together."""
 
 
 class Policy(TypedDict):
-    """What tenacity asks of a policy."""
+    """Arguments of tenacity's retries."""
 
     retry: retry_base
     stop: Callable[[RetryCallState], bool]
@@ -37,15 +37,15 @@ class Policy(TypedDict):
 
 
 def policy(is_repeatable: bool, patience: float) -> Policy:
-    """Return the policy for a request that may take so many seconds; at their end the last answer or error stands.
+    """Return the policy of retries for a request; after ``patience`` seconds, the last answer or error is final.
 
-    Patience begins when a service that compiles, and says for how long, has compiled.
+    They begin again with each answer that the service is still compiling its solvers.
     """
     busy = {429, *AWAY} if is_repeatable else {429}
     passing = httpx.TransportError if is_repeatable else UNSENT
 
     def passes(error: BaseException) -> bool:
-        """Return whether it may be otherwise the next time."""
+        """Return whether the error may be gone at the next try."""
         return isinstance(error, passing) and not isinstance(error, FAULTY) and fault_of(error) is None
 
     end = patience
@@ -89,7 +89,7 @@ def _asked_for(response: httpx.Response) -> float:
 
 
 def _said(response: httpx.Response) -> float:
-    """Return the seconds that an answer says to wait; one where it says none, or a date, as proxies may."""
+    """Return the seconds that an answer says to wait; one second if it says nothing, or a date, as proxies may."""
     try:
         return float(response.headers.get("retry-after", MOST_SECONDS))
     except ValueError:

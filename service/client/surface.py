@@ -1,4 +1,4 @@
-"""What both clients are: every call, from the functions of ``requests``, and how the service is reached."""
+"""Base of both clients: all calls, made of the functions of ``requests``, and the connection to the service."""
 
 from __future__ import annotations
 
@@ -22,25 +22,25 @@ C = TypeVar("C", bound=Callable[..., Any])
 
 
 class Sender(Protocol):
-    """Sends a request and returns what it reads of the answer."""
+    """A client with a method that sends a request and returns its result."""
 
     def send(self, request: Request[T]) -> T:
         """Send, and return the answer; raises ServiceProblem."""
 
 
 class AsyncSender(Protocol):
-    """The same, to be awaited."""
+    """A client with a coroutine that sends a request and returns its result."""
 
     async def send(self, request: Request[T]) -> T:
         """Send, and return the answer; raises ServiceProblem."""
 
 
 class Call(Generic[P, T]):
-    """A method of both clients: of one that returns what is asked for, and of one that is awaited.
+    """A method of both clients: a blocking one of ``Client``, and a coroutine of ``AsyncClient``.
 
     Parameters
     ----------
-    now, later : the method of each
+    now, later : the blocking method, and the coroutine
     """
 
     def __init__(self, now: Callable[..., T], later: Callable[..., Coroutine[Any, Any, T]]) -> None:
@@ -62,7 +62,7 @@ class Call(Generic[P, T]):
 
 
 def call(build: Callable[P, Request[T]]) -> Call[P, T]:
-    """Return the method that sends what ``build`` makes of its arguments."""
+    """Return the method that sends the request that ``build`` makes of its arguments."""
 
     def now(self: Sender, /, *arguments: P.args, **named: P.kwargs) -> T:
         return self.send(build(*arguments, **named))
@@ -74,9 +74,9 @@ def call(build: Callable[P, Request[T]]) -> Call[P, T]:
 
 
 def every_page(build: Callable[Concatenate[str, P], Request[Page]]) -> Call[P, list[Document]]:
-    """Return the method that sends for one page after the other, and returns all entries.
+    """Return the method that requests one page after the other, and returns the entries of all.
 
-    ``build`` takes behind which entry the page begins, and what the method is called with.
+    ``build`` takes the entry after which the page begins, and then the arguments of the method.
     """
 
     def now(self: Sender, /, *arguments: P.args, **named: P.kwargs) -> list[Document]:
@@ -99,7 +99,7 @@ def every_page(build: Callable[Concatenate[str, P], Request[Page]]) -> Call[P, l
 
 
 def _named_as(build: Callable[..., Request[Any]], method: C, given: int = 0) -> C:
-    """Give a method the name, the document and the parameters of ``build``, but for the first ``given`` ones."""
+    """Give a method the name, the docstring and the parameters of ``build``, but for the first ``given`` ones."""
     functools.update_wrapper(method, build)
     plain = inspect.signature(build)
     own = inspect.Parameter("self", inspect.Parameter.POSITIONAL_ONLY)
@@ -109,7 +109,7 @@ def _named_as(build: Callable[..., Request[Any]], method: C, given: int = 0) -> 
 
 
 class ClientCalls:
-    """The calls of one service."""
+    """Base class of the clients, with all calls of a service."""
 
     _kind: type[httpx.Client | httpx.AsyncClient]
 
@@ -122,15 +122,15 @@ class ClientCalls:
         patience: float = 10.0,
         verify: Verify = True,
     ) -> None:
-        """Take where a service is, and what it is trusted by.
+        """Open a client of a service; connections are made by its calls.
 
         Parameters
         ----------
-        url : of the service, with its path behind a proxy that has it under one
+        url : of the service, with the path under which a proxy has it, if there is one
         api_key : sent as a bearer token when given
         timeout : seconds that one try may take
-        patience : seconds for which a call that was refused as too busy or cut off is tried again; every update carries
-            an Idempotency-Key, so that trying again has one effect
+        patience : seconds during which a call is tried again if it was refused as too busy or got no answer; every
+            update carries an Idempotency-Key, so that it has one effect
         verify : the certificate authorities that are trusted: a file in PEM, a directory as of ``openssl rehash``, or
             an ``ssl.SSLContext``, which may have a certificate of the client too; True: those of SSL_CERT_FILE and
             SSL_CERT_DIR, or else the public ones; False: any certificate is taken for the service's
@@ -164,11 +164,14 @@ class ClientCalls:
     assess = call(requests.assess)
     tune_model = call(requests.tune_model)
     regularization_path = call(requests.regularization_path)
+    suspected_labels = call(requests.suspected_labels)
+    suspects = call(requests.suspects)
     outlier_path = call(requests.outlier_path)
     apply = call(requests.apply)
     plot = call(requests.plot)
     job = call(requests.job)
     cancel = call(requests.cancel)
+    inspect = call(requests.inspect)
     put_dataset = call(requests.put_dataset)
     datasets = call(requests.datasets)
     dataset = call(requests.dataset)

@@ -62,9 +62,9 @@ class Client(ClientCalls):
         return ended(self.job(job))
 
     def feed_events(self, id: str, after: int | None = None) -> Iterator[dict[str, Any]]:
-        """Yield a feed's events as they come, each once and in order, over breaks and restarts too; ends with the feed.
+        """Yield a feed's events, each once and in order, despite lost connections, until the feed is gone.
 
-        ``after`` is the ``id`` of the newest event that is known; without it they begin with the newest.
+        ``after`` is the ``id`` of the last event that is known; without it, the newest event is the first one.
         """
         events = FeedEvents(after)
         while True:
@@ -77,7 +77,7 @@ class Client(ClientCalls):
             sleep(RETRY_SECONDS)
 
     def is_ready(self) -> bool:
-        """Return whether the service can do its work now; raises httpx.ConnectError where it is not trusted."""
+        """Return whether the service is ready; raises httpx.ConnectError if its certificate is not trusted."""
         try:
             with explained():
                 return self._http.get("/health/ready").is_success
@@ -87,7 +87,7 @@ class Client(ClientCalls):
             return False
 
     def send(self, request: Request[T]) -> T:
-        """Send a request, again while the service is busy and patience lasts; raises ServiceProblem."""
+        """Send a request, and retry while the service is busy and patience lasts; raises ServiceProblem."""
         again = Retrying(**policy(request.is_repeatable, self._patience))
         return answered(request.read, again(self._once, request))
 

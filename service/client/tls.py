@@ -1,4 +1,4 @@
-"""The certificates that clients trust, and what is wrong with one that they do not."""
+"""The certificate authorities that clients trust, and errors about certificates that they do not trust."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ import httpx
 
 Verify = ssl.SSLContext | str | Path | bool
 _NAMES = frozenset({62, 64})
-"""OpenSSL's numbers of certificates for other names or addresses."""
+"""OpenSSL's error numbers for certificates of other names or addresses."""
 _TIMES = frozenset({9, 10})
-"""Of those before and after their time."""
+"""OpenSSL's error numbers for certificates that are not yet valid, or have expired."""
 _BROKEN_OFF = (ssl.SSLEOFError, ssl.SSLZeroReturnError, ssl.SSLSyscallError)
 
 
 def trusted(url: httpx.URL, verify: Verify) -> ssl.SSLContext:
-    """Return the certificate authorities to check a service by; raises OSError where a file of them cannot be read.
+    """Return a TLS context with the trusted certificate authorities; raises OSError if they cannot be read.
 
     Parameters
     ----------
@@ -53,7 +53,7 @@ def _public() -> ssl.SSLContext:
 
 
 def fault_of(error: BaseException | None) -> ssl.SSLError | None:
-    """Return the fault of TLS behind an error, which would be the same the next time, if it is one."""
+    """Return the TLS error that caused an error, if it would occur again at the next try; else None."""
     while error is not None:
         if isinstance(error, ssl.SSLError):
             return None if isinstance(error, _BROKEN_OFF) else error
@@ -63,7 +63,7 @@ def fault_of(error: BaseException | None) -> ssl.SSLError | None:
 
 @contextmanager
 def explained() -> Iterator[None]:
-    """Say of a certificate that is not trusted what to do about it."""
+    """Add advice to an error about a certificate that is not trusted."""
     try:
         yield
     except httpx.ConnectError as error:

@@ -1,4 +1,4 @@
-"""Calls of webhooks: their requests, and the values that their answers become; shared by both clients."""
+"""Calls of webhooks, as requests with functions that read their answers; shared by both clients."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ def create_webhook(
     below: float | None = None,
     secret: str | None = None,
 ) -> Request[Document]:
-    """Have events sent to a URL: the webhook, with the ``secret`` that signs, which is not shown again.
+    """Create a webhook, which sends events to a URL; the answer has its ``secret``, which is not shown again.
 
     Parameters
     ----------
     events : "forecast.outside", "drift", "store.fenced" or "job.finished", one or more
     models, feeds : only these; all of both where neither is given
     above, below : limits of "forecast.outside"
-    secret : ``whsec_`` and 24 to 64 bytes in base64; made up where none is given
+    secret : ``whsec_`` and 24 to 64 bytes in base64; a random one by default
     """
     some = given(models=models, feeds=feeds, above=above, below=below, secret=secret)
     return post("/webhooks", {"url": url, "events": list(events), **some})
@@ -41,14 +41,14 @@ def webhook(id: str) -> Request[Document]:
 
 
 def delete_webhook(id: str) -> Request[None]:
-    """Delete a webhook, what waits for it and its dead letters."""
+    """Delete a webhook, its waiting messages and its dead letters."""
     return delete(f"/webhooks/{id}")
 
 
 def ping_webhook(id: str) -> Request[Document]:
-    """Send a test.
+    """Send a test message.
 
-    The ``id`` that is answered is that of its message.
+    The answer has the ``id`` of the message.
     """
     return post(f"/webhooks/{id}/ping")
 
@@ -59,5 +59,5 @@ def dead_letters(id: str, limit: int = 100) -> Request[list[Document]]:
 
 
 def resend(id: str, message: str | None = None) -> Request[Document]:
-    """Try dead letters again, one or all: how many were ``resent``."""
+    """Send one dead letter or all again; ``resent`` is their number."""
     return post(f"/webhooks/{id}/resend", is_repeatable=True, message=message)

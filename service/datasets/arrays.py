@@ -2,8 +2,8 @@
 
 X                       dense: (n, d) float64, row by row
 values, columns, starts sparse (CSR): (nnz,) float64, (nnz,) int64, (n + 1,) int64
-y, weights              (n,) float64; of labels that are words y is places among the ``words`` of the description
-keys                    (n, 2) int64: what stands for each row's key, see `keys`
+y, weights              (n,) float64; for labels that are words, y has indexes into the ``words`` of the description
+keys                    (n, 2) int64: the mark of each row's key, see `marks_of`
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ from livesvm.service.store.base import StoreDamaged, StoreUnavailable
 from livesvm.solvers.errors import InvalidInput
 
 BLOCK = 2**20
-"""Numbers that are looked at, or bytes that are read, at once."""
+"""Numbers that are checked, or bytes that are read, at once."""
 MOST_LABELS = 20
-"""Distinct labels that are listed of a dataset; beyond that, it only says that there are many."""
+"""Most distinct labels that a description lists; of more, it lists none."""
 MOST_WORDS = 1000
-"""Distinct labels that are words, at most."""
+"""Most distinct labels that are words."""
 
 Array = NDArray[Any]
 Document = dict[str, Any]
 
 
 class Column:
-    """One file of numbers that grows."""
+    """A file to which numbers are appended."""
 
     def __init__(self, path: Path, dtype: type[np.float64] | type[np.int64], opened: ExitStack) -> None:
         self._file: BinaryIO = opened.enter_context(path.open("wb"))
@@ -46,7 +46,7 @@ class Column:
         self.size = 0
 
     def append(self, numbers: Array) -> int:
-        """Write more numbers; how many bytes that were."""
+        """Append numbers, and return the number of their bytes."""
         data = np.ascontiguousarray(numbers, self._dtype).data.cast("B")
         self._file.write(data)
         self._digest.update(data)
@@ -54,20 +54,20 @@ class Column:
         return len(data)
 
     def finished(self) -> Document:
-        """Return what is needed to read it again, once it is on the disk."""
+        """Write the file out to the disk, and return its size, type and checksum."""
         self._file.flush()
         os.fsync(self._file.fileno())
         return {"size": self.size, "dtype": self._dtype.str, "sha256": self._digest.hexdigest()}
 
 
 class Sink:
-    """Takes the rows of a dataset as they are read, in order; checks every number; closed with its context.
+    """Checks the rows of a dataset and appends them to files, in the order in which they are read.
 
     Parameters
     ----------
     directory : where the files go
-    most_bytes : that all of them may have
-    most_features : that a row may have
+    most_bytes : largest size of all files together
+    most_features : largest number of features of a row
     """
 
     def __init__(self, directory: Path, most_bytes: int, most_features: int) -> None:
@@ -132,7 +132,7 @@ class Sink:
         self._append("y", y)
 
     def _places(self, y: Array) -> Array:
-        """Return what stands for words, (m,); raises InvalidInput."""
+        """Return the indexes of words, (m,), and add new words; raises InvalidInput."""
         with _after(self._size("y")):
             check_targets(y)
         distinct, at = np.unique(y, return_inverse=True)
@@ -148,21 +148,21 @@ class Sink:
         self._append("weights", weights)
 
     def mark(self, marks: Marks) -> None:
-        """Take what stands for the keys of rows, (m, 2)."""
+        """Take the marks of the keys of rows, (m, 2)."""
         self._append("keys", marks, np.int64)
 
     def declare(self, width: int) -> None:
-        """There are at least so many features."""
+        """Note that there are at least ``width`` features; raises InvalidInput if these are too many."""
         self._check_width(width)
 
     def check_room(self, size: int) -> None:
-        """Raise InvalidInput where so many bytes more are too many."""
+        """Raise InvalidInput if the files would be too large with ``size`` more bytes."""
         if self._bytes + size > self._most_bytes:
             reason = f"has more than {self._most_bytes} bytes as numbers, the limit (LIVESVM_DATASET_BYTES)"
             raise InvalidInput(reason, field="body")
 
     def finish(self) -> Document:
-        """Return what is known of the whole; raises InvalidInput where its parts do not fit together."""
+        """Return the description of the dataset; raises InvalidInput if its columns differ in length."""
         is_sparse = "starts" in self._columns
         n = self._size("starts") - 1 if is_sparse else self._size("X") // max(1, self.width)
         if n < 1 or self.width < 1:
@@ -207,7 +207,7 @@ class Sink:
 
 @contextmanager
 def _after(rows: int) -> Iterator[None]:
-    """Have an error inside, about the next rows, name the row of the whole."""
+    """Add ``rows``, the number of earlier rows, to the row that an error from inside names."""
     try:
         yield
     except InvalidInput as error:
@@ -216,9 +216,9 @@ def _after(rows: int) -> Iterator[None]:
 
 
 class Arrays:
-    """The arrays of a dataset, mapped from their files; each that is named is read through and checked first.
+    """The arrays of a dataset, mapped from their files after all checksums have been checked.
 
-    Raises StoreUnavailable where a file cannot be read, StoreDamaged where it is not what was written.
+    Raises StoreUnavailable if a file cannot be read, StoreDamaged if it is not as it was written.
     """
 
     def __init__(self, directory: Path, described: Mapping[str, Any]) -> None:
@@ -248,7 +248,7 @@ class Arrays:
         return self._mapped("weights") if "weights" in self._described["files"] else None
 
     def marks(self) -> Marks | None:
-        """Return what stands for the rows' keys (n, 2), if there are any."""
+        """Return the marks of the rows' keys (n, 2), if there are any."""
         return self._mapped("keys").reshape(self.n, HALVES) if "keys" in self._described["files"] else None
 
     def _mapped(self, name: str) -> Array:
@@ -270,5 +270,5 @@ class Arrays:
 
 
 def blocks(total: int, size: int) -> Iterable[slice]:
-    """Yield slices of so many things, of at most ``size`` each."""
+    """Yield slices of ``total`` rows, at most ``size`` rows each."""
     return (slice(start, min(total, start + size)) for start in range(0, total, max(1, size)))

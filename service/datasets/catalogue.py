@@ -1,11 +1,10 @@
 """The datasets of one service: their files in its data directory, their descriptions in the store.
 
-Where the store is shared, another service knows the descriptions and not the files. On a Ray cluster it gets them from
-the front end that has them, by :class:`FrontEnds`, for as long as a job needs them; else it says so by name.
+If the store is shared, other services know the descriptions but do not have the files. On a Ray cluster, they get them
+by :class:`FrontEnds` from the front end that has them, as long as a job needs them; else they raise DatasetElsewhere.
 
-A dataset is what its description says, and the description is written last and in one step: half an upload is never
-seen, and one that replaces another is seen whole. Files that no description knows are what a crash has left, and go
-with the next start.
+The description of a dataset is written last and in one step, so that half an upload is never seen, and a replacement is
+seen whole. Files without a description were left by a crash, and the next start removes them.
 """
 
 from __future__ import annotations
@@ -48,14 +47,14 @@ from livesvm.service.store.files import sync_names
 
 KIND = "dataset"
 DIRECTORY = "datasets"
-"""Below the data directory."""
+"""Directory of all datasets, below the data directory."""
 PARSING = "livesvm.service.datasets.parsing:parse"
 PARSING_BYTES = 96 * MEGABYTE
 """Memory that reading a file takes, whatever its size."""
 SALT = 32
-"""Bytes."""
+"""Bytes of a salt."""
 MOST_BYTES = 768 * MEGABYTE
-"""That it may have, with libraries and spare memory; never more than the whole service may."""
+"""Memory limit of the process that reads a file, with libraries and a reserve; at most the service's own."""
 
 Document = dict[str, Any]
 log = logging.getLogger(__name__)
@@ -73,10 +72,10 @@ class UploadFormat:
 
 @dataclass(frozen=True)
 class Found:
-    """Rows of one dataset that are to be forgotten: where it is, what stands for their keys, how many they are.
+    """Rows of one dataset that are to be erased: its directory, the marks of their keys, and their number.
 
-    Of a dataset that another front end has, ``held_by`` it, ``rows`` is None until that one has searched it, and marks
-    are those of all keys that were asked for.
+    If another front end has the dataset, named by ``held_by``, ``rows`` is None until that front end has searched it,
+    and ``marks`` are those of all keys that were asked for.
     """
 
     name: str
@@ -87,28 +86,28 @@ class Found:
 
 
 class FrontEnds(Protocol):
-    """What a front end tells of itself, and knows of the others. Its calls wait for the store, and raise StoreError."""
+    """The front ends of a Ray cluster, as one of them sees them. Its calls wait for the store, and raise StoreError."""
 
     holder: str
-    """This front end, by a name that it keeps."""
+    """Name of this front end, which stays the same after a restart."""
 
     def announce(self) -> None:
-        """Tell the others where the files of this one are."""
+        """Publish where the files of this front end are."""
 
     def keep(self) -> None:
-        """Tell the others again where that has changed."""
+        """Publish where the files of this front end are, if that has changed."""
 
     def leave(self) -> None:
-        """Tell the others that it is not there any more; raises nothing."""
+        """Publish that this front end has left; raises nothing."""
 
     def is_away(self, holder: str) -> bool:
-        """Return whether one has left, or shows no life."""
+        """Return whether a front end has left, or has fallen silent."""
 
     def where(self, described: Mapping[str, Any]) -> Document:
         """Return where the files of a dataset are, for a process that can read them there; raises DatasetElsewhere."""
 
     def bring(self, described: Mapping[str, Any], to: Path, check: Callable[[], None]) -> None:
-        """Write the files of a dataset to a directory; raises DatasetElsewhere, and what ``check`` does."""
+        """Copy the files of a dataset to a directory; raises DatasetElsewhere, and any error of ``check``."""
 
     def job_file(self, holder: str, name: str) -> bytes:
         """Return a file of the jobs of another front end, which may be away."""
@@ -127,11 +126,11 @@ class Upload:
 
     @property
     def path(self) -> Path:
-        """Where its bytes go."""
+        """File to which the received bytes are written."""
         return self.directory / "upload"
 
     def write(self, data: bytes) -> None:
-        """Take more; raises BodyTooLarge, TooManyDatasets or StoreUnavailable."""
+        """Append bytes; raises BodyTooLarge, TooManyDatasets or StoreUnavailable."""
         self.size += len(data)
         if self.size > self._limit:
             raise BodyTooLarge(f"the dataset has more than {self._limit} bytes (LIVESVM_DATASET_BYTES)")
@@ -141,7 +140,7 @@ class Upload:
             self._file.write(data)
 
     def received(self, expected: str | None) -> str:
-        """Return its SHA-256, now that it is whole; raises MalformedBody if that is not the ``expected`` one."""
+        """Close the file, and return its SHA-256; raises MalformedBody if it is not the ``expected`` one."""
         with _on_disk():
             self._file.close()
         found = self._digest.hexdigest()
@@ -150,7 +149,7 @@ class Upload:
         return found
 
     def discard(self) -> None:
-        """Remove what has not become a dataset."""
+        """Remove an upload that has not become a dataset."""
         with suppress(OSError):
             self._file.close()
         shutil.rmtree(self.directory, ignore_errors=True)
@@ -169,10 +168,10 @@ class Datasets:
         self._lock = threading.Lock()
         self._closed = False
         self._known: set[str] = set()
-        """Directories here of datasets that were there at the last look."""
+        """Local directories of the datasets that existed at the last look."""
 
     def tidy(self) -> None:
-        """Remove what no description knows, before the first upload; does nothing while the store is away."""
+        """Remove files without a description, before the first upload; does nothing while the store is away."""
         if not self._root.is_dir():
             return
         try:
@@ -191,21 +190,37 @@ class Datasets:
     def begin(self, name: str) -> Upload:
         """Return a place for an upload; raises TooManyDatasets, StoreUnavailable."""
         self._check_room(name)
+        return self.passing()
+
+    def passing(self) -> Upload:
+        """Return a place for a file that is not kept; raises StoreUnavailable."""
         return Upload(self._root / f"d-{secrets.token_hex(8)}", self._settings.dataset_bytes, self._share)
 
+    def worked(self, work: str, asked: Document) -> Document:
+        """Return what is made of an upload in a process of its own.
+
+        Raises InvalidInput, MemoryBusy, CutOff, WorkerLost, TooManyDatasets or StoreError.
+        """
+        limits = {"most_bytes": self._settings.dataset_bytes, "memory": self._memory}
+        with self._budget.holding("bodies", PARSING_BYTES):
+            return run_beside(work, asked | limits, lambda _: None, self._check)
+
+    @property
+    def _memory(self) -> int:
+        return min(MOST_BYTES, self._settings.memory_mb * MEGABYTE)
+
     def finish(self, upload: Upload, name: str, asked: UploadFormat, expected: str | None) -> tuple[Document, bool]:
-        """Make a dataset of an upload that is whole; its description, and whether it is a new one.
+        """Make a dataset of a complete upload; return its description, and whether its name is new.
 
         Raises InvalidInput, with row and column, MalformedBody, UnsupportedMedia, TooManyDatasets, MemoryBusy, CutOff,
-        WorkerLost or StoreError; what was there before is as it was.
+        WorkerLost or StoreError; a dataset with this name then stays as it was.
         """
         if asked.format == "parquet" and not parquet.is_there():
             raise UnsupportedMedia("parquet files are read where livesvm[parquet] is installed; here it is not")
         sha256 = upload.received(expected)
-        with self._budget.holding("bodies", PARSING_BYTES):
-            salt = secrets.token_hex(SALT)
-            found = run_beside(PARSING, self._work(upload, asked, salt), lambda _: None, self._check)
-            self._check()
+        salt = secrets.token_hex(SALT)
+        found = self.worked(PARSING, self._work(upload, asked, salt))
+        self._check()
         with _on_disk():
             upload.path.unlink()
             sync_names(upload.directory)
@@ -227,11 +242,11 @@ class Datasets:
 
     @property
     def most_classes(self) -> int:
-        """How many classes a model may learn from one of them."""
+        """Most classes that a model may learn from a dataset."""
         return self._settings.max_classes
 
     def all(self) -> list[Document]:
-        """Return every description, by name; what is damaged is passed over, and said in the log."""
+        """Return every description, by name; damaged ones are left out, and logged."""
         found = []
         with self._health.store_call("load"):
             names = [at.name for at in self._store.documents(KIND)]
@@ -251,7 +266,7 @@ class Datasets:
         return found
 
     def delete(self, name: str) -> None:
-        """Forget a dataset and remove its files; one that is damaged too. Raises UnknownDataset or StoreError."""
+        """Delete a dataset and its files, even if its description is damaged; raises UnknownDataset or StoreError."""
         with self._lock:
             try:
                 before = self.get(name)
@@ -266,7 +281,7 @@ class Datasets:
     def find(self, keys: Sequence[int | str]) -> tuple[list[Found], list[str], set[int | str]]:
         """Return rows of these keys in every dataset, the datasets that could not be searched, and the keys found.
 
-        Those of datasets that other front ends have are to be searched for by these. Raises StoreUnavailable.
+        Datasets of other front ends are still to be searched by these. Raises StoreUnavailable.
         """
         found, unsearched = [], []
         known: set[int | str] = set()
@@ -297,7 +312,7 @@ class Datasets:
         return replace(asked, marks=to_text(wanted[among(wanted, marks)]), rows=rows) if rows else None
 
     def narrowed(self, asked: Found) -> Found | None:
-        """Return which of these rows a dataset that is here has; None: none, or it is another one now.
+        """Search a local dataset for these rows, and return those found; None if there are none, or it was replaced.
 
         Raises StoreError.
         """
@@ -317,9 +332,9 @@ class Datasets:
             self._known = now | {directory for directory in self._known if (self._root / directory).exists()}
 
     def erase(self, found: Sequence[Found]) -> None:
-        """Have the files of datasets hold none of these rows; what is done already stays so. Raises StoreError.
+        """Erase rows from the files of datasets, one after another; after a StoreError, the rest is not done.
 
-        The files are rewritten next to the old ones, take their place with the description, and the old ones go.
+        New files are written next to the old ones. A new description names them, and the old files are removed.
         """
         for each in found:
             with self._lock:
@@ -350,7 +365,7 @@ class Datasets:
             shutil.rmtree(fresh, ignore_errors=True)
 
     def check(self, described: Document) -> Document:
-        """Return its whole description; raises UnknownDataset if it is no longer the one that was described."""
+        """Return the present description of a dataset; raises UnknownDataset if it was deleted or replaced."""
         now = self._described(described["name"])
         if now is None or now["directory"] != described["directory"]:
             what = "deleted" if now is None else "replaced"
@@ -364,9 +379,9 @@ class Datasets:
         return here if self._fronts is None else self._fronts.where({"held_by": self._fronts.holder} | now)
 
     def brought(self, described: Document, to: Path, check: Callable[[], None]) -> Path:
-        """Return where the files of a dataset are, here: brought ``to`` a directory if they are with another front end.
+        """Return the local directory of a dataset's files; they are copied ``to`` one if another front end has them.
 
-        Raises as :meth:`directory`, and what ``check`` does.
+        Raises as :meth:`directory`, and any error of ``check``.
         """
         others = self._holder_of(now := self.check(described))
         if others is None:
@@ -377,14 +392,14 @@ class Datasets:
         return to
 
     def _holder_of(self, described: Document) -> FrontEnds | None:
-        """Return the front ends, of which another one has the files of a dataset; None for one that has to be here."""
+        """Return the front ends if another one has the files of a dataset; None if they must be on this one."""
         own = None if self._fronts is None else self._fronts.holder
         return None if described["is_here"] or described.get("held_by", own) == own else self._fronts
 
     def directory(self, described: Document) -> Path:
-        """Return where the files of a dataset are.
+        """Return the local directory with the files of a dataset.
 
-        Raises UnknownDataset if it is no longer the one that was described, DatasetElsewhere if they are not here.
+        Raises UnknownDataset if it was deleted or replaced, DatasetElsewhere if the files are not here.
         """
         self.check(described)
         directory = self._root / str(described["directory"])
@@ -398,7 +413,7 @@ class Datasets:
             self._fronts.announce()
 
     def close(self) -> None:
-        """End what is being read."""
+        """Stop reading uploads."""
         self._closed = True
 
     def _described(self, name: str) -> Document | None:
@@ -417,7 +432,7 @@ class Datasets:
             raise TooManyDatasets(f"there are {most} datasets, as many as LIVESVM_MAX_DATASETS allows")
 
     def _check(self) -> None:
-        """Raise CutOff or TooManyDatasets where an upload is not to go on."""
+        """Raise CutOff or TooManyDatasets if an upload must not continue."""
         if self._closed:
             raise CutOff("the service stops")
         with _on_disk():
@@ -428,9 +443,7 @@ class Datasets:
             "salt": salt,
             "file": str(upload.path),
             "directory": str(upload.directory),
-            "most_bytes": self._settings.dataset_bytes,
             "most_features": self._settings.max_features,
-            "memory": min(MOST_BYTES, self._settings.memory_mb * MEGABYTE),
             **vars(asked),
         }
 
@@ -439,14 +452,14 @@ class Datasets:
 
 
 def _named(salt: str, keys: Sequence[int | str], rows: Found) -> set[int | str]:
-    """Return which of the keys some rows have."""
+    """Return the keys that rows have."""
     wanted = among(marks_of(salt, keys), from_text(rows.marks))
     return {key for key, is_there in zip(keys, wanted.tolist(), strict=True) if is_there}
 
 
 @contextmanager
 def _on_disk() -> Iterator[None]:
-    """Turn what a disk refuses into StoreUnavailable."""
+    """Raise errors of the disk as StoreUnavailable."""
     try:
         yield
     except OSError as error:

@@ -1,4 +1,4 @@
-"""The share of the disk that datasets may take, which leaves what updates need."""
+"""The share of the disk that datasets may take, which leaves the space that updates need."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ class DiskShare:
     Parameters
     ----------
     root : directory of all datasets, and of uploads under way; it may be absent
-    share : of the disk, that they may take together
-    free : bytes that they leave free on it
+    share : largest part of the disk that they may take together
+    free : bytes of the disk that they leave free
     """
 
     root: Path
@@ -26,7 +26,7 @@ class DiskShare:
     free: int
 
     def check(self) -> None:
-        """Raise TooManyDatasets where datasets take too much; OSError."""
+        """Raise TooManyDatasets if datasets take too much of the disk; raises OSError."""
         disk = os.statvfs(self.root.parent)
         most, left, taken = self.share * disk.f_blocks * disk.f_frsize, disk.f_bavail * disk.f_frsize, self._taken()
         if disk.f_blocks and taken > most:

@@ -1,7 +1,7 @@
 """npz files: ``X`` and ``y``, or the parts of a CSR array, ``data``, ``indices``, ``indptr`` and ``shape``, and ``y``.
 
-``weights`` and ``keys``, text or whole numbers, where there are any; ``format`` and ``_is_array`` as SciPy writes them.
-Members are unpacked to the disk, one after another.
+A file may also have ``weights`` and ``keys`` (text or whole numbers), and ``format`` and ``_is_array`` as SciPy writes
+them. Members are unpacked to the disk, one after another.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from livesvm.service.models.row_marks import marks_of
 from livesvm.solvers.errors import InvalidInput
 
 LONGEST_TEXT = 256
-"""Characters of a key or a label."""
+"""Most characters of a key or a label."""
 _SPARSE = frozenset({"data", "indices", "indptr", "shape"})
 _DIMENSIONS = ("no dimension", "one dimension", "two dimensions and at least one row and column")
 _KNOWN = _SPARSE | {"X", "y", "weights", "keys", "format", "_is_array"}
@@ -75,7 +75,7 @@ def _dense(X: Array, sink: Sink) -> None:
 
 
 def _sparse(data: Array, indices: Array, starts: Array, shape: Array, sink: Sink) -> None:
-    """Hand over the rows of a CSR array; raises InvalidInput with the row, and the column, of what makes it none."""
+    """Pass the rows of a CSR array to the sink; raises InvalidInput with the row, and the column, of a fault."""
     if shape.size != 2 or not 1 <= shape[0] <= 2**40 or not 1 <= shape[1] <= 2**40:
         raise InvalidInput("must be the numbers of rows and columns", field="shape")
     n, width = map(int, shape)
@@ -121,7 +121,7 @@ def _check_columns(columns: Array, counts: Array, width: int, row: int) -> None:
 
 
 def _in_blocks(found: Array, name: str, take: Callable[[Array], None]) -> None:
-    """Hand a member over, block by block: numbers as float64, or keys and words; raises InvalidInput with the row."""
+    """Pass a member to ``take`` in blocks: numbers as float64, or keys and words; raises InvalidInput with the row."""
     if not found.size:
         raise InvalidInput("is empty", field=name)
     are_texts = found.dtype.kind == "U"

@@ -15,16 +15,16 @@ from livesvm.service.files import parquet
 from livesvm.solvers.errors import InvalidInput
 
 MEMORY_MB = 256
-"""That unpacking may take."""
+"""Memory that unpacking may take."""
 MOST_TEXT = 2**25
 """Bytes of texts that are read at once."""
 Document = dict[str, Any]
 _INDEX = re.compile(r"__index_level_\d+__")
-"""What pandas calls the numbers or names of rows that it writes as a column."""
+"""Name of the column in which pandas writes the index of a table."""
 
 
 def read(path: Path, sink: Sink, asked: Document) -> None:
-    """Read columns of numbers, and targets that may be words; which these are, see :func:`.text_table.read`.
+    """Read columns of numbers, and targets that may be words; :func:`.text_table.read` says which column has them.
 
     Raises InvalidInput with row and column.
     """
@@ -48,7 +48,7 @@ def read(path: Path, sink: Sink, asked: Document) -> None:
 
 
 def _is_text(j: int, name: str, kind: str, columns: Columns) -> bool:
-    """Return whether a column has keys, or words; raises InvalidInput for what no column of its part holds."""
+    """Return whether a column is read as text, for keys or words; raises InvalidInput for a wrong type."""
     if j in columns.features and _INDEX.fullmatch(name):
         reason = f"{name!r} is the index of a pandas table; write it without: index=False"
         raise InvalidInput(reason, field="body", column=j)

@@ -1,6 +1,6 @@
-"""An uploaded file made into arrays, in a process of its own: what each format holds, and what is wrong with it.
+"""Reading of an uploaded file into arrays, in a process of its own, with one reader for each format.
 
-Rows and columns that are reported count from 0, those of a table without its head.
+Rows and columns in errors count from 0; the head of a table is not counted.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def parse(asked: Document, tell: Callable[[Document], None]) -> Document:
     with Sink(Path(asked["directory"]), asked["most_bytes"], asked["most_features"]) as sink:
         try:
             _READERS[asked["format"]](Path(asked["file"]), sink, asked)
-        except MemoryError as error:  # no file that is what it says needs more, however long it is
+        except MemoryError as error:  # a valid file of any length needs less memory
             reason = "holds a part that is too large to be read"
             if asked["format"] == "parquet":
                 reason += "; write it with fewer rows in a row group, and smaller pages, or raise LIVESVM_MEMORY_MB"
@@ -61,7 +61,7 @@ def parse(asked: Document, tell: Callable[[Document], None]) -> Document:
 
 
 def _check_no_columns(asked: Document) -> None:
-    """Raise InvalidInput where a column is named, as only tables have them: keys would never be found by an erasure."""
+    """Raise InvalidInput if a column is named for a format without columns, as no erasure would find its keys."""
     for name in ("target", "weights", "key"):
         if asked.get(name) is not None:
             own = "; an npz file has members y, weights and keys" if asked["format"] == "npz" else ""

@@ -19,9 +19,9 @@ Document = dict[str, Any]
 
 
 def without(arrays: Arrays, marks: Marks, directory: Path) -> Document | None:
-    """Write a dataset's arrays into a directory, but for rows of these marks (m, 2); what is known of them then.
+    """Write a dataset's arrays to a directory, without the rows with these marks (m, 2); return their description.
 
-    None where no row is left. Raises OSError.
+    Return None if no row is left. Raises OSError.
     """
     known = arrays.marks()
     assert known is not None
@@ -41,7 +41,7 @@ def without(arrays: Arrays, marks: Marks, directory: Path) -> Document | None:
 
 
 def checksum(described: Document) -> str:
-    """SHA-256 of the checksums of a dataset's files, by name: its name when its upload is gone."""
+    """Return the SHA-256 of the checksums of a dataset's files, which replaces that of its upload."""
     files = sorted(described["files"].items())
     return hashlib.sha256("".join(f"{name}:{file['sha256']}\n" for name, file in files).encode()).hexdigest()
 

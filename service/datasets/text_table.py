@@ -16,16 +16,16 @@ from livesvm.service.models.row_marks import marks_of
 from livesvm.solvers.errors import InvalidInput
 
 LONGEST = 2**22
-"""Characters of a line."""
+"""Most characters of a line."""
 NUMBERS = 2**19
-"""That are read at once."""
+"""Numbers that are read at once."""
 Document = dict[str, Any]
 
 
 def read(path: Path, sink: Sink, asked: Document) -> None:
-    """Read a table; the column of targets is ``asked["target"]``, by default "y", or the last; that of keys holds text.
+    """Read a table; the column of targets is ``asked["target"]``, by default "y" or else the last; keys are text.
 
-    With a head targets may be words. Raises InvalidInput with row and column.
+    Targets may be words if the table has a head. Raises InvalidInput with row and column.
     """
     with path.open(encoding="utf-8", errors="replace", newline=None) as file:
         lines = _lines(file)
@@ -52,7 +52,7 @@ def read(path: Path, sink: Sink, asked: Document) -> None:
 
 
 class Columns:
-    """Which columns of a table are what."""
+    """The columns of a table that hold keys, targets, weights and features."""
 
     def __init__(self, count: int, names: Sequence[str] | None, asked: Document) -> None:
         self._count, self._names, self._salt = count, names, str(asked.get("salt", ""))
@@ -77,7 +77,7 @@ class Columns:
         return [at for at in (self.keys, self.target if are_words else None) if at is not None]
 
     def hand_over(self, block: Any, sink: Sink, texts: Mapping[int, Sequence[str]], row: int) -> None:
-        """Hand rows (m, count) over, and what columns of text hold; raises InvalidInput for a row without a key."""
+        """Pass rows (m, count), and the cells of text columns, to the sink; raises InvalidInput for a missing key."""
         for column, cells in texts.items():
             _check_text(cells, row, column)
         if self.keys is not None:
@@ -110,7 +110,7 @@ class Columns:
 
 
 def _labels(words: Sequence[str], row: int) -> Any:
-    """Return labels that are words, (m,), of checked length: in an array each takes what the longest does."""
+    """Return labels that are words, (m,), of checked length, as each takes the memory of the longest in an array."""
     try:
         return targets([*words])
     except InvalidInput as error:
@@ -131,7 +131,7 @@ def _cells(lines: list[str], width: int | None, comma: str, row: int = 0) -> lis
 
 
 def _check_text(cells: Sequence[str], row: int, column: int) -> None:
-    """Raise InvalidInput for text that was not UTF-8: what was different there may be the same here."""
+    """Raise InvalidInput for text that was not UTF-8: different bytes may have become the same text."""
     for at, cell in enumerate(cells, row):
         if "\ufffd" in cell:
             raise InvalidInput("is no text in UTF-8", field="body", row=at, column=column)

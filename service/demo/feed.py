@@ -1,10 +1,10 @@
 """Part one: the river's flow 1, 3 and 7 days ahead, by a feed that gets nothing but the names of the columns.
 
-The feed is sent the readings as they are in the file: two years at once, which fill its window, then one a day. Every
-forecast is kept by the feed and scored when its day has come. Next to it stand the naive forecasts that the feed scores
-itself, and training again: once a month scikit-learn's ``SVR`` is trained from nothing, for each step, on the very
-examples that the feed's model holds, and forecasts the month's days. A second feed, in this process and without the
-service, is sent the same readings; it has those examples, and has to forecast the same.
+The feed is sent the readings as they are in the file: two years at once, which fill its window, then one a day. The
+feed keeps every forecast, and scores it when its day has come. It is compared with naive forecasts, which it scores
+too, and with retraining. For this, scikit-learn's ``SVR`` is trained from scratch once a month for each step, on the
+examples of the feed's model, and forecasts the month's days. A second feed in this process, without the service, is
+sent the same readings. It supplies the examples for ``SVR``, and must make the same forecasts as the first feed.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class TrainedAgain:
         self._pending: dict[tuple[int, int], float] = {}  # by step, and the day that they are for
 
     def train(self) -> float:
-        """Train all steps from nothing, at tolerance 1e-3; the seconds that took."""
+        """Train the ``SVR`` of each step from scratch, at tolerance 1e-3, and return the seconds that this took."""
         self._machines, self._scales, seconds = [], [], 0.0
         for model in self.feed.models:
             live = model.models[0]
@@ -89,7 +89,7 @@ class TrainedAgain:
 
 
 def send(client: Client, copy: Forecaster, rows: list[dict[str, Any]]) -> float:
-    """Send readings to the feed and to its copy, and compare their forecasts; the seconds that the call took."""
+    """Send readings to the feed and its copy, compare their forecasts, and return the seconds of the feed's call."""
     start = perf_counter()
     answer = client.observe(FEED, rows)
     seconds = perf_counter() - start
@@ -109,7 +109,7 @@ def certify(client: Client) -> float:
 
 
 def months(client: Client, rows: list[dict[str, Any]], most: int | None) -> Iterator[Month]:
-    """Send the readings after the first window, one a day; what each month gave, all of them or the first ``most``."""
+    """Send the readings after the first window, one a day, and yield the results of each month, at most ``most``."""
     copy = Forecaster(spec_of(SETTINGS))
     again = TrainedAgain(copy)
     send(client, copy, rows[:WINDOW])

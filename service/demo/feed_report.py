@@ -22,14 +22,14 @@ class StepErrors:
 
     @classmethod
     def of(cls, score: dict[str, Any], svr: float) -> Self:
-        """Make one of a feed's score of a step, and the error of training again."""
+        """Return the errors of a step, given the feed's score and the error of the retrained SVR."""
         naive = min(score["last_value_mae"], score["seasonal_mae"])
         return cls(score["mae"], naive, svr, score["coverage"])
 
 
 @dataclass(frozen=True)
 class Month:
-    """What one month gave: errors by step so far, seconds a reading's call took and training again would have taken."""
+    """Results of one month: errors by step so far, mean seconds of a reading's call, and seconds to train the SVR."""
 
     last_day: str
     steps: list[StepErrors]
@@ -39,7 +39,7 @@ class Month:
 
 
 def row(month: Month) -> str:
-    """Return one line."""
+    """Return the table's row of one month."""
     errors = "  ".join(f"{step.feed:6.3f} {step.naive:5.3f} {step.svr:5.3f}" for step in month.steps)
     covered = " ".join(f"{step.coverage:5.0%}" for step in month.steps)
     times = f"{1e3 * month.seconds:6.1f} {1e3 * month.svr_seconds:6.1f}"
@@ -47,7 +47,7 @@ def row(month: Month) -> str:
 
 
 def summary(months: list[Month], feed: dict[str, Any]) -> str:
-    """Return what all months together gave, and what the feed chose."""
+    """Return the results of all months, and the settings that the feed chose."""
     last = months[-1]
     chosen = "; ".join(
         f"{step['step']} ahead: {step['represent']}, gamma {step['gamma']:.2g}, C {step['C']:g}"

@@ -1,11 +1,11 @@
-"""Part two: will the flow rise tomorrow? A month is forecast, scored and learnt at a time, against training again.
+"""Part two: will the flow rise tomorrow? A model that is updated once a month is compared with retraining.
 
 The model knows the last two years. Every month it forecasts 30 days, is scored, and only then learns those 30 days and
 forgets the 30 oldest, in one update.
 
-``C`` and ``gamma`` come from the first two years alone: of the 28 cells of C in 1e-1..1e5 by gamma in 1e-3..1, three
-forecast there within one standard error of the best, and this is the one of them where training from nothing costs
-most. ``python -m tests.benchmarks.river_choice`` prints the grid; ``--C 1e4`` shows the most accurate cell.
+``C`` and ``gamma`` were chosen on the first two years alone. Of the 28 cells of C in 1e-1..1e5 by gamma in 1e-3..1,
+three are within one standard error of the most accurate. Of these three, training from scratch costs most with the
+chosen one. ``python -m tests.benchmarks.river_choice`` prints the grid; ``--C 1e4`` shows the most accurate cell.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ MODEL = "fisher-river"
 
 
 def learn(client: Client, days: Examples, oldest: int) -> dict[str, Any]:
-    """Learn ``days``, each under its date, and forget as many of the ``oldest``: one update."""
+    """Add ``days`` with their dates as keys, and remove the ``oldest`` oldest examples, in one update."""
     remove = {"oldest": oldest} if oldest else None
     answer = client.update(MODEL, days.X, days.y, keys=days.dates, remove=remove)
     if answer["added"] != list(days.dates) or len(answer["removed"]) != oldest:
@@ -44,12 +44,12 @@ def learn(client: Client, days: Examples, oldest: int) -> dict[str, Any]:
 
 
 def forecast(client: Client, days: Examples) -> NDArray[np.float64]:
-    """Rise (+1) or not (-1) for each of the days, from the features alone."""
+    """Return rise (+1) or not (-1) for each of the days, predicted from the features alone."""
     return np.array(client.predict(MODEL, days.X)["prediction"])
 
 
 def certify(client: Client) -> dict[str, Any]:
-    """Return the certificate, which the service recomputes from the window's data; a bad one is a failure."""
+    """Return the certificate, which the service recomputes from the window's data; raises DemoError if it is bad."""
     certificate = client.certificate(MODEL)
     if not (certificate["relative_gap"] <= WORST_GAP and certificate["max_violation"] <= WORST_VIOLATION):
         raise DemoError(f"the certificate is not good enough: {certificate}")
@@ -57,7 +57,7 @@ def certify(client: Client) -> dict[str, Any]:
 
 
 def train_from_nothing(window: Examples, C: float, gamma: float) -> float:
-    """Median time in seconds of scikit-learn's SVC on the same window, kernel and C, at tolerance 1e-3."""
+    """Return the median seconds to train scikit-learn's SVC on the same window, kernel and C, at tolerance 1e-3."""
     seconds = []
     for _ in range(FITS):
         start = perf_counter()
@@ -67,7 +67,7 @@ def train_from_nothing(window: Examples, C: float, gamma: float) -> float:
 
 
 def slide(client: Client, known: Examples, days: Examples, window: Examples, C: float, gamma: float) -> Step:
-    """Return one month: forecast from what is ``known``, score, learn, certify; then SVC trains ``window``."""
+    """Forecast, score, learn and certify one month, train an SVC on ``window``, and return the results."""
     right = int((forecast(client, days) == days.y).sum())
     majority = 1.0 if known.y.sum() > 0 else -1.0
     start = perf_counter()
@@ -105,7 +105,7 @@ first window {first.dates[0]}..{first.dates[-1]}""")
 
 
 def run(client: Client, C: float, gamma: float, most: int | None) -> None:
-    """Create the model, take it through the months, and say what that cost."""
+    """Create the model, update it month by month, and print its accuracy and times."""
     raw = examples(load())
     days = scale_by(raw[:WINDOW], raw)
     introduce(days[:WINDOW], C, gamma)

@@ -18,7 +18,7 @@ HEADER = (
 
 @dataclass(frozen=True)
 class Step:
-    """What one month gave.
+    """Results of one month.
 
     ``days`` were forecast, then learnt, and ``window`` is what the model knows after; ``update`` and
     ``certificate`` are the service's answers; times are in seconds; ``right`` counts the days forecast right,
@@ -61,7 +61,7 @@ def row(steps: list[Step]) -> str:
 
 
 def summary(steps: list[Step]) -> str:
-    """Return what all months together gave."""
+    """Return the results of all months together."""
     days = sum(len(s.days) for s in steps)
     right, majority = sum(s.right for s in steps), sum(s.majority_right for s in steps)
     learnt, forgotten = (

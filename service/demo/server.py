@@ -1,4 +1,4 @@
-"""A service of one's own: ``python -m livesvm.service`` as a child process on a free loopback port."""
+"""A private service: ``python -m livesvm.service`` as a child process on a free loopback port."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Server:
         self.seconds = time.monotonic() - begin
 
     def stop(self) -> int:
-        """Ask it to end, wait, remove its data; the exit status is the service's own."""
+        """End the service, remove its data, and return its exit status."""
         if self._process is None:
             return 0
         self._process.terminate()
@@ -87,7 +87,7 @@ class Server:
 
 
 def _environment(data_dir: Path) -> dict[str, str]:
-    """Return this environment without settings of the service, but for a free port and the data directory."""
+    """Return this process's environment, without its settings of a service but with those of the demonstration."""
     ours = {"LIVESVM_HOST": "127.0.0.1", "LIVESVM_PORT": "0", "LIVESVM_DATA_DIR": str(data_dir / "data")}
     others = {name: value for name, value in os.environ.items() if not name.startswith("LIVESVM_")}
     return others | ours | {"LIVESVM_COMPILE_AHEAD": "0", "LIVESVM_LOG_FORMAT": "text", "PYTHONUNBUFFERED": "1"}

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from itertools import islice
@@ -20,16 +20,61 @@ _DATES = (
     "%d.%m.%Y", "%d/%m/%Y", "%d-%m-%Y", "%m/%d/%Y", "%m-%d-%Y", "%m.%d.%Y",
     "%d.%m.%y", "%d/%m/%y", "%d-%m-%y", "%m/%d/%y", "%m-%d-%y", "%m.%d.%y", "%y/%m/%d", "%y-%m-%d", "%y.%m.%d",
     "%d %b %Y", "%d-%b-%Y", "%d-%b-%y", "%d/%b/%Y", "%d. %b %Y", "%b %d, %Y", "%b %d %Y", "%Y-%b-%d", "%Y %b %d",
-    "%b %Y", "%b-%Y", "%b-%y", "%Y %b", "%Y-%b", "%Y%m%d",
+    "%b %Y", "%b-%Y", "%b-%y", "%Y %b", "%Y-%b", "%Y%m%d", "%YM%m", "%Y %m", "%m/%Y", "%m.%Y", "%b %d %H:%M:%S %Y",
 )  # fmt: skip
-_CLOCKS = ("", "%H:%M", "%H:%M:%S", "%H:%M:%S.%f", "%I:%M %p", "%I:%M:%S %p", "%I:%M%p", "%H", "%H%M%S")
+_CLOCKS = (
+    "%H:%M", "%H:%M:%S", "%H:%M:%S.%f", "%I:%M %p", "%I:%M:%S %p", "%I:%M%p", "%I %p", "%H", "%H %M", "%H.%M",
+    "%H%M%S",
+)  # fmt: skip
 _JOINS = (" ", "T", ", ", ":", "-")
-_ZONE = re.compile(r"(.*\d)\s*(Z|UTC|GMT|CET|CEST|[+-]\d\d:?\d\d)")
-_OFFSETS = {"Z": "+00:00", "UTC": "+00:00", "GMT": "+00:00", "CET": "+01:00", "CEST": "+02:00"}
-_PERIOD = (
-    re.compile(r"(?P<year>\d{4})\W?(?P<kind>[QW])(?P<number>\d{1,2})"),
-    re.compile(r"(?P<kind>[QW])(?P<number>\d{1,2})\W(?P<year>\d{4})"),
+_OFFSETS = {
+    **dict.fromkeys(("Z", "UTC", "GMT"), "+00:00"),
+    **dict.fromkeys(("CET", "MEZ"), "+01:00"),
+    **dict.fromkeys(("CEST", "MESZ"), "+02:00"),
+}
+_ZONE = re.compile(rf"(.*\d)\s*\(?({'|'.join(sorted(_OFFSETS, reverse=True))}|[+-]\d\d:?\d\d)\)?")
+_MONTHS = (
+    "jan january januar jän jänner janv janvier ene enero gen gennaio januari janeiro",
+    "feb february februar feber févr fevr février fevrier febrero febbraio februari fev fevereiro",
+    "mar march mär mrz märz maerz mars marzo mrt maart março",
+    "apr april avr avril abr abril aprile",
+    "may mai mayo mag maggio mei maio",
+    "jun june juni juin junio giu giugno junho",
+    "jul july juli juil juillet julio lug luglio julho",
+    "aug august août aout ago agosto augustus",
+    "sep sept september septembre septiembre set settembre setembro",
+    "oct october okt oktober octobre octubre ott ottobre out outubro",
+    "nov november novembre noviembre novembro",
+    "dec december dez dezember déc décembre decembre dic diciembre dicembre dezembro",
 )
+"""Names of months in English, German, French, Spanish, Italian, Dutch and Portuguese."""
+_DAYS = (
+    "mon monday tue tuesday wed wednesday thu thursday fri friday sat saturday sun sunday"
+    " mo montag di dienstag mi mittwoch do donnerstag fr freitag sa samstag so sonntag"
+    " lundi mardi mercredi jeudi vendredi samedi dimanche"
+    " lun lunes martes mié mie miércoles jue jueves vie viernes sáb sab sábado dom domingo de uhr à"
+)
+"""Names of days, and other words that say nothing more."""
+_SHORT = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+_ENGLISH = {name: short for short, names in zip(_SHORT, _MONTHS, strict=True) for name in names.split()}
+_ENGLISH |= dict.fromkeys(_DAYS.split(), "")
+_WORD = re.compile(r"([^\W\d_]{2,})[.,]?")
+_HALF = re.compile(r"(?i)\b([ap])\.?\s?m\.?$")
+_MIDNIGHT = re.compile(r"(.*\D)24((?::00|00){0,2})")
+_PARTS = (
+    ("year", "yr", "yyyy", "jahr", "année", "annee", "año", "ano", "anno"),
+    ("month", "mon", "mo", "mm", "monat", "mois", "mes", "mese"),
+    ("day", "dy", "dd", "tag", "jour", "día", "dia", "giorno"),
+    ("hour", "hr", "hh", "stunde", "heure", "hora", "ora"),
+    ("minute", "mn", "minuten"),
+)
+"""Names of columns that are a part of a time each."""
+_PERIOD = (
+    re.compile(r"(?P<year>\d{4})\W*(?P<kind>[QW])\s?(?P<number>\d{1,2})"),
+    re.compile(r"(?P<kind>Q|[KC]?W)\s?(?P<number>\d{1,2})\W+(?P<year>\d{4})"),
+    re.compile(r"(?P<year>\d{4})(?P<kind>)(?P<number>\d\d)"),
+)
+_WEEK = re.compile(r"(?i).*(week|woche|\bkw\b|semaine|semana).*")
 _SERIAL = re.compile(r"[2-7]\d{4}([.,]\d+)?")  #: days from 1900, of the years 1954 to 2119
 _EPOCHS = {9: "seconds", 10: "seconds", 13: "milliseconds", 16: "microseconds", 19: "nanoseconds"}
 _DIGITS = "YYYYMMDDHHMMSS"
@@ -48,6 +93,14 @@ class TimeFormat:
     read: Callable[[str], str] | None = None
     zoned: bool = False
 
+    def reads(self, cells: Iterable[str]) -> bool:
+        """Return whether it reads all of some cells; what a feed reads by itself has been read."""
+        return all(_is_read(self, cell) for cell in cells)
+
+    def whole(self) -> TimeFormat:
+        """Return the same, with digits in ISO 8601 too."""
+        return self if self.read is not None or not self.name.startswith("YYYY") else replace(self, read=_of_digits)
+
 
 def find(cells: Sequence[str], name: str, *, alone: bool = False) -> list[TimeFormat]:
     """Return the formats that read all cells, one of each meaning; more than one: the cells do not decide.
@@ -61,8 +114,20 @@ def find(cells: Sequence[str], name: str, *, alone: bool = False) -> list[TimeFo
     if not cells:
         return []
     is_named = alone or NAMED.fullmatch(name) is not None
-    found = [one for one in (_as_it_is(cells, is_named), _serial(cells, is_named), _period(cells)) if one is not None]
+    if (
+        cells[0].isdigit() and _WEEK.fullmatch(name) and (weeks := _period(cells))
+    ):  # 202401 is a week there, and no month
+        return [weeks]
+    as_weeks = None if cells[0].isdigit() else _period(cells)
+    found = [one for one in (_as_it_is(cells, is_named), _serial(cells, is_named), as_weeks) if one is not None]
     return found[:1] or _written(cells)
+
+
+def parts_in(names: Sequence[str]) -> tuple[int, ...]:
+    """Return the columns of years, months and what else of a time has one of its own, or nothing."""
+    found = [next((at for at, name in enumerate(names) if name.lower() in part), None) for part in _PARTS]
+    there = [at for at in found[: found.index(None) if None in found else len(found)] if at is not None]
+    return tuple(there) if len(there) > 1 else ()
 
 
 def by_format(given: str) -> TimeFormat:
@@ -74,17 +139,20 @@ def narrowed(formats: list[TimeFormat], cells: Iterable[str]) -> list[TimeFormat
     """Return those formats that read all these cells too; it ends where one is left."""
     column = iter(cells)
     while len(formats) > 1 and (block := {*islice(column, 4096)}):
-        formats = [one for one in formats if all(_is_read(one, cell) for cell in block)]
+        formats = [one for one in formats if one.reads(block)]
     return formats
 
 
 def _is_read(one: TimeFormat, cell: str) -> bool:
-    assert one.read is not None
     try:
-        one.read(cell)
+        times.parse(cell, "time", 0) if one.read is None else one.read(cell)
     except ValueError:
         return False
     return True
+
+
+def _of_digits(cell: str) -> str:
+    return _iso(datetime.fromtimestamp(times.parse(cell, "time", 0).seconds, UTC).replace(tzinfo=None))
 
 
 def _as_it_is(cells: list[str], is_named: bool) -> TimeFormat | None:
@@ -136,9 +204,9 @@ def _of_period(cell: str) -> str:
     if found is None:
         raise ValueError(cell)
     year, number = int(found["year"]), int(found["number"])
-    if found["kind"] == "W":
-        return _iso(datetime.fromisocalendar(year, number, 1))
-    return _iso(datetime(year, 3 * number - 2, 1))
+    if found["kind"] == "Q":
+        return _iso(datetime(year, 3 * number - 2, 1))
+    return _iso(datetime.fromisocalendar(year, number, 1))
 
 
 def _written(cells: list[str]) -> list[TimeFormat]:
@@ -148,7 +216,7 @@ def _written(cells: list[str]) -> list[TimeFormat]:
     shapes = {_shape(first), *([] if zone is None else [_shape(zone[1])])}
     for text in (text for shape in shapes for text in _all_formats().get(shape, [])):
         one = by_format(text)
-        if not _is_read(one, cells[0]) or not all(_is_read(one, cell) for cell in cells):
+        if not one.reads(cells):
             continue
         assert one.read is not None
         zoned = datetime.fromisoformat(one.read(cells[0])).tzinfo is not None
@@ -161,9 +229,9 @@ def _all_formats() -> dict[str, list[str]]:
     """Return formats by the shape of what they read."""
     dates = [*_DATES, *(date.replace("%b", "%B") for date in _DATES if "%b" in date)]
     found = dict[str, list[str]]()
-    for text in sorted(
-        {f"{date}{join if clock else ''}{clock}" for date in dates for clock in _CLOCKS for join in _JOINS}
-    ):
+    days = [date for date in dates if "%d" in date and "%H" not in date]
+    clocks = {f"{date}{join}{clock}" for date in days for clock in _CLOCKS for join in _JOINS}
+    for text in sorted({*dates, *clocks}):
         found.setdefault(_shape(re.sub("%[bBp]", "a", re.sub("%[YymdHIMSf]", "0", text))), []).append(text)
     return found
 
@@ -176,7 +244,15 @@ def _shape(text: str) -> str:
 def _begin(cell: str) -> str:
     """Return the first of two times, such as 01.01.2024 00:00 - 01.01.2024 01:00."""
     first, dash, second = cell.strip().partition(" - ")
-    return first if dash and ":" in first and ":" in second else cell.strip()
+    first = first if dash and ":" in first and ":" in second else cell.strip()
+    if not _WORD.search(first) and "." not in first[-4:]:
+        return first
+    return _WORD.sub(_in_english, _HALF.sub(r"\1m", first)).strip(" ,")
+
+
+def _in_english(found: re.Match[str]) -> str:
+    """Return a month by its short English name, and nothing for the name of a day."""
+    return _ENGLISH.get(found[1].lower(), found[0])
 
 
 def _reader(text: str) -> Callable[[str], str]:
@@ -188,6 +264,8 @@ def _reader(text: str) -> Callable[[str], str]:
         return _iso(datetime.strptime(cell, wanted))
 
     def whole(cell: str) -> str:
+        if (late := _MIDNIGHT.fullmatch(cell)) and "%H" in text:  # 24:00 is the end of the day
+            return _iso(datetime.strptime(f"{late[1]}00{late[2]}", text) + timedelta(days=1))
         if not is_split or " " not in cell:
             return _iso(datetime.strptime(cell, text))
         first, _, second = cell.rpartition(" ")
@@ -211,10 +289,10 @@ def _iso(when: datetime) -> str:
     return when.isoformat()
 
 
-def localized(zone: str) -> Callable[[str, str], str]:
+def localized(zone: str, in_order: bool = True) -> Callable[[str, str], str]:
     """Return what gives times without an offset that of a zone; in the hour that comes twice, by their order.
 
-    It takes the time and the name of its series.
+    It takes the time and the name of its series. Times that are not ``in_order`` are in the first of two hours.
     """
     known, place = dict[str, datetime](), times.zone_of(zone)
 
@@ -222,7 +300,7 @@ def localized(zone: str) -> Callable[[str, str], str]:
         """Return the time with its offset."""
         when = datetime.fromtimestamp(times.parse(text, "time", 0).seconds, UTC).replace(tzinfo=place)
         before = known.get(series)
-        if before is not None and when.replace(tzinfo=UTC) <= before:
+        if in_order and before is not None and when.replace(tzinfo=UTC) <= before:
             when = when.replace(fold=1)
         known[series] = max(when.replace(tzinfo=UTC), before or when.replace(tzinfo=UTC))
         return when.isoformat()

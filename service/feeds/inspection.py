@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import islice, pairwise
@@ -17,7 +18,7 @@ from typing import Any
 
 from livesvm.service.feeds import file_times, interval, times
 from livesvm.service.feeds.file_times import TimeFormat
-from livesvm.service.files import dialect, raw_tables
+from livesvm.service.files import dialect, documents, raw_tables
 from livesvm.service.files.dialect import FileOptions as FileOptions
 from livesvm.service.files.dialect import Line
 from livesvm.service.files.raw_tables import Raw
@@ -36,8 +37,11 @@ _SERIES = re.compile(
 )
 _CLOCK = re.compile(r"\d{1,2}:\d\d(:\d\d(\.\d+)?)?( ?[AaPp][Mm])?")
 _TIMES = ("time", "timestamp", "datetime", "date", "_time", "ts", "ds")  #: names that are taken first
+_FORECAST = re.compile(r"(?i).*(forecast|prognos|predict|planned|day-ahead total)")
+_WHOLE = re.compile(r"-?\d{1,15}(\.0*)?")
 _ODD = re.compile(r"-9{3,4}(\.0*)?")
 _TARGET = re.compile(r"(?i)_?(value|y|target|state|load|demand)")
+_NUMBERS = {"number", "missing"}
 NOTHING = FileOptions()
 
 
@@ -53,6 +57,7 @@ class InspectedTable:
     targets : those of them that change, the likeliest first
     count : rows of the file
     said : what was understood, by what it is, for people
+    times : all columns of times that are sent in ISO 8601
     """
 
     names: Line
@@ -64,6 +69,7 @@ class InspectedTable:
     count: int = 0
     said: dict[str, Any] = field(default_factory=dict)
     is_wide: bool = False
+    times: list[str] = field(default_factory=list)
 
     @property
     def understood(self) -> dict[str, Any]:
@@ -89,13 +95,28 @@ def table(
     ----------
     time, series : the columns of times and of names where the file has them, and none is ``given``
     """
-    try:
-        if given.zone is not None:
-            times.zone_of(given.zone)
+    with _of_file(path):
         raw = raw_tables.opened(path, given)
         if given.series is None and series in raw.names:
             given = replace(given, series=series)
         return _Reader(raw, given, time).table()
+
+
+def examples(path: Path, given: FileOptions = NOTHING) -> InspectedTable:
+    """Return a file of examples, a row each in the order of the file, as it is understood; raises as :func:`table`.
+
+    All columns of times are sent in ISO 8601. Marks of missing values count in columns of numbers and of times alone,
+    as "unknown" may be a word like others.
+    """
+    with _of_file(path):
+        return _Reader(raw_tables.opened(path, given), given, None, of_examples=True).table()
+
+
+@contextmanager
+def _of_file(path: Path) -> Iterator[None]:
+    """Have what is wrong with a file named by its path, row and option; raises ValueError."""
+    try:
+        yield
     except InvalidInput as error:
         where = "" if error.row is None else f"row {error.row + 1}: "
         what = "" if error.field in ("body", "rows") else f"{error.field}: "
@@ -105,19 +126,24 @@ def table(
 class _Reader:
     """What the columns of a file mean, and how their cells are sent."""
 
-    def __init__(self, raw: Raw, given: FileOptions, time: str | None) -> None:
-        self.raw, self.given, self.said = raw, given, dict[str, Any](raw.said)
+    def __init__(self, raw: Raw, given: FileOptions, time: str | None, *, of_examples: bool = False) -> None:
+        if given.zone is not None:
+            times.zone_of(given.zone)
+        self.raw, self.given, self.said, self.of_examples = raw, given, dict[str, Any](raw.said), of_examples
         self.missing = {*given.missing}
         self.kept = [*islice(raw.rows(), KEPT)]
         good = [row for row in self.kept if len(row) == raw.width]
         self.columns = [*zip(*good, strict=True)] if good else [()] * raw.width
-        self.parts, formats = self._time(time)
+        self.parts, formats = self._examples_time() if of_examples else self._time(time)
         self._look(formats)
         good = [row for row in self.kept[: self.count] if len(row) == raw.width] + self.later
         self.columns = [*zip(*good, strict=True)] if good else [()] * raw.width
-        self.format = self._decided(formats)
-        self.kinds = [dialect.commonest({one: self._kind(one) for one in column}.values()) for column in self.columns]
-        for at in self.parts:
+        self.format = self._decided(self.parts, formats)
+        self.formats = self._formats_of_examples() if of_examples else {}
+        if len(self.parts) == 1 and self.format is not None:
+            self.formats[self.parts[0]] = self.format
+        self.kinds = [self._kind_of(column) for column in self.columns]
+        for at in {*self.parts, *self.formats}:
             self.kinds[at] = "time"
         self.series = self._series()
         numbers = {cell.strip() for at in self._of_kind("number") for cell in self.columns[at]}
@@ -125,6 +151,35 @@ class _Reader:
         self.decimal, self.thousands = ".", ""
         if raw.is_text:
             self.decimal, self.thousands = dialect.decimal_of(numbers, raw.separator, given.decimal)
+        self.pattern = dialect.pattern_of(self.decimal)
+
+    def _kind_of(self, column: Sequence[str]) -> str:
+        """Return the kind of a column by that of most cells; of examples one of numbers holds nothing else."""
+        kinds = {cell: self._kind(cell) for cell in column}
+        kind = dialect.commonest(kinds.values())
+        return "text" if self.of_examples and kind == "number" and not {*kinds.values()} <= _NUMBERS else kind
+
+    def _examples_time(self) -> tuple[tuple[int, ...], list[TimeFormat]]:
+        """Return the columns of times that the caller joins or names."""
+        if self.given.time is None:
+            return (), []
+        parts = self._at(self.given.time, "--time")
+        return parts, self._formats(parts, True)
+
+    def _formats_of_examples(self) -> dict[int, TimeFormat]:
+        """Return the format of each column of times: of text, and of digits that are days; raises InvalidInput."""
+        found = dict[int, TimeFormat]()
+        for at in range(self.raw.width):
+            cells = {*self._cells((at,))}
+            first = next(iter(cells), "").strip()
+            if at in self.parts or (dialect.kind_of(first) == "number" and len(first) < len("20240101")):
+                continue
+            formats = [one for one in self._formats((at,)) if not one.name.endswith(file_times.AS_IT_IS[-1])]
+            formats = [one.whole() for one in formats]
+            formats = [one for one in formats if one.reads(cells)]
+            if formats:
+                found[at] = self._decided((at,), formats) or formats[0]
+        return found
 
     def _of_kind(self, kind: str) -> list[int]:
         held = {*self.parts, *self.series}
@@ -132,6 +187,9 @@ class _Reader:
 
     def _kind(self, cell: str) -> str:
         return "missing" if cell.strip() in self.missing else dialect.kind_of(cell)
+
+    def _is_missing(self, cell: str) -> bool:
+        return dialect.is_missing(cell) or cell.strip() in self.missing
 
     def _at(self, names: str, option: str) -> tuple[int, ...]:
         """Return the columns that an option names: one, or some joined by +."""
@@ -145,15 +203,19 @@ class _Reader:
     def _cells(self, parts: Sequence[int]) -> list[str]:
         """Return the times of the rows that are looked at, parts joined by a blank, without those that are missing."""
         found = zip(*(self.columns[at] for at in parts), strict=True)
-        return [" ".join(cells) for cells in found if not all(map(dialect.is_missing, cells))]
+        return [" ".join(cells) for cells in found if not all(map(self._is_missing, cells))]
 
     def _formats(self, parts: tuple[int, ...], alone: bool = False) -> list[TimeFormat]:
         cells, name = self._cells(parts), self.raw.names[parts[0]]
         few = [*cells[:50], *cells[len(cells) // 2 :][:20]]
         if not few:
             return []
-        if self.given.time_format is not None and (alone or len(self.raw.names) == 1):
-            return [file_times.by_format(self.given.time_format)]
+        if self.given.time_format is not None:
+            one = file_times.by_format(self.given.time_format)
+            if alone or len(self.raw.names) == 1 or one.reads(few):
+                return [one]
+            if not self.of_examples:
+                return []
         found = file_times.find(few, name, alone=alone)
         return found or (file_times.find(few[:-SUMMARY], name, alone=alone) if len(cells) < 70 else [])
 
@@ -163,6 +225,9 @@ class _Reader:
         if self.given.time is not None:
             parts = self._at(self.given.time, "--time")
             return parts, self._formats(parts, True)
+        parts = file_times.parts_in(self.raw.names)
+        if usual not in self.raw.names and parts and (formats := self._formats(parts, True)):
+            return parts, formats
         if usual in self.raw.names and (formats := self._formats((self.raw.names.index(usual),), True)):
             return (self.raw.names.index(usual),), formats
         found = {at: formats for at in range(len(names)) if (formats := self._formats((at,)))}
@@ -218,35 +283,35 @@ class _Reader:
         cell = " ".join(row[at] for at in self.parts)
         if formats[0].read is None:
             return any(map(str.isdigit, cell)) and dialect.kind_of(cell) in ("time", "number")
-        return any(file_times.narrowed([one, one], [cell]) for one in formats)
+        return any(one.reads([cell]) for one in formats)
 
-    def _decided(self, formats: list[TimeFormat]) -> TimeFormat | None:
+    def _decided(self, parts: tuple[int, ...], formats: list[TimeFormat]) -> TimeFormat | None:
         """Return the format of times, by the whole column where the first rows do not decide; raises InvalidInput."""
-        if not self.parts:
+        if not parts:
             return None
-        name = "+".join(self.raw.names[at] for at in self.parts)
+        name = "+".join(self.raw.names[at] for at in parts)
         if not formats:
-            if not self._cells(self.parts):
+            if not self._cells(parts):
                 return None
             raise InvalidInput(
-                f"{self._cells(self.parts)[0][:32]!r} is no known time; say --time-format, as in '%d.%m.%Y %H:%M'",
+                f"{self._cells(parts)[0][:32]!r} is no known time; say --time-format, as in '%d.%m.%Y %H:%M'",
                 field=name,
             )
         if len(formats) > 1:
-            column = (" ".join(row[at] for at in self.parts) for row in islice(self.raw.rows(), self.count))
-            formats = file_times.narrowed(formats, column)
+            rows = ([row[at] for at in parts] for row in islice(self.raw.rows(), self.count))
+            formats = file_times.narrowed(
+                formats, (" ".join(row) for row in rows if not all(map(self._is_missing, row)))
+            )
         if len(formats) != 1:
             fit = " and ".join(repr(one.name) for one in formats[:3]) or "no format"
-            raise InvalidInput(
-                f"{fit} fit all times, such as {self._cells(self.parts)[0]!r}; say --time-format", field=name
-            )
+            raise InvalidInput(f"{fit} fit all times, such as {self._cells(parts)[0]!r}; say --time-format", field=name)
         return formats[0]
 
     def _series(self) -> tuple[int, ...]:
         """Return the columns that name series; nothing where the file has one."""
         if self.given.series is not None:
             return self._at(self.given.series, "--series")
-        if self.given.wide or not self.parts:
+        if self.given.wide or self.of_examples or not self.parts:
             return ()
         stamps = [" ".join(cells) for cells in zip(*(self.columns[at] for at in self.parts), strict=True)]
         if len({*stamps}) >= 0.98 * len(stamps):
@@ -268,7 +333,7 @@ class _Reader:
         raw, given = self.raw, self.given
         numbers = [raw.names[at] for at in self._of_kind("number")]
         vary = [raw.names[at] for at in self._of_kind("number") if len({*self.columns[at]}) > 1]
-        targets = sorted(vary, key=lambda name: (_TARGET.fullmatch(name) is None, _SERIES.fullmatch(name) is not None))
+        targets = sorted(vary, key=self._unlikely)
         joined = [one for one in (self.parts, self.series) if len(one) > 1]
         gone = {at for one in joined for at in one}
         kept = [at for at in range(raw.width) if at not in gone]
@@ -277,6 +342,7 @@ class _Reader:
         series = None if not self.series else raw.names[self.series[0]] if len(self.series) == 1 else "series"
         names = [name for name, parts in ((time, self.parts), (series, self.series)) if len(parts) > 1 and name] + names
         found = InspectedTable(names, partial(self._sent, kept), time, series, numbers, targets, self.count, self.said)
+        found.times = [name for name in names if name == time or name in {raw.names[at] for at in self.formats}]
         self._say(found)
         if given.wide:
             if time is None:
@@ -284,51 +350,96 @@ class _Reader:
             source, at = found.rows, [names.index(name) for name in numbers]
             stamp = names.index(time)
             found.rows = lambda: ([row[stamp], names[one], row[one]] for row in source() for one in at)
-            found.names, found.time, found.series, found.is_wide = [*raw_tables.LONG], "time", "series", True
+            found.names, found.time, found.series, found.is_wide = [*documents.LONG], "time", "series", True
             found.numbers = found.targets = ["value"]
         return found
 
+    def _unlikely(self, name: str) -> tuple[bool, ...]:
+        """Return what speaks against a column as the one that is forecast: names first, then codes and row numbers."""
+        column = [cell for cell in self.columns[self.raw.names.index(name)] if not self._is_missing(cell)][:200]
+        steps = (
+            {float(other) - float(one) for one, other in pairwise(column)}
+            if all(map(_WHOLE.fullmatch, column))
+            else set()
+        )
+        is_code = len({*column}) < 4 < len(column) or (steps == {1.0} and len(column) > 2)
+        return _TARGET.fullmatch(name) is None, bool(_SERIES.fullmatch(name)) or is_code, bool(_FORECAST.match(name))
+
     def _sent(self, kept: list[int]) -> Iterator[Line]:
         """Yield rows as they are sent; raises ValueError for a time that does not read."""
-        blank = {mark for one in dialect.MISSING for mark in (one, one.upper(), one.capitalize())} | self.missing
-        stays, pattern = self.decimal == "." and not self.thousands, dialect.pattern_of(self.decimal)
-        numbers, held = {*self._of_kind("number")}, {*self.parts, *self.series}
-        read = self.format.read if self.format is not None else None
-        is_local = self.given.zone is not None and self.format is not None and not self.format.zoned
-        local = file_times.localized(self.given.zone) if self.given.zone is not None and is_local else None
-        rows = islice(self.raw.rows(), self.count)
-        turned = reversed([*rows]) if self.is_newest_first else rows
-        at_time = self.parts[0] if len(self.parts) == 1 and (read or local) else None
-        for number, cells in enumerate(turned):
-            row = [one if one not in blank or at in held else "" for at, one in enumerate(cells)]
-            if not stays:
-                row = [
-                    dialect.number(one, self.decimal, pattern) if at in numbers else one for at, one in enumerate(row)
-                ]
-            name = " ".join(cells[at] for at in self.series)
-            sent = list[str]()
-            if at_time is not None or len(self.parts) > 1:
-                when = " ".join(cells[at] for at in self.parts)
-                try:
-                    when = read(when) if read is not None else when
-                    when = local(when, name) if local is not None else when
-                except ValueError as error:
-                    said = (
-                        error.reason if isinstance(error, InvalidInput) else f"{when[:32]!r} is no time as the others"
-                    )
-                    raise ValueError(f"row {number + 1} below the header: {said}; say --time-format") from None
-                if at_time is not None:
-                    row[at_time] = when
-                else:
-                    sent.append(when)
-            if len(self.series) > 1:
-                sent.append(name)
-            yield [*sent, *(row[at] for at in kept)]
+        rows, number = islice(self.raw.rows(), self.count), 0
+        turned = iter([*rows][::-1]) if self.is_newest_first else rows
+        local = {at: self._local(form) for at, form in self.formats.items()}
+        of_parts = self._local(self.format)
+        while block := [*islice(turned, BLOCK)]:
+            columns = [*zip(*block, strict=True)]
+            joined = list[Sequence[str]]()
+            names = [*map(" ".join, zip(*(columns[at] for at in self.series), strict=True))] if self.series else None
+            if len(self.parts) > 1:
+                whole = map(" ".join, zip(*(columns[at] for at in self.parts), strict=True))
+                joined.append(self._times([*whole], self.format, number, of_parts, names))
+            if names is not None and len(self.series) > 1:
+                joined.append(names)
+            sent = [
+                self._times(columns[at], self.formats[at], number, local[at], names)
+                if at in self.formats
+                else self._blanked(columns[at], at)
+                for at in kept
+            ]
+            yield from map(list, zip(*joined, *sent, strict=True))
+            number += len(block)
+
+    def _local(self, form: TimeFormat | None) -> Callable[[str, str], str] | None:
+        """Return what gives times of a format the offsets of the zone, where they have none."""
+        if form is None or form.zoned or self.given.zone is None:
+            return None
+        return file_times.localized(self.given.zone, in_order=not self.of_examples)
+
+    def _blanked(self, cells: Sequence[str], at: int) -> Sequence[str]:
+        """Return cells of a column without marks of missing values, and numbers with a decimal point."""
+        kind = self.kinds[at]
+        if at in self.series or (at in self.parts and len(self.parts) == 1):
+            return cells
+        are_words = self.of_examples and kind != "number"
+        if marks := {
+            one for one in {*cells} if one.strip() in self.missing or (not are_words and dialect.is_missing(one))
+        }:
+            cells = ["" if cell in marks else cell for cell in cells]
+        if kind == "number" and (self.decimal != "." or self.thousands):
+            cells = [dialect.number(cell, self.decimal, self.pattern) for cell in cells]
+        return cells
+
+    def _times(
+        self,
+        cells: Sequence[str],
+        form: TimeFormat | None,
+        before: int,
+        local: Callable[[str, str], str] | None,
+        series: Sequence[str] | None,
+    ) -> Sequence[str]:
+        """Return times as they are sent; raises ValueError for one that does not read."""
+        read = None if form is None else form.read
+        if read is None and local is None:
+            return cells
+        found = list[str]()
+        for at, cell in enumerate(cells):
+            try:
+                if self.of_examples and self._is_missing(cell):
+                    found.append("")
+                    continue
+                when = read(cell) if read is not None else cell
+                if local is not None:
+                    when = local(when, series[at] if series else "")
+            except ValueError as error:
+                said = error.reason if isinstance(error, InvalidInput) else f"{cell[:32]!r} is no time as the others"
+                raise ValueError(f"row {before + at + 1} below the header: {said}; say --time-format") from None
+            found.append(when)
+        return found
 
     @property
     def is_newest_first(self) -> bool:
         """Whether times descend throughout the first rows, of a file with one series."""
-        if self.format is None or self.series:
+        if self.format is None or self.series or self.of_examples:
             return False
         first = self._seconds(self._cells(self.parts)[:200])
         return len(first) > 2 and all(one > other for one, other in pairwise(first))
@@ -352,16 +463,23 @@ class _Reader:
             cell for at in self._of_kind("number") for cell in self.columns[at] if self._kind(cell) == "missing"
         )
         said["missing"] = ", ".join(f"{mark!r} {count} times" for mark, count in marks.items()) or None
+        texts = Counter(
+            cell for at in self._of_kind("number") for cell in self.columns[at] if self._kind(cell) not in _NUMBERS
+        )
+        marks_of = ", ".join(f"{mark!r} {count} times" for mark, count in texts.most_common(5))
+        said["texts among numbers"] = f"{marks_of}; say --missing" if texts else None
         odd = {one for at in self._of_kind("number") for one in self.columns[at] if _ODD.fullmatch(one)}
         said["perhaps missing"] = f"{', '.join(sorted(odd))}; say --missing" if odd else None
-        if self.format is None:
+        if self.of_examples:
+            said["times"] = [f"{self.raw.names[at]}: {one.name}" for at, one in self.formats.items()]
+        elif self.format is None:
             said["time"] = "none found; say --time"
         else:
             name = "+".join(self.raw.names[at] for at in self.parts)
             zone = "with a zone" if self.format.zoned else self.given.zone or "without a zone; --zone gives it one"
             said["time"] = f"{name}: {self.format.name}, {zone}"
             self._say_times()
-        said["series"] = self._said_series(found)
+        said["series"] = None if self.of_examples else self._said_series(found)
 
     def _said_series(self, found: InspectedTable) -> str:
         if self.series:
@@ -397,4 +515,7 @@ class _Reader:
             f"{every}" if off < 0.02 * len(steps) else f"{every} mostly; {off} of {len(steps)} are not"
         )
         self.said["gaps"] = sum(step > 1.5 for step in steps) or None
-        self.said["times that come twice"] = len(seconds) - len(rising) or None
+        if twice := len(seconds) - len(rising):
+            is_local = self.format is not None and not self.format.zoned and self.given.zone is None
+            said = "; say --zone if the clock goes back there, as in autumn" if is_local else ""
+            self.said["times that come twice"] = f"{twice}{said}"

@@ -19,7 +19,7 @@ from livesvm.solvers.errors import InvalidInput
 MOST_STEPS = 1000
 MOST_COLUMNS = 256
 LAGS = 24
-Name = Annotated[str, Field(min_length=1, max_length=128)]
+Name = Annotated[str, Field(min_length=1, max_length=256)]
 Width = Annotated[int, Field(ge=2, le=10**5)]
 Lag = Annotated[int, Field(ge=1, le=10**5)]
 Step = Annotated[int, Field(ge=1, le=10**4)]
@@ -243,8 +243,8 @@ class FeedSpec(BaseModel):
         return () if self.task == "direction" else tuple(self.quantiles or ())
 
     @cached_property
-    def has_contests(self) -> bool:
-        """Whether a naive forecast is served where it has the better record."""
+    def has_blends(self) -> bool:
+        """Whether what is forecast is a blend of the model with naive forecasts and a linear model."""
         return self.generation > 1 and self.task == "value" and self.quantiles is None
 
     def rolling_widths(self) -> list[tuple[Statistic, int]]:

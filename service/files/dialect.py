@@ -16,7 +16,7 @@ import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO, Any
 
@@ -32,18 +32,25 @@ MOST_LINE = 2**20
 FREE, RATIO = 2**26, 200
 """A packed file may unpack to so many bytes, and beyond them to so many times its size."""
 SEPARATORS = (",", ";", "\t", "|", " ")
-NAMES = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar", " ": "spaces"}
+NAMES = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar", " ": "space"}
 COMMENTS = ("#", "%", "//", "!")
 MISSING = frozenset(
-    ("", "na", "n/a", "#n/a", "nan", "null", "none", "?", "-", "--", ".", "unavailable", "unknown")
+    [
+        *("", "?", "-", "--", "---", ".", "..", "...", ":", "\\n", "unavailable", "unknown"),
+        *("na", "n/a", "n.a.", "n/e", "k.a.", "k. a.", "nan", "-nan", "null", "(null)", "<null>", "none"),
+        *("#n/a", "#value!", "#ref!", "#div/0!", "#num!"),
+    ]
 )  #: lower case
 _NUMBER = re.compile(
     r"[+-]?(?:\d+|\d{1,3}(?:(?P<mark>[.,'\u2019 \u00a0\u202f])\d{3})(?:(?P=mark)\d{3})*)?(?:[.,]\d*)?(?:[eE][+-]?\d+)?"
 )
+_DAY = r"([^\W\d]{2,9}[.,]{0,2} )?"  # of the week
 _TIME = re.compile(
-    r"\d{1,4}[-/. ](\d{1,2}|[^\W\d]{3,9}\.?)([-/. ,]+\d|$).*|\d{1,2}:\d\d.*|\d{4}\W?[QW]\d+.*|Q[1-4]\W?\d{4}"
-    r"|[^\W\d]{3,9}[ -]\d[\d ,:-]*|\d{4}-?\d\d(-?\d\d)?([T ].*)?"
+    rf"{_DAY}\d{{1,4}}(\. |[-/. ])(de )?(\d{{1,2}}|[^\W\d]{{3,10}}\.?)([-/. ,]+(de )?\d|$).*|\d{{1,2}}:\d\d.*"
+    rf"|{_DAY}[^\W\d]{{3,10}}\.?(-\d\d|[ -](\d{{1,2}},? (\d\d:\d\d.*)?)?\d{{4}}.*)"
+    r"|\d{4}\W*[QW] ?\d+.*|(Q[1-4]|[KC]?W ?\d+)\W?\d{4}|\d{4}M\d\d|\d{4}-?\d\d(-?\d\d)?([T ].*)?"
 )
+_SEP = re.compile(r'"?sep=(.|\\t)"?', re.IGNORECASE)
 _MARKS = "'\u2019 \u00a0\u202f"
 
 
@@ -224,6 +231,9 @@ def understood(path: Path, given: FileOptions) -> Dialect:
         raise InvalidInput(f"there is no {encoding!r}", field="--encoding") from None
     found = io.StringIO(text, newline="").readlines()
     found = found if is_whole or len(found) < 2 else found[:-1]
+    told = _SEP.fullmatch(found[0].strip())
+    if told is not None and not given.skip:  # a line for spreadsheets
+        given = replace(given, separator=given.separator or told[1].replace("\\t", "\t"), skip=1)
     begun = found[given.skip or 0 :]
     has_comments = any(map(_is_comment, begun))
     bare = ["\n" if has_comments and _is_comment(line) else line for line in begun]
@@ -339,8 +349,10 @@ def _header(reader: list[tuple[int, Line]], first: int, width: int) -> int | Non
     """Return which row before the first of numbers has the names."""
     before = [at for at in range(first) if len(reader[at][1]) in (width, width - 1)]
     before = [at for at in before if len(reader[at][1]) == width] or before
-    full = [at for at in before if sum(map(bool, reader[at][1])) * 2 > width]
-    return full[0] if full else first - 1 if first else None
+    filled = {at: sum(map(bool, reader[at][1])) for at in before}
+    full = [at for at in before if filled[at] * 2 > width]
+    named = [at for at in full if not {"number", "time"} & {*map(kind_of, reader[at][1])}] or full
+    return max(named, key=lambda at: (filled[at], -at)) if named else first - 1 if first else None
 
 
 def _named_by_comment(before: list[str], separator: str, width: int) -> Line | None:

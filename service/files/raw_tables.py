@@ -1,25 +1,21 @@
-"""Files of rows before their columns have a meaning: text tables, Parquet, range queries of Prometheus."""
+"""Files of rows before their columns have a meaning: text tables, workbooks, Parquet, Arrow, JSON, Green Button."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from livesvm.service.errors import ServiceError
-from livesvm.service.files import dialect, parquet
+from livesvm.service.files import dialect, documents, parquet
 from livesvm.service.files.dialect import FileOptions, Line
-from livesvm.service.files.malformed import Malformed
 
 MEMORY_MB = 512
-"""That unpacking a Parquet file, or the text of a JSON file, may take."""
+"""That unpacking a Parquet file may take."""
 BLOCK = 10_000
 """Rows of a Parquet file that are read at once."""
-LONG = ("time", "series", "value")
-"""Names of a table with a row for each series and time."""
 
 
 @dataclass
@@ -43,21 +39,46 @@ class Raw:
 
 def opened(path: Path, given: FileOptions) -> Raw:
     """Return a file by what it begins with; raises Malformed, InvalidInput, ValueError or OSError."""
+    with path.open("rb") as packed:
+        magic = packed.read(8)
+    if magic.startswith(b"\xd0\xcf\x11\xe0") or (magic.startswith(b"PK\x03\x04") and documents.is_workbook(path)):
+        held, said = documents.workbook(path)
+        return _text(Path(held.name), replace(given, separator=",", encoding="utf-8"), said, held)
+    if magic.startswith((b"ARROW1", b"\xff\xff\xff\xff")):
+        with documents.arrow(path) as reader:
+            names = reader.schema.names
+        return Raw(names, partial(documents.arrow_rows, path), {"format": "Arrow"}, len(names), is_text=False)
     with dialect.unpacked(path) as file:
         first = file.read(64).lstrip(b"\xef\xbb\xbf \r\n\t")
     if first.startswith(b"PAR1") or path.suffix.lower() in (".parquet", ".pq"):
         return _parquet(path)
-    if first.startswith(b"{"):
-        return _prometheus(path)
+    if first.startswith(b"{") and (names := documents.lines_names(path)) is not None:
+        return Raw(
+            names, partial(documents.lines_rows, path, names), {"format": "JSON lines"}, len(names), is_text=False
+        )
+    if first.startswith((b"{", b"[{", b"[[", b"[\n", b"[\r", b"[ ", b"<?xml", b"<feed")):
+        with dialect.unpacked(path) as file:
+            one = documents.green_button(file) if first.startswith(b"<") else documents.as_json(file)
+        return Raw(one.names, lambda: iter(one.rows), one.said, len(one.names), is_text=False)
+    return _text(path, given, {})
+
+
+def _text(path: Path, given: FileOptions, said: dict[str, Any], held: Any = None) -> Raw:
+    """Return a text table; a temporary one is there as long as what it is ``held`` by."""
     one = dialect.understood(path, given)
-    said = {
-        "encoding": one.encoding,
-        "separator": dialect.NAMES.get(one.separator, one.separator),
+    about: dict[str, Any] = {
         "lines before the header": one.lead or None,
         "header": "none" if one.header is None else None,
         "lines under the header": one.units,
     }
-    return Raw(one.names, partial(dialect.rows, path, one), said, len(one.used), one.separator)
+    if held is None:
+        about = {"encoding": one.encoding, "separator": dialect.NAMES.get(one.separator, one.separator)} | about
+
+    def rows(_: Any = held) -> Iterator[Line]:
+        """Yield the rows."""
+        return dialect.rows(path, one)
+
+    return Raw(one.names, rows, said | about, len(one.used), one.separator)
 
 
 def _parquet(path: Path) -> Raw:
@@ -76,26 +97,3 @@ def _parquet(path: Path) -> Raw:
     except (ServiceError, ValueError) as error:
         raise ValueError(f"{path}: {error}") from error
     return Raw(names, rows, {"format": "Parquet"}, len(names), is_text=False)
-
-
-def _prometheus(path: Path) -> Raw:
-    """Return the answer of a range query of Prometheus, a row each series and time."""
-    with dialect.unpacked(path) as file:
-        text = file.read(MEMORY_MB * 2**20 + 1)
-    if len(text) > MEMORY_MB * 2**20:
-        raise Malformed(f"holds more than {MEMORY_MB} MB of JSON", field="body")
-    try:
-        found = json.loads(text)["data"]["result"]
-        lines = [
-            [f"{stamp:.3f}".rstrip("0").rstrip("."), _series_of(one["metric"]), value]
-            for one in found
-            for stamp, value in one["values"]
-        ]
-    except (ValueError, KeyError, TypeError) as error:
-        raise Malformed("is JSON, and no answer of Prometheus to a range query", field="body") from error
-    return Raw([*LONG], lambda: iter(lines), {"format": "Prometheus range query"}, 3, is_text=False)
-
-
-def _series_of(labels: dict[str, str]) -> str:
-    rest = ",".join(f"{name}={value}" for name, value in labels.items() if name != "__name__")
-    return labels.get("__name__", "") + (f"{{{rest}}}" if rest else "") or "{}"

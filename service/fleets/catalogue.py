@@ -1,4 +1,4 @@
-"""The fleets that there are: a document of the store each."""
+"""The catalogue of fleets: each is a document of the store."""
 
 from __future__ import annotations
 
@@ -23,33 +23,33 @@ from livesvm.service.store.base import DocumentName, StoreDamaged, StoreUnavaila
 
 KIND = "fleet"
 MOST = 1000
-"""Fleets that there may be."""
+"""Most fleets of one store."""
 
 
 @dataclass(frozen=True)
 class Fleet:
-    """A fleet: its settings, what its series share that was chosen, and whether it is being deleted."""
+    """A fleet: its specification, the chosen settings ``given`` to all series, and whether it is being deleted."""
 
     id: str
     spec: FleetSpec
     created_at: float
     given: Preset | None = None
     deleting: bool = False
-    progress: Progress = field(default_factory=Progress)  #: in its source
-    arrived: Mapping[Position, float] = field(default_factory=dict)  #: when the newest entries came, where that counts
+    progress: Progress = field(default_factory=Progress)  #: progress in the fleet's source
+    arrived: Mapping[Position, float] = field(default_factory=dict)  #: arrival of the newest entries, if it is stamped
 
     @property
     def prefix(self) -> str:
-        """What the ids of its series begin with."""
+        """The prefix of the ids of the fleet's series."""
         return prefix_of(self.id)
 
     @property
     def at_store(self) -> DocumentName:
-        """Where it is kept."""
+        """The address of the fleet's document in the store."""
         return DocumentName(KIND, self.id)
 
     def encode(self) -> bytes:
-        """Return all of it."""
+        """Return the fleet as a document for the store."""
         given = None if self.given is None else [self.given.season, [list(one) for one in self.given.recipes]]
         document = {"spec": self.spec.model_dump(mode="json"), "created_at": self.created_at, "given": given}
         document |= {"deleting": self.deleting, "progress": self.progress, "arrived": list(self.arrived.items())}
@@ -57,7 +57,7 @@ class Fleet:
 
     @classmethod
     def decode(cls, id: str, data: bytes) -> Fleet:
-        """Return the fleet that was encoded; raises StoreDamaged."""
+        """Return the fleet in a document; raises StoreDamaged."""
         try:
             found = json.loads(data)
             given = found["given"]
@@ -71,7 +71,7 @@ class Fleet:
 
 
 class Fleets:
-    """The fleets of one service. Its calls block on the store; while that is away, they are as they were read last."""
+    """The fleets of one service. Its calls block on the store; while the store is away, they use what was read last."""
 
     def __init__(self, source: Source, settings: Settings) -> None:
         self.settings = settings
@@ -80,7 +80,7 @@ class Fleets:
         self._lock = threading.RLock()
 
     def create(self, id: str, spec: FleetSpec) -> Fleet:
-        """Keep a new one; raises FleetExists, TooManyFleets or StoreError."""
+        """Store a new fleet; raises FleetExists, TooManyFleets or StoreError."""
         with self._health.store_call("document"):
             names = [at.name for at in self._store.documents(KIND)]
             if id in names:
@@ -90,7 +90,7 @@ class Fleets:
             return self._put(Fleet(id, spec, time.time()))
 
     def get(self, id: str) -> Fleet:
-        """Return one of them; raises UnknownFleet or StoreError."""
+        """Return a fleet by its id; raises UnknownFleet or StoreError."""
         try:
             with self._health.store_call("load"):
                 data = self._store.document(DocumentName(KIND, id))
@@ -105,24 +105,24 @@ class Fleets:
         return found
 
     def live(self, id: str) -> Fleet:
-        """Return one that takes readings; raises UnknownFleet, also of one that is being deleted."""
+        """Return a fleet that takes readings; raises UnknownFleet, also for a fleet that is being deleted."""
         found = self.get(id)
         if found.deleting:
             raise UnknownFleet(f"fleet {id} is being deleted")
         return found
 
     def known(self) -> list[Fleet]:
-        """Return those that were read, by id; asks nothing."""
+        """Return the fleets that were read before, in the order of ids, without reading the store."""
         return [self._read[name] for name in sorted(self._read)]
 
     def learn(self) -> None:
-        """Read all; raises StoreError. One that cannot be read is left to whoever asks for it."""
+        """Read all fleets; raises StoreError. A damaged fleet is skipped, and raises its error when it is asked for."""
         for name in self.names():
             with suppress(UnknownFleet, StoreDamaged):
                 self.get(name)
 
     def names(self) -> list[str]:
-        """Return the ids of all, in order."""
+        """Return the ids of all fleets, in order."""
         try:
             with self._health.store_call("load"):
                 return sorted(at.name for at in self._store.documents(KIND))
@@ -130,33 +130,34 @@ class Fleets:
             return sorted(self._read)
 
     def choose(self, fleet: Fleet, given: Preset | None) -> None:
-        """Keep what was chosen for one, unless something was before."""
+        """Store the settings that were chosen for a fleet, unless it has some already."""
         if given is not None and fleet.given is None and self.get(fleet.id).given is None:
             self._change(fleet.id, given=given)
 
     def progressed(self, id: str, progress: Progress) -> None:
-        """Keep how far one has come in its source, unless it was paused meanwhile."""
+        """Store the progress of a fleet in its source; whether it is paused stays as it is."""
+        # Under the lock, so that a pause at the same time is not overwritten.
         with self._lock:
             paused = self.get(id).progress.paused
             self._change(id, progress=progress._replace(paused=paused))
 
     def arrived(self, id: str, times: Mapping[Position, float]) -> None:
-        """Keep when entries came, before any has its effect."""
+        """Store the times of arrival of entries, before any entry has its effect."""
         self._change(id, arrived=times)
 
     def pause(self, fleet: Fleet, paused: bool) -> Fleet:
-        """Have one take nothing more from its source, or go on; raises NoSource."""
+        """Stop or resume the reading of a fleet's source; raises NoSource."""
         if fleet.spec.source is None:
             raise NoSource(f"fleet {fleet.id} has no source")
         with self._lock:
             return self._change(fleet.id, progress=self.get(fleet.id).progress._replace(paused=paused))
 
     def begin_deletion(self, fleet: Fleet) -> None:
-        """Have one take nothing more, over restarts too."""
+        """Mark a fleet as being deleted in the store, so that it takes no readings, also after a restart."""
         self._change(fleet.id, deleting=True)
 
     def end_deletion(self, fleet: Fleet) -> None:
-        """Forget a fleet without series."""
+        """Remove a fleet that has no series any more."""
         with self._health.store_call("document"):
             self._store.delete_document(fleet.at_store)
         self._read.pop(fleet.id, None)
@@ -174,7 +175,7 @@ class Fleets:
 
 
 def settings_of(fleet: Fleet) -> dict[str, Any]:
-    """Return all settings, and what was chosen for all series together."""
+    """Return the specification of a fleet as JSON values, with the settings chosen for all series."""
     chosen = None
     if fleet.given is not None:
         steps = zip(fleet.spec.horizons, fleet.given.recipes, strict=True)

@@ -1,4 +1,4 @@
-"""What series are called, and the ids of their feeds: the fleet's id, a slash, and the name, quoted."""
+"""Names of series, and the ids of their feeds: the fleet's id, a slash, and the quoted name."""
 
 from __future__ import annotations
 
@@ -9,11 +9,13 @@ from livesvm.service.history.names import prefix_of
 from livesvm.solvers.errors import InvalidInput
 
 FLEET_ID = r"^[a-z0-9][a-z0-9_-]{0,35}$"
-LONGEST = 64
-"""Characters of a name, once it is quoted."""
+LONGEST = 256
+"""Most characters of a name."""
+LONGEST_QUOTED = 12 * LONGEST
+"""Most characters of a quoted name: four bytes of three letters for each character."""
 LARGEST = 2**63
-"""Number that is a name: as text it is one as well, and JSON may hold one of a million digits."""
-SERIES_ID = r"[A-Za-z0-9._~-]{1,64}"
+"""Largest number that is taken as a name, as a number in JSON may have a million digits; as text it is a name too."""
+SERIES_ID = rf"[A-Za-z0-9._~-]{{1,{LONGEST_QUOTED}}}"
 OF_FEEDS = frozenset(
     [
         "observations",
@@ -33,7 +35,7 @@ OF_FEEDS = frozenset(
         "writeback",
     ]
 )
-"""What stands behind the id of a feed in a path: a name that begins so is distinguished by quoting its first letter."""
+"""Words that follow the id of a feed in paths. The first letter of a series' name that begins with one is quoted."""
 
 
 def name_of(value: Any, row: int | None = None, field: str = "series") -> str:
@@ -58,34 +60,32 @@ def name_of(value: Any, row: int | None = None, field: str = "series") -> str:
 
 
 def _shown(value: Any) -> str:
-    """Return how JSON has a cell that is no name; a number may have any number of digits."""
+    """Return a cell that is no name as text for a message, without the digits of a large number."""
     if isinstance(value, int) and not isinstance(value, bool):
         return "a larger one"
     return str(value)[:32].lower() if isinstance(value, bool) else repr(value)[:32]
 
 
 def quoted(name: str) -> str:
-    """Return a name as ids and paths have it: bytes but letters a to z, digits, ``.``, ``_``, ``-`` as ~ and two
-    digits.
+    """Return a name as ids and paths have it: bytes other than letters, digits, ``.``, ``_`` and ``-`` become ~ and two
+    hexadecimal digits.
 
-    Names are different where these are. Raises InvalidInput for one that is too long.
+    Different names have different results. Raises InvalidInput for a name of more than 256 characters.
 
     >>> quoted("meter-17"), quoted("Zähler 7"), quoted("plot")
     ('meter-17', 'Z~C3~A4hler~207', '~70lot')
     """
+    if len(name) > LONGEST:
+        raise InvalidInput(f"has {len(name)} characters, the limit is {LONGEST}", field="series")
     is_special = not name.strip(".") or name.partition(".")[0] in OF_FEEDS
     found = quote(name, safe="", errors="surrogatepass").replace("~", "~7E").replace("%", "~")
     if is_special:
         found = f"~{ord(name[0]):02X}{found[1:]}"
-    if len(found) > LONGEST:
-        raise InvalidInput(
-            f"has {len(found)} characters as {found[:LONGEST]}..., the limit is {LONGEST}", field="series"
-        )
     return found
 
 
 def unquoted(quoted: str) -> str:
-    """Return the name that was quoted."""
+    """Return the name from its quoted form."""
     return unquote(quoted.replace("~", "%"))
 
 

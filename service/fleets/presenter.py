@@ -1,4 +1,4 @@
-"""What is reported of a fleet: the forecasts of its series in long form, and their scores."""
+"""Reports of a fleet: the forecasts of its series in long form, and their scores."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ Document = dict[str, Any]
 WORST = 20
 PAGE = 1000
 WOKEN = 32
-"""Series that are woken together where nothing is known of their forecasts."""
+"""How many series without known forecasts are woken at once."""
 COLUMNS = ("series", "feed", "step", "time", "value", "low", "high", "served", "state")
 
 
 @dataclass(frozen=True)
 class SeriesScore:
-    """One series of a fleet, at rest or not."""
+    """The state and the scores of one series of a fleet, at rest or not."""
 
     series: str
     feed: Annotated[str, Field(description="Its id as a feed.")]
@@ -45,7 +45,7 @@ class SeriesScore:
 
 
 def forecasts(feeds: Sequence[FeedHandle], steps: frozenset[int]) -> list[Document]:
-    """Return rows of the newest forecasts, by series and step; series at rest stay at rest where that is known."""
+    """Return rows of the newest forecasts, by series and step; a series at rest wakes only if they are not known."""
     asleep = [feed for feed in feeds if feed.shown is None and not _is_told(feed.glimpse) and feed.reason is None]
     for first in range(0, len(asleep), WOKEN):
         wait([news for feed in asleep[first : first + WOKEN] if (news := _awoken(feed)) is not None])
@@ -85,19 +85,19 @@ def series_told(feed: FeedHandle) -> SeriesScore:
 
 
 def ratio_of(steps: Iterable[StepSample]) -> float | None:
-    """Return the mean over steps of the error over the better naive one's; None where nothing is scored."""
+    """Return the mean over steps of the error divided by the better naive one's; None if no step is scored."""
     found = [step.error / step.naive_error for step in steps if step.naive_error > 0.0]
     return mean(found) if found else None
 
 
 def coverage_of(steps: Iterable[StepSample]) -> float | None:
-    """Return the mean over steps of the share of readings in the band."""
+    """Return the mean over steps of the share of readings in the band; None if no step has one."""
     found = [step.coverage for step in steps if step.coverage is not None]
     return mean(found) if found else None
 
 
 def scores(feeds: Feeds, fleet: Fleet) -> Document:
-    """Return the scores of all series together, over their newest windows; none is woken."""
+    """Return the scores of all series together, over their newest windows, without waking any."""
     found: list[SeriesScore] = []
     after = ""
     while page := feeds.page(after, PAGE, fleet.prefix):
@@ -126,7 +126,7 @@ def scores(feeds: Feeds, fleet: Fleet) -> Document:
 
 
 def check_served(feeds: Feeds, ids: Sequence[str]) -> list[FeedHandle]:
-    """Return some series by their feeds' ids; raises UnknownFeed or ModelUnavailable."""
+    """Return series by the ids of their feeds; raises UnknownFeed or ModelUnavailable."""
     found = [feeds.find(id_) for id_ in ids]
     for feed in found:
         if feed.state in ("failed", "held") and feed.glimpse is None and feed.shown is None:

@@ -1,4 +1,4 @@
-"""What fleets take: readings and announcements of many series in one call, and new series."""
+"""Take readings and announcements of many series in one call, and create series."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from livesvm.solvers.errors import InvalidInput
 Document = dict[str, Any]
 
 MOST_REFUSED = 1000
-"""Refusals that an answer lists."""
+"""Most refusals in an answer."""
 PAGE = 1000
-"""Series that are asked for at once."""
+"""How many series are listed at once."""
 
 
 def observe(
@@ -35,10 +35,10 @@ def observe(
 ) -> Document:
     """Take readings of many series; ``request`` is the Idempotency-Key of the call.
 
-    The answer lists at most :data:`MOST_REFUSED` refusals, unless it is to be whole.
+    The answer lists at most :data:`MOST_REFUSED` refusals, or all of them if ``is_whole``.
 
-    Raises InvalidInput where no series is named, and QueueFull, IdempotencyConflict or StoreUnavailable; then it is
-    sent again.
+    Raises InvalidInput if no row names a series, and QueueFull, IdempotencyConflict or StoreUnavailable, after which
+    the caller sends the call again.
     """
     found = split(fleet, table)
     _refuse_too_many(found, fleet, feeds, fleets.settings)
@@ -48,7 +48,7 @@ def observe(
 
 
 def _refuse_too_many(found: Split, fleet: Fleet, feeds: Feeds, settings: Settings) -> None:
-    """Refuse new series above what readings may create; the first ones of the call are created."""
+    """Refuse the last new series of a call if they are more than readings may create."""
     fresh = [id_ for id_ in found.tables if id_ not in feeds]
     if not fresh or fleet.spec.new != "create":
         return
@@ -65,7 +65,7 @@ def _refuse_too_many(found: Split, fleet: Fleet, feeds: Feeds, settings: Setting
 
 
 def announce(feeds: Feeds, fleet: Fleet, table: Table, request: str | None) -> Document:
-    """Take values of known columns for times to come: rows without a series are for all; raises as :func:`observe`."""
+    """Take future values of known columns; rows without a series are for all series. Raises as :func:`observe`."""
     spec = fleet.spec
     if not spec.known:
         raise InvalidInput("the fleet has no known columns to announce", field="known")
@@ -85,7 +85,7 @@ def announce(feeds: Feeds, fleet: Fleet, table: Table, request: str | None) -> D
 
 
 def reported(found: Split, done: BatchDone, most: int | None = MOST_REFUSED) -> Document:
-    """Return the answer to a call: how many series and rows were taken, and which were refused, up to a limit."""
+    """Return the answer to a call: how many series and rows were taken, and at most ``most`` refusals."""
     counts = dict.fromkeys(COUNTS, 0)
     durability = None
     for body in done.answers.values():
@@ -107,14 +107,14 @@ def reported(found: Split, done: BatchDone, most: int | None = MOST_REFUSED) -> 
 
 
 def _placed(found: Split, id: str, refusal: Refusal) -> Refusal:
-    """Return a refusal with its row's number in the call, by default the first row of the series."""
+    """Return a refusal with its row's number in the whole call; by default that of the series' first row."""
     numbers = found.numbers[id]
     at = refusal.row if refusal.row is not None and refusal.row < len(numbers) else 0
     return replace(refusal, row=numbers[at])
 
 
 def ids_of(feeds: Feeds, fleet: Fleet) -> list[str]:
-    """Return the ids of the feeds behind these series."""
+    """Return the feed ids of all series of a fleet."""
     found: list[str] = []
     while page := feeds.page(found[-1] if found else "", PAGE, fleet.prefix):
         found += [feed.id for feed in page]
@@ -122,7 +122,7 @@ def ids_of(feeds: Feeds, fleet: Fleet) -> list[str]:
 
 
 def create_series(feeds: Feeds, fleet: Fleet, names: Sequence[Any]) -> Document:
-    """Create series before their first readings; those that there are stay as they are. Raises InvalidInput."""
+    """Create series before their first readings; existing series stay as they are. Raises InvalidInput."""
     ids = {feed_of(fleet.id, name_of(name, row)): None for row, name in enumerate(names)}
     spec, created = fleet.spec.of_series(), 0
     for id_ in ids:

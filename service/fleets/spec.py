@@ -1,4 +1,4 @@
-"""What a fleet is given: the settings of a feed, and how its series are distinguished."""
+"""The specification of a fleet: the settings of its feeds, and the column that names the series."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from livesvm.service.feeds.spec import MOST_COLUMNS, FeedSpec, Name
 from livesvm.solvers.errors import InvalidInput
 
 OWN = frozenset({"series", "shared", "new", "source"})
-"""Settings that its series do not have."""
+"""Settings of a fleet that its series do not have."""
 
 
 class FleetSpec(FeedSpec):
-    """A fleet, as it is created; only ``target`` has to be given. What is chosen is chosen for all series together."""
+    """A fleet, as it is created; only ``target`` is required. The service chooses settings for all series together."""
 
     events: int = Field(
         default=20, ge=20, le=200, description="Events that each series keeps for clients that reconnect."
@@ -28,7 +28,7 @@ class FleetSpec(FeedSpec):
         "a series bring them, once for each time.",
     )
     new: Literal["create", "refuse"] = Field(
-        default="create", description="Of readings of a series that there is not yet."
+        default="create", description="What readings of a new series do: create it, or be refused."
     )
 
     @model_validator(mode="after")

@@ -1,4 +1,4 @@
-"""Rows of many series in one call, distinguished: of each series its own, in the order in which they came."""
+"""Split the rows of a call by series; the rows of each series stay in the order of the call."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ Row = dict[str, Any]
 
 
 class Table:
-    """Rows of a call: objects, or columns of one length.
+    """The rows of a call: a list of objects, or columns of one length.
 
     Parameters
     ----------
-    rows : the objects; None: there are ``columns`` instead
+    rows : the objects; None: ``columns`` has the rows
     """
 
     def __init__(self, rows: list[Row] | None = None, columns: Mapping[str, list[Any]] | None = None) -> None:
@@ -45,7 +45,7 @@ class Table:
         return [row.get(name) for row in self._rows] if any(name in row for row in self._rows) else None
 
     def some(self, at: Sequence[int], without: str) -> list[Row]:
-        """Return some rows as objects, without one column."""
+        """Return the rows with the numbers ``at`` as objects, without the column ``without``."""
         if self._rows is not None:
             return [{name: cell for name, cell in self._rows[i].items() if name != without} for i in at]
         columns = [(name, cells) for name, cells in self._columns.items() if name != without]
@@ -54,12 +54,12 @@ class Table:
 
 @dataclass
 class Split:
-    """The rows of each series, by its feed's id, as feeds keep them; ``numbers`` are those of its rows in the call."""
+    """The rows of each series by its feed's id, in the form of feeds; ``numbers`` are the rows' numbers in the call."""
 
     tables: dict[str, Row] = field(default_factory=dict)
     numbers: dict[str, list[int]] = field(default_factory=dict)
     names: dict[str, str] = field(default_factory=dict)
-    refused: list[tuple[str | None, Refusal]] = field(default_factory=list)  #: with the names, as far as known
+    refused: list[tuple[str | None, Refusal]] = field(default_factory=list)  #: refusals by names of series, if known
 
     def batch(self, fleet: Fleet, request: str | None, at: float) -> Batch:
         """Return the call that sends these rows to the feeds."""
@@ -68,15 +68,15 @@ class Split:
 
 
 def split(fleet: Fleet, table: Table) -> Split:
-    """Tell the rows of a call apart; raises InvalidInput where they name no series at all.
+    """Split the rows of a call by series; raises InvalidInput if no row names a series.
 
-    7 and "7" are one name, and the rows of a series stay in the order of the call.
+    The number 7 and the text "7" are the same name. The rows of a series stay in the order of the call.
     """
     spec, found = fleet.spec, Split()
     named = table.column(spec.series)
     if named is None and not spec.shared:
         raise InvalidInput(f"no row has the column {spec.series!r}, which names the series", field=spec.series)
-    spelled: dict[tuple[type, Any], list[int]] = {}  # True, 1 and 1.0 are equal, and not one name
+    spelled: dict[tuple[type, Any], list[int]] = {}  # by type too, as True, 1 and 1.0 are equal keys
     for number, value in enumerate(named or [None] * len(table)):
         spelled.setdefault((type(value), value), []).append(number)
     without = [number for one in (None, "") for number in spelled.pop((type(one), one), [])]
@@ -101,15 +101,15 @@ def split(fleet: Fleet, table: Table) -> Split:
 
 
 def for_all(fleet: Fleet, table: Table, ids: Sequence[str]) -> dict[str, Row]:
-    """Return rows that name no series, once for each of these feeds."""
+    """Return the rows of a call that names no series, as the same table for each of these feeds."""
     rows = table_of(table.some(range(len(table)), fleet.spec.series))
     return dict.fromkeys(ids, rows)
 
 
 def _shared(fleet: Fleet, table: Table, numbers: list[int], found: Split) -> dict[Stamp, Row]:
-    """Return shared columns by time, of rows that name no series.
+    """Return the values of shared columns by time, from the rows that name no series.
 
-    A row that has others is refused, and so is one with another value for a time than one before.
+    A row with other columns is refused, and so is a row that contradicts an earlier one for the same time.
     """
     spec, everywhere = fleet.spec, dict[Stamp, Row]()
     for number, row in zip(numbers, table.some(numbers, spec.series), strict=True):
@@ -130,7 +130,7 @@ def _shared(fleet: Fleet, table: Table, numbers: list[int], found: Split) -> dic
 
 
 def _fill_in(rows: list[Row], everywhere: dict[Stamp, Row], spec: FleetSpec) -> None:
-    """Give rows the shared columns of their time, however it is written."""
+    """Fill the shared columns of rows from the values for their time, in whichever form the time is written."""
     for number, row in enumerate(rows):
         try:
             known = everywhere.get(times.parse(row.get(spec.time or ""), str(spec.time), number), {})

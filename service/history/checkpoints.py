@@ -1,4 +1,4 @@
-"""When the next snapshot or solution of a model is due, and writing it."""
+"""Decide when the next snapshot or solution of a model is due, and write it."""
 
 from __future__ import annotations
 
@@ -17,25 +17,26 @@ from livesvm.service.models.state import ModelState
 from livesvm.service.settings import Settings
 
 LEAST_BYTES = 2**20
-"""A log of less needs no snapshot for its size, however small that would be."""
+"""A shorter log needs no snapshot because of its size, however small the snapshot would be."""
 
 MANY_FREE = 2000
-"""Free examples, from which on a restart predicts before it builds the factor: no update is left to solve."""
+"""From this many free examples on, every update has its solution stored: a restart then has none to solve, and
+predicts before it has built the factor."""
 
 CERTAIN_SECONDS = 1.0
-"""An update that took longer to solve is answered when its solution is stored: without one
-after a crash, no caller has an answer to the update, and it may be set aside."""
+"""An update that took longer to solve is answered only when its solution is stored. So if no solution is found after
+a crash, no caller has an answer to the update, and it may be set aside."""
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class Due:
-    """After so many updates, so many seconds, or updates that took so many seconds to solve, a snapshot is due.
+    """A snapshot is due after so many updates or seconds, or when updates took ``replay_seconds`` to solve.
 
-    After updates that took ``solution_seconds``, a solution is. Where there is a snapshot, time alone makes none due
-    behind which there are less than ``worth_seconds`` to solve, and going to rest none behind which there are less than
-    ``worth_at_rest``: writing it would take longer than solving these again, once, or each time it wakes.
+    A solution is due when updates took ``solution_seconds`` to solve. After less than ``worth_seconds`` of it since the
+    newest snapshot, none is due after ``seconds``, and after less than ``worth_at_rest`` none when the model goes to
+    rest: to write one would take longer than to solve the updates again, once or whenever the model wakes.
     """
 
     updates: int
@@ -47,7 +48,7 @@ class Due:
 
     @classmethod
     def by(cls, settings: Settings, worth: tuple[float, float]) -> Due:
-        """Return as the settings ask."""
+        """Return the limits of the settings, with ``worth`` as (``worth_seconds``, ``worth_at_rest``)."""
         return cls(
             settings.snapshot_updates,
             settings.snapshot_seconds,
@@ -58,16 +59,16 @@ class Due:
 
 
 class Checkpoints:
-    """Snapshots by count, age, size of the log and what solving again would take; used by the model's writer alone.
+    """The snapshots and solutions of one model; used by the model's writer alone.
 
-    A snapshot is also due when the records behind it have more bytes than it has, so that reading them at a restart
-    takes no longer than reading a snapshot. Solutions see to it that a restart has little to solve again.
+    A snapshot is also due when the records since the newest one have more bytes than it has, so that reading them at a
+    restart takes no longer than reading a snapshot. Solutions leave a restart little to solve again.
 
     Parameters
     ----------
-    journal : takes the snapshots
-    due : when one is
-    recovered : what there is
+    journal : writes the snapshots
+    due : the limits after which a snapshot or a solution is due
+    recovered : the model's recovery, from which the counts begin
     """
 
     def __init__(self, journal: Journal, due: Due, recovered: Recovered[Any]) -> None:
@@ -84,14 +85,14 @@ class Checkpoints:
             self.record_change(recovered.replay_seconds, recovered.log_bytes)
 
     def record_change(self, seconds: float, size: int) -> None:
-        """Count from now unless something has changed before; so long it took to solve, so many bytes were logged."""
+        """Count a change that took ``seconds`` to solve and ``size`` bytes of log; the first one starts the age."""
         self._changed_since = self._changed_since or time.monotonic()
         self._replay += seconds
         self._unsolved += seconds
         self._log_bytes += size
 
     def forget(self) -> None:
-        """Keep nothing more: the model is gone."""
+        """Forget the changes, so that no snapshot is due: the model is gone."""
         self._changed_since = None
 
     @property
@@ -101,7 +102,7 @@ class Checkpoints:
 
     @property
     def is_worthwhile(self) -> bool:
-        """Whether something has changed that a snapshot is to hold when it goes to rest."""
+        """Whether enough has changed to write a snapshot when the model goes to rest."""
         return self._is_worth(self._due.worth_at_rest)
 
     def _is_worth(self, seconds: float) -> bool:
@@ -109,13 +110,13 @@ class Checkpoints:
         return self._changed_since is not None and is_worth_it
 
     def deadline(self) -> float:
-        """Return the monotonic time by which a snapshot is due; infinite while there is nothing worth one."""
+        """Return the monotonic time at which a snapshot is due; infinite while too little has changed."""
         if self._changed_since is None or not self._is_worth(self._due.worth_seconds):
             return math.inf
         return self._changed_since + self._due.seconds
 
     def is_due(self, version: int, deadline: float) -> bool:
-        """Return whether a model at ``version`` is to be snapshot now; ``deadline`` is its own."""
+        """Return whether a snapshot of a model at ``version`` is due now; ``deadline`` is from :meth:`deadline`."""
         return (
             time.monotonic() >= deadline
             or self._replay >= self._due.replay_seconds
@@ -124,9 +125,9 @@ class Checkpoints:
         )
 
     def keep_solution(self, state: ModelState, record: bytes, seconds: float) -> None:
-        """Store what ``record``, the newest, was solved to in ``seconds``, where that or a restart would take long.
+        """Store the solution after ``record``, the newest, solved in ``seconds``, if solving again would take long.
 
-        It may fail; where it must not, that raises StoreError, and the caller gets no answer that the update is done.
+        A failure is logged. After :data:`CERTAIN_SECONDS` of solving it is raised too, so that no answer is sent.
         """
         must = seconds >= CERTAIN_SECONDS
         took_long = self._unsolved >= self._due.solution_seconds or state.sizes.n_free >= MANY_FREE
@@ -144,7 +145,7 @@ class Checkpoints:
         crash.point("after-solution")
 
     def save(self, state: State, summary: bytes) -> None:
-        """Write a snapshot, and what is shown of it at rest; raises StoreError."""
+        """Write a snapshot, and the summary that is shown of the model at rest; raises StoreError."""
         crash.point("before-snapshot")
         data = state.encode()
         self._journal.save_snapshot(state.sequence, data, state.version, summary)
@@ -152,12 +153,12 @@ class Checkpoints:
         self.saved(state, len(data))
 
     def saved(self, state: State, size: int) -> None:
-        """Know that the store has a snapshot of so many bytes."""
+        """Note that the store has a snapshot of ``size`` bytes."""
         self._snapshot_bytes = size
         self._start_afresh(state, None)
 
     def save_quietly(self, state: State, summary: bytes) -> None:
-        """Write a snapshot; a failure loses nothing, as the log has it all, and is tried again later."""
+        """Write a snapshot; log a failure and try again later, as the log has everything."""
         try:
             self._journal.settle()
             self.save(state, summary)

@@ -1,6 +1,6 @@
-"""Entries of the log: how each is encoded, applied and answered.
+"""Entries of the log: their encoding, application and answers.
 
-A new kind of entry is a class here (or elsewhere, with its line in ``KINDS``) that does what :class:`LogEntry` says.
+A new kind of entry is a class here (or elsewhere, with its line in ``KINDS``) that implements :class:`LogEntry`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from livesvm.service.store.base import Durability
 
 
 class LogEntry(Protocol):
-    """One entry; ``request`` is the Idempotency-Key that it came with, ``rules`` are what it was judged by."""
+    """One entry; ``request`` is its Idempotency-Key, ``rules`` the version of the rules by which it was accepted."""
 
     @property
     def request(self) -> str | None: ...
@@ -31,36 +31,36 @@ class LogEntry(Protocol):
 
     @property
     def plain(self) -> Command | None:
-        """The command that the entry is, if it only adds and removes."""
+        """The entry itself, if it is a command that only adds and removes, else None."""
 
     def encode(self) -> bytes:
         """Return bytes for the log."""
 
     def apply(self, state: ModelState) -> Outcome:
-        """Bring a model from before the entry to after it; raises SolverError with the state as it was."""
+        """Apply the entry to the model before it; raises SolverError, which leaves the state as it was."""
 
     def apply_cold(self, state: ModelState) -> Outcome:
-        """Return the same without the path there; raises SolverError with the state as it was."""
+        """Apply the entry by a new solve without a path; raises SolverError, which leaves the state as it was."""
 
     def answer(self, version: int, outcome: Outcome, durability: Durability) -> bytes:
-        """Return the answer to its caller."""
+        """Return the answer to the entry's caller."""
 
     def reported(self, outcome: Outcome) -> dict[str, Any]:
-        """Return what it changed, in numbers, for the log."""
+        """Return the numbers of the entry's changes, for the service's log."""
 
     def features_after(self, features: dict[Key, Any]) -> dict[Key, Any]:
-        """Return features by key after it; those of keys that have gone may be among them."""
+        """Return features by key after the entry; keys that have left the window may be among them."""
 
     def named(self) -> Iterable[tuple[Key, Sequence[str]]]:
-        """Return every key that it names, with tags where it gives any."""
+        """Return every key that the entry names, with the tags that it gives the key."""
 
     @property
     def whole(self) -> bytes | None:
-        """The state of a model that it holds, if it does."""
+        """The whole state that the entry holds, None if it holds none."""
 
 
 class _Whole(ABC):
-    """An entry that holds the state after it whole, so that no path leads there."""
+    """An entry that holds the whole state after it, so that there is nothing to solve."""
 
     state: bytes
     rules = RULES
@@ -68,31 +68,31 @@ class _Whole(ABC):
 
     @property
     def whole(self) -> bytes:
-        """The state."""
+        """The state that the entry holds."""
         return self.state
 
     @abstractmethod
     def apply(self, state: ModelState) -> Outcome:
-        """Make ``state`` that one, as the next version."""
+        """Replace the contents of ``state`` by the entry's state, as the next version."""
 
     def apply_cold(self, state: ModelState) -> Outcome:
-        """Return the same: there is no path."""
+        """Apply the entry as :meth:`apply` does, which follows no path."""
         return self.apply(state)
 
     def features_after(self, features: dict[Key, Any]) -> dict[Key, Any]:
-        """Return those of the state."""
+        """Return the features of the entry's state."""
         return features_of(codec.decode(self.state)["arrays"])
 
     def named(self) -> Iterable[tuple[Key, Sequence[str]]]:
-        """Return the keys of the state, with their tags."""
+        """Return the keys of the entry's state, with their tags."""
         return named_in(codec.decode(self.state))
 
 
 @dataclass(frozen=True)
 class Restoration(_Whole):
-    """Going back to ``version``; holds that version whole, as the log behind it may be trimmed first.
+    """The restoration of ``version``; it holds that version's whole state, as the log may be trimmed before a replay.
 
-    ``at`` is the Unix time at which it was asked for.
+    ``at`` is the Unix time at which the restoration was asked for.
     """
 
     version: int
@@ -107,33 +107,33 @@ class Restoration(_Whole):
 
     @classmethod
     def from_document(cls, document: dict[str, Any]) -> Restoration:
-        """Return the entry that a document of the log tells of."""
+        """Return the entry from a decoded record of the log."""
         return cls(document["restored"], document["state"], document["request"], document["at"])
 
     def apply(self, state: ModelState) -> Outcome:
-        """Make ``state`` what the version was, as the next version; keys that were ever handed out stay used."""
+        """Replace the contents of ``state`` by the old version's, as the next version; no key is given out twice."""
         began = time.perf_counter()
         found = ModelState.decode(state.spec, state.cache_mb, self.state)
         found.window.next_key = max(found.window.next_key, state.window.next_key)
         return replace(state.become(found, self.at), seconds=time.perf_counter() - began)
 
     def answer(self, version: int, outcome: Outcome, durability: Durability) -> bytes:
-        """Return the answer to its caller."""
+        """Return the answer to the caller, with the version that was restored."""
         return outcome.answer(version, durability, restored=self.version)
 
     def reported(self, outcome: Outcome) -> dict[str, Any]:
-        """Return what it changed, in numbers, for the log."""
+        """Return the version that was restored, for the service's log."""
         return {"action": "restore", "restored": self.version}
 
 
 @dataclass(frozen=True)
 class Retraining(_Whole):
-    """What a job has found, in place of the model; holds the new state whole, with the window as it is.
+    """The replacement of a model's state by the result of a job; it holds the whole new state, with the same window.
 
     Parameters
     ----------
-    job : that found it
-    changed : how many examples had to be added or released, as the window has slid since
+    job : id of the job that found the state
+    changed : how many examples had to be added or released, as the window has slid since the job began
     """
 
     job: str
@@ -149,22 +149,22 @@ class Retraining(_Whole):
 
     @classmethod
     def from_document(cls, document: dict[str, Any]) -> Retraining:
-        """Return the entry that a document of the log tells of."""
+        """Return the entry from a decoded record of the log."""
         return cls(*(document[name] for name in ("retrained", "state", "request", "at", "changed")))
 
     def apply(self, state: ModelState) -> Outcome:
-        """Make ``state`` what was found, as the next version."""
+        """Replace the contents of ``state`` by the job's result, as the next version."""
         began = time.perf_counter()
         found = ModelState.decode(state.spec, state.cache_mb, self.state)
         return replace(state.become(found, self.at), seconds=time.perf_counter() - began, changed=self.changed)
 
     def answer(self, version: int, outcome: Outcome, durability: Durability) -> bytes:
-        """Return the answer to its caller."""
+        """Return the answer to the caller, with the number of examples that changed."""
         reported = {"added": [], "removed": [], "changed": outcome.changed, "events": 0, "seconds": outcome.seconds}
         return outcome.answer(version, durability, **reported)
 
     def reported(self, outcome: Outcome) -> dict[str, Any]:
-        """Return what it changed, in numbers, for the log."""
+        """Return the job and the number of examples that changed, for the service's log."""
         return {"action": "retrain", "job": self.job, "changed": self.changed}
 
 
@@ -172,7 +172,7 @@ KINDS: dict[str, Callable[[dict[str, Any]], LogEntry]] = {
     "restored": Restoration.from_document,
     "retrained": Retraining.from_document,
 }
-"""How entries are read, by the field that none but their kind has; what has none of these is a command."""
+"""The decoder of each kind of entry, by a field that only this kind has; a record without any of them is a command."""
 
 
 def decode_entry(data: bytes) -> LogEntry:
@@ -185,14 +185,14 @@ def decode_entry(data: bytes) -> LogEntry:
 
 
 def features_of(arrays: dict[str, Any] | None) -> dict[Key, Any]:
-    """Return features by key, of the arrays of a snapshot."""
+    """Return features by key from the arrays of a snapshot."""
     return {} if arrays is None else dict(zip(arrays["keys"], arrays["X"], strict=True))
 
 
 def named_in(document: dict[str, Any]) -> Iterable[tuple[Key, Sequence[str]]]:
     """Return the keys of a snapshot, or of a solution, with their tags.
 
-    They are of examples in the window, that left, and that the model is trained on.
+    They are the keys of examples in the window, of examples that left, and of the model's training.
     """
     tags, training = document.get("tags", {}), TrainedOn.in_arrays(document.get("arrays"))
     own = ((key, tags.get(key, ())) for key in (*document["keys"], *document.get("left", ())))

@@ -1,6 +1,6 @@
-"""An erasure as the store knows of it: that it has begun, and what it leaves of the model's history.
+"""The documents of an erasure in the store: one while it is under way, and one of what it leaves of a model's history.
 
-What is stored of either names no person: keys, tags and the names of requests are there as salted hashes.
+Neither document identifies a person: keys, tags and the names of requests are stored as salted hashes.
 """
 
 from __future__ import annotations
@@ -20,23 +20,23 @@ from livesvm.service.store.base import ERASED, DocumentName, Remembered, Store
 from livesvm.solvers.errors import InvalidInput
 
 BEGUN, LEFT = "erasing", ERASED
-"""Kinds of documents: erasures that are under way, and what they have left, by model."""
+"""Kinds of documents: erasures that are under way, and the remainder of each model's history after erasures."""
 EVERYWHERE = "*"
-"""In place of the model that an erasure was asked of: all of them, and the feeds."""
+"""Stands in place of a model's name for an erasure in all models and feeds."""
 SALT = 32
-"""Bytes."""
+"""Length of a salt in bytes."""
 
 
 @dataclass(frozen=True)
 class Seen:
-    """What a writer knows when an erasure is about to begin.
+    """The answer of a model's or feed's writer before an erasure begins: its version, and what its window holds.
 
     Parameters
     ----------
     found : how many of the examples or readings that were asked for the window holds
-    times : of a feed's readings, as text; one from before the window stands for all that have left it
-    missing : those that were asked for at which a feed has no reading
-    rows : marks of rows of a dataset with these keys, which the last training of a model has
+    times : times of a feed's readings, as text; a time before the window stands for all readings that have left it
+    missing : times that were asked for at which a feed has no reading
+    rows : marks of the dataset rows with these keys that the model was last trained on
     """
 
     version: int
@@ -49,16 +49,16 @@ class Seen:
 
 @dataclass(frozen=True)
 class ErasurePart:
-    """A model or a feed that an erasure is asked of, by what it is stored under.
+    """The part of an erasure in one model or feed; ``stored`` is the name it is stored under.
 
     Parameters
     ----------
     version, sequence : its version and its newest record when the erasure began
     found : how many of the keys the window held then
-    is_named : whether its history names any of them; otherwise it stays as it is
-    in_jobs : whether its jobs go
-    keys : salted hashes of keys that are sought here alone, as integers that a tag has led to
-    rows : marks of rows of a dataset that its last training has
+    is_named : whether its history names any of the keys; otherwise the history stays as it is
+    in_jobs : whether its jobs are removed
+    keys : salted hashes of keys that are sought here alone, such as integer keys that were found by a tag
+    rows : marks of the dataset rows that the model was last trained on
     """
 
     stored: str
@@ -73,22 +73,22 @@ class ErasurePart:
 
 @dataclass(frozen=True)
 class Intent:
-    """An erasure that has begun, and is finished whatever happens.
+    """An erasure that has begun, and that a restart finishes if it was interrupted.
 
     Parameters
     ----------
-    target : what the erasure was asked of is stored under, or :data:`EVERYWHERE`
+    target : the name that the model, feed or fleet is stored under, or :data:`EVERYWHERE`
     keys, tags : salted hashes of the examples to erase
-    requests : of the names of requests that are to be forgotten with them; of a feed by its times all go
+    requests : salted hashes of the names of requests that are forgotten too; an erasure by times forgets all
     by_time : whether the keys are times of a feed's readings
-    not_found : of what was asked for, and nothing that is stored names
-    elsewhere : models and feeds, in words, that name the keys and were not asked
-    refused : models and feeds, in words, that could not be asked, and why
+    not_found : salted hashes of the keys, tags or times that were asked for and not found
+    elsewhere : models and feeds, in words, that name the keys but are not part of this erasure
+    refused : models and feeds, in words, in which nothing could be erased, each with the reason
     asked_by : label of the API key
-    request, body : of the name and the content of the request that asked for it
-    rows : of datasets, as :class:`~livesvm.service.datasets.catalogue.Found` has them
+    request, body : salted hashes of the name and the content of the request for this erasure
+    rows : rows of datasets, as :class:`~livesvm.service.datasets.catalogue.Found` has them
     unsearched : names of datasets without keys, or that could not be read
-    trainings : of models, in words, that could not be searched
+    trainings : models, in words, whose trainings could not be searched
     respelled : salted hashes of keys that are stored as a number in place of a text that was asked for, or vice versa
     """
 
@@ -114,17 +114,17 @@ class Intent:
 
     @property
     def at_store(self) -> DocumentName:
-        """Where it is kept."""
+        """The address of the erasure's document in the store."""
         return DocumentName(BEGUN, f"{self.target}:{self.id}")
 
     @property
     def all_keys(self) -> list[str]:
-        """Salted hashes of all keys, each once."""
+        """Salted hashes of all keys, each listed once."""
         return list(dict.fromkeys([*self.keys, *(key for part in self.parts for key in part.keys)]))
 
     @property
     def found(self) -> int:
-        """How many examples of windows these were."""
+        """The number of examples to erase that were in windows, over all parts."""
         return sum(part.found for part in self.parts)
 
     def encode(self) -> bytes:
@@ -139,11 +139,11 @@ class Intent:
         return cls(parts=parts, **_tuples(document))
 
     def hash(self, name: Key) -> str:
-        """Return what stands for a key, a tag or the name of a request."""
+        """Return the salted hash of a key, a tag or the name of a request."""
         return hashed(bytes.fromhex(self.salt), name)
 
     def part(self, stored: str) -> ErasurePart:
-        """Return the part of a model or feed."""
+        """Return the part of the erasure in a model or feed."""
         return next(part for part in self.parts if part.stored == stored)
 
     def count(self, stored: str) -> int:
@@ -158,16 +158,17 @@ class Intent:
         ]
 
     def is_of_training(self, stored: str, training: TrainedOn | None) -> bool:
-        """Return whether the last training of a model rests on any of it; on what is not known, it may."""
+        """Return whether a model's last training used any of the examples; True if that is not known."""
         if training is None or not training.is_known:
             return training is not None
         rows = {*self.part(stored).rows, *directories_in(self.rows)}.union(*(one["marks"] for one in self.rows))
         return training.has_rows(rows) or bool(self.leaving(stored, training.keys, training.tags))
 
     def going(self, stored: str, requests: Mapping[str, Remembered]) -> dict[str, int]:
-        """Return those of a model's requests that have to go, with their records.
+        """Return the names of a model's requests that must be removed, with their records.
 
-        Of what came after the erasure had begun, those go that are named so or whose answers name a key.
+        A request must be removed if its name is that of a key or tag, or is among the erasure's ``requests``. Requests
+        after the erasure had begun must be removed too if their answers name a key.
         """
         part, wanted = self.part(stored), set(self.requests)
         if self.by_time:
@@ -187,7 +188,7 @@ class Intent:
 
 
 def directories_in(rows: Iterable[Mapping[str, Any]]) -> set[str]:
-    """Return the directories of the datasets that are known to have such rows."""
+    """Return the directories of the datasets in which the rows of an erasure were found."""
     return {str(found["directory"]) for found in rows if found["rows"] is not None}
 
 
@@ -196,7 +197,7 @@ def _tuples(document: dict[str, Any]) -> dict[str, Any]:
 
 
 def names_in(known: Remembered) -> Iterator[Key] | None:
-    """Return the keys that the answer to a request names, None where there is none that can be read."""
+    """Return the keys that the answer to a request names, None if there is no answer that can be read."""
     try:
         answer = json.loads(known.answer or b"")
     except ValueError:
@@ -207,9 +208,9 @@ def names_in(known: Remembered) -> Iterator[Key] | None:
 
 @dataclass
 class Remainder:
-    """What erasures have left of a model's history: which version was the last, and requests that are known no more.
+    """What erasures have left of a model's history: the oldest version that is kept, and traces of forgotten requests.
 
-    ``requests`` are records by the salted hash of a request's name, so that none is done twice.
+    ``requests`` has record numbers by the salted hash of a request's name, so that no request is applied twice.
     """
 
     version: int = 0
@@ -218,18 +219,18 @@ class Remainder:
     requests: dict[str, int] = field(default_factory=dict)
 
     def holds(self, request: str) -> bool:
-        """Return whether this request was answered before, and the answer is gone."""
+        """Return whether this request was answered before and its answer was removed."""
         return bool(self.requests) and hashed(bytes.fromhex(self.salt), request) in self.requests
 
     def check(self, version: int) -> None:
-        """Raise InvalidInput if an erasure has taken this version."""
+        """Raise InvalidInput if an erasure has removed this version."""
         if version < self.version:
             when = datetime.fromtimestamp(self.at, UTC).isoformat(timespec="seconds")
             what = f"version {version} went when examples were erased, at {when}; the oldest is {self.version}"
             raise InvalidInput(what, field="version")
 
     def bury(self, requests: Mapping[str, int], oldest: int) -> None:
-        """Know requests by their hashes alone, and release records up to ``oldest``."""
+        """Add the hashes of these requests, and drop the hashes of requests of records up to ``oldest``."""
         salt = bytes.fromhex(self.salt)
         known = self.requests | {hashed(salt, name): sequence for name, sequence in requests.items()}
         self.requests = {name: sequence for name, sequence in known.items() if sequence > oldest}
@@ -247,6 +248,6 @@ def begun(store: Store, stored: str | None = None) -> list[Intent]:
 
 
 def left(store: Store, model: str) -> Remainder:
-    """Return what earlier erasures have left of a model; raises StoreError."""
+    """Return what earlier erasures have left of a model's history; raises StoreError."""
     data = store.document(DocumentName(LEFT, model))
     return Remainder() if data is None else Remainder(**json.loads(data))

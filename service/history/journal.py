@@ -1,4 +1,4 @@
-"""The writer's side of a model's log: records that are stored, and those still to be stored."""
+"""The writer's side of a model's log: it appends records, takes failed ones back and keeps the answers to requests."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Source:
-    """Where models are stored, and what watches the store."""
+    """The store of the models, with its health and its metrics."""
 
     store: Store
     health: Health
@@ -45,7 +45,7 @@ class Source:
 
 
 class State(Protocol):
-    """What a log makes: it goes up to a record, has a version, and can be written down."""
+    """The state that a log builds up: it has the number of its last record and a version, and can be encoded."""
 
     @property
     def sequence(self) -> int: ...
@@ -55,17 +55,17 @@ class State(Protocol):
 
     @property
     def hot_bytes(self) -> int:
-        """Bytes that ``cool`` gives back."""
+        """Bytes that ``cool`` frees."""
 
     @property
     def held_bytes(self) -> int:
-        """Bytes of all of it."""
+        """Bytes of the whole state."""
 
     def cool(self) -> None:
-        """Give up what the next call makes again."""
+        """Free the caches that the next call builds again."""
 
     def encode(self) -> bytes:
-        """Encode the whole record."""
+        """Return the bytes of a snapshot of the whole state."""
 
     def skip(self) -> None:
         """Pass over a record that has no effect."""
@@ -73,13 +73,13 @@ class State(Protocol):
 
 @dataclass
 class Journal:
-    """The log and the snapshots of one model, seen by its only writer.
+    """The log and the snapshots of one model, as its only writer uses them.
 
-    Invariant: no command is appended while a debt stands, a debt being a thing the store must know first (that a
-    record was taken back, or how a request was answered). After a call whose outcome is not known, the first debt is
-    a new epoch, so that what is still under way cannot take effect later.
+    Invariant: no command is appended while there is a debt, which is a call that the store must take first (to take a
+    record back, or to keep the answer to a request). After a call with an unknown outcome a new epoch comes first, so
+    that a call still under way cannot take effect later.
 
-    ``known`` is the newest record that the store has said to keep; ``behind`` says that it no longer has it.
+    ``known`` is the newest record that the store has acknowledged; ``behind`` says that the store has lost it.
     """
 
     source: Source
@@ -94,24 +94,25 @@ class Journal:
     _attempt: int = 0
 
     def owe(self, debt: Callable[[], None]) -> None:
-        """Have ``debt`` paid before the next command."""
+        """Add a debt, a call that is made before the next command is appended."""
         self._debts.append(debt)
 
     @property
     def is_settled(self) -> bool:
-        """Whether no debt stands."""
+        """Whether there is no debt."""
         return not self._debts
 
     def settle(self) -> None:
-        """Pay every debt, oldest first; raises StoreError if the store does not take it."""
+        """Pay every debt, oldest first; raises StoreError if the store does not take one."""
         if self._is_unsure:
             self._retake()
         while self._debts:
+            # A debt that fails stays the first, and is tried again.
             self._debts[0]()
             self._debts.pop(0)
 
     def append(self, state: State, data: bytes, idempotency: Idempotency | None) -> Durability:
-        """Log the command that follows ``state``; one that seems to fail is taken back before the next."""
+        """Log the command that follows ``state``; a record that seems to fail is taken back before the next one."""
         sequence = state.sequence + 1
         try:
             level = self._call("append", lambda s: s.append(self.lease, sequence, data, idempotency, keep=self.keep))
@@ -124,22 +125,22 @@ class Journal:
         return level
 
     def lose_sight(self, state: State, *, is_unsure: bool) -> None:
-        """Know that an append behind ``state`` failed, and may have been written all the same: it is taken back.
+        """Note that an append after ``state`` failed; it may have been written all the same and must be taken back.
 
-        It may still be under way where the store has not said what became of it.
+        ``is_unsure`` says that the append may even be under way still, as the store gave no answer.
         """
         self._is_unsure |= is_unsure
         self.owe(lambda: self._take_back_unknown(state))
 
     def _take_back_unknown(self, state: State) -> None:
-        """Take back what was written by an append that seemed to fail."""
+        """Take back the records in the log after ``state``, which appends that seemed to fail have written."""
         written = self.last_sequence()
         while state.sequence < written:
             self.abort(state.sequence + 1)
             state.skip()
 
     def appended(self, state: State, record: Appending, error: StoreError | None) -> None:
-        """Know what came of a record that was appended with others; raises as :meth:`append`."""
+        """Note the result of a record that was appended with others; raises ``error`` as :meth:`append` would."""
         try:
             if error is not None:
                 self._raise(error)
@@ -151,13 +152,13 @@ class Journal:
         self.known = record.sequence
 
     def abort(self, sequence: int) -> None:
-        """Take a record back."""
+        """Mark a record as one without effect."""
         self._call("abort", lambda store: store.abort(self.lease, sequence))
 
     def last_sequence(self) -> int:
-        """Return number of the newest record in the log.
+        """Return the number of the newest record in the log.
 
-        Raises StoreBehind if it is older than what is known to be kept.
+        Raises StoreBehind if the store had acknowledged a newer one.
         """
         newest = self._call("recall", lambda store: store.last_sequence(self.lease))
         self._compare(newest)
@@ -166,7 +167,7 @@ class Journal:
     def recall(self, request: str, digest: bytes, *, is_stored: bool = True) -> bytes | None:
         """Return the answer that a request got before, None if it is new; raises IdempotencyConflict.
 
-        The store is asked unless it is known that it has nothing of the request; see :func:`remembering`.
+        Without ``is_stored`` the store is not asked, as :func:`remembering` has shown that it has no such request.
         """
         earlier = self._call("recall", lambda store: store.recall(self.lease.model, request)) if is_stored else None
         if earlier is None:
@@ -184,7 +185,7 @@ class Journal:
         self._call("answer", lambda store: store.remember(self.lease, request, answer))
 
     def save_snapshot(self, sequence: int, data: bytes, version: int, summary: bytes) -> None:
-        """Keep a snapshot that holds every record up to ``sequence``, and what is shown of it at rest."""
+        """Keep a snapshot that holds every record up to ``sequence``, and the model's summary."""
         try:
             self._call("snapshot", lambda store: store.save_snapshot(self.lease, sequence, data, version, summary))
         except StoreError:
@@ -193,20 +194,20 @@ class Journal:
         self.source.metrics.snapshots.labels("written").inc()
 
     def describe(self, sequence: int, summary: bytes) -> None:
-        """Keep what is shown of the model at rest, true up to ``sequence``."""
+        """Keep the summary that is shown of the model at rest, true up to record ``sequence``."""
         self._call("snapshot", lambda store: store.describe(self.lease, sequence, summary))
 
     def supersede(self, sequence: int, data: bytes, version: int, summary: bytes) -> None:
-        """Let one snapshot stand for every record up to ``sequence``, and for all that was stored of them."""
+        """Replace all that is stored of the records up to ``sequence`` by one snapshot."""
         self._call("snapshot", lambda store: store.supersede(self.lease, sequence, data, version, summary))
         self.known = sequence
 
     def requests(self) -> dict[str, Remembered]:
-        """Return everything that is remembered of requests."""
+        """Return all requests that are remembered, by idempotency key."""
         return self._call("recall", lambda store: store.requests(self.lease.model))
 
     def forget_requests(self, names: Iterable[str]) -> None:
-        """Forget what is remembered of these."""
+        """Forget the requests with these idempotency keys."""
         self._call("answer", lambda store: store.forget_requests(self.lease, names))
 
     def put_document(self, at: DocumentName, data: bytes) -> None:
@@ -218,7 +219,7 @@ class Journal:
         self._call("solution", lambda store: store.save_solution(self.lease, solution))
 
     def delete(self) -> None:
-        """Remove the model from the store, or what is left of it there if the store has lost it or some of it."""
+        """Remove the model from the store; if the store has lost part of it, remove the rest."""
         with suppress(StoreBehind):
             self.check_writable()
             self._call("delete", lambda store: store.delete(self.lease))
@@ -239,24 +240,24 @@ class Journal:
             raise StoreBehind(f"the store no longer has record {self.known} of model {self.lease.model}")
 
     def look(self) -> None:
-        """Ask the store where it stands; raises StoreError."""
+        """Compare the model's head in the store with this journal; raises StoreError."""
         known = self.known
         with self.source.health.store_call("watch"):
             heads = self.source.store.heads([self.lease.model])
         self.observe(known, heads.get(self.lease.model))
 
     def begin_again(self, sequence: int) -> None:
-        """Go on from a store that has been given everything up to ``sequence`` under this lease; nothing is owed it."""
+        """Drop all debts: the store has been given everything up to ``sequence`` under this lease."""
         self._debts.clear()
         self._is_unsure = self.behind = False
         self._attempt = 0
         self.known = sequence
 
     def observe(self, known: int, head: Head | None) -> None:
-        """Learn from any thread where the store stands; ``known`` was read before the store was asked.
+        """Compare the model's ``head`` in the store, on any thread; ``known`` was read before the store was asked.
 
-        A store that has less than it had acknowledged has lost it, whoever it says is the writer: an older backup names
-        an older one.
+        A store with fewer records than it had acknowledged has lost some, whichever writer it names: an older backup
+        names an older writer.
         """
         is_behind = head is None or head.sequence < known
         if head is not None and not is_behind and head.lease.writer != self.lease.writer:
@@ -272,7 +273,7 @@ class Journal:
             self.check_writable()
 
     def _retake(self) -> None:
-        """Fence what may still be under way."""
+        """Take a new epoch, which fences calls that may still be under way."""
         self._attempt += 1
         self.lease, newest = self._call("lease", lambda store: store.retake(self.lease, self._attempt))
         self._is_unsure = False
@@ -286,7 +287,7 @@ class Journal:
             self._raise(error)
 
     def _raise(self, error: StoreError) -> NoReturn:
-        """Raise what the store has said, after learning from it."""
+        """Raise an error of the store, after noting what it says of the lease and of calls under way."""
         if isinstance(error, StoreUnavailable):
             self._is_unsure = True
         elif isinstance(error, Fenced):
@@ -294,7 +295,7 @@ class Journal:
         raise error
 
     def _learn_why(self, error: Fenced) -> None:
-        """Note that a lease is lost: another writer has the model, or the store lost it; then raise StoreBehind."""
+        """Raise StoreBehind if the lease is lost because the store lost records; otherwise note that it is fenced."""
         self.look()
         if self.behind:
             raise StoreBehind(str(error)) from error
@@ -302,7 +303,7 @@ class Journal:
 
 
 def remembering(source: Source, models: Sequence[str], request: str) -> set[str]:
-    """Ask the store which of many models, by what they are stored under, remember a request."""
+    """Return which of these models, by the names that they are stored under, remember a request in the store."""
     with source.health.store_call("recall"):
         return source.store.remembering(models, request)
 
@@ -310,10 +311,10 @@ def remembering(source: Source, models: Sequence[str], request: str) -> set[str]
 def append_together(
     source: Source, records: Sequence[Appending], keep: int
 ) -> tuple[Durability | None, list[StoreError | None]]:
-    """Append a record to each of many logs in one step; the level they reached, and what each was refused for.
+    """Append a record to each of many logs in one step; return their durability, and the error or None of each.
 
-    Each journal learns of its own by :meth:`Journal.appended`. Where the store is away, that is what all are refused
-    for, and there is no level.
+    The caller gives each result to :meth:`Journal.appended` of its journal. If the store is away, every record has that
+    error, and the durability is None.
     """
     try:
         with source.health.store_call("append"):
@@ -323,7 +324,7 @@ def append_together(
 
 
 def remember_together(source: Source, answers: Sequence[tuple[Journal, str, bytes]]) -> None:
-    """Keep answers to a request of many models, now or before their next calls."""
+    """Keep the answers of many models to a request; a journal keeps an answer that fails before its next command."""
     try:
         with source.health.store_call("answer"):
             source.store.remember_many([(journal.lease, request, answer) for journal, request, answer in answers])

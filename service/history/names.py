@@ -1,18 +1,18 @@
-"""Names in stores: models have their ids, feeds theirs behind a prefix that no model's id can have."""
+"""Names in stores: a model is stored under its id, a feed under its id behind a prefix that no model's id can have."""
 
 from __future__ import annotations
 
 FEEDS = "feed."
 SERIES, AFTER_SERIES = "/", chr(ord("/") + 1)
-"""Between the id of a fleet and the name of a series, neither of which has one in it; and what sorts right behind."""
+"""The character between the id of a fleet and the name of a series, which neither has, and the next one in order."""
 
 
 FLEET = "fleet "
-"""Before the id of a fleet, in what an erasure is asked of."""
+"""Prefix of a fleet's id as the target of an erasure."""
 
 
 def is_feed(stored: str) -> bool:
-    """Return whether what is stored under this id is a feed."""
+    """Return whether a feed is stored under this id, and not a model."""
     return stored.startswith(FEEDS)
 
 
@@ -22,16 +22,16 @@ def stored_feed(feed: str) -> str:
 
 
 def id_of(stored: str) -> str:
-    """Return the id of the model or the feed that is stored under this."""
+    """Return the id of a model or feed from the name it is stored under, without the prefix of feeds."""
     return stored.removeprefix(FEEDS)
 
 
 def fleet_of(feed: str) -> str | None:
-    """Return the id of the fleet that a feed is a series of; None of one that is by itself."""
+    """Return the id of the fleet that a feed is a series of; None if the feed belongs to no fleet."""
     fleet, slash, _ = feed.partition(SERIES)
     return fleet if slash else None
 
 
 def prefix_of(fleet: str) -> str:
-    """Return what the ids of a fleet's series begin with."""
+    """Return the prefix of the ids of a fleet's series."""
     return fleet + SERIES

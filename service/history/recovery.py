@@ -1,4 +1,4 @@
-"""A model from what is stored: the newest good snapshot, the newest solution behind it, then the log's tail."""
+"""Recover a model from the store: the newest good snapshot, a newer solution if there is one, then the log's tail."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ S = TypeVar("S")
 
 @dataclass(frozen=True)
 class Recovered(Generic[S]):
-    """What came back, and how: from which version, with how many calls, past how many damaged snapshots.
+    """A recovered state, and how it was found: the snapshot's version, the replayed records, and damaged snapshots.
 
-    ``set_aside`` updates, which no caller has an answer to, could not be solved again in the time for it.
+    ``set_aside`` counts updates that could not be solved again in time and that no caller has an answer to.
 
-    ``replay_seconds`` is what it took to solve those calls again; the snapshot and the records since have so many
-    bytes.
+    ``replay_seconds`` is the time that the replay took; ``snapshot_bytes`` and ``log_bytes`` are the sizes of the
+    snapshot and of the records after it.
     """
 
     state: S
@@ -49,7 +49,7 @@ class Recovered(Generic[S]):
 
 @dataclass(frozen=True)
 class Means:
-    """What a recovery may use: kernel rows of ``cache_mb``, its turns among other solves, and so much time."""
+    """The limits of a recovery: ``cache_mb`` for kernel rows, its turns among other solves, and the time to solve."""
 
     cache_mb: int
     turns: SolveScheduler
@@ -57,10 +57,10 @@ class Means:
 
 
 def recover(source: Source, lease: Lease, spec: ModelSpec, means: Means) -> Recovered[ModelState]:
-    """Return the model after its last acknowledged update; raises StoreError if that cannot be had, or NotSolved.
+    """Return the model after its last acknowledged update; raises StoreError if it cannot be recovered, or NotSolved.
 
-    A model whose updates did fit into ``cache_mb`` may need a little more when it is put together again, as its arrays
-    have other spare space then. It may take twice as much: what was acknowledged comes before the limit.
+    A model whose updates fitted into ``cache_mb`` may need a little more when it is recovered, as its arrays have other
+    spare space then. So it may take twice as much: acknowledged updates matter more than the limit.
     """
     try:
         return _recovered(source, lease, spec, means)
@@ -73,7 +73,7 @@ def recover(source: Source, lease: Lease, spec: ModelSpec, means: Means) -> Reco
 
 
 def _recovered(source: Source, lease: Lease, spec: ModelSpec, means: Means) -> Recovered[ModelState]:
-    """Return the model, if need be from records that are replayed one by one, so that one that fails is found."""
+    """Return the model; after an unforeseen error replay the records one by one, to find the one that fails."""
     try:
         return _Recovery(source, lease, spec, means).run()
     except FORESEEN:
@@ -85,7 +85,7 @@ def _recovered(source: Source, lease: Lease, spec: ModelSpec, means: Means) -> R
 
 @dataclass
 class _Recovery:
-    """One attempt; raises MemoryLimit if the kernel rows that it may have do not suffice."""
+    """One attempt to recover a model; raises MemoryLimit if ``cache_mb`` is too little for its kernel rows."""
 
     source: Source
     lease: Lease
@@ -134,7 +134,7 @@ class _Recovery:
         )
 
     def _newest_good(self, snapshots: Sequence[SnapshotInfo]) -> ModelState:
-        """Return the newest model that needs no solve: from the newest good snapshot, or from nothing."""
+        """Return the newest state that needs no solve: from a solution, the newest good snapshot, or an empty model."""
         for snapshot in snapshots:
             try:
                 base = codec.decode(self.source.store.load_snapshot(self.lease.model, snapshot.sequence))
@@ -150,7 +150,7 @@ class _Recovery:
         return self._solved(None, 0) or ModelState.empty(self.spec, self.means.cache_mb)
 
     def _solved(self, base: dict[str, Any] | None, after: int) -> ModelState | None:
-        """Return the solution's model, if newer than its base, good, and without loss of an answer that is owed."""
+        """Return the solution's model; None if it is not newer than ``base``, damaged, or skips a missing answer."""
         solution = self.solution
         if solution is None or solution.sequence <= after:
             return None
@@ -166,7 +166,7 @@ class _Recovery:
         return None
 
     def _answered(self, records: Iterator[LogRecord], after: int) -> Iterator[LogRecord]:
-        """Yield the records as they come; raises _Owed or StoreDamaged at one without answer or out of turn."""
+        """Yield the records; raises StoreDamaged if one is missing, _Owed at a request without an answer."""
         for expected, record in enumerate(records, after + 1):
             if record.sequence != expected:
                 raise StoreDamaged(f"the log lacks record {expected}")
@@ -180,7 +180,7 @@ class _Recovery:
             yield record
 
     def _solution(self) -> Solution | None:
-        """Return the solution, if there is a good one of a record that is there."""
+        """Return the stored solution, None if there is none, it is damaged, or the log lacks its record."""
         try:
             found = self.source.store.solution(self.lease.model)
         except StoreDamaged as error:
@@ -192,4 +192,4 @@ class _Recovery:
 
 
 class _Owed(Exception):
-    """A request has no answer yet, which only solving its update again gives."""
+    """A request has no answer yet, and its update must be solved again to give one."""

@@ -1,10 +1,10 @@
-"""The tail of a log applied again, on as few paths as possible.
+"""Replay the tail of a log, on as few solution paths as possible.
 
-A path to where several updates lead together has fewer events than theirs one after the other [Karasuyama & Takeuchi,
-sec. 5], and there is one optimum. So updates that only add and remove are replayed together, but for one that brings a
-class, or with an answer still owed.
+One path for several updates together has fewer events than a path for each [Karasuyama & Takeuchi, sec. 5], and both
+end at the same optimum. So updates that only add and remove are replayed together, except an update that brings a new
+class or that has no answer yet.
 
-Should that fail in a way that was not foreseen, a second replay takes one update at a time and can tell which it is.
+If that fails in an unforeseen way, a second replay takes one update at a time and can tell which one fails.
 """
 
 from __future__ import annotations
@@ -33,22 +33,22 @@ from livesvm.solvers.tables.columns import Codes
 log = logging.getLogger(__name__)
 
 LEAST_SECONDS = 10.0
-"""Time of solving below which no update is set aside: many times what one may have taken that is not known to have been
-answered (``livesvm.service.history.checkpoints.CERTAIN_SECONDS``)."""
+"""Least time of solving before an update is set aside: many times what an update may take that is answered before its
+solution is stored (``livesvm.service.history.checkpoints.CERTAIN_SECONDS``)."""
 
 TOGETHER = 1000
-"""Examples that come or go in updates that are replayed together; more of them in memory would gain little."""
+"""Examples added or removed by updates that are replayed together; holding more of them would gain little."""
 
 FORESEEN = (SolverError, StoreError, NotSolved, MemoryError, OSError)
-"""What says nothing against the update that was being applied, or is its refusal."""
+"""Errors that refuse an update, or whose cause is not the update."""
 
 
 @dataclass(frozen=True)
 class Patience:
-    """How long a replay may solve: the ``whole`` of it, the last updates ``together``, and the ``newest`` alone.
+    """How long a replay may solve: as a ``whole``, the last updates ``together``, and the ``newest`` update alone.
 
-    If it ``sets_aside``, the newest update is, when its time is over and no caller has an answer to it; otherwise
-    OutOfTime ends the replay.
+    When the time of the newest update is over and no caller has an answer to it, the update is set aside if
+    ``sets_aside``; otherwise OutOfTime ends the replay.
     """
 
     whole: Solve
@@ -58,35 +58,35 @@ class Patience:
 
     @classmethod
     def short(cls, solve: Solve) -> Patience:
-        """Return no longer than ``solve``, and nothing is decided then."""
+        """Return a limit of ``solve`` for everything, after which no update is set aside."""
         return cls(solve, solve, solve, False)
 
     @classmethod
     def at_last(cls, seconds: float) -> Patience:
-        """Return as long as it takes, but for the newest update, which no answer within ``seconds`` came of before."""
+        """Return no limit but for the newest update, which is set aside after ``seconds``."""
         seconds = max(seconds, LEAST_SECONDS)
         return cls(Solve(), Solve(seconds), Solve(seconds), True)
 
     def without_end(self) -> Patience:
-        """Return the same where the newest update may have been answered: it takes as long as all the others may."""
+        """Return the limits where the newest update may have been answered: it has no limit of its own."""
         return Patience(self.whole, self.whole, self.whole, False)
 
     def end(self, error: NotSolved) -> None:
-        """Have the replay end soon, with this error."""
+        """Make the replay end soon, with this error."""
         for solve in (self.whole, self.together, self.newest):
             solve.end(error)
 
 
 class Inapplicable(SolverError):
-    """An update fails in an unforeseen way, on its path and without it."""
+    """An update fails in an unforeseen way, both on its path and by a new solve."""
 
 
 @dataclass
 class Replay:
-    """Brings ``state`` from its record to the ``newest``; counts the updates that had an effect.
+    """Applies records to ``state`` up to the ``newest``; counts the updates that had an effect.
 
-    After an error that is not :data:`FORESEEN` the state is lost, unless each update is applied ``alone``: then it is
-    kept while one is, which takes longer.
+    After an error that is not :data:`FORESEEN` the state is lost, unless each update is applied ``alone``: then a copy
+    from before each update is kept, which takes longer.
     """
 
     source: Source
@@ -101,7 +101,7 @@ class Replay:
     _waiting: list[Command] = field(default_factory=list)
 
     def take(self, record: LogRecord) -> None:
-        """Take the next record; raises StoreError if it is not the next one or cannot be applied, or MemoryLimit."""
+        """Take the next record; raises StoreError if records are missing or it cannot be applied, or MemoryLimit."""
         follows = self.state.sequence + len(self._waiting) + 1
         if record.sequence != follows:
             raise StoreDamaged(f"the log of model {self.lease.model} lacks record {follows}")
@@ -119,7 +119,7 @@ class Replay:
         self._apply(entry)
 
     def finish(self) -> None:
-        """Apply what waits."""
+        """Apply the updates that wait, together if possible."""
         waiting, self._waiting = self._waiting, []
         try:
             if len(waiting) > 1:
@@ -129,7 +129,7 @@ class Replay:
                 self.replayed += len(waiting)
                 return
         except SolverError:
-            pass  # they went well one after the other
+            pass  # the updates succeeded one after the other before
         except OutOfTime:
             if not self.patience.sets_aside:
                 raise
@@ -137,10 +137,10 @@ class Replay:
             self._apply(command)
 
     def _can_wait(self, command: Command) -> bool:
-        """Return whether a command starts from a model with one optimum, brings no class, and has no caller waiting.
+        """Return whether a command starts at a unique optimum, brings no new class, and has no caller waiting.
 
-        Which classes there are hangs on the window into which a new one comes, and a class stays when its last example
-        has left: of examples that come and go together nothing would be known.
+        A class stays known when its last example has left. So a new class must be replayed by itself: examples that
+        come and go in one combined command would leave no trace of their class.
         """
         state = self.state
         return not self.alone and state.is_convex and not state.meets(command) and not self._owes(command.request)
@@ -149,7 +149,7 @@ class Replay:
         return owes(self.source, self.lease.model, request)
 
     def _apply(self, entry: LogEntry) -> None:
-        """Apply one entry, and keep its answer if that is owed."""
+        """Apply one entry, and keep its answer if it has none yet."""
         sequence = self.state.sequence + 1
         is_unanswered = sequence == self.newest and not self._may_be_acknowledged(entry)
         solve = self.patience.newest if is_unanswered else self.patience.whole
@@ -157,7 +157,7 @@ class Replay:
             with self.turns.turn(solve):
                 outcome = self._reapply(entry)
         except MemoryLimit:
-            raise  # it may have fitted before: that is no reason to take it back
+            raise  # the update may have fitted before, so it is not taken back
         except OutOfTime:
             if not (is_unanswered and self.patience.sets_aside):
                 raise
@@ -183,10 +183,10 @@ class Replay:
         self.state.skip()
 
     def _reapply(self, entry: LogEntry) -> Outcome:
-        """Apply an entry that went well before; raises SolverError with the state as it was.
+        """Apply an entry that succeeded before; raises SolverError, which leaves the state as it was.
 
-        On its path or, where that fails in an unforeseen way, without; where both do, the update is the cause only if
-        the solvers work otherwise.
+        If its path fails in an unforeseen way, it is solved without a path. If both fail, the update is the cause only
+        if the solvers work on other problems.
         """
         if not self.alone:
             return reapply(self.state, entry)
@@ -204,7 +204,7 @@ class Replay:
         raise Inapplicable(failure)
 
     def _may_be_acknowledged(self, entry: LogEntry) -> bool:
-        """Return whether the newest entry may have been applied before: it has an answer, or other rules judged it."""
+        """Return whether the newest entry may have been acknowledged: it has an answer, or older rules accepted it."""
         if entry.rules != RULES:
             return True
         return entry.request is not None and not self._owes(entry.request)
@@ -222,7 +222,7 @@ def _without_path(state: ModelState, entry: LogEntry) -> Outcome:
 
 
 def owes(source: Source, model: str, request: str | None) -> bool:
-    """Return whether a request, if that is what an entry came with, has no answer yet."""
+    """Return whether an entry's request is remembered and has no answer yet; False without a request."""
     try:
         earlier = None if request is None else source.store.recall(model, request)
     except StoreDamaged as error:  # a retry will see it; what it did is in the log
@@ -232,7 +232,7 @@ def owes(source: Source, model: str, request: str | None) -> bool:
 
 
 def together(commands: Sequence[Command]) -> Command:
-    """Return the command that leads where these lead one after the other; none of them edits."""
+    """Return one command with the same result as these one after the other; none of them may edit examples."""
     leaving: list[Key] = []
     coming: dict[Key, tuple[Batch, int]] = {}
     for command in commands:
@@ -244,7 +244,7 @@ def together(commands: Sequence[Command]) -> Command:
 
 
 def _batch(coming: dict[Key, tuple[Batch, int]]) -> Batch | None:
-    """Return the examples that come, in order."""
+    """Return a batch of the examples to add, in order, None if there are none."""
     if not coming:
         return None
     rows = list(coming.values())

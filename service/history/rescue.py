@@ -1,4 +1,4 @@
-"""What memory alone held of a model when the service stopped, as a file that `livesvm store put` brings back."""
+"""Save models that their store has lost to files when the service stops; `livesvm store put` brings them back."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from livesvm.service.store.base import Store, StoreDamaged
 from livesvm.service.store.files import write_whole
 
 DIRECTORY = "unstored"
-"""Below the data directory."""
+"""The files' directory, in the data directory."""
 _ENDING = ".model"
 
 log = logging.getLogger(__name__)
 
 
 def rescue(data_dir: Path, model: str, spec: bytes, snapshot: Snapshot) -> None:
-    """Write a model that its store has lost to a file, and say so; a failure is said too."""
+    """Write a model that its store has lost to a file, and log the file's path or the failure."""
     sequence, data, version = snapshot
     path = data_dir / DIRECTORY / f"{_file_name(model)}-{version}{_ENDING}"
     document = {"model": model, "spec": spec, "sequence": sequence, "data": data, "version": version}
@@ -33,13 +33,13 @@ def rescue(data_dir: Path, model: str, spec: bytes, snapshot: Snapshot) -> None:
 
 
 def tell_of(data_dir: Path) -> None:
-    """Say which models still wait in files."""
+    """Log a warning for each rescued model that is still in its file."""
     for path in sorted((data_dir / DIRECTORY).glob(f"*{_ENDING}")):
         log.warning("%s holds a model that its store had lost: livesvm store put it back, or remove the file", path)
 
 
 def remove_all(data_dir: Path, model: str) -> int:
-    """Remove the files of a model; how many there were."""
+    """Remove the files of a model; return how many there were."""
     found = files_of(data_dir, model)
     for path in found:
         path.unlink(missing_ok=True)
@@ -47,14 +47,14 @@ def remove_all(data_dir: Path, model: str) -> int:
 
 
 def files_of(data_dir: Path, model: str) -> list[Path]:
-    """Return the files of a model."""
+    """Return the paths of a model's files, unfinished ones too."""
     named = _file_name(model)
     name = re.compile(rf"{re.escape(named)}-\d+{re.escape(_ENDING)}(\.new)?")
     return [path for path in (data_dir / DIRECTORY).glob(f"{named}-*") if name.fullmatch(path.name)]
 
 
 def rescued(data_dir: Path, models: Iterable[str]) -> set[str]:
-    """Return the models that have such files."""
+    """Return which of these models have files of rescued versions."""
     there = {path.name.rpartition("-")[0] for path in (data_dir / DIRECTORY).glob("*")}
     return {model for model in models if _file_name(model) in there} if there else set()
 
@@ -65,7 +65,7 @@ def _file_name(model: str) -> str:
 
 
 def snapshot_in(path: Path) -> bytes:
-    """Return the snapshot in such a file; raises StoreDamaged."""
+    """Return the snapshot in the file of a rescued model; raises StoreDamaged."""
     try:
         data: bytes = codec.decode(path.read_bytes())["data"]
     except OSError as error:
@@ -74,7 +74,7 @@ def snapshot_in(path: Path) -> bytes:
 
 
 def bring_back(path: Path, store: Store, patience: float) -> str:
-    """Put the model of such a file into a store; says what was done.
+    """Put the model in the file of a rescued one into a store; return a line that says which version it was.
 
     Raises WritebackRefused, OSError or StoreError.
     """

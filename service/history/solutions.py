@@ -1,7 +1,7 @@
 """Solutions of long updates, stored next to the log, so that a restart need not solve them again.
 
-A solution is a snapshot without the features, which are most of it: those are in the newest snapshot and in the records
-since. It names the record that it goes up to by that one's SHA-256, so that it belongs to this log and no other.
+A solution is a snapshot without the features, which are most of a snapshot's bytes: the newest snapshot and the records
+since have them. A solution holds the SHA-256 of its last record, so that it is not used with another log.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from livesvm.solvers.sparse import below, like
 
 
 def solution_of(state: ModelState, record: bytes) -> Solution:
-    """Return the solution of a model that has learnt an example and was brought there by ``record``."""
+    """Return the solution of a model that is fitted to at least one example; ``record`` is its last record."""
     document = state.document()
     arrays: dict[str, Any] = document["arrays"]
     del arrays["X"]
@@ -33,12 +33,12 @@ def solution_of(state: ModelState, record: bytes) -> Solution:
 def solved(
     spec: ModelSpec, cache_mb: int, base: dict[str, Any] | None, records: Iterable[LogRecord], solution: Solution
 ) -> ModelState:
-    """Return the model of a solution.
+    """Return the model that a solution describes.
 
     Parameters
     ----------
-    base : the document of an older snapshot, None for a model that knows no example
-    records : of the log, from the one behind the snapshot on, up to that of the solution
+    base : the document of an older snapshot, None to start from an empty model
+    records : the log's records after the snapshot, up to the last one of the solution
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Versions of a model that can be had again, and going back to one as a new version."""
+"""Rebuild older versions of a model from its snapshots and its log."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from livesvm.solvers.errors import InvalidInput, SolverError
 
 
 def reapply(state: ModelState, entry: LogEntry) -> Outcome:
-    """Apply an entry that went well before; raises SolverError."""
+    """Apply an entry that succeeded before, without a path if its path fails; raises SolverError."""
     try:
         return entry.apply(state)
-    except SolverError:  # it went well from other rounding errors; there is one optimum, so ask again
+    except SolverError:  # it succeeded before with other rounding errors; there is one optimum, so solve it afresh
         return entry.apply_cold(state)
 
 
 def oldest_kept(store: Store, model: str) -> int:
-    """Return the oldest version that can be had: the older snapshot's, or 0 while the log holds everything."""
+    """Return the oldest version that can be rebuilt: the older snapshot's, or 0 while the log is complete."""
     first = next(iter(store.log(model, 0)), None)
     snapshots = [snapshot for snapshot in store.snapshots(model) if not snapshot.is_damaged]
     if not snapshots or (first is not None and first.sequence == 1):
@@ -30,7 +30,7 @@ def oldest_kept(store: Store, model: str) -> int:
 
 
 def state_at(store: Store, spec: ModelSpec, cache_mb: int, model: str, version: int) -> ModelState:
-    """Return the model as it was at a version; raises InvalidInput if it is not kept, StoreError."""
+    """Return the model as it was at a version; raises InvalidInput if that version is not kept, StoreError."""
     state = _nearest(store, spec, cache_mb, model, version)
     if state is not None:
         for record in store.log(model, state.sequence):
@@ -47,10 +47,10 @@ def state_at(store: Store, spec: ModelSpec, cache_mb: int, model: str, version: 
 def decided_state(
     store: Store, spec: ModelSpec, cache_mb: int, model: str, head: int, state: ModelState | None
 ) -> ModelState:
-    """Return a model that another service writes, up to its record ``head``, from a ``state`` before or from nothing.
+    """Return a model that another service writes, up to record ``head``; start from ``state`` or from the store.
 
-    The last record is left out unless it was answered: its writer may still take it back. What is before it stands,
-    with its marks, as a writer appends nothing while it owes any. Raises StoreError, NotSolved.
+    The last record is left out unless it was answered, as its writer may still take it back. All records before it are
+    final, as a writer appends nothing before it has marked what it takes back. Raises StoreError, NotSolved.
     """
     newest = max((one.sequence for one in store.snapshots(model) if not one.is_damaged), default=0)
     if state is None or state.sequence < newest:
@@ -65,14 +65,14 @@ def decided_state(
 
 
 def _is_decided(store: Store, model: str, record: LogRecord) -> bool:
-    """Return whether a record was answered; of one without a name that is not known."""
+    """Return whether a record is known to be answered; False for a record without an idempotency key."""
     request = decode_entry(record.data).request
     known = None if request is None else store.recall(model, request)
     return known is not None and known.answer is not None
 
 
 def _nearest(store: Store, spec: ModelSpec, cache_mb: int, model: str, version: int) -> ModelState | None:
-    """Return the newest good snapshot that is no newer than a version, or the empty model if the whole log is there."""
+    """Return the model of the newest good snapshot up to a version, or an empty model if the log is complete."""
     snapshots = store.snapshots(model)
     for snapshot in snapshots:
         try:

@@ -1,4 +1,4 @@
-"""A model that memory holds and the store has lost, or has less of: back into the store."""
+"""Write a model in memory back into a store that has lost it or part of it."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from livesvm.service.store.base import Lease, LeaseHeld, ModelExists, OutOfSeque
 from livesvm.service.store.copy import acquire_patiently
 
 Snapshot = tuple[int, bytes, int]
-"""The record that it goes up to, its bytes, its version."""
+"""The last record of a snapshot, its bytes, and its version."""
 
 
 def write_back(journal: Journal, spec: bytes, snapshot: Snapshot) -> bool:
-    """Have the store hold what memory does, under a new epoch; False if it has lost nothing.
+    """Write the model's snapshot into the store, under a new epoch; return False if the store has lost nothing.
 
-    Raises WritebackRefused where the store has more, or another service has the model, or StoreError; what was not
-    written whole is written by trying again.
+    Raises WritebackRefused if the store has newer records or another service has the model, or StoreError, after
+    which the caller may try again.
     """
     store = journal.source.store
     with journal.source.health.store_call("writeback"):
@@ -33,10 +33,10 @@ def write_back(journal: Journal, spec: bytes, snapshot: Snapshot) -> bool:
 
 
 def take(store: Store, model: str, spec: bytes, sequence: int, patience: float = 0.0) -> Lease:
-    """Return the lease of a model that is to be superseded at ``sequence``, made if it is not stored.
+    """Return the lease of a model that is to be superseded at ``sequence``; create the model if it is not stored.
 
-    One that is made begins a record short, so that until then it is known to lack something. Raises WritebackRefused
-    if another service has it and lives on for ``patience`` seconds.
+    A created model begins one record short, so that it counts as incomplete until it is superseded. Raises
+    WritebackRefused if another service has the model and is alive after ``patience`` seconds.
     """
     store.begin_again()
     try:
@@ -48,7 +48,7 @@ def take(store: Store, model: str, spec: bytes, sequence: int, patience: float =
 
 
 def put(store: Store, lease: Lease, snapshot: Snapshot) -> None:
-    """Have a snapshot stand for all that the store has of a model; raises WritebackRefused if that is more."""
+    """Replace all that the store has of a model by a snapshot; raises WritebackRefused if it has newer records."""
     try:
         store.supersede(lease, *snapshot)
     except OutOfSequence as error:

@@ -1,8 +1,8 @@
-"""Changes of many models or feeds in one call: one step of the store logs them all, then each applies its own.
+"""Changes of many models or feeds in one call: one step of the store logs them all, then each replica applies its own.
 
-The replicas are held while that goes on, all in one order, so that their other calls come before or after it as a
-whole. What one refuses, or fails with, whatever that is, changes nothing there, and nothing elsewhere. Done again under
-its Idempotency-Key, a call has its effect on those that have not had it.
+Meanwhile all replicas are held, in one order, so that their other calls come before or after the whole change. A
+replica that refuses its part, or fails in any way, stays unchanged, and the others go on. A call that is repeated under
+its Idempotency-Key takes effect on the replicas on which it had none yet.
 """
 
 from __future__ import annotations
@@ -45,11 +45,11 @@ from livesvm.solvers.errors import InvalidInput, NotOptimal, SolverError
 log = logging.getLogger(__name__)
 
 SAMPLE = 5
-"""Feeds from which the shared settings are chosen."""
+"""How many feeds the shared settings are chosen from."""
 HOT = 16
-"""Feeds of a call that keep what the next one would make again."""
+"""How many feeds of a call keep the caches that their next call would build again."""
 AT_ONCE = 64
-"""Answers that are remembered in one step, and models that are updated in one."""
+"""How many answers are remembered in one step, and how many models are updated in one."""
 
 H = TypeVar("H", HostedModel, HostedFeed)
 P = TypeVar("P", PlannedUpdate, Planned)
@@ -57,19 +57,19 @@ T = TypeVar("T")
 
 
 class Together(ABC, Generic[H, P]):
-    """A call of many replicas under way.
+    """One call that changes many replicas.
 
     Parameters
     ----------
-    home, context : where the replicas are, and what they share
-    order : held while replicas are made to wait, so that any two such calls come to all of them in one order
-    request : its Idempotency-Key
+    home, context : the collection of the replicas, and what they share
+    order : a lock that is held while the replicas are held one by one, so that two such calls never wait for each other
+    request : the call's Idempotency-Key
     """
 
     concerns_all: ClassVar[tuple[type[Exception], ...]] = (StoreUnavailable,)
     """Errors of one replica that are raised for the whole call."""
     hot: float = HOT
-    """Replicas of a call that keep what the next one would make again."""
+    """How many replicas of a call keep the caches that their next call would build again."""
     until: float = math.inf
     """The monotonic time after which no replica is waited for."""
 
@@ -77,7 +77,7 @@ class Together(ABC, Generic[H, P]):
         self._home: Collection[Any] = home
         self._context, self._order, self._request = context, order, request
         self._held: dict[str, H] = {}
-        self._records: dict[str, Appending] = {}  # that are logged, or may be
+        self._records: dict[str, Appending] = {}  # records that are logged, or may be
         self._learnt = self._woken = self.replayed = 0
         self.answers: dict[str, bytes] = {}
         self.errors: dict[str, Exception] = {}  #: of replicas that refused their part, or failed
@@ -91,11 +91,11 @@ class Together(ABC, Generic[H, P]):
         """Return the checked plan of a replica's part, or its earlier answer."""
 
     def _ready(self, planned: dict[str, P]) -> dict[str, P]:
-        """Return the plans as they are logged."""
+        """Return the plans in the form in which they are logged."""
         return planned
 
     def _run(self, ids: Iterable[str]) -> None:
-        """Take the call; raises one of ``concerns_all``, with nothing changed or to be sent again."""
+        """Make the call; raises one of ``concerns_all``, if nothing was changed or the caller must send it again."""
         try:
             self._hold(ids)
             planned = self._planned()
@@ -107,10 +107,11 @@ class Together(ABC, Generic[H, P]):
             give_back()
 
     def _hold(self, ids: Iterable[str]) -> None:
-        """Have the other calls of all replicas wait; those that are not served are refused."""
+        """Hold all replicas, so that their other calls wait; replicas that are not served get an error."""
         waits: dict[str, Future[None]] = {}
         found = dict(self._each(ids, self._found))
         try:
+            # Under one lock for all such calls, so that no two of them wait for replicas that the other one holds.
             with self._order:
                 waits.update(self._each(found, lambda id_: found[id_].hold()))
         finally:
@@ -132,7 +133,7 @@ class Together(ABC, Generic[H, P]):
         planned: dict[str, P] = {}
 
         def plan(id: str) -> Reply | P:
-            """Return the plan of one."""
+            """Return the plan of one replica."""
             return self._plan(self._held[id], is_stored=self._held[id].stored in known)
 
         for id_, found in self._each(opened, plan):
@@ -144,17 +145,17 @@ class Together(ABC, Generic[H, P]):
         return planned
 
     def _open(self, id: str) -> None:
-        """Have a replica take calls now; those at rest wake, and few of them stay hot."""
+        """Make a replica ready for the call; a replica at rest wakes, and only few woken ones keep their caches."""
         one = self._held[id]
         was_awake = one.is_awake
         one.open_with()
         if not was_awake:
             self._woken += 1
             if self._woken > HOT:
-                one.cool_held()  # or all that wake would hold at once what one makes at a time
+                one.cool_held()  # so that the caches of all woken replicas are never in memory at once
 
     def _take(self, planned: dict[str, P]) -> None:
-        """Log all in one step, then have each replica apply its own."""
+        """Log all records in one step, then let each replica apply its own."""
         settings = self._context.settings
         self._context.turns.check_open()
         self._records = records = dict(self._each(planned, lambda id_: self._held[id_].appending(*planned[id_].logged)))
@@ -165,7 +166,7 @@ class Together(ABC, Generic[H, P]):
         failed = dict(zip(records, errors, strict=True))
 
         def take(id: str) -> bytes:
-            """Have one replica apply its own; its answer."""
+            """Let one replica apply its record; return its answer."""
             one: Any = self._held[id]
             reported: bytes = one.take_with(planned[id], records[id], durability, failed[id])
             self._learnt += 1
@@ -181,7 +182,7 @@ class Together(ABC, Generic[H, P]):
             raise away
 
     def _answered(self, ids: Sequence[str]) -> None:
-        """Remember the answers of some replicas, and let these go."""
+        """Remember the answers of some replicas, and release these replicas."""
         request, reported = self._request, self.answers
         if request is not None:
             answers = [(self._held[id_].journal, request, reported[id_]) for id_ in ids if id_ in reported]
@@ -191,7 +192,7 @@ class Together(ABC, Generic[H, P]):
         self._release(ids)
 
     def _release(self, ids: Iterable[str]) -> None:
-        """Have the other calls of some replicas run again."""
+        """Release some replicas, so that their other calls run again."""
         for id_ in ids:
             one = self._held.pop(id_)
             with one.following():
@@ -200,7 +201,7 @@ class Together(ABC, Generic[H, P]):
     def _each(
         self, ids: Iterable[str], ask: Callable[[str], T], concerns_all: tuple[type[Exception], ...] | None = None
     ) -> Iterator[tuple[str, T]]:
-        """Yield what is asked of each replica; one is refused for what it raises, unless that concerns all of them."""
+        """Yield the result of ``ask`` for each replica; note its error, or raise it if it concerns the whole call."""
         for id_ in ids:
             try:
                 found = ask(id_)
@@ -215,12 +216,12 @@ class Together(ABC, Generic[H, P]):
 
 
 def _let_go(one: HostedModel | HostedFeed, held: Future[None]) -> None:
-    """End a hold that came too late."""
+    """Release a replica whose hold began too late."""
     one.let_go()
 
 
 class UpdatesTogether(Together[HostedModel, PlannedUpdate]):
-    """Updates of many models, by id; no solve goes on after ``asked.until``, and none begins once that has ended."""
+    """Updates of many models, by id; no solve goes on after ``asked.until``, or begins once ``asked`` has ended."""
 
     hot = math.inf  # models are updated again soon, and the budget has them cool where memory is short
 
@@ -237,8 +238,8 @@ class UpdatesTogether(Together[HostedModel, PlannedUpdate]):
         self._updates, self._asked, self.until = updates, asked, asked.until
 
     def run(self) -> Updated:
-        """Take the updates, some after the others; raises StoreUnavailable, where they are to be sent again."""
-        for ids in batches(self._updates, AT_ONCE):  # so that no more than these are kept from resting, or waiting
+        """Apply the updates in batches; raises StoreUnavailable, after which the caller must send them again."""
+        for ids in batches(self._updates, AT_ONCE):  # so that no more models than these are held at once
             self._run(ids)
         return Updated(self.answers, self.errors, self.replayed)
 
@@ -253,7 +254,7 @@ class UpdatesTogether(Together[HostedModel, PlannedUpdate]):
 
 
 class ReadingsTogether(Together[HostedFeed, Planned]):
-    """Readings of many feeds; those that there are not yet may be created, and few keep what the next call needs."""
+    """Readings of many feeds; missing feeds may be created, and only few feeds keep their caches."""
 
     concerns_all = (QueueFull, IdempotencyConflict, StoreUnavailable)
 
@@ -262,7 +263,7 @@ class ReadingsTogether(Together[HostedFeed, Planned]):
         self._batch, self._given = batch, batch.given
 
     def run(self) -> BatchDone:
-        """Take the batch; raises QueueFull, IdempotencyConflict or StoreUnavailable, with nothing changed."""
+        """Apply the batch; raises QueueFull, IdempotencyConflict or StoreUnavailable, with nothing changed."""
         self._run(self._batch.tables)
         if self.answers:
             changed("observe", "feeds", feeds=len(self.answers), refused=len(self.errors), replayed=self.replayed)
@@ -282,16 +283,19 @@ class ReadingsTogether(Together[HostedFeed, Planned]):
         return created
 
     def _plan(self, one: HostedFeed, *, is_stored: bool) -> Reply | Planned:
-        """Return the plan of one, which is logged under a digest of its own readings: erasures leave the others."""
+        """Return the plan of one feed, which is logged with a digest of this feed's readings alone.
+
+        So an erasure in one feed leaves the digests of the others as they are.
+        """
         call = self._batch.call(one.id)
         digest = b"" if self._request is None else call.digest()
         return one.plan_with(call, digest, is_stored=is_stored)
 
     def _ready(self, planned: dict[str, Planned]) -> dict[str, Planned]:
-        """Return the plan with the choices of a full window, for feeds that fill their window in this batch.
+        """Return the plans; feeds that fill their window in this batch get the settings that are chosen at that time.
 
-        Where the fleet has no choice, that of a feed that has models is taken: the process may have died before the
-        fleet's was stored.
+        If the fleet has no settings yet, the batch takes the settings of a feed with models. There may be such a feed,
+        as the process may have died before the fleet's settings were stored.
         """
         if self._given is None:
             feeds = map(self._feed, planned)
@@ -304,7 +308,7 @@ class ReadingsTogether(Together[HostedFeed, Planned]):
         return planned if given is None else planned | {id_: planned[id_].with_given(given) for id_ in filling}
 
     def _choose(self, planned: dict[str, Planned], sample: Sequence[str]) -> list[str]:
-        """Choose from some feeds; return them without those that fail by themselves, which are refused."""
+        """Choose the shared settings from some feeds; refuse feeds that fail, and return the others."""
 
         def choose(ids: Sequence[str]) -> Preset:
             with self._context.turns.turn(self._held[ids[0]].begun()):

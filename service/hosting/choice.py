@@ -1,4 +1,4 @@
-"""The choice of parameters of one model that tunes itself, made on a copy while updates go on."""
+"""The choice of parameters for one model that tunes itself, made on a copy while updates go on."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from livesvm.solvers.runtime.interrupt import interruptible
 ASIDE = 5
 """Niceness of the thread that chooses, so that updates go first."""
 ARRAYS = 6
-"""Of as many numbers as the examples that are looked at, squared, that a choice holds at once."""
+"""How many square arrays, with a row for each example that is used, a choice holds at once."""
 
 log = logging.getLogger(__name__)
 
@@ -29,14 +29,14 @@ def choosing_bytes(n: int) -> int:
 
 
 class Choice:
-    """One choice, from when it is due until the model has what was found.
+    """One choice, from when it is due until the model has the chosen parameters.
 
     Parameters
     ----------
-    copy : of the model
-    basis : parameters that the model had then, as ``ModelState.basis`` has them
-    reason : why it is due
-    done : is told this choice and what is to be logged of it; None where the window could not be judged by
+    copy : a copy of the model
+    basis : ``ModelState.basis`` of the copied model, its parameters
+    reason : why the choice is due
+    done : called with this choice and its document for the log, None if the window allowed no choice
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class Choice:
         self.is_over = False
 
     def end(self) -> None:
-        """Have it stop soon, with nothing found; from any thread."""
+        """Make the choice stop soon without a result, from any thread."""
         self.is_over = True
         self._interrupt.ask()
 
@@ -56,8 +56,8 @@ class Choice:
             raise Cancelled("the choice is not wanted any more")
 
     def run(self) -> None:
-        """Choose, and hand over what was found."""
-        with suppress(OSError):  # where that is not allowed, updates wait a little longer
+        """Choose parameters, and call ``done`` with the result."""
+        with suppress(OSError):  # without that right, updates wait a little longer
             os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), ASIDE)
         found: Document | None = None
         try:

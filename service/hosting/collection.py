@@ -1,4 +1,4 @@
-"""All replicas of one kind, by id: created, found, listed, deleted. Of one at rest only the store's index is kept."""
+"""All replicas of one kind, by id: create, find, list and delete them. A replica at rest is just an index entry."""
 
 from __future__ import annotations
 
@@ -36,16 +36,16 @@ R = TypeVar("R", covariant=True)
 
 @dataclass(frozen=True)
 class Kind(Generic[R]):
-    """What is hosted: models, or feeds.
+    """The differences between the two kinds of replicas, models and feeds.
 
     Parameters
     ----------
-    replica : the handle of one
-    prefix : of what it is stored under
-    letter : with which generated ids begin
-    exists, too_many : what refuses a new one
-    limit : how many there may be
-    check : raises InvalidInput for a specification that this service does not take, or OutOfMemory
+    replica : the class of the handles
+    prefix : prefix of the names under which replicas are stored
+    letter : first letter of generated ids
+    exists, too_many : errors that refuse a new replica
+    limit : returns how many replicas the settings allow
+    check : raises InvalidInput for a specification that this service does not accept, or OutOfMemory
     """
 
     replica: type[R]
@@ -62,10 +62,10 @@ class Kind(Generic[R]):
 
 
 class Collection(Generic[R]):
-    """Owns every replica of a kind. Its calls block on the store, but for those that only look.
+    """Owns every replica of a kind. Its calls block on the store, except those that only read memory.
 
-    ``_index`` has all of them; ``_kept`` those that are awake or unavailable; ``_handles`` every handle that is
-    referenced anywhere, so that no replica ever has two.
+    ``_index`` has entries of all replicas, ``_kept`` the handles of those that are awake or unavailable, ``_handles``
+    every handle that is referenced anywhere, so that no replica ever has two.
     """
 
     def __init__(self, kind: Kind[R], context: Context, make_room: Callable[[int], None]) -> None:
@@ -82,7 +82,7 @@ class Collection(Generic[R]):
         self._dropped: set[str] | None = None  # while the store's index is being read
         self._addresses: dict[str, str] = {}
         self._is_closed = False
-        self.active = ""  #: another service that takes the calls, and so has what no service holds
+        self.active = ""  #: another service that takes the calls, and so also replicas that no service holds
 
     # What routes and jobs ask.
 
@@ -94,7 +94,7 @@ class Collection(Generic[R]):
         return served
 
     def readable(self, id: str) -> Reader:
-        """Return one that predicts, if need be by a copy; raises as :meth:`get`."""
+        """Return a reader that predicts, if need be from a copy of the model; raises as :meth:`get`."""
         return cast("Reader", self.get(id))
 
     def find(self, id: str) -> R:
@@ -104,7 +104,7 @@ class Collection(Generic[R]):
         return found
 
     def known(self, id: str) -> R | None:
-        """Return a replica in any state, if there is one."""
+        """Return a replica in any state, None if there is none of that id."""
         with self._lock:
             found: R | None = self._handles.get(id)
             if found is None and (indexed := self._index.get(id)) is not None:
@@ -112,13 +112,13 @@ class Collection(Generic[R]):
             return found
 
     def page(self, after: str = "", limit: int | None = None, under: str = "") -> list[R]:
-        """Return replicas in the order of ids, after one of them: those of a prefix, or those that are no series."""
+        """Return replicas after an id, in the order of ids: all with a prefix, or all that are no series of a fleet."""
         with self._lock:
             ids = list(islice(self._listed(after, under), limit))
         return [found for id_ in ids if (found := self.known(id_)) is not None]
 
     def _listed(self, after: str, under: str) -> Iterator[str]:
-        """Return the ids after one: those that begin with ``under``, by default those that are no series of a fleet."""
+        """Yield the ids after one: all that begin with ``under``, by default all that are no series of a fleet."""
         at = bisect_right(self._ids, after) if after else bisect_left(self._ids, under)
         while at < len(self._ids):
             id_ = self._ids[at]
@@ -144,27 +144,27 @@ class Collection(Generic[R]):
         return len(self._ids)
 
     def awake(self) -> list[R]:
-        """Return the replicas with their state in memory, and those that are not served."""
+        """Return the replicas with their state in memory, and those that are unavailable."""
         with self._lock:
             return list(self._kept.values())
 
     def troubles(self) -> list[str]:
-        """Return the sources of feeds that are not read, and why."""
+        """Return messages about sources of feeds that cannot be read."""
         awake: list[Any] = self.awake()
         flows = [(feed, feed.flow) for feed in awake]
         return sorted(f"the source of {feed}: {flow.fault}" for feed, flow in flows if flow is not None and flow.fault)
 
     def observe_many(self, batch: Batch) -> BatchDone:
-        """Take readings of many feeds in one step, or a step each where they live.
+        """Take readings of many feeds, in one step or in one for each process that hosts some of them.
 
-        Raises QueueFull, IdempotencyConflict or StoreUnavailable; done again, it has its effect once.
+        Raises QueueFull, IdempotencyConflict or StoreUnavailable. A repeated call has no second effect.
         """
         raise NotImplementedError(f"there are no readings of a {self.kind.replica.word}")
 
     def update_many(self, updates: Mapping[str, Update], request: str | None, asked: Solve) -> Updated:
         """Update many models, each by itself; ``request`` is the Idempotency-Key.
 
-        ``asked`` says until when, and ends once the caller has left: what has not begun by then is not done.
+        ``asked`` has the time limit, and ends when the caller leaves; updates that have not begun by then are dropped.
         """
         waits: dict[str, Future[Reply]] = {}
         answers, errors, replayed = dict[str, bytes](), dict[str, Exception](), 0
@@ -198,7 +198,7 @@ class Collection(Generic[R]):
         return +counts
 
     def glance(self, limit: int) -> Mapping[str, object]:
-        """Return a value that changes when the description of one of the first replicas, or of one awake, does."""
+        """Return a value that changes when the description of one of the first or of the awake replicas changes."""
         with self._lock:
             found: dict[str, object] = {id_: self._index[id_] for id_ in islice(self._listed("", ""), limit)}
             kept = [replica for replica in self._kept.values() if fleet_of(replica.id) is None]
@@ -212,19 +212,19 @@ class Collection(Generic[R]):
         return list(islice(_samples(map(self.known, ids)), limit))
 
     def samples_awake(self) -> list[Any]:
-        """Return the samples of those that are awake and served, without the series of fleets."""
+        """Return the samples of replicas that are awake and served, without the series of fleets."""
         awake: list[Any] = self.awake()
         return list(_samples(one for one in awake if fleet_of(one.id) is None))
 
     def samples_at_rest(self) -> Iterator[Any]:
-        """Yield the samples of the others, each as it is when it is asked for."""
+        """Yield the samples of replicas at rest, without the series of fleets; each is made when it is asked for."""
         with self._lock:
             held = set[str]().union(*self._held_by.values())
             ids = [id_ for id_ in self._listed("", "") if id_ not in held and id_ not in self._kept]
         yield from _samples(self.known(id_) for id_ in ids if id_ not in self._kept)
 
     def create(self, id: str | None, spec: Any) -> R:
-        """Store a new one; raises InvalidInput, OutOfMemory, StoreError, or what its kind refuses it with."""
+        """Store a new replica; raises InvalidInput, OutOfMemory, StoreError, ``exists`` or ``too_many`` of its kind."""
         kind, source = self.kind, self._context.source
         kind.check(spec, self._context)
         id = id or self.new_id()
@@ -236,7 +236,7 @@ class Collection(Generic[R]):
             except ModelExists:
                 raise self._exists(id) from None
             replica: Any = self._add(id, Indexed(stored, 0, reported, 0))
-            replica.begin(lease)  # where that fails it is stored, and wakes for the next call
+            replica.begin(lease)  # if that fails, the replica is stored all the same, and wakes for the next call
         changed("create", replica.audit_name, version=0)
         return cast("R", replica)
 
@@ -245,14 +245,14 @@ class Collection(Generic[R]):
         return f"{self.kind.letter}-{secrets.token_hex(6)}"
 
     def delete(self, id: str) -> Future[None]:
-        """Remove one and all that is stored of it; raises at once where another service has it.
+        """Remove a replica and all that is stored of it; raises at once if another service holds it.
 
-        What its mailbox finds out later is in the future; whoever asked calls :meth:`forget` when that is done.
+        Later errors are in the future. The caller calls :meth:`forget` when the future is done.
         """
         return cast("Replica[Any]", self.find(id)).delete()
 
     def forget(self, id: str) -> None:
-        """Release one that was deleted."""
+        """Release a replica that was deleted."""
         found: Any = self.known(id)
         self.drop(id)
         if found is not None:
@@ -277,14 +277,14 @@ class Collection(Generic[R]):
     # What the registry does.
 
     def learn(self, found: Iterable[Indexed]) -> None:
-        """Know what the store's index says of some, or of all at a start."""
+        """Add entries of the store's index, of all replicas at a start."""
         with self._lock:
             for one in found:
                 self._learn(one)
             self._ids = sorted(self._index)
 
     def learn_again(self, found: Indexed) -> None:
-        """Know what the index says now of one that is not awake."""
+        """Replace the index entry of a replica that is not awake."""
         id_ = found.id.removeprefix(self.kind.prefix)
         with self._lock:
             replica = self._handles.get(id_)
@@ -304,7 +304,7 @@ class Collection(Generic[R]):
 
     @contextmanager
     def reading(self) -> Iterator[None]:
-        """Read the store's index inside: what is dropped meanwhile is not learnt from it."""
+        """Note replicas that are dropped while the block reads the store's index, so that they are not added again."""
         self._dropped = set()
         try:
             yield
@@ -322,7 +322,7 @@ class Collection(Generic[R]):
             self._stale.add(id_)
 
     def drop(self, id: str) -> None:
-        """Know nothing of one any more."""
+        """Remove all entries of a replica."""
         with self._lock:
             if self._dropped is not None:
                 self._dropped.add(id)
@@ -335,18 +335,18 @@ class Collection(Generic[R]):
                 ids.discard(id)
 
     def stale(self) -> list[str]:
-        """Return the replicas to wake, because what the index has of them may be old or something reads for them."""
+        """Return the ids of replicas to wake: their index entry may be old, or they have a source to read."""
         with self._lock:
             return sorted(self._stale)
 
     def resting(self) -> list[str]:
-        """Return replicas at rest, without those that a handle references."""
+        """Return the ids of replicas at rest that have no handle."""
         with self._lock:
             referenced = set(self._handles)
             return [id_ for id_ in self._ids if id_ not in referenced]
 
     def holders(self) -> dict[str, list[str]]:
-        """Return the names of replicas that other services hold, by holder, as far as is known."""
+        """Return the stored names of replicas that other services hold, by holder, empty if the holder is unknown."""
         with self._lock:
             self._addresses.clear()
             found = {name: [self.kind.stored(id_) for id_ in ids] for name, ids in self._held_by.items() if ids}
@@ -357,13 +357,13 @@ class Collection(Generic[R]):
         return found
 
     def gone_except(self, stored: set[str]) -> list[str]:
-        """Return the replicas that are neither stored, nor awake, nor being made."""
+        """Return the ids of replicas that are neither in ``stored``, nor awake, nor being created."""
         with self._lock:
             busy = {id_ for id_, replica in self._kept.items() if replica.is_awake} | self._making
             return [id_ for id_ in self._ids if id_ not in busy and self.kind.stored(id_) not in stored]
 
     def close(self) -> None:
-        """Have nothing served any more."""
+        """Refuse all further calls."""
         self._is_closed = True
 
     def all_handles(self) -> list[R]:
@@ -378,14 +378,14 @@ class Collection(Generic[R]):
             return self._handle(id, found)
 
     def _handle(self, id: str, found: Indexed) -> Any:
-        """Make the handle of one; it is the only one while it is referenced."""
+        """Make the handle of a replica, which is the only one as long as it is referenced."""
         made = self.kind.replica(id, self.kind.stored(id), found, self._context, self)
         self._handles[id] = made
         self._judge(made, found)
         return made
 
     def _judge(self, replica: Replica[Any], found: Indexed) -> None:
-        """Have it say what the index says against it."""
+        """Make a replica unavailable if the index says that another service holds it or that it is damaged."""
         if holder := self._elsewhere(found):
             with suppress(StoreError):
                 replica.held_elsewhere(f"it is held by another service, {self._where(holder)}")
@@ -393,11 +393,11 @@ class Collection(Generic[R]):
             replica.set_aside("failed", found.damage)
 
     def _elsewhere(self, found: Indexed) -> str:
-        """Return the other service that has a replica; empty if none does."""
+        """Return the name of the other service that holds a replica, empty if none does."""
         return self.active if found.holder in ("", self._context.holder) else found.holder
 
     def _where(self, holder: str) -> str:
-        """Return the public address of a service, asked for once between two checks."""
+        """Return the public address of a service, read from the store once between two checks."""
         if holder not in self._addresses:
             self._addresses[holder] = self._context.source.store.whereabouts(holder)
         return self._addresses[holder]
@@ -407,7 +407,7 @@ class Collection(Generic[R]):
 
     @contextmanager
     def _reserved(self, id: str) -> Iterator[None]:
-        """Hold an id, and its place in the quota, while it is being made."""
+        """Reserve an id and its place in the quota while the block creates the replica."""
         most = self.kind.limit(self._context.settings)
         if self.active:
             raise ModelUnavailable(f"this service stands by; create it at the active one, {self._where(self.active)}")
@@ -425,14 +425,14 @@ class Collection(Generic[R]):
 
 
 def _samples(replicas: Iterable[Any]) -> Iterator[Any]:
-    """Yield the samples of replicas that are there and served."""
+    """Yield the samples of replicas that exist and are served."""
     for one in replicas:
         if one is not None and one.is_served and (sample := one.sample()) is not None:
             yield sample
 
 
 class Hosting(Protocol):
-    """All that one service hosts, wherever it lives. Its calls block on the store."""
+    """All models and feeds of one service, in this process or elsewhere. Its calls block on the store."""
 
     @property
     def models(self) -> Models:
@@ -443,16 +443,16 @@ class Hosting(Protocol):
         """The feeds."""
 
     def restore(self) -> None:
-        """Learn what is stored; raises StoreError."""
+        """Read the store's index of models and feeds; raises StoreError."""
 
     def watch(self, most: int | None = None) -> None:
-        """Learn whether other writers or losses of the store concern any replica; raises StoreError.
+        """Find replicas that other writers have taken or that the store has lost; raises StoreError.
 
-        Of more than ``most``, where no other service uses the store, so many at each look.
+        If no other service uses the store, each call checks at most ``most`` replicas, in turn.
         """
 
     def take_over(self) -> None:
-        """Have what other services release, forget what they deleted; raises StoreError."""
+        """Take over replicas that other services release, drop those that they deleted; raises StoreError."""
 
     def stop(self) -> None:
         """Release everything."""

@@ -1,4 +1,4 @@
-"""What all that one service hosts shares."""
+"""The parts of a service that all its models and feeds share."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from livesvm.service.settings import Settings
 from livesvm.service.webhooks.outbox import Outbox
 
 MOST_THREADS = 64
-"""Calls in mailboxes that wait for a disk, or for their turn to solve, hold one each."""
+"""Threads of all mailboxes; a call that waits for a disk or for its turn to solve holds one."""
 
 
 @dataclass(frozen=True)
 class Context:
-    """Settings, the store and what watches it, turns among solves, memory, threads, and what webhooks are sent.
+    """Settings, the store with its health and metrics, turns among solves, memory, threads, and the outbox of webhooks.
 
     ``holder`` names this service; ``claim`` makes it the active one, or returns the name of another that is.
     """

@@ -1,4 +1,4 @@
-"""Intervals and sets that cover targets as often as was asked, by one version of a model: ``analyses.conformal``."""
+"""Conformal intervals and sets of classes by one version of a model; see ``analyses.conformal``."""
 
 from __future__ import annotations
 
@@ -24,23 +24,23 @@ from livesvm.solvers.analyses.leave_one_out.tableau import bytes_of
 from livesvm.solvers.errors import InvalidInput
 
 KEPT = 16
-"""Models that keep their newest version calibrated."""
+"""How many models keep the leave-one-out residuals of their newest version."""
 COPIES = 3
-"""Of the coefficients, while they are put together."""
+"""Copies of the coefficients in memory while they are put together."""
 KERNEL, COMPARED, SORTED = 16, 8, 200
-"""What a kernel value costs besides its features; a decision that is compared; and one that is sorted, twice."""
+"""Cost in multiplications of a kernel value besides its features, of comparing a decision, and of sorting one twice."""
 EXCHANGEABLE = "the examples and the rows come from one distribution, in any order"
 DRIFTING = "less by how much the distribution of the weighted examples differs from that of the rows"
 
 
 @dataclass(frozen=True)
 class WantedCoverage:
-    """How targets are to be covered.
+    """A request for intervals or sets that cover targets.
 
     Parameters
     ----------
     coverage : share of targets, between 0 and 1
-    half_life : seconds after which an example counts half in quantiles; None: all count the same
+    half_life : seconds after which an example counts half in quantiles; None: all examples count the same
     method : of intervals; see :meth:`~livesvm.solvers.analyses.conformal.Conformal.intervals`
     """
 
@@ -51,7 +51,7 @@ class WantedCoverage:
 
 @dataclass(frozen=True, eq=False)
 class Covering:
-    """One version of a model with its leave-one-out residuals; ``ages`` (n,) in seconds, from its newest example."""
+    """One version of a model with its leave-one-out residuals; ``ages`` (n,) in seconds before its newest example."""
 
     seen: Published
     found: Conformal
@@ -62,12 +62,12 @@ class Covering:
         return X.nbytes + 3 * 8 * max(BLOCK, self.ages.size) * self.seen.n_values + 200 * len(X)
 
     def work(self, X: Rows) -> float:
-        """Return the multiplications that a row of an answer takes, or what takes as long."""
+        """Return the work for one row of an answer, in multiplications or operations that take as long."""
         n, k = self.ages.size, 1 if self.found.classes is None else self.found.classes.size
         return self.found.models.products(X.shape[1]) + n * (KERNEL + (SORTED if k == 1 else COMPARED * k * k))
 
     def answer(self, spec: ModelSpec, X: Rows, wanted: WantedCoverage) -> dict[str, Any]:
-        """Return decisions of rows (m, d), and an interval or a set of classes of each, as JSON values."""
+        """Return the decisions of rows ``X`` (m, d), with an interval or a set of classes for each, as JSON values."""
         decision, prediction = self.seen.decide(spec, X)
         weights = np.ones(self.ages.size) if wanted.half_life is None else 0.5 ** (self.ages / wanted.half_life)
         found = replace(self.found, weights=weights)
@@ -84,13 +84,13 @@ class Covering:
 
 
 def memory_without_each(copy: ModelCopy) -> int:
-    """Return the bytes that the models without one example each take at most, while they are made."""
+    """Return the most bytes that the leave-one-out models take while they are made."""
     n, n_pairs = len(copy.arrays["keys"]), _pairs(copy)
     return COPIES * 8 * (_leaving(copy) + n_pairs) * (n + 1) + bytes_of(n, min(n, copy.sizes.n_free))
 
 
 def memory_of_decisions(copy: ModelCopy, rows: int) -> int:
-    """Return the bytes that the decisions of so many rows by the models without one example each take at most."""
+    """Return the most bytes that decisions of so many rows by the leave-one-out models take."""
     return COPIES * 8 * rows * _pairs(copy) * min(len(copy.arrays["keys"]), _leaving(copy))
 
 
@@ -99,21 +99,21 @@ def _pairs(copy: ModelCopy) -> int:
 
 
 def _leaving(copy: ModelCopy) -> int:
-    """Return how many models without an example there are at most, of all pairs, that are not as they were."""
+    """Return the largest number of leave-one-out models, over all pairs of classes, that differ from the model."""
     is_weighed = copy.changed.get("class_weight", copy.spec.class_weight) is not None
     if is_weighed or not copy.sizes.n_free or not task_of(copy.spec).has_cost:
-        return len(copy.arrays["keys"]) * _pairs(copy)  # each may have a part in every model
+        return len(copy.arrays["keys"]) * _pairs(copy)  # each example may influence the model of every pair
     return copy.sizes.n_free + copy.sizes.n_bound
 
 
 def cover(copy: ModelCopy) -> Covering:
-    """Return a version that can tell how sure it is; raises InvalidInput, NotSolved or SolverError."""
+    """Return a version with its leave-one-out residuals; raises InvalidInput, NotSolved or SolverError."""
     state = copy.state()
     return Covering(state.published(), conformal(state.estimator), copy.times.max() - copy.times)
 
 
 def check(spec: ModelSpec, wanted: WantedCoverage) -> None:
-    """Raise InvalidInput for a model of which this cannot be computed."""
+    """Raise InvalidInput if a model of this specification has no such intervals or sets."""
     task = task_of(spec)
     if not (task.is_exact and (task.has_labels or task.has_values)):
         raise InvalidInput(f"cannot be promised by models of task {spec.task}", field="coverage")
@@ -122,7 +122,7 @@ def check(spec: ModelSpec, wanted: WantedCoverage) -> None:
 
 
 def _promise(wanted: WantedCoverage) -> dict[str, Any]:
-    """Return which share of targets is covered at least, and what that takes."""
+    """Return the least share of targets that is covered, and the assumption under which it is."""
     alpha = 1.0 - wanted.coverage
     at_least = 1.0 - alpha if wanted.method == "minmax" else max(0.0, 1.0 - 2.0 * alpha)
     assumes = EXCHANGEABLE if wanted.half_life is None else DRIFTING
@@ -134,7 +134,7 @@ def _listed(ends: NDArray[np.float64]) -> list[float | None]:
 
 
 class Coverings:
-    """The newest versions that were asked how sure they are, of the models that were asked last."""
+    """A cache of leave-one-out residuals: of the newest versions of the most recently used models."""
 
     def __init__(self, budget: Budget) -> None:
         self._budget = budget
@@ -142,7 +142,7 @@ class Coverings:
         self._kept: OrderedDict[str, Covering] = OrderedDict()
 
     def get(self, id: str, now: Published) -> Covering | None:
-        """Return what is kept of a version; nothing is kept of one that is not the newest."""
+        """Return the cached residuals of the newest version ``now``; drop those of an older version."""
         with self._lock:
             if (found := self._kept.get(id)) is None:
                 return None
@@ -153,7 +153,7 @@ class Coverings:
             return found
 
     def keep(self, id: str, found: Covering) -> None:
-        """Keep what was found of a version, as far as there is memory for it."""
+        """Cache the residuals of a version, if there is memory for them."""
         with self._lock:
             self._drop(id)
             while len(self._kept) >= KEPT:
@@ -163,7 +163,7 @@ class Coverings:
                 self._kept[id] = found
 
     def tidy(self, models: Models) -> None:
-        """Keep nothing of versions that are not the newest: examples may have been erased since."""
+        """Drop the residuals of versions that are not the newest, as examples may have been erased since."""
         for id_ in list(self._kept):
             try:
                 self.get(id_, models.get(id_).published)

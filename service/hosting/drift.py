@@ -1,4 +1,4 @@
-"""What has changed in the window of a model or a feed, and the update that would help: worked out on a copy."""
+"""Look for drift in the window of a model or a feed, and for an update that would help; all of it on a copy."""
 
 from __future__ import annotations
 
@@ -21,18 +21,19 @@ from livesvm.solvers.errors import InvalidInput
 
 Document = dict[str, Any]
 COPIES = 3
-"""Of a model that are in memory while remedies are tried."""
+"""Copies of a model in memory while remedies are tried."""
 
 
 @dataclass(frozen=True)
 class DriftQuestion:
-    """How drift is looked for.
+    """The parameters of a search for drift.
 
     Parameters
     ----------
-    false_alarms : largest probability of an alarm where nothing has changed; None: as the model is watched, or 0.01
-    newest : examples that remedies are judged by; None: as :func:`~livesvm.solvers.analyses.drift.window.drift` does
-    steps : of a feed, those that are looked at; none: all
+    false_alarms : largest probability of an alarm without any drift; None: that of the model's watch, or 0.01
+    newest : number of newest examples to judge remedies by; None: the default of
+        :func:`~livesvm.solvers.analyses.drift.window.drift`
+    steps : the steps of a feed to search; empty: all
     """
 
     false_alarms: float | None = None
@@ -41,7 +42,7 @@ class DriftQuestion:
 
 
 def look_for_drift(copy: ModelCopy, asked: DriftQuestion) -> Document:
-    """Return what has changed in a window, and what would help.
+    """Return the drift in a model's window, and remedies.
 
     Returns
     -------
@@ -64,7 +65,7 @@ def look_for_drift(copy: ModelCopy, asked: DriftQuestion) -> Document:
 
 
 def look_for_drift_of_feed(copy: FeedCopy, asked: DriftQuestion) -> Document:
-    """Return what has changed in the windows of a feed's steps, and what would help each.
+    """Return the drift in the windows of a feed's steps, and remedies for each.
 
     Returns
     -------
@@ -91,13 +92,13 @@ def look_for_drift_of_feed(copy: FeedCopy, asked: DriftQuestion) -> Document:
 
 
 def feed_memory(spec: FeedSpec) -> int:
-    """Return bytes that a question of a feed takes: the feed again, and copies of one step's model."""
+    """Return the bytes that a search in a feed takes: a copy of the feed, and copies of one step's model."""
     whole = feed_bytes(spec)
     return whole + COPIES * whole // len(spec.horizons)
 
 
 def _of_step(feed: Forecaster, i: int, rate: float, newest: int | None) -> Document:
-    """Return what has changed in the window of one step, by index, in units of the target."""
+    """Return the drift in the window of the step with index ``i``, errors in units of the target."""
     model, step, rows = feed.models[i], feed.steps[i], feed.rows
     assert rows is not None
     assert model.scale is not None
@@ -109,7 +110,7 @@ def _of_step(feed: Forecaster, i: int, rate: float, newest: int | None) -> Docum
     of_readings, unit = np.sort(slots) + step, 1.0 if feed.spec.task == "direction" else model.scale.unit
 
     def update(one: Remedy, _: Drift) -> Document:
-        """Return the body of the update that makes a remedy."""
+        """Return the body of the update that applies a remedy."""
         changed = {"C": one.value} if one.kind == "C" else {"keep": int(one.value)}
         return {"steps": [{"step": step, **changed}]}
 
@@ -122,7 +123,7 @@ def _of_step(feed: Forecaster, i: int, rate: float, newest: int | None) -> Docum
 
 
 def _time_of(feed: Forecaster, slot: int) -> str | float | None:
-    """Return the time of a reading, by its slot, as the feed's readings have it."""
+    """Return the time of the reading in a slot, in the form in which the feed's readings have times."""
     line = feed.timeline
     assert line.every is not None
     assert line.time is not None
@@ -132,12 +133,12 @@ def _time_of(feed: Forecaster, slot: int) -> str | float | None:
 def _told(
     found: Drift, time_of: Callable[[int], Any], update: Callable[[Remedy, Drift], Document], unit: float = 1.0
 ) -> Document:
-    """Return what was found as JSON values; errors are ``unit`` times those that were found."""
+    """Return a drift report as JSON values, with all errors multiplied by ``unit``."""
     alarm = found.alarm
     by_class = [{"label": label, "error": error} for label, error in found.errors.items()]
 
     def remedy(one: Remedy) -> Document:
-        """Return a remedy, with the update that makes it."""
+        """Return a remedy as JSON values, with the update that applies it."""
         errors = {name: unit * getattr(one, name) for name in ("error", "better", "spread")}
         return {"kind": one.kind, "value": one.value, **errors, "update": update(one, found)}
 

@@ -1,4 +1,4 @@
-"""Why a model decides rows as it does: the examples that would move a decision the most by leaving, exactly."""
+"""Explain decisions by the examples whose removal would change them the most, exactly."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from livesvm.solvers.runtime.interrupt import check
 Document = dict[str, Any]
 
 MOST_REPORTED = 1000
-"""Examples that an explanation may tell of a row."""
+"""Most examples in the explanation of a row."""
 BYTES_OF_EXAMPLE = 800
-"""What an example takes in an answer: its key, target and two numbers, as objects and as text."""
+"""Bytes of an example in an answer: its key, target and two numbers, as objects and as text."""
 
 
 class ExplainRequest(Features):
@@ -40,7 +40,7 @@ class ExplainRequest(Features):
 
 
 def memory_of_answer(copy: ModelCopy, asked: ExplainRequest) -> int:
-    """Return the bytes that an answer takes until it is sent, with what it is made from."""
+    """Return the bytes that an answer takes until it is sent, with the decisions it is computed from."""
     n = len(copy.arrays["keys"])
     rows = len(asked.features)
     reported = (1 if asked.y is not None else rows) * min(asked.most, n)
@@ -48,7 +48,7 @@ def memory_of_answer(copy: ModelCopy, asked: ExplainRequest) -> int:
 
 
 def explain(copy: ModelCopy, asked: ExplainRequest, settings: Settings) -> Document:
-    """Return the examples of the window that matter most for some rows.
+    """Return the examples of the window with the largest influence on some rows.
 
     Returns
     -------
@@ -56,7 +56,7 @@ def explain(copy: ModelCopy, asked: ExplainRequest, settings: Settings) -> Docum
 
     Raises
     ------
-    InvalidInput : rows of another width; targets, or a task, of which this cannot be computed
+    InvalidInput : rows of another width, or targets or a task without such influences
     NotSolved, SolverError : a model without an example could not be found
     """
     task = task_of(copy.spec)
@@ -116,7 +116,7 @@ def _rows(
 
 
 def _because(keys: tuple[Key, ...], now: float, without: Vector, most: int, targets: dict[Key, Any]) -> list[Document]:
-    """Return the examples without which a decision is moved the most."""
+    """Return the ``most`` examples without which a decision changes the most."""
     moved = now - without
     first = np.argsort(-np.abs(moved), kind="stable")[:most]
     return [
@@ -131,7 +131,7 @@ def _because(keys: tuple[Key, ...], now: float, without: Vector, most: int, targ
 
 
 def _closest(decisions: NDArray[np.float64], won: int, n_classes: int) -> tuple[int, float, int]:
-    """Return the pair with the closest decision for the class that won, its sign for that, and the other class."""
+    """Return the pair of the winning class with the closest decision, the winner's sign in it, and the other class."""
     margins = [
         (1.0 if a == won else -1.0, pair, b if a == won else a)
         for pair, (a, b) in enumerate(combinations(range(n_classes), 2))

@@ -1,7 +1,7 @@
-"""One hosted feed: what calls of its log mean, and a view that readers share.
+"""One hosted feed: the meaning of the calls in its log, and a view that readers share.
 
-The replica logs, applies and answers what changes it, as a model's. One record of its log holds a call whatever the
-number of steps, and everything follows from that log. Forecasts are read from the newest view and never wait.
+The replica logs, applies and answers changes, as a model does. One record of its log holds one call for all steps, and
+the whole state follows from the log. Forecasts are read from the newest view and never wait.
 """
 
 from __future__ import annotations
@@ -46,21 +46,21 @@ from livesvm.service.webhooks.messages import Happened
 from livesvm.solvers.errors import SolverError
 
 _SHOWN = ("version", "position", "rows", "state", "time", "every", "updated_at")
-"""Of its view, what is reported of a feed at rest."""
+"""Fields of its view that are reported of a feed at rest."""
 
 MOST_REPORTED = 48
-"""Forecasts that are reported of a feed at rest; one with more wakes for them."""
+"""Most forecasts that are reported of a feed at rest; a feed with more wakes when they are read."""
 
 log = logging.getLogger(__name__)
 
 WORTH = 0.03, 0.003
-"""Of learning, some twenty readings of a window of 500, and two. A snapshot takes 3 ms to write, and is 0.3 MB."""
+"""Seconds of learning: some twenty readings and two with a window of 500, where a snapshot takes 3 ms and 0.3 MB."""
 
 UNKNOWN = FeedSpec(target="unknown")
 
 
 class Planned(NamedTuple):
-    """A call that is checked, and what it brings."""
+    """A checked call, with its effect on the timeline and its digest."""
 
     call: Observations
     plan: Plan
@@ -68,11 +68,11 @@ class Planned(NamedTuple):
 
     @property
     def logged(self) -> tuple[Observations, bytes]:
-        """What is logged of it: the call and its digest."""
+        """The call and its digest, which are logged."""
         return self.call, self.digest
 
     def with_given(self, given: Preset) -> Planned:
-        """Return the same without what is left to be chosen."""
+        """Return the plan with these settings, so that none are chosen when it is applied."""
         return self._replace(call=self.call.with_given(given))
 
 
@@ -91,12 +91,12 @@ class HostedFeed(Replica[FeedState]):
 
     @classmethod
     def wakes(cls, spec: FeedSpec) -> bool:
-        """Return whether a feed wakes with the service, as one with a source does."""
+        """Return whether a feed wakes with the service: feeds with a source do."""
         return spec.source is not None
 
     @property
     def spec(self) -> FeedSpec:
-        """Its specification; where that is unknown or damaged, only that the feed exists."""
+        """The feed's specification, or a placeholder if it is unknown or damaged."""
         return self._spec or UNKNOWN
 
     @cached_property
@@ -115,11 +115,11 @@ class HostedFeed(Replica[FeedState]):
 
     @property
     def glimpse(self) -> Glimpse | None:
-        """What is known of it without waking it."""
+        """The description of the feed at rest, which can be read without waking it."""
         return glimpse_of(self._summary)
 
     def news(self) -> Future[None] | None:
-        """Return a future that ends once the feed is awake; None where it is, or cannot be."""
+        """Return a future that ends once the feed is awake; None if it is awake, or cannot wake."""
         return None if self._fault is not None or self.shown is not None else self.wake()
 
     def stamp(self) -> object:
@@ -127,56 +127,56 @@ class HostedFeed(Replica[FeedState]):
         return self.state, self.shown
 
     def sample(self) -> FeedSample | None:
-        """Return the sample for the metrics; None where nothing is known."""
+        """Return the feed's sample for the metrics, None if nothing is known of it."""
         return sample_of(self, self.shown or self.glimpse) if self.is_served else None
 
     @property
     def flow(self) -> Flow | None:
-        """How its source flows; None if it has none, or is at rest."""
+        """The state of the reading of the feed's source; None if it has none, or is at rest."""
         return None if self._pump is None else self._pump.flow
 
     @property
     def is_open(self) -> bool:
-        """Whether it takes readings now, as far as is known."""
+        """Whether the feed takes readings now, as far as is known."""
         return self.state == "live"
 
     @property
     def progress(self) -> Progress:
-        """How far it has come in its source."""
+        """The feed's progress in its source."""
         return self.view.progress
 
     @property
     def may_rest(self) -> bool:
-        """Whether nothing needs it awake; its source does."""
+        """Whether the feed may go to rest: it reads no source, and no other reason keeps it awake."""
         return self._pump is None and super().may_rest
 
     # What the mailbox is asked; each returns at once and raises QueueFull or ModelUnavailable.
 
     def observe(self, rows: Sequence[Mapping[str, Any]], request: str | None) -> Future[Reply]:
-        """Take one call's rows; ``request`` is its Idempotency-Key."""
+        """Take the rows of one call; ``request`` is its Idempotency-Key."""
         return self._ask(Observations.of(rows, request, time.time()))
 
     def deliver(self, entries: Sequence[SourceEntry], why: str | None = None) -> Future[Reply]:
-        """Take what its source has handed out, but for what it has taken; if ``why``, refuse it all."""
+        """Take entries of the feed's source, without those that it has taken before; refuse all if ``why`` is given."""
         return self.change(None, bytes, partial(self._deliver, entries, why))
 
     def pause(self, paused: bool) -> Future[Reply]:
-        """Take nothing more from its source, or go on; raises NoSource."""
+        """Stop reading the feed's source, or go on; raises NoSource."""
         if self.spec.source is None:
             raise NoSource(f"{self} has no source")
         return self._ask(Pause(paused, time.time()))
 
     def take(self, job: str, recipes: Sequence[Recipe], request: str | None) -> Future[Reply]:
-        """Learn the window again with what a job has found."""
+        """Learn the window again with the settings that a job has found."""
         return self._ask(FeedTuning(job, list(recipes), request, time.time()))
 
     def update(self, changes: Sequence[StepUpdate], request: str | None, solve: Solve | None = None) -> Future[Reply]:
-        """Have the models of some steps hold fewer examples, or another C."""
+        """Reduce the examples in the models of some steps, or change their C."""
         return self._ask(FeedUpdate(list(changes), request, time.time()), solve)
 
     @queued(reads=True, always=True)
     def seen(self, wanted: WantedReadings | None) -> Seen:
-        """Return the wanted readings by their times as text; raises InvalidInput where one is missing."""
+        """Return the times of the wanted readings, as text; raises InvalidInput if a reading is missing."""
         self.check_stored()
         state = self.current
         if wanted is None:
@@ -188,11 +188,11 @@ class HostedFeed(Replica[FeedState]):
 
     @queued(always=True)
     def erase(self, intent: Intent, solve: Solve | None = None) -> Erased:
-        """Forget readings, by their times as text, and all that was stored of the feed before.
+        """Erase readings, by their times as text, and all that was stored of the feed before.
 
-        A time that the window does not hold means those before it. What is learnt without stands for all that was
-        stored; until then readers see what was before. What is left to do then, of files and of the store as a whole,
-        is for whoever asked.
+        A time before the window stands for all readings before it. A snapshot that is learnt without the readings
+        replaces all that was stored; until then readers see the old state. The caller then erases in files and wipes
+        the store.
         """
         solve = self.begun(solve)
         self.check_open()
@@ -219,7 +219,7 @@ class HostedFeed(Replica[FeedState]):
 
     @queued(reads=True)
     def what_if(self, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-        """Forecast as if known columns were as ``rows`` announce them; the future may raise InvalidInput."""
+        """Forecast with the values of known columns that ``rows`` announce; the future may raise InvalidInput."""
         return what_if(self.current.forecaster, rows)
 
     @queued(reads=True)
@@ -237,16 +237,16 @@ class HostedFeed(Replica[FeedState]):
 
     @queued(reads=True, always=True)
     def copy(self) -> FeedCopy:
-        """Copy the feed as it is when its turn comes, for a job; no queue is too full for that."""
+        """Copy the feed for a job when the call's turn comes; the call is taken even if the queue is full."""
         return FeedCopy(self.spec, self.current.encode(), self.current.version)
 
     def give_up(self, reason: ServiceError) -> None:
-        """End the solve that is under way, and refuse what waits: this feed is not needed here any more."""
+        """End the solve that is under way, refuse waiting calls, and stop reading the source."""
         self.leave_source()
         super().give_up(reason)
 
     def leave_source(self) -> None:
-        """Take nothing more from its source; returns at once."""
+        """Stop reading the feed's source; returns at once."""
         if self._pump is not None:
             self._pump.leave()
 
@@ -307,7 +307,7 @@ class HostedFeed(Replica[FeedState]):
         return self._execute(Delivery.of(new, state.forecaster, time.time(), why, in_flight), digest, solve)
 
     def _execute(self, call: FeedCall, digest: bytes, solve: Solve) -> Reply:
-        """Log, then apply, then publish, then answer."""
+        """Log a call, apply it, publish the view, and return the answer."""
         state, began = self.current, time.thread_time()
         plan = call.check(state.forecaster)
         if isinstance(call, Observations | Delivery) and state.forecaster.choice_due:
@@ -322,14 +322,14 @@ class HostedFeed(Replica[FeedState]):
         return Reply(reported)
 
     def _show(self, done: dict[str, Any], durability: Durability) -> bytes:
-        """Show readers what a call has done; return its answer."""
+        """Publish the view after a call; return the call's answer."""
         before, reported = self.view, answer(done, durability)
         same = done["state"] == before.state == "live" and not done["events"]
         self.shown = View.of(self.current, before if same else None, done["forecasts"])
         return reported
 
     def _follow(self, done: dict[str, Any], began: float, size: int) -> None:
-        """Count and announce what a call did, which this thread began at a time of its own, by a record of a size."""
+        """Count and announce a call; ``began`` is the thread's CPU time before it, ``size`` the bytes of its record."""
         with self.following():
             self.checkpoints.record_change(time.thread_time() - began, size)
             self.announce()
@@ -339,7 +339,7 @@ class HostedFeed(Replica[FeedState]):
     # With others, held: see :mod:`~livesvm.service.hosting.batch`.
 
     def plan_with(self, call: Observations, digest: bytes, *, is_stored: bool) -> Reply | Planned:
-        """Return the checked plan of a call, or its earlier answer, perhaps from the store. Raises as a call does."""
+        """Return the checked plan of a call, or the answer that it got before. Raises as a call does."""
         if call.request is not None:
             earlier = self.journal.recall(call.request, digest, is_stored=is_stored)
             if earlier is not None:
@@ -349,9 +349,9 @@ class HostedFeed(Replica[FeedState]):
         return Planned(chosen, plan, digest)
 
     def _choice(self, solve: Solve | None = None) -> Preset:
-        """Choose again, as errors have grown, before the call that is logged with it; then ``solve`` goes on.
+        """Choose settings again, as errors have grown, for the call that is logged with them; ``solve`` then goes on.
 
-        Where that cannot be found in the time of a solve, all stays as it is.
+        If nothing is found in the time of a solve, the settings stay.
         """
         feed, choosing = self.current.forecaster, self.begun()
         try:
@@ -367,14 +367,17 @@ class HostedFeed(Replica[FeedState]):
     def take_with(
         self, planned: Planned, logged: Appending, durability: Durability | None, error: StoreError | None
     ) -> bytes:
-        """Apply what was logged with others, unless that was refused; the answer. Raises as a call does."""
+        """Apply a record that was logged with others, unless ``error`` refused it; return the answer.
+
+        Raises as a call does.
+        """
         state, began, worked = self.current, time.perf_counter(), time.thread_time()
         self.journal.appended(state, logged, error)
         assert durability is not None
         level, apply = durability, partial(state.apply, planned.call, planned.plan)
 
         def show(done: dict[str, Any]) -> bytes:
-            """Show readers what the call has done; return its answer, which the batch's is made of."""
+            """Publish the view after the call; return the answer, from which the batch's is made."""
             self._show(done, level)
             return answer({name: done[name] for name in COUNTS}, level)
 
@@ -387,7 +390,7 @@ class HostedFeed(Replica[FeedState]):
 
 
 def glimpse_of(found: Summary | None) -> Glimpse | None:
-    """Return what its summary says of a feed at rest; None if nothing."""
+    """Return the description in the summary of a feed at rest, None if there is none."""
     if found is None or found.reported is None:
         return None
     return Glimpse(**found.reported | {"steps": tuple(StepSample(*step) for step in found.reported["steps"])})

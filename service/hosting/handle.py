@@ -1,4 +1,4 @@
-"""The handles of models and feeds: all that routes, jobs and erasures know of one, wherever it lives."""
+"""The handles of models and feeds: what routes, jobs and erasures can call, in whichever process the replica is."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from livesvm.service.resources.shared_threads import Steps
 from livesvm.service.resources.solve_scheduler import Solve
 
 NEWS_SECONDS = 1.0
-"""For which a description waits for where a model lives, or for it to wake; after that, it is as last heard of."""
+"""Seconds for which a description waits for a model's process, or for it to wake; after that the last known is used."""
 
 
 @dataclass(frozen=True)
@@ -50,9 +50,9 @@ class OwnName(str):
 
 @dataclass(frozen=True)
 class Updated:
-    """What came of updates of many models, by id: the bytes of an answer, or the error that refused it.
+    """The results of updates of many models, by id: the bytes of an answer, or the error that refused the update.
 
-    ``replayed`` is how many had been answered before.
+    ``replayed`` counts the updates that had been answered before.
     """
 
     answers: dict[str, bytes]
@@ -62,11 +62,11 @@ class Updated:
 
 @dataclass(frozen=True)
 class Erased:
-    """An erasure that the model and its history have behind them, and the certificate of the optimum that is left.
+    """The result of an erasure in a model or feed: the version after it, and the certificate of its optimum.
 
-    ``requests`` is how many were forgotten; there is no certificate of a model without examples. Of a model
-    that is only trained by jobs ``training`` says what became of its last training; ``owed`` is what a job has to be
-    asked for where it has none any more.
+    ``requests`` counts the requests that were forgotten; a model without examples has no certificate. For a model that
+    only jobs train, ``training`` says in words what the erasure did to its last training, and ``owed`` is the request
+    for a job that must retrain it, if the training was removed.
     """
 
     version: int
@@ -78,7 +78,7 @@ class Erased:
 
 @dataclass(frozen=True)
 class Return:
-    """How a replica came back when it woke last; see ``history.recovery.Recovered``."""
+    """How a replica was recovered when it last woke; see ``history.recovery.Recovered``."""
 
     snapshot_version: int
     replayed: int
@@ -87,16 +87,16 @@ class Return:
 
     @classmethod
     def of(cls, found: Recovered[Any]) -> Return:
-        """Return the same of what was found."""
+        """Return the numbers of a recovery without its state."""
         return cls(found.snapshot_version, found.replayed, found.damaged_snapshots, found.set_aside)
 
 
 @dataclass(frozen=True)
 class Description(ModelRecord):
-    """A model as it is now: its newest version, and how it is served; ``error`` is why it is not.
+    """The present state of a model: its newest version, and how it is served; ``error`` says why it is not.
 
-    ``memory`` is what it needs of the budget once an update has been made, in bytes; ``awake`` is whether its state is
-    in memory; ``predicted`` counts the rows that it has predicted since it came back.
+    ``memory`` is the bytes of the budget that it needs after an update; ``awake`` says whether its state is in memory;
+    ``predicted`` counts the rows that it has predicted since it woke.
     """
 
     state: ServingState
@@ -110,27 +110,27 @@ class Description(ModelRecord):
     error: str | None = None
 
     def published(self, spec: ModelSpec) -> Published:
-        """Return the version as readers see it, without what it decides by."""
+        """Return the version as readers see it, without its predictor."""
         classes = np.array(list(self.counts)) if self.counts else None
-        return Published(**self.record(), classes=classes, shape=spec.decision_function_shape)
+        return Published(**self.fields(), classes=classes, shape=spec.decision_function_shape)
 
 
 @dataclass(frozen=True)
 class FeedCopy:
-    """A feed as it was when it was copied, for a job: its specification, its state as bytes, its version."""
+    """A copy of a feed for a job: its specification, its state as bytes, its version."""
 
     spec: FeedSpec
     data: bytes
     version: int
 
     def state(self) -> FeedState:
-        """Return a feed of one's own."""
+        """Return a new state, decoded from the bytes."""
         return FeedState.decode(self.spec, self.data)
 
 
 @dataclass(frozen=True)
 class Glimpse:
-    """What is reported of a feed while it is at rest; ``state`` is as in its view."""
+    """The description of a feed at rest; ``state`` is as in its view."""
 
     state: str
     version: int
@@ -140,19 +140,19 @@ class Glimpse:
     every: float | None
     updated_at: float | None
     steps: tuple[StepSample, ...] = ()
-    forecasts: list[dict[str, Any]] | None = None  #: None where they are too many, or not known before
+    forecasts: list[dict[str, Any]] | None = None  #: None if they are too many, or not known
 
 
 class Reader(Protocol):
-    """What predicts: a model, or a copy of it."""
+    """A model that predicts, or a copy of one."""
 
     @property
     def id(self) -> str:
-        """Its name."""
+        """The model's id."""
 
     @property
     def spec(self) -> ModelSpec:
-        """What it was created as; raises Restoring where that is not known yet."""
+        """The model's specification; raises Restoring if it is not known yet."""
 
     @property
     def stale(self) -> bool:
@@ -164,14 +164,14 @@ class Reader(Protocol):
 
     @property
     def age(self) -> float | None:
-        """Seconds since it was last known here that there is nothing newer; None where that is always known."""
+        """Seconds since this version was last known to be the newest; None if that is always known."""
 
     def reading(self, X: Rows | TableRows) -> Steps[Published]:
-        """Return the version that decides rows X (m, d); the step may wake the model, or wait until it is asked for."""
+        """Return the version that decides rows X (m, d); a step may wake the model, or wait for its process."""
 
     @property
     def recent(self) -> Any:
-        """What its newest updates did, which may have to be asked for, and how many rows it has predicted.
+        """The model's newest updates, which may have to be fetched, and the number of rows that it has predicted.
 
         See :class:`~livesvm.service.hosting.model.Recent`.
         """
@@ -180,88 +180,87 @@ class Reader(Protocol):
 class Hosted(Protocol):
     """A model or a feed, whether it is served or not.
 
-    Futures end with what its writer found out; calls raise QueueFull or ModelUnavailable.
+    Futures end with the result or error of the replica's writer; calls raise QueueFull or ModelUnavailable.
     """
 
     @property
     def id(self) -> str:
-        """Its name."""
+        """The replica's id."""
 
     @property
     def stored(self) -> str:
-        """The name that it is stored under."""
+        """The name under which the replica is stored."""
 
     @property
     def state(self) -> ServingState:
-        """``live``; ``fenced`` or ``behind`` when it is read-only; or why it is not served."""
+        """``live``; ``fenced`` or ``behind`` if the replica is read-only; or the state in which it is not served."""
 
     @property
     def reason(self) -> str | None:
-        """Why it is not served."""
+        """Why the replica is not served, None if it is."""
 
     def news(self) -> Future[None] | None:
-        """Return a future that ends once all announced changes are known here; None where they are.
+        """Return a future that ends once all announced changes are known here; None if they are known already.
 
-        It may raise ModelUnavailable, and UnknownModel or UnknownFeed if it is gone.
+        The future may raise ModelUnavailable, and UnknownModel or UnknownFeed if the replica is gone.
         """
 
     def erase(self, intent: Intent, solve: Solve | None = None) -> Future[Erased]:
-        """Forget examples or readings, in the window or before it, and all that was stored of the replica before.
+        """Erase examples or readings, in the window or before it, and all that was stored of the replica before.
 
-        Done again, it ends where it would have. What is left to do then, of files and of the store as a whole, is for
-        whoever asked.
+        A repeated call has the same result. The caller then erases in files and wipes the store.
         """
 
     def certificate(self, solve: Solve | None = None) -> Future[dict[str, Any]]:
-        """Recompute from the data the certificate of the version, or of every step's, that is newest at its turn."""
+        """Recompute the certificate of the newest version, or of each step's models, from the data."""
 
     def write_back(self) -> Future[dict[str, Any]]:
-        """Have the store hold it again, should it have lost it."""
+        """Write the replica back into the store, if the store has lost it or part of it."""
 
 
 class ModelHandle(Hosted, Reader, Protocol):
-    """A model."""
+    """The handle of a model."""
 
     def describe(self) -> Description:
-        """Return the model as it is now."""
+        """Return the present state of the model."""
 
     def update(self, update: Update, request: str | None, solve: Solve | None = None) -> Future[Reply]:
         """Apply an update; ``request`` is its Idempotency-Key, ``solve`` how long it may take."""
 
     def restore(self, version: int, request: str | None, solve: Solve | None = None) -> Future[Reply]:
-        """Go back to a kept version, as a new one."""
+        """Go back to a kept version, which becomes a new version."""
 
     def swap(self, found: Retrained, request: str | None, solve: Solve | None = None) -> Future[Reply]:
-        """Put what a retraining has found in place of the model, as a new version."""
+        """Replace the model by the result of a retraining, as a new version."""
 
     def versions(self) -> dict[str, Any]:
-        """Return which versions can be had; asks the store, so it belongs in a thread."""
+        """Return the versions that can be restored; call it from a thread, as it reads the store."""
 
     def seen(self, keys: Sequence[Key], tags: Sequence[str] = ()) -> Future[Seen]:
-        """Return how many of these keys the window holds, in the version that is newest when its turn comes.
+        """Return how many of these keys the window holds, in the version that is newest when the call's turn comes.
 
-        Also the rows of a dataset, with one of the keys or tags as their key, that its last training has.
+        The result also has the marks of dataset rows with these keys or tags that the model was last trained on.
         """
 
     def calibrated(self, solve: Solve | None = None) -> Future[Published]:
-        """Return the newest version with what its decisions become as probabilities; of a model that has them."""
+        """Return the newest version with its calibration to probabilities, for a model that has probabilities."""
 
     def copy(self) -> Future[ModelCopy]:
-        """Copy the version that is newest when its turn comes, for a job."""
+        """Copy the version that is newest when the call's turn comes, for a job."""
 
     def examples(self, wanted: WantedExamples) -> Future[WindowPage]:
-        """Return some of the examples of the version that is newest when its turn comes."""
+        """Return some of the examples of the version that is newest when the call's turn comes."""
 
     def checkpoint(self) -> Future[dict[str, Any]]:
         """Write a snapshot."""
 
 
 class FeedHandle(Hosted, Protocol):
-    """A feed."""
+    """The handle of a feed."""
 
     @property
     def spec(self) -> FeedSpec:
-        """What it was created as."""
+        """The feed's specification."""
 
     @property
     def stale(self) -> bool:
@@ -269,7 +268,7 @@ class FeedHandle(Hosted, Protocol):
 
     @property
     def view(self) -> View:
-        """The feed as readers see it, after its newest call; of its events at least the newest.
+        """The feed as readers see it, after its newest call; it has at least the newest event.
 
         Raises Restoring while it is at rest.
         """
@@ -280,7 +279,7 @@ class FeedHandle(Hosted, Protocol):
 
     @property
     def glimpse(self) -> Glimpse | None:
-        """What is known of it without waking it; None if nothing is."""
+        """The description of the feed at rest, which can be read without waking it; None if there is none."""
 
     @property
     def queue_depth(self) -> int:
@@ -288,46 +287,46 @@ class FeedHandle(Hosted, Protocol):
 
     @property
     def returned(self) -> Return | None:
-        """How it came back."""
+        """How the feed was recovered when it last woke."""
 
     @property
     def flow(self) -> Flow | None:
-        """How its source flows; None if it has none."""
+        """The state of the reading of the feed's source; None if it has none."""
 
     @property
     def progress(self) -> Progress:
-        """How far it has come in its source."""
+        """The feed's progress in its source."""
 
     def observe(self, rows: Sequence[Mapping[str, Any]], request: str | None) -> Future[Reply]:
-        """Take one call's rows; ``request`` is its Idempotency-Key."""
+        """Take the rows of one call; ``request`` is its Idempotency-Key."""
 
     def pause(self, paused: bool) -> Future[Reply]:
-        """Take nothing more from its source, or go on; raises NoSource."""
+        """Stop reading the feed's source, or go on; raises NoSource."""
 
     def take(self, job: str, recipes: Sequence[Recipe], request: str | None) -> Future[Reply]:
-        """Learn the window again with what a job has found."""
+        """Learn the window again with the settings that a job has found."""
 
     def update(self, changes: Sequence[StepUpdate], request: str | None, solve: Solve | None = None) -> Future[Reply]:
-        """Have the models of some steps hold fewer examples, or another C."""
+        """Reduce the examples in the models of some steps, or change their C."""
 
     def seen(self, wanted: WantedReadings | None) -> Future[Seen]:
-        """Return the wanted readings by their times as text; raises InvalidInput where one is missing."""
+        """Return the times of the wanted readings, as text; raises InvalidInput if a reading is missing."""
 
     def history(self, asked: PastForecastsQuery) -> Future[dict[str, Any]]:
         """Return readings with the forecasts that were made for them; the future may raise InvalidInput."""
 
     def what_if(self, rows: Sequence[Mapping[str, Any]]) -> Future[dict[str, Any]]:
-        """Forecast as if known columns were as ``rows`` announce them; the future may raise InvalidInput."""
+        """Forecast with the values of known columns that ``rows`` announce; the future may raise InvalidInput."""
 
     def events(self) -> Future[list[dict[str, Any]]]:
         """Return every event that is kept, oldest first."""
 
     def copy(self) -> Future[FeedCopy]:
-        """Copy the feed as it is when its turn comes, for a job; no queue is too full for that."""
+        """Copy the feed for a job when the call's turn comes; the call is taken even if the queue is full."""
 
 
 def sample_of(feed: FeedHandle, seen: View | Glimpse | None) -> FeedSample | None:
-    """Return what the metrics show of a feed by its view, or by what is known of it at rest; None where nothing is."""
+    """Return the sample of a feed for the metrics, from its view or its description at rest; None without either."""
     if seen is None:
         return None
     now = seen.position, feed.queue_depth, seen.updated_at, seen.every, feed.spec.coverage

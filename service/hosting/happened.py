@@ -1,4 +1,4 @@
-"""Events that webhooks are sent, made from the state after a record, so that a replay makes the same again."""
+"""Events for webhooks; they are made from the state after a record alone, so that a replay makes the same events."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from livesvm.service.webhooks.messages import Happened
 from livesvm.service.webhooks.spec import FORECAST, WebhookSpec
 
 MOST = 10
-"""Forecasts that one message has."""
+"""Most forecasts in one message."""
 _TOLD = ("step", "time", "value", "low", "high")
 
 Document = dict[str, Any]
 
 
 def of_model(id: str, state: ModelState) -> Iterator[Happened]:
-    """Yield the alarm of drift that the newest version has given, if any: numbers alone, and no times of examples."""
+    """Yield the drift alarm that the newest version has raised, if any; it has no times of examples."""
     alarm = None if state.watch is None else state.watch.raised or state.watch.alarm
     if alarm is None or alarm["version"] != state.version:
         return
@@ -30,7 +30,7 @@ def of_model(id: str, state: ModelState) -> Iterator[Happened]:
 
 
 def of_feed(id: str, stored: str, state: FeedState) -> Iterator[Happened]:
-    """Yield what the newest call has brought: drift of steps, and forecasts that are outside of limits since then."""
+    """Yield the events of the newest call: drift of steps, and forecasts that it has moved outside of limits."""
     calls = _newest_calls(state)
     if not calls:
         return
@@ -42,7 +42,7 @@ def of_feed(id: str, stored: str, state: FeedState) -> Iterator[Happened]:
     before = calls[1][-1]["forecasts"] if len(calls) > 1 else []
 
     def outside(spec: WebhookSpec) -> Document | None:
-        """Return the forecasts outside of a webhook's limits, where none was before."""
+        """Return the forecasts outside of a webhook's limits, None if there are none or some were outside before."""
         found = _outside(spec, now["forecasts"])
         if not found or _outside(spec, before):
             return None
@@ -62,7 +62,7 @@ def _outside(spec: WebhookSpec, forecasts: Sequence[Document]) -> list[Document]
 
 
 def _newest_calls(state: FeedState) -> list[list[Document]]:
-    """Return the events of the newest two calls, the newest first, each up to its readings."""
+    """Return the events of the newest two calls, the newest call first; each list ends with the call's readings."""
     found: list[list[Document]] = []
     for event in reversed(state.events):
         if event["kind"] == "readings":

@@ -1,4 +1,4 @@
-"""The kinds of what is hosted: one entry each."""
+"""The two kinds of replicas, models and feeds, and their collections."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class HostedModels(Collection[HostedModel]):
         return super().create(chosen, spec.model_copy(update={"id": chosen}))
 
     def readable(self, id: str) -> HostedModel | Standby:
-        """Return a model that predicts, if need be by a copy of the stored one; raises as :meth:`get`."""
+        """Return a model that predicts, or a copy of one that another service holds; raises as :meth:`get`."""
         found = self.find(id)
         if found.state != "held":
             return found.serving()  # type: ignore[no-any-return]
@@ -83,7 +83,7 @@ class HostedModels(Collection[HostedModel]):
         return UpdatesTogether(self, self._context, self._order, request, updates, asked).run()
 
     def tidy(self) -> None:
-        """Drop copies that are not used, or of models that are not held elsewhere any more."""
+        """Drop copies that are unused, or of models that no other service holds any more."""
         for id_, standby in list(self._standbys.items()):
             found = self.known(id_)
             if found is not None and found.state == "held":

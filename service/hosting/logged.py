@@ -1,7 +1,7 @@
-"""What is done to a state that is awake: log, then apply, then publish, then answer; and a snapshot behind it.
+"""Changes to a state in memory: log, then apply, then publish, then answer; and a snapshot afterwards.
 
-All of it runs in the replica's mailbox. What an entry of the log means, and what readers are shown, is for models and
-feeds to say.
+All of it runs in the replica's mailbox. The subclasses for models and feeds define the entries of the log and what
+readers see.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ T = TypeVar("T")
 
 
 class Loggable(Protocol):
-    """An entry of a log; ``request`` is the Idempotency-Key that it came with."""
+    """An entry of a log; ``request`` is its Idempotency-Key."""
 
     @property
     def request(self) -> str | None: ...
@@ -68,23 +68,23 @@ class Loggable(Protocol):
 
 
 class Logged(ABC, Generic[S]):
-    """A state with a log before it and a snapshot behind it.
+    """A state that is logged before each change and saved as a snapshot afterwards.
 
-    Invariant: the state is what the log says, or it is broken and owed to be made again before the next call.
+    Invariant: the state is what the log says, or it is marked as broken and is rebuilt before the next call.
 
     Parameters
     ----------
-    id, stored : its name, and the one that it is stored under
-    found : what the store's index says of it
+    id, stored : the replica's id, and the name under which it is stored
+    found : the replica's entry in the store's index
     context : what all replicas share
     """
 
-    word: ClassVar[str]  #: what people call the kind
-    gone: ClassVar[type[ServiceError]]  #: says that there is no such thing
-    spec_field: ClassVar[str]  #: what a stored specification is under
+    word: ClassVar[str]  #: name of the kind in messages
+    gone: ClassVar[type[ServiceError]]  #: error that says that the replica does not exist
+    spec_field: ClassVar[str]  #: field of a stored specification in its document
     undoes: ClassVar[bool]  #: whether an entry that is refused while it is applied leaves the state as it was
     worth: ClassVar[tuple[float, float]] = 0.0, 0.0
-    """Seconds of solving: behind a snapshot, less is no reason to write another in time, or to go to rest."""
+    """Least seconds of solving since a snapshot that make another one worthwhile: after its time, and before a rest."""
 
     journal: Journal
     checkpoints: Checkpoints
@@ -99,13 +99,13 @@ class Logged(ABC, Generic[S]):
         self._is_broken = self.deleted = False
         self._leaving: ServiceError | None = None
         self._under_way = Solve()
-        self.hot = 0  #: bytes that cooling would give back, after the newest call
+        self.hot = 0  #: bytes that cooling would free, after the newest call
         self.due_at = math.inf  #: monotonic time from which a snapshot is due, after the newest call
 
     def __str__(self) -> str:
         return f"{self.word} {self.id}"
 
-    # What kinds are distinguished by.
+    # The differences between models and feeds.
 
     @staticmethod
     @abstractmethod
@@ -126,10 +126,10 @@ class Logged(ABC, Generic[S]):
 
     @abstractmethod
     def _count(self, became: str, seconds: float | None) -> None:
-        """Count what became of a call, and its seconds if it had an effect."""
+        """Count the result of a call, and its seconds if it had an effect."""
 
     def _happened(self) -> Iterable[Happened]:
-        """Return what webhooks may be sent of its newest record; made from the state alone."""
+        """Return the events for webhooks of the newest record, made from the state alone."""
         return ()
 
     @classmethod
@@ -153,25 +153,25 @@ class Logged(ABC, Generic[S]):
 
     @property
     def audit_name(self) -> str:
-        """Its name in the lines of the audit."""
+        """The replica's name in the lines of the audit."""
         return str(self)
 
-    # What calls are made of.
+    # The steps of calls.
 
     @property
     def current(self) -> S:
-        """The state, in the mailbox."""
+        """The state, for calls in the mailbox alone."""
         assert self._state is not None
         return self._state
 
     @property
     def held(self) -> HeldMemory:
-        """What it holds of the budget, in the mailbox."""
+        """The replica's share of the memory budget, for calls in the mailbox alone."""
         assert self._held is not None
         return self._held
 
     def begun(self, solve: Solve | None = None) -> Solve:
-        """Return the solve under way: within the service's own limit, whatever the call asked for."""
+        """Return the solve of a call, noted as under way; its time is at most the service's own limit."""
         self._under_way = solve = solve or Solve()
         solve.seconds = min(solve.seconds, self.context.settings.solve_seconds)
         if self._leaving is not None:
@@ -179,14 +179,14 @@ class Logged(ABC, Generic[S]):
         return solve
 
     def check_open(self) -> None:
-        """Raise unless a call can be taken, after telling the store what it is owed."""
+        """Pay the journal's debts to the store; raise an error if no call can be taken."""
         self.journal.check_writable()
         self.journal.settle()
 
     def check_stored(self) -> None:
-        """Raise unless a call can be taken, after asking the store whether it has lost any of this.
+        """Raise an error if no call can be taken, or the store has lost part of the replica.
 
-        In the mailbox that is certain: a deletion comes before or after it.
+        In the mailbox the answer is certain, as a deletion comes before or after the check.
         """
         self._check_exists()
         self.journal.look()
@@ -200,9 +200,10 @@ class Logged(ABC, Generic[S]):
         show: Callable[..., bytes],
         solve: Solve,
     ) -> tuple[T, bytes, bytes, Durability]:
-        """Log, apply and show, all or nothing; what came of it, the answer by ``show``, the record, its durability.
+        """Log an entry, apply it and publish the state, all or nothing.
 
-        ``show`` takes what came of it, and the durability.
+        Return the result of ``apply``, the answer of ``show``, which is called with that result and the durability, the
+        record's bytes and its durability.
         """
         self.context.turns.check_open()
         solve.check()
@@ -218,22 +219,22 @@ class Logged(ABC, Generic[S]):
         return done, reported, logged.data, durability
 
     def check_applied(self, sequence: int) -> None:
-        """Have a record that was logged and not applied, whatever kept it from that, taken back by the next call."""
+        """Let the next call take back a record that was logged but, for whatever reason, not applied."""
         if self.journal.is_settled and self.current.sequence < sequence:
             self.journal.lose_sight(self.current, is_unsure=True)
 
     def appending(self, entry: Loggable, digest: bytes) -> Appending:
-        """Return the record of an entry, the next of the log, with the name of its request."""
+        """Return an entry as the next record of the log, with its idempotency key."""
         named = None if entry.request is None else Idempotency(entry.request, digest)
         return Appending(self.journal.lease, self.current.sequence + 1, entry.encode(), named)
 
     def remember(self, request: str | None, answer: bytes) -> None:
-        """Have the store keep the answer to a request, now or before the next call: the log has what it did."""
+        """Store the answer to a request, now or before the next call; the log has the effect already."""
         if request is not None:
             self._owe(lambda: self.journal.remember(request, answer))
 
     def announce(self) -> None:
-        """Have the store keep what webhooks are sent of the newest record, now or before the next call."""
+        """Store the messages to webhooks about the newest record, now or before the next call."""
         outbox = self.context.outbox
         if outbox.webhooks and (messages := outbox.messages(self._happened())):
             crash.point("before-announce")
@@ -246,21 +247,21 @@ class Logged(ABC, Generic[S]):
 
     @contextmanager
     def following(self) -> Iterator[None]:
-        """Do inside what follows a call that had its effect: a failure there does not undo it, nor is it raised."""
+        """Log errors of the block instead of raising them, as it follows a call that has had its effect."""
         try:
             yield
         except StoreError:
-            pass  # what is owed the store is tried again before the next call
+            pass  # the debts to the store are tried again before the next call
         except Exception:
             log.exception("%s: what follows a call failed in an unforeseen way; the call had its effect", self)
 
     def breaks(self) -> None:
-        """Know that the state is no longer what the log says; it is made again before the next call."""
+        """Mark the state as broken, which is then rebuilt from the log before the next call."""
         self._is_broken = True
         self.journal.owe(self._rebuild)
 
     def supersede(self, intent: Intent) -> int:
-        """Have what was solved without stand for all that was stored, and show it; how many requests were forgotten."""
+        """Replace all that was stored by the state after an erasure, and publish it; return the forgotten requests."""
         crash.point("erase-solved")
         stage("log")
         state = self.current
@@ -276,9 +277,9 @@ class Logged(ABC, Generic[S]):
         return requests
 
     def _superseded(self, state: S, intent: Intent) -> tuple[int, int]:
-        """Have a snapshot stand for all that was stored; its bytes, and how many requests went.
+        """Replace all that was stored by a snapshot; return its size in bytes, and how many requests were forgotten.
 
-        Raises StoreError; done again, it ends where it would have.
+        Raises StoreError; a repeated call has the same result.
         """
         journal, before = self.journal, self.journal.left
         requests = intent.going(self.stored, journal.requests())
@@ -295,9 +296,9 @@ class Logged(ABC, Generic[S]):
     def applied(
         self, sequence: int, apply: Callable[[], T], show: Callable[[T], bytes], solve: Solve
     ) -> tuple[T, bytes]:
-        """Apply what was logged, and show readers what came of it; that, and the answer of ``show``.
+        """Apply a logged record and publish the state; return the results of ``apply`` and of ``show``.
 
-        Where that fails the record is taken back, and the state is as it was before.
+        After a failure the record is taken back, and the state becomes what it was before.
         """
         crash.point("after-log")
         try:
@@ -318,14 +319,14 @@ class Logged(ABC, Generic[S]):
             raise
 
     def withdraw(self, sequence: int) -> None:
-        """Take back a record that was logged and has changed nothing; raises StoreError, and then it is still owed."""
+        """Take back a record that was logged and has changed nothing; after StoreError, the next call tries again."""
         self.journal.owe(lambda: self.journal.abort(sequence))
         self.current.skip()
         self.journal.settle()
 
     @contextmanager
     def growing(self, size: int, logged: int) -> Iterator[None]:
-        """Hold what a call needs of the budget inside; where there is none, its record, logged before, is withdrawn."""
+        """Reserve memory for a call whose record is logged; if there is too little, take the record back."""
         with ExitStack() as held:
             try:
                 held.enter_context(self.held.growing(size))
@@ -335,7 +336,7 @@ class Logged(ABC, Generic[S]):
             yield
 
     def _take_back(self, sequence: int, error: BaseException) -> None:
-        """Take back a record that failed halfway; the state is made again from the log, now or before the next call."""
+        """Take back a record that failed halfway, and rebuild the state from the log, now or before the next call."""
         if not isinstance(error, SolverError | NotSolved):
             log.exception("%s: a call failed in an unforeseen way; it is recovered from the log", self)
         self.journal.owe(lambda: self.journal.abort(sequence))
@@ -360,7 +361,7 @@ class Logged(ABC, Generic[S]):
         call: Callable[[bytes, Solve], Reply],
         solve: Solve | None,
     ) -> Reply:
-        """Make a call, unless it has an answer, and count what becomes of it."""
+        """Make a call, or return the answer that it got before, and count the result."""
         start, earlier = time.perf_counter(), None
         with self._counted():
             solve = self.begun(solve)
@@ -376,7 +377,7 @@ class Logged(ABC, Generic[S]):
 
     @contextmanager
     def _counted(self) -> Iterator[None]:
-        """Count what becomes of a call that fails inside."""
+        """Count the failure of a call that the block makes."""
         try:
             yield
         except (SolverError, IdempotencyConflict, OutOfMemory):
@@ -400,7 +401,7 @@ class Logged(ABC, Generic[S]):
         return Summary(spec.model_dump_json(), int(self.current.held_bytes), reported, self.wakes(spec)).encode()
 
     def _write_down(self) -> bytes:
-        """Have the store hold the state as it is, and return what it tells of that; raises StoreError."""
+        """Store the present state and its summary, and return the summary; raises StoreError."""
         state, reported = self.current, self._summarize()
         self.journal.settle()
         if self.checkpoints.is_worthwhile:
@@ -420,7 +421,7 @@ class Logged(ABC, Generic[S]):
         return self.gone(f"{self} was deleted")
 
     def _between(self) -> None:
-        """Between two calls: write a snapshot when it is time for one. It never raises: the next call waits for it."""
+        """Write a snapshot between two calls, if one is due. It must never raise, as the next call waits for it."""
         self.due_at = math.inf
         if self._state is None or self.deleted or self._is_broken:
             return

@@ -1,4 +1,4 @@
-"""Mailboxes on shared threads: calls of one replica run in order, one at a time, and take no thread between them."""
+"""Mailboxes on shared threads: calls of one replica run in order, one at a time; an idle mailbox takes no thread."""
 
 from __future__ import annotations
 
@@ -16,40 +16,40 @@ from livesvm.service.logs.calls import stage
 T = TypeVar("T")
 
 HELD: Future[None] = Future()
-"""The future of a hold that does not have to wait."""
+"""The future of a hold that begins at once."""
 HELD.set_result(None)
 
 
 class Mailbox:
-    """Calls of one replica, in the order they were handed in, behind a bounded number of others.
+    """A bounded queue of the calls of one replica, which run one at a time in the order of their submission.
 
     Parameters
     ----------
-    threads : that run them
-    name : of the replica, for people
-    size : calls that may wait, but for those that always get a place
+    threads : the threads that run the calls
+    name : name of the replica in messages
+    size : calls that may wait, besides those that are always taken
     """
 
     def __init__(self, threads: Executor, name: str, size: int) -> None:
         self._threads, self._name, self._size = threads, name, size
         self._changed = threading.Condition()
-        self._waiting: deque[Callable[[], bool]] = deque()  # what they return says whether they hold the others
+        self._waiting: deque[Callable[[], bool]] = deque()  # each returns whether it holds the calls after it
         self.depth = 0  #: calls that wait, without those that were cancelled
         self._busy = self._closed = False
 
     def submit(
         self, call: Callable[[], T], *, after: Callable[[], None] | None = None, always: bool = False
     ) -> Future[T]:
-        """Hand in a call; the future gets its result or its error. Raises QueueFull or ModelUnavailable.
+        """Submit a call; the future gets its result or its error. Raises QueueFull or ModelUnavailable.
 
-        ``after`` is called once it has its answer, and must not raise; ``always``: it waits however many do.
+        ``after`` runs once the call has its result, and must not raise. With ``always``, a full queue takes the call.
         """
         future: Future[T] = Future()
         context = copy_context()
         stage("queue")
 
         def run() -> bool:
-            """Call, unless the future was cancelled, and set its result."""
+            """Run the call, unless its future was cancelled, and set the future's result."""
             if future.set_running_or_notify_cancel():
                 self._count(-1)
                 try:
@@ -72,7 +72,7 @@ class Mailbox:
 
     @contextmanager
     def borrowed(self) -> Iterator[bool]:
-        """Keep every call waiting inside, if none runs or waits now; whether that is so. Never waits itself."""
+        """If no call runs or waits now, yield True and keep all calls waiting in the block; otherwise yield False."""
         with self._changed:
             mine = not (self._busy or self._waiting)
             self._busy = self._busy or mine
@@ -83,7 +83,7 @@ class Mailbox:
                 self._go_on()
 
     def hold(self) -> Future[None]:
-        """Keep what is handed in from now on waiting, from when the future ends until :meth:`let_go`.
+        """Return a future that ends when all earlier calls are done; later calls then wait until :meth:`let_go`.
 
         Raises QueueFull or ModelUnavailable, as :meth:`submit`. The future must not be cancelled.
         """
@@ -104,11 +104,11 @@ class Mailbox:
         return future
 
     def let_go(self) -> None:
-        """Have what waits run again; ends a :meth:`hold`."""
+        """End a :meth:`hold`, so that waiting calls run again."""
         self._go_on()
 
     def close(self) -> None:
-        """Take nothing more, and return when everything handed in before is done."""
+        """Refuse further calls, and return when all earlier ones are done."""
         with self._changed:
             self._closed = True
             while self._busy:
@@ -121,7 +121,7 @@ class Mailbox:
             raise QueueFull(f"{self._size} calls wait for {self._name} already")
 
     def _run(self) -> None:
-        """Run the calls that wait, until there is none, or one holds the others."""
+        """Run waiting calls until there is none, or one holds the others."""
         while True:
             with self._changed:
                 if not self._waiting:
@@ -133,7 +133,7 @@ class Mailbox:
         self._go_on()
 
     def _go_on(self) -> None:
-        """Release; what came meanwhile runs."""
+        """Run calls that came meanwhile, or mark the mailbox as idle."""
         with self._changed:
             if self._waiting:
                 self._threads.submit(self._run)
@@ -151,7 +151,7 @@ class Mailbox:
 
 
 def _timed(call: Callable[[], T]) -> T:
-    """Call, and note when it begins and ends."""
+    """Run a call, and note the times of its stages for the log."""
     stage("write")
     try:
         return call()

@@ -1,7 +1,8 @@
-"""One hosted model: what its log's entries mean, and an immutable snapshot that readers share.
+"""One hosted model: the meaning of the entries of its log, and an immutable version that readers share.
 
-The replica logs, applies and answers what changes it; here is what that means for a model. Predictions take whatever
-was published last and never wait for learning. Nothing above this module may assume that the model is in this process.
+The replica logs, applies and answers changes; this module has the parts that are special to models. Predictions use the
+version that was published last and never wait for learning. Nothing above this module may assume that the model is in
+this process.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ from livesvm.solvers.errors import InvalidInput, SolverError
 
 
 class PlannedUpdate(NamedTuple):
-    """An update that is checked, and how long its solve may take."""
+    """A checked update as a command, with its digest, and the limit of its solve."""
 
     command: Command
     digest: bytes
@@ -58,7 +59,7 @@ class PlannedUpdate(NamedTuple):
 
     @property
     def logged(self) -> tuple[Command, bytes]:
-        """What is logged of it: the command and its digest."""
+        """The command and its digest, which are logged."""
         return self.command, self.digest
 
 
@@ -66,7 +67,7 @@ class HostedModel(Replica[ModelState]):
     """The handle of a model in this process."""
 
     word, gone, spec_field, undoes = "model", UnknownModel, "spec", True
-    age = None  #: what is published here is the newest
+    age = None  #: the version published here is always the newest
 
     _published: Published | None = None
     _recent: Recent | None = None
@@ -79,43 +80,43 @@ class HostedModel(Replica[ModelState]):
 
     @property
     def spec(self) -> ModelSpec:
-        """What it was created as; of one of which that is not known, or damaged, the defaults."""
+        """The model's specification; the defaults if it is unknown or damaged."""
         return self._spec or ModelSpec(id=self.id)
 
     @property
     def audit_name(self) -> str:
-        """Its id."""
+        """The model's id, which is its name in the audit."""
         return self.id
 
     # What readers ask, from any thread.
 
     @property
     def published(self) -> Published:
-        """The newest version; without what it decides by while the model is at rest."""
+        """The newest version; it has no predictor while the model is at rest."""
         seen = self._published
         return self.describe().published(self.spec) if seen is None else seen
 
     @property
     def recent(self) -> Recent:
-        """What it has done since it woke."""
+        """The updates and predictions since the model woke."""
         if self._recent is None:
             self._recent = Recent()
         return self._recent
 
     def reader(self, X: Rows | TableRows) -> Published:
-        """Return the newest version, whatever the rows; call it from a thread, as it may wake the model."""
+        """Return the newest version for any rows; call it from a thread, as it may wake the model."""
         self.used_at = time.monotonic()
         while (seen := self._published) is None:
             self.wake().result()
         return seen
 
     def reading(self, X: Rows | TableRows) -> Steps[Published]:
-        """Return the same, in one step."""
+        """Return the newest version, in one step."""
         return self.reader(X)
         yield
 
     def sample(self) -> Description:
-        """Return the description, which has all that metrics show, and changes when anything of it does."""
+        """Return the description, which has everything that metrics show, and changes with each part of it."""
         return self.describe()
 
     stamp = sample
@@ -127,7 +128,7 @@ class HostedModel(Replica[ModelState]):
             return self._described_at_rest()
         return Description(
             self.state,
-            **seen.record(),
+            **seen.fields(),
             id=self.id,
             queue_depth=self.queue_depth,
             memory=seen.needs(self._cache_mb),
@@ -153,12 +154,12 @@ class HostedModel(Replica[ModelState]):
         return self.change(request, digest, partial(self._restore, version, request), solve)
 
     def swap(self, found: Retrained, request: str | None, solve: Solve | None = None) -> Future[Reply]:
-        """Put what a retraining has found in place of the model; ``request`` is its Idempotency-Key."""
+        """Replace the model by the result of a retraining; ``request`` is its Idempotency-Key."""
         digest = partial(codec.digest, {"retrained": found.job})
         return self.change(request, digest, partial(self._swap, found, request), solve)
 
     def versions(self) -> dict[str, Any]:
-        """Return the versions that can be had; call it from a thread, as it reads the store."""
+        """Return the versions that can be restored; call it from a thread, as it reads the store."""
         with self.context.source.health.store_call("load"):
             store = self.context.source.store
             snapshots, oldest = store.snapshots(self.id), oldest_kept(store, self.id)
@@ -168,14 +169,14 @@ class HostedModel(Replica[ModelState]):
             for s in snapshots
         ]
         served = self.describe().version
-        current = max([served, *(snapshot.version for snapshot in snapshots)])  # another service may have gone on
+        current = max([served, *(snapshot.version for snapshot in snapshots)])  # another service may have newer ones
         return {"current": current, "oldest": oldest, "stale": self.stale or current > served, "snapshots": kept}
 
     @queued(reads=True, always=True)
     def seen(self, keys: Sequence[Key], tags: Sequence[str] = ()) -> Seen:
-        """Return how many of these keys the window of a live model has now; raises StoreError otherwise.
+        """Return how many of these keys the window has now; raises StoreError if the model is not live.
 
-        Also the rows of a dataset, with one of the keys or tags as their key, that its last training has.
+        The result also has the marks of dataset rows with these keys or tags that the model was last trained on.
         """
         self.check_stored()
         state = self.current
@@ -185,9 +186,10 @@ class HostedModel(Replica[ModelState]):
 
     @queued(always=True)
     def erase(self, intent: Intent, solve: Solve | None = None) -> Erased:
-        """Forget examples, in the window or not, and all that was stored of the model before.
+        """Erase examples, in the window or not, and all that was stored of the model before.
 
-        Solve without, then have that stand for all that was stored; until then readers see what was before.
+        The model is solved without them, and a snapshot of the result replaces all that was stored. Until then readers
+        see the version before.
         """
         self._end_choice()
         solve = self.begun(solve)
@@ -213,7 +215,7 @@ class HostedModel(Replica[ModelState]):
 
     @queued(reads=True)
     def certificate(self, solve: Solve | None = None) -> dict[str, Any]:
-        """Recompute the certificate of the version that is newest when its turn comes."""
+        """Recompute the certificate of the version that is newest when the call's turn comes."""
         solve = self.begun(solve)
         if self.current.sizes.n_examples == 0:
             raise EmptyModel(f"model {self.id} knows no example yet")
@@ -222,7 +224,7 @@ class HostedModel(Replica[ModelState]):
 
     @queued(reads=True)
     def calibrated(self, solve: Solve | None = None) -> Published:
-        """Return the newest version when the turn comes, with its calibration, which is made once for each."""
+        """Return the version that is newest when the call's turn comes, with its calibration, which is then kept."""
         solve, seen = self.begun(solve), self.published
         if seen.calibration is None:
             seen.check_known(self.spec)
@@ -232,14 +234,14 @@ class HostedModel(Replica[ModelState]):
 
     @queued(reads=True, always=True)
     def copy(self) -> ModelCopy:
-        """Copy the version that is newest when its turn comes, for a job; no mailbox is too full for that."""
+        """Copy the version that is newest when the call's turn comes, for a job; a full mailbox takes the call too."""
         if self.current.sizes.n_examples == 0 and task_of(self.spec).is_exact:
             raise EmptyModel(f"model {self.id} knows no example yet")
         return self.current.copy()
 
     @queued(reads=True)
     def examples(self, wanted: WantedExamples) -> WindowPage:
-        """Return some examples of the newest version when the turn comes."""
+        """Return some examples of the version that is newest when the call's turn comes."""
         return page_of(self.current, wanted)
 
     # In the mailbox.
@@ -264,7 +266,7 @@ class HostedModel(Replica[ModelState]):
         self._consider()
 
     def give_up(self, reason: ServiceError) -> None:
-        """End the solve that is under way, and the choice, and refuse what waits."""
+        """End the solve and the choice that are under way, and refuse waiting calls."""
         self._end_choice()
         super().give_up(reason)
 
@@ -295,13 +297,13 @@ class HostedModel(Replica[ModelState]):
             return self._execute(state, command, digest, solve)
 
     def _planned(self, state: ModelState, update: Update, request: str | None) -> Command | Reply:
-        """Return the command of an update, or the answer to one that changes nothing."""
+        """Return the command of an update, or the answer to an update that changes nothing."""
         settings = self.context.settings
         limits = limits_of(state.spec, settings)
         command = state.plan(update, limits, settings.max_classes, time.time(), request)
         by_age = update.remove is not None and update.remove.older_than is not None
         is_named = request is not None and not isinstance(request, OwnName)
-        if command.is_nothing and not (by_age and is_named):  # not logged: sent again, it changes nothing again
+        if command.is_nothing and not (by_age and is_named):  # not logged, as a repetition changes nothing either
             return Reply(command.answer(state.version, Outcome(state.sizes), self.context.source.store.durability()))
         return command
 
@@ -325,7 +327,7 @@ class HostedModel(Replica[ModelState]):
             return self._execute(self.current, Retraining(found.job, now, request, time.time(), changed), digest, solve)
 
     def _consider(self) -> None:
-        """Have parameters chosen by a copy, where that is due; nothing waits for it."""
+        """Start a choice of parameters on a copy, if one is due; no call waits for it."""
         state = self.current
         if state.encoding_due:
             self._apply(Update(edits=Edits(rescale=True)), None, b"", self.begun())
@@ -347,10 +349,10 @@ class HostedModel(Replica[ModelState]):
             choice.end()
 
     def _chosen(self, choice: Choice, found: Document | None) -> None:
-        """Take what was chosen, as an update; called by the thread that has chosen."""
+        """Submit the chosen parameters as an update; called by the thread that has chosen them."""
 
         def ended(_: object = None) -> None:
-            """Have the next choice begin when it is due."""
+            """Let the next choice begin when it is due."""
             if self._choice is choice:
                 self._choice = None
 
@@ -362,7 +364,7 @@ class HostedModel(Replica[ModelState]):
         ended()
 
     def _take_choice(self, choice: Choice, found: Document | None, digest: bytes, solve: Solve) -> Reply:
-        """Change the model to what was chosen, unless it is another one since: other parameters, or examples erased."""
+        """Apply the chosen parameters, unless the model has other parameters or examples were erased since."""
         state = self.current
         if choice.copy.version >= self.journal.left.version and choice.basis == state.basis:
             if found is not None:
@@ -372,7 +374,7 @@ class HostedModel(Replica[ModelState]):
         return Reply(b"")
 
     def _execute(self, state: ModelState, entry: LogEntry, digest: bytes, solve: Solve) -> Reply:
-        """Log, then apply, then publish, then answer."""
+        """Log an entry, apply it, publish the version, and return the answer."""
         began = time.thread_time()
         show = partial(self._show, state, entry)
         outcome, answer, record, durability = self.perform(entry, digest, partial(entry.apply, state), show, solve)
@@ -383,7 +385,7 @@ class HostedModel(Replica[ModelState]):
         return Reply(answer)
 
     def _reckon(self, state: ModelState, entry: LogEntry, seconds: float) -> None:
-        """Count the processor time of an update, of which the choice of parameters may take a share."""
+        """Count the processor time of an update, as choices may take a share of it; start a choice if one is due."""
         if state.tunes_itself and isinstance(entry, Command) and not (entry.edits and entry.edits.tuned):
             state.tuning.updates += seconds
         if state.tunes_itself or state.encoding_due:
@@ -391,12 +393,12 @@ class HostedModel(Replica[ModelState]):
                 self._consider()
 
     def _show(self, state: ModelState, entry: LogEntry, outcome: Outcome, durability: Durability) -> bytes:
-        """Show readers the model; return the answer."""
+        """Publish the newest version; return the answer to an entry."""
         self._published = state.published()
         return entry.answer(state.version, outcome, durability)
 
     def _follow(self, state: ModelState, entry: LogEntry, outcome: Outcome, size: int, durability: Durability) -> None:
-        """Count and announce what an entry did; ``size`` is that of its record in bytes."""
+        """Count and announce the result of an entry; ``size`` is the size of its record in bytes."""
         metrics, task = self.context.source.metrics, state.spec.task
         with self.following():
             metrics.solve_seconds.labels(task).observe(outcome.seconds)
@@ -418,7 +420,7 @@ class HostedModel(Replica[ModelState]):
     # With others, held: see :mod:`~livesvm.service.hosting.batch`.
 
     def plan_with(self, update: Update, request: str | None, solve: Solve, *, is_stored: bool) -> Reply | PlannedUpdate:
-        """Return the checked plan of an update, or its earlier answer. Raises as a call does."""
+        """Return the checked plan of an update, or the answer that it got before. Raises as a call does."""
         with self._counted():
             solve.check()
             digest = b"" if request is None else update.digest()
@@ -432,7 +434,10 @@ class HostedModel(Replica[ModelState]):
     def take_with(
         self, planned: PlannedUpdate, logged: Appending, durability: Durability | None, error: StoreError | None
     ) -> bytes:
-        """Apply what was logged with others, unless that was refused; the answer. Raises as a call does."""
+        """Apply a record that was logged with others, unless ``error`` refused it; return the answer.
+
+        Raises as a call does.
+        """
         state, command, began, worked = self.current, planned.command, time.perf_counter(), time.thread_time()
         with self._counted():
             self.journal.appended(state, logged, error)
@@ -454,7 +459,7 @@ class HostedModel(Replica[ModelState]):
 
 
 def _became(state: ModelState, *, goes: bool) -> str:
-    """Return what an erasure has made of a training, as its receipt says it."""
+    """Return the effect of an erasure on a training, in the words of its receipt."""
     if state.owed is not None:
         return f"removed, as {state.owed.reason}; the model predicts nothing until it is retrained"
     if not goes:
@@ -469,7 +474,7 @@ def _cached(spec: ModelSpec, settings: Settings) -> int:
 
 
 def limits_of(spec: ModelSpec, settings: Settings) -> WindowLimits:
-    """Return what the window of a model may hold."""
+    """Return the limits of a model's window."""
     window = spec.window
     return WindowLimits(settings.max_examples, settings.max_features, window.max_examples, window.max_age_seconds)
 
@@ -487,11 +492,11 @@ def described_at_rest(spec: ModelSpec, found: Summary | None, settings: Settings
 
 
 KEPT = 50
-"""Updates that are remembered."""
+"""How many updates are remembered."""
 
 
 class Recent:
-    """Counts since the model woke: updates by its writer, predictions by any thread."""
+    """The newest updates and the number of predictions since the model woke; predictions are counted by any thread."""
 
     def __init__(self) -> None:
         self._updates: deque[dict[str, Any]] = deque(maxlen=KEPT)
@@ -499,7 +504,7 @@ class Recent:
         self.predicted = 0  #: rows
 
     def note_update(self, version: int, at: float | None, outcome: Outcome, reported: dict[str, Any]) -> None:
-        """Remember an update: the version that it made, when (Unix time), what came of it, what it changed."""
+        """Remember an update: the version that it made, its Unix time, its outcome, and the numbers of its changes."""
         self._updates.append(
             {"version": version, "at": at, "seconds": outcome.seconds, **vars(outcome.sizes), **reported}
         )

@@ -1,4 +1,4 @@
-"""All that one service hosts in this process: learnt from the store's index, woken, looked after, put to rest."""
+"""All models and feeds of this process: it reads them from the store's index, wakes them and puts them to rest."""
 
 from __future__ import annotations
 
@@ -23,30 +23,30 @@ from livesvm.service.resources.memory import MEGABYTE
 from livesvm.service.store.base import StoreError, StoreUnavailable
 
 START_SECONDS = 0.5
-"""For which a start waits for replicas that wake with it."""
+"""Seconds for which a start waits for replicas that wake with it."""
 GIVE_WAY_SECONDS = 3.0
-"""For which, after that, the others wait until the service is ready: loading the solvers comes first."""
+"""Seconds for which the remaining ones then wait until the service is ready, as loading the solvers comes first."""
 WOKEN_AT_ONCE = 4
-"""By the registry itself; calls wake others meanwhile."""
+"""How many replicas the registry wakes at once; calls may wake others meanwhile."""
 RETRY_SECONDS = 1.0
-"""Between two tries while the store is away."""
+"""Seconds between two tries while the store is away."""
 SWEEP_SECONDS, IDLE_SECONDS = 0.25, 2.0
-"""Between two looks at what is due; the second where nothing was, and nothing has been used between two looks."""
+"""Seconds between two sweeps over the replicas; the second if nothing was due or used since the sweep before."""
 MOST_SWEEP_SECONDS, SWEPT = 4.0, 1000
-"""The same where more than so many replicas are awake: then a look takes some milliseconds."""
+"""Most seconds between two sweeps, and the number of awake replicas from which on the interval grows."""
 SCRUB_SECONDS = 1.0
-"""Between two looks at what is stored of a replica at rest."""
+"""Seconds between two checks of the stored data of a replica at rest."""
 HOT_BYTES = 128 * MEGABYTE
-"""Of kernel rows and factors that replicas keep, next to those of the :data:`HOT_REPLICAS` used last."""
+"""Bytes of kernel rows and factors that replicas may keep, besides the :data:`HOT_REPLICAS` used last."""
 HOT_REPLICAS = 16
 HOT_SECONDS = 0.5
-"""For which a replica keeps them at any rate."""
+"""Seconds after its last use for which a replica keeps them in any case."""
 SPARE = 1 / 32
-"""Of the memory budget, which is freed in addition to the requested bytes."""
+"""Share of the memory budget that is freed in addition to the requested bytes."""
 RESTED_AT_ONCE = 200
-"""In one sweep."""
+"""Most replicas that are put to rest in one sweep."""
 LOOKED_UP = 1000
-"""Replicas of other services of which the index is read at each look; of more it is when their holder is gone."""
+"""Most replicas of another service that are looked up each time; a service with more is looked up once it is gone."""
 
 log = logging.getLogger(__name__)
 
@@ -61,21 +61,21 @@ class Registry:
         self._waking = ThreadPoolExecutor(WOKEN_AT_ONCE, "wake")
         self._pending: list[Future[None]] = []
         self._room, self._changes = threading.Lock(), 0
-        self._is_idle = False  #: since the look before the last one
-        self._is_freed = False  #: and the system is not given back what was
+        self._is_idle = False  #: nothing was due or used between the last two sweeps
+        self._is_freed = False  #: memory was freed that the system has not been given back yet
         self._stopping = threading.Event()
         self._sweeper = threading.Thread(target=self._sweep_on, name="sweep", daemon=True)
         self._scrubbed = dict.fromkeys(self._collections, "")
         self._scrub_at = self._began = self._swept_at = 0.0
-        self._unwatched: list[Replica[Any]] = []  #: of many that are awake, those to look at next
-        self._fenced = set[Replica[Any]]()  #: those found so, until they are taken again
+        self._unwatched: list[Replica[Any]] = []  #: awake replicas that the next calls of ``watch`` check
+        self._fenced = set[Replica[Any]]()  #: replicas found fenced, until they are taken back
 
     @property
     def _collections(self) -> tuple[Collection[Any], ...]:
         return self.models, self.feeds
 
     def restore(self) -> None:
-        """Learn what is stored, and begin to wake what wakes with the service; raises StoreError."""
+        """Read the store's index, and begin to wake replicas that wake with the service; raises StoreError."""
         store, self._began = self._context.source.store, time.monotonic()
         with self._context.source.health.store_call("load"):
             self._stand_by()
@@ -91,13 +91,13 @@ class Registry:
         self._wake_stale()
 
     def _wake_stale(self) -> None:
-        """Begin to wake those that are to be, and wait a while for them."""
+        """Begin to wake the replicas that must wake, and wait a while for them."""
         stale = [(home, id_) for home in self._collections for id_ in home.stale()]
         self._pending = [self._waking.submit(self._wake, home, id_) for home, id_ in stale]
         wait(self._pending, START_SECONDS)
 
     def _wake(self, home: Collection[Any], id: str) -> None:
-        """Wake one, however long that takes, unless it is gone, awake or unavailable meanwhile."""
+        """Wake a replica, however long that takes, unless it is gone, awake or unavailable meanwhile."""
         self._give_way()
         began = time.monotonic()
         while not self._stopping.is_set():
@@ -117,7 +117,7 @@ class Registry:
                 return
 
     def _give_way(self) -> None:
-        """Wait for the service to be ready, unless it has just begun, or takes long."""
+        """Wait until the service is ready, but not right after its start or for more than :data:`GIVE_WAY_SECONDS`."""
         health = self._context.source.health
         while not (health.is_restored or self._stopping.is_set()):
             if not START_SECONDS < time.monotonic() - self._began < GIVE_WAY_SECONDS:
@@ -125,9 +125,9 @@ class Registry:
             self._stopping.wait(SWEEP_SECONDS)
 
     def watch(self, most: int | None = None) -> None:
-        """Learn whether other writers or losses of the store concern replicas that are awake; raises StoreError.
+        """Find awake replicas that other writers have taken or that the store has lost; raises StoreError.
 
-        Of more than ``most``, where no other service uses the store, so many at each look.
+        If no other service uses the store, each call checks at most ``most`` replicas, in turn.
         """
         if most is None or self._context.source.store.shared:
             awake = self._awake()
@@ -147,9 +147,10 @@ class Registry:
                 self._fenced.add(one)
 
     def take_over(self) -> None:
-        """Have what other services release, know what they made, forget what they deleted; raises StoreError.
+        """Take over replicas that other services release, add those that they create, drop those that they delete.
 
-        Where no other service uses the store, a replica is fenced if it was read from a disk that could not be written.
+        Raises StoreError. If no other service uses the store, a replica can be fenced too: after it was read from a
+        disk that could not be written.
         """
         store = self._context.source.store
         if store.shared:
@@ -160,10 +161,10 @@ class Registry:
         if store.shared:
             self._look_at_others()
         if all(one.done() for one in self._pending):
-            self._wake_stale()  # again those that were refused for a while: no memory, or a solve that took too long
+            self._wake_stale()  # tries those again that had too little memory, or a solve that took too long
 
     def _look_at_others(self) -> None:
-        """Learn what other services made, deleted and released; raises StoreError."""
+        """Read which replicas other services created, deleted and released; raises StoreError."""
         store = self._context.source.store
         with self._context.source.health.store_call("load"):
             if (changes := store.changes()) != self._changes:
@@ -187,7 +188,7 @@ class Registry:
         return self.models.active
 
     def _stand_by(self) -> None:
-        """Learn which service is active. Where it is another one, it may have all that this one holds."""
+        """Read which service is active; if it is another one, release all replicas of this service to it."""
         before, active = self.active, self._context.claim()
         for home in self._collections:
             home.active = active
@@ -231,7 +232,7 @@ class Registry:
             home.drop(stored.removeprefix(home.kind.prefix))
 
     def stop(self) -> None:
-        """Let every mailbox run empty; each replica writes a snapshot. What still wakes is given up."""
+        """Let every mailbox run empty, and each replica write a snapshot; replicas that still wake are given up."""
         self._stopping.set()
         with suppress(StoreError):  # so that another one takes what is released one by one
             self._context.source.store.resign()
@@ -254,7 +255,7 @@ class Registry:
     # Memory.
 
     def make_room(self, size: int) -> None:
-        """Cool replicas, then put them to rest, the least recently used first, until so many bytes are free."""
+        """Free caches of replicas, then put replicas to rest, the least recently used first, to free ``size`` bytes."""
         with self._room:
             fits = self._context.budget.has_room
             if fits(size):
@@ -278,13 +279,13 @@ class Registry:
                 log.exception("replicas were not looked after; they are again")
 
     def _pause(self) -> float:
-        """Return the seconds to the next look."""
+        """Return the seconds until the next sweep."""
         if self._is_idle:
             return IDLE_SECONDS
         return min(MOST_SWEEP_SECONDS, SWEEP_SECONDS * max(1.0, len(self._awake()) / SWEPT))
 
     def _sweep(self) -> None:
-        """Have due snapshots written, and give up memory that has not been used for a while."""
+        """Let due snapshots be written, and free memory that has not been used for a while."""
         awake, before = self._awake(), self._swept_at
         self._swept_at = time.monotonic()
         self._is_idle = not any(one.is_due or one.used_at > before for one in awake)
@@ -301,7 +302,7 @@ class Registry:
             self._scrub()
 
     def _cool(self, awake: list[Replica[Any]]) -> None:
-        """Keep kernel rows and factors of the newest used, and of others as far as they fit."""
+        """Free kernel rows and factors of the least recently used replicas, as far as they exceed :data:`HOT_BYTES`."""
         left = HOT_BYTES
         until = time.monotonic() - HOT_SECONDS
         hot = _by_use(one for one in awake if one.hot)
@@ -320,7 +321,7 @@ class Registry:
         self._is_freed |= rested > 0
 
     def _scrub(self) -> None:
-        """Look whether what is stored of a replica at rest is whole; one that is damaged wakes, or says why not."""
+        """Check the stored data of the next replica at rest; a damaged one wakes, and recovers or shows its fault."""
         source = self._context.source
         for home in self._collections:
             resting = home.resting()

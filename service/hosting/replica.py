@@ -1,7 +1,7 @@
-"""The life of a model or a feed: at rest, awake, or unavailable; and the calls that it takes, one after the other.
+"""The life of a model or a feed, at rest, awake or unavailable, and the calls that it takes, one after the other.
 
-A replica is *at rest* until a call needs its state: then it wakes, from its newest snapshot and the records behind it.
-Calls run in its mailbox, in the order in which they were made; what they do to the state is in ``logged.py``.
+A replica is *at rest* until a call needs its state; then it wakes, from its newest snapshot and the records after it.
+Calls run in its mailbox, in the order in which they were made; their effect on the state is in ``logged.py``.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ from livesvm.service.store.base import (
 )
 
 SOON_SECONDS = 1.0
-"""For which calls wait for a replica that wakes; one that takes longer says so."""
+"""Seconds for which calls wait for a replica that wakes; after that they are refused with Restoring."""
 
 log = logging.getLogger(__name__)
 P = ParamSpec("P")
@@ -67,14 +67,14 @@ Q = TypeVar("Q", bound="Replica[Any]")
 def queued(
     *, reads: bool = False, always: bool = False
 ) -> Callable[[Callable[Concatenate[Q, P], T]], Callable[Concatenate[Q, P], Future[T]]]:
-    """Have a method wait for its turn in the mailbox; what it does then comes by a future.
+    """Decorate a method to run in the mailbox when its turn comes, and to return a future of its result.
 
-    A call returns at once, and raises QueueFull or ModelUnavailable.
+    A call returns at once, or raises QueueFull or ModelUnavailable.
 
     Parameters
     ----------
-    reads : whether it changes nothing: what memory holds needs no store, unless it is broken
-    always : whether no mailbox is too full for it
+    reads : whether the method changes nothing; then it needs no store, unless the state in memory is broken
+    always : whether a full mailbox takes the call too
     """
 
     def as_queued(method: Callable[Concatenate[Q, P], T]) -> Callable[Concatenate[Q, P], Future[T]]:
@@ -88,12 +88,12 @@ def queued(
 
 
 class Replica(Logged[S]):
-    """One model or feed that is hosted here, whether it is at rest, awake or unavailable.
+    """One model or feed that is hosted here, at rest, awake or unavailable.
 
     Parameters
     ----------
-    id, stored, found, context : as of :class:`~livesvm.service.hosting.logged.Logged`
-    owner : the collection that it belongs to, which is notified when it wakes and rests, and makes room for it
+    id, stored, found, context : as in :class:`~livesvm.service.hosting.logged.Logged`
+    owner : the replica's collection, which is notified when it wakes and rests, and frees memory for it
     """
 
     _fault: tuple[ServingState, str] | None
@@ -103,36 +103,36 @@ class Replica(Logged[S]):
         self._owner = owner
         self.found_again(found)
         self._mailbox = Mailbox(context.threads, str(self), context.settings.queue_size)
-        self.returned: Return | None = None  #: how it came back when it woke last
+        self.returned: Return | None = None  #: how it was recovered when it last woke
         self._patience: Patience | None = None
         self._is_going = False  # whether it is being deleted
         self._waking_since: float | None = None
         self.used_at = time.monotonic()
 
-    # What models and feeds are distinguished by.
+    # The differences between models and feeds.
 
     @abstractmethod
     def _forget(self) -> None:
-        """Show readers nothing any more: it is at rest."""
+        """Drop the version that readers see, as the replica goes to rest."""
 
     @abstractmethod
     def sample(self) -> Any:
-        """Return the sample for the metrics; None where nothing is known."""
+        """Return the replica's sample for the metrics, None if nothing is known of it."""
 
     @abstractmethod
     def stamp(self) -> object:
-        """Return something that changes when its description does."""
+        """Return a value that changes when the replica's description does."""
 
     # What readers ask, from any thread.
 
     @property
     def is_awake(self) -> bool:
-        """Whether its state is in memory."""
+        """Whether the replica's state is in memory."""
         return self._state is not None
 
     @property
     def state(self) -> ServingState:
-        """``live``, awake or at rest; ``fenced`` or ``behind`` when it is read-only; or why it is not served."""
+        """``live``, awake or at rest; ``fenced`` or ``behind`` if read-only; or the state in which it is not served."""
         if self._fault is not None:
             return self._fault[0]
         if self._state is not None:
@@ -141,25 +141,25 @@ class Replica(Logged[S]):
 
     @property
     def is_known(self) -> bool:
-        """Whether what is reported of it while it is at rest is true of its newest record."""
+        """Whether the description at rest is true for the newest record."""
         reported = None if self._summary is None else self._summary.reported
         return reported is not None and self._found.described >= self._found.sequence
 
     @property
     def indexed(self) -> Indexed | None:
-        """All that is reported of it while it is at rest; None of one that is awake, not served, or not known well."""
+        """The index entry, if the replica is at rest and served, and the entry is up to date; otherwise None."""
         return self._found if self._state is None and self._fault is None and self.is_known else None
 
     @property
     def reason(self) -> str | None:
-        """Why it is not served."""
+        """Why the replica is not served, None if it is."""
         if self._fault is not None:
             return self._fault[1]
         return "it is being restored" if self.state == "restoring" else None
 
     @property
     def is_served(self) -> bool:
-        """Whether it answers at least reads."""
+        """Whether the replica answers at least reads."""
         return self.state in ("live", "fenced", "behind")
 
     def serving(self) -> Any:
@@ -181,30 +181,30 @@ class Replica(Logged[S]):
 
     @property
     def queue_depth(self) -> int:
-        """Calls that wait."""
+        """The number of waiting calls."""
         return self._mailbox.depth
 
     def look_at(self, known: int, head: Head | None) -> None:
-        """Learn where the store stands; ``known`` was read before the store was asked.
+        """Compare the replica's head in the store with its journal; ``known`` was read before the store was asked.
 
-        What a deletion takes from the store is not lost.
+        A replica that is being deleted is left out, as it is not lost.
         """
         if self._state is not None and not (self.deleted or self._is_going):
             self.journal.observe(known, head)
 
     def news(self) -> Future[None] | None:
-        """Return a future that ends once all announced changes are known here; None where they are."""
+        """Return a future that ends once all announced changes are known here; None if they are known already."""
         return None if self._fault is not None or self._state is not None or self.is_known else self.wake()
 
     def begin(self, lease: Lease) -> None:
-        """Be awake, as what was just stored; raises StoreError."""
+        """Wake a replica that was just stored; raises StoreError."""
         with self._mailbox.borrowed():
             self._opened(lease, self._recover(lease, Patience.at_last(self.context.settings.solve_seconds)))
 
     # What the mailbox is asked; each returns at once and raises QueueFull or ModelUnavailable.
 
     def wake(self) -> Future[None]:
-        """Have its state in memory."""
+        """Bring the replica's state into memory."""
         self._check_served()
         self.used_at = time.monotonic()
         return self._mailbox.submit(self._be_awake, always=True)
@@ -216,21 +216,24 @@ class Replica(Logged[S]):
         call: Callable[[bytes, Solve], Reply],
         solve: Solve | None = None,
     ) -> Future[Reply]:
-        """Make a call that changes the state, once; its answer of before to a ``request`` made before.
+        """Make a call that changes the state; a repeated ``request`` gets its earlier answer instead.
 
-        ``digest`` identifies the request; the call gets it, where there is a request, and the solve it has to end
-        within.
+        ``digest`` returns the digest of the request's content. ``call`` gets it, empty without a request, and the solve
+        that limits its time.
         """
         return self._submit(partial(self._changed, request, digest, call, solve))
 
     def hold(self) -> Future[None]:
-        """Keep its calls waiting, from when the future ends until :meth:`let_go`; may raise QueueFull."""
+        """Return a future that ends when earlier calls are done; later ones then wait until :meth:`let_go`.
+
+        May raise QueueFull.
+        """
         self._check_served()
         self.used_at = time.monotonic()
         return self._mailbox.hold()
 
     def let_go(self) -> None:
-        """Have its calls run again, after what is due between two."""
+        """Let waiting calls run again, after a snapshot if one is due."""
         try:
             self._between()
         finally:
@@ -239,13 +242,13 @@ class Replica(Logged[S]):
     # With others, held: see :mod:`~livesvm.service.hosting.batch`.
 
     def open_with(self) -> None:
-        """Be ready for a call with others: awake, with nothing owed the store. Raises as a call does."""
+        """Wake, and pay the debts to the store, before a call on many replicas. Raises as a call does."""
         self._be_awake()
         self.begun()
         self.check_open()
 
     def release_with(self, logged: Appending | None) -> None:
-        """End a call with others, and take back what was logged of it and not applied, whatever kept it from that."""
+        """End a call on many replicas; take its record back if it was logged but, for whatever reason, not applied."""
         try:
             if logged is not None:
                 self.check_applied(logged.sequence)
@@ -254,7 +257,7 @@ class Replica(Logged[S]):
 
     @queued()
     def checkpoint(self) -> dict[str, Any]:
-        """Write a snapshot; of which version, and how many seconds that took."""
+        """Write a snapshot; return its version, and the seconds that it took."""
         self.check_open()
         start = time.perf_counter()
         self._save(self.checkpoints.save)
@@ -262,7 +265,7 @@ class Replica(Logged[S]):
 
     @queued(always=True)
     def write_back(self) -> dict[str, Any]:
-        """Have the store hold it again, should it have lost it; see ``writeback.write_back``."""
+        """Write the replica back if the store has lost it or part of it; see ``writeback.write_back``."""
         if self._is_broken:
             raise ModelUnavailable(f"{self} cannot be written back: its newest call has left it broken")
         start, snapshot, version = time.perf_counter(), self._snapshot(), self.current.version
@@ -273,7 +276,7 @@ class Replica(Logged[S]):
         return {"version": version, "written": written, "seconds": time.perf_counter() - start}
 
     def delete(self) -> Future[None]:
-        """Remove it from the store; what is under way or waits is given up, every later call is refused."""
+        """Remove the replica from the store; calls under way or waiting are given up, later ones are refused."""
         if self._fault is not None and self._fault[0] == "held":
             self._refuse(*self._fault)
         self._check_exists()
@@ -281,7 +284,7 @@ class Replica(Logged[S]):
         return self._mailbox.submit(self._delete, always=True)
 
     def give_up(self, reason: ServiceError) -> None:
-        """End the solve under way, and refuse what waits: the replica is not needed here any more."""
+        """End the solve under way and refuse waiting calls, for a replica that is not needed here any more."""
         self._leaving = reason
         ended = Withdrawn(str(reason))
         self._under_way.end(ended)
@@ -298,7 +301,7 @@ class Replica(Logged[S]):
             return
         if self.state == "live" and self.context.source.health.store_up:
             if self._is_broken:
-                with suppress(Exception):  # what had no effect is taken back at least
+                with suppress(Exception):  # at least records without effect are taken back
                     self.journal.settle()
             else:
                 try:
@@ -314,16 +317,16 @@ class Replica(Logged[S]):
 
     @property
     def is_due(self) -> bool:
-        """Whether it is time for a snapshot."""
+        """Whether a snapshot is due."""
         return time.monotonic() >= self.due_at
 
     def look_after(self) -> None:
-        """Write a snapshot if it is time for one; returns at once."""
+        """Let the mailbox write a snapshot if one is due; returns at once."""
         with suppress(QueueFull, ModelUnavailable):
             self._mailbox.submit(lambda: None, after=self._between, always=True)
 
     def cool(self) -> bool:
-        """Give up what the next update makes again, unless a call is under way; whether it did."""
+        """Free the caches that the next update builds again, unless a call is under way; return whether it was done."""
         with self._mailbox.borrowed() as mine:
             if not mine or self._state is None or self._is_broken:
                 return False
@@ -331,7 +334,7 @@ class Replica(Logged[S]):
             return True
 
     def cool_held(self) -> None:
-        """Give up what the next call makes again; for the one that holds its calls."""
+        """Free the caches that the next call builds again; the caller holds the mailbox."""
         if self._state is None or self._is_broken:
             return
         self._state.cool()
@@ -340,13 +343,13 @@ class Replica(Logged[S]):
             self._held.cooled(FIXED_BYTES + self._state.held_bytes)
 
     def rest(self) -> bool:
-        """Go to rest, unless a call is under way or something is owed the store; whether it did."""
+        """Go to rest, unless a call is under way or the store does not take the state; return whether it was done."""
         with self._mailbox.borrowed() as mine:
             return mine and self._rest()
 
     @property
     def may_rest(self) -> bool:
-        """Whether nothing needs it awake."""
+        """Whether the replica may go to rest."""
         return self.state == "live" and not (self.deleted or self._is_broken)
 
     def _rest(self) -> bool:
@@ -371,23 +374,23 @@ class Replica(Logged[S]):
         return True
 
     def take_again(self) -> Future[None]:
-        """Take one that another service has taken, if that has released it; raises ModelUnavailable."""
+        """Take the replica back from another service if that has released it; raises ModelUnavailable."""
         return self._mailbox.submit(self._take_again, always=True)
 
     def set_aside(self, state: ServingState, reason: str) -> None:
-        """Be unavailable for a reason."""
+        """Make the replica unavailable for a reason."""
         self._fault = (state, reason)
         self._owner.woke(self)
 
     def held_elsewhere(self, reason: str) -> None:
-        """Be unavailable as another service holds it; raises StoreError."""
+        """Make the replica unavailable because another service holds it; raises StoreError."""
         self._fault = ("held", reason)
         if self._spec is None and (stored := self.context.source.store.model(self.stored)) is not None:
             with suppress(StoreDamaged):
                 self._spec = self.decode_spec(stored)
 
     def found_again(self, found: Indexed) -> None:
-        """Be at rest as the store's index says, whatever kept it from being served before."""
+        """Put the replica to rest as the store's index describes it, and clear its fault."""
         self._fault, self._found, self._summary = None, found, summary.read(found.summary)
         self._spec = None if self._summary is None else self.parse_spec(self._summary.spec)
 
@@ -398,7 +401,7 @@ class Replica(Logged[S]):
         self.used_at = time.monotonic()
 
         def turn() -> T:
-            """Make the call, by a state that is in memory and whole."""
+            """Make the call on a state that is in memory and not broken."""
             self._be_awake()
             if reads and self._is_broken:
                 self.journal.settle()
@@ -412,14 +415,14 @@ class Replica(Logged[S]):
             self._wake()
 
     def _check_served(self) -> None:
-        """Raise what keeps it from being served: it is deleted, or has a fault."""
+        """Raise an error if the replica is deleted or has a fault."""
         if self.deleted:
             raise self._is_gone()
         if self._fault is not None:
             self._refuse(*self._fault)
 
     def _wake(self) -> None:
-        """Have the state in memory; raises StoreUnavailable, NotSolved, NoRoom or ModelUnavailable."""
+        """Bring the state into memory; raises StoreUnavailable, NotSolved, NoRoom or ModelUnavailable."""
         self._waking_since = time.monotonic()
         try:
             crash.point("before-wake")
@@ -442,7 +445,7 @@ class Replica(Logged[S]):
             self._waking_since = None
 
     def _open(self) -> None:
-        """Take the lease and read what is stored."""
+        """Take the lease and recover the state from the store."""
         source, settings = self.context.source, self.context.settings
         with source.health.store_call("load"):
             if (stored := source.store.model(self.stored)) is None:
@@ -462,7 +465,7 @@ class Replica(Logged[S]):
         self._opened(lease, found)
 
     def _check_room(self, size: int) -> None:
-        """Raise NoRoom where others cannot make space either."""
+        """Raise NoRoom if the budget lacks ``size`` bytes even after others have freed memory."""
         budget = self.context.budget
         if not budget.has_room(size):
             self._owner.make_room(size)
@@ -479,7 +482,7 @@ class Replica(Logged[S]):
         self.returned = Return.of(found)
         self._held = self._held or HeldMemory(self.context.budget, str(self), self._owner.make_room)
         self._held.insist(FIXED_BYTES + found.state.held_bytes)
-        self._publish(found.state)  # before it counts as awake, so that no reader sees it without
+        self._publish(found.state)  # before it counts as awake, so that no reader finds it without a version
         self._state, self._is_broken, self.hot = found.state, False, found.state.hot_bytes
         self.due_at = self.checkpoints.deadline()
         self._owner.woke(self)

@@ -1,4 +1,4 @@
-"""A model that another service holds, as far as it is read here: predictions by a copy of what is stored."""
+"""Predictions for a model that another service holds, by a copy that is read from the store."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from livesvm.service.store.base import Lease, ModelGone, StoreError
 from livesvm.solvers.errors import SolverError
 
 IDLE_SECONDS = 60.0
-"""After which an unused copy is dropped."""
+"""Seconds after which an unused copy is dropped."""
 
 
 class Standby:
-    """Predicts by what the store holds, which is asked for anything newer once in the time of a lease.
+    """Predicts from a copy of a stored model, which is updated from the store once in the time of a lease.
 
     Implements :class:`~livesvm.service.hosting.handle.Reader`.
     """
@@ -56,7 +56,7 @@ class Standby:
 
     @property
     def age(self) -> float:
-        """Seconds since the store said what there is."""
+        """Seconds since the copy was last read from the store."""
         return time.monotonic() - self._read_at
 
     def _is_due(self, seconds: float) -> bool:
@@ -64,14 +64,14 @@ class Standby:
 
     @property
     def published(self) -> Published:
-        """The version that is here; without what it decides by if :meth:`reader` may have to ask the store soon."""
+        """The copy's version; it has no predictor if :meth:`reader` may have to read the store soon."""
         soon = self._is_due(0.5 * self._context.settings.lease_seconds)
         return replace(self._published, predictor=None) if soon else self._published
 
     def reader(self, X: Rows | TableRows) -> Published:
-        """Return the newest version that can be had; may ask the store, so it belongs in a thread.
+        """Return the newest version that can be read; call it from a thread, as it may read the store.
 
-        Raises ModelUnavailable where there is none.
+        Raises ModelUnavailable if there is none.
         """
         self._asked_at = time.monotonic()
         with self._lock:
@@ -87,14 +87,14 @@ class Standby:
             return seen
 
     def reading(self, X: Rows | TableRows) -> Steps[Published]:
-        """Return the same, in one step."""
+        """Return the newest version that can be read, in one step."""
         return self.reader(X)
         yield
 
     def tidy(self) -> None:
-        """Drop a copy that is not asked for any more, or is from before an erasure; raises StoreError.
+        """Drop the copy if it is unused, or from before an erasure; raises StoreError.
 
-        One that is being read is looked at the next time.
+        A copy that is in use at this moment is left to the next call.
         """
         if not self._lock.acquire(blocking=False):
             return
@@ -106,19 +106,19 @@ class Standby:
             self._lock.release()
 
     def release(self) -> None:
-        """Drop the copy, if need be once it has been read: the model is not held by another service any more."""
+        """Drop the copy, at once or after the read under way, as no other service holds the model any more."""
         self._is_over = True
         if self._lock.acquire(blocking=False):
             self._forget()
             self._lock.release()
 
     def _erased(self) -> float:
-        """Return when the newest erasure was asked for, Unix time."""
+        """Return the Unix time at which the newest erasure was asked for."""
         with self._context.source.health.store_call("load"):
             return left(self._context.source.store, self.id).at
 
     def _read(self) -> None:
-        """Bring the copy up to what is stored; where that fails, the one that is here stays."""
+        """Update the copy from the store; after a failure the old copy stays."""
         source, solve = self._context.source, Solve(self._context.settings.solve_seconds)
         try:
             with self._context.turns.turn(solve), source.health.store_call("load"):
@@ -137,6 +137,6 @@ class Standby:
         if self._state is not None and (
             (erased_at, head.lease) != (self._erased_at, self._lease) or head.sequence < self._state.sequence
         ):
-            self._forget()  # it may belong to another history: without an erasure, another writer's, of a backup
+            self._forget()  # the copy may be from before an erasure, or from another history, as that of a backup
         self._erased_at, self._lease = erased_at, head.lease
         return decided_state(store, self.spec, cache_mb, self.id, head.sequence, self._state)

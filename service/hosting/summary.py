@@ -1,4 +1,4 @@
-"""The summary of a replica at rest, as bytes next to its snapshot: its specification, and some numbers."""
+"""The summary of a replica at rest, which is stored next to its snapshot: its specification, and some numbers."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ _RESTS, _WAKES = b"r", b"w"
 
 
 class Summary(NamedTuple):
-    """What a summary tells.
+    """The decoded summary of a replica.
 
-    ``spec`` is the specification as JSON, ``memory`` the bytes that the replica held awake, ``reported`` what its kind
-    shows, None while its state is not known. It ``wakes`` with the service where something is to be read for it.
+    ``spec`` is the specification as JSON, ``memory`` the bytes that the replica held awake, ``reported`` the
+    description of its kind, None while its state is not known. A replica with a source ``wakes`` with the service.
     """
 
     spec: str
@@ -24,13 +24,13 @@ class Summary(NamedTuple):
     wakes: bool = False
 
     def encode(self) -> bytes:
-        """Return some hundreds of bytes."""
+        """Return the summary as some hundreds of bytes."""
         payload = codec.pack({"format": FORMAT, "found": [self.spec, self.memory, self.reported]})
         return (_WAKES if self.wakes else _RESTS) + zlib.compress(payload, 1)
 
 
 def read(data: bytes) -> Summary | None:
-    """Return the summary in the bytes; None if there is none, or only one that this version does not read."""
+    """Return the summary in the bytes; None if they hold none, or one that this version cannot read."""
     try:
         document = codec.unpack(zlib.decompress(data[1:]))
         spec, memory, reported = document["found"]
@@ -40,5 +40,5 @@ def read(data: bytes) -> Summary | None:
 
 
 def wakes(data: bytes) -> bool:
-    """Return whether a replica wakes with the service."""
+    """Return whether a replica wakes with the service, by the bytes of its summary."""
     return data[:1] == _WAKES

@@ -1,4 +1,4 @@
-"""What a model would be after a change, worked out on a copy: nothing is logged, and the model stays as it is."""
+"""Compute a model after a change, on a copy: nothing is logged, and the model stays as it is."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ from livesvm.solvers.errors import InvalidInput
 Document = dict[str, Any]
 
 BYTES_OF_DECISION = 80
-"""As it is worked out, as an object, and as text."""
+"""Bytes of a decision: as a number in an array, as an object, and as text."""
 
 
 @dataclass(frozen=True)
 class WhatIfQuestion:
-    """A change that is weighed.
+    """A change to try: an update or an erasure.
 
     Parameters
     ----------
-    update : that is not made; None: an erasure is weighed
-    keys, tags : of the examples that would be erased
-    X : rows (m, d), or with names, that are decided before and after; None: only the window's effects
+    update : the update to try; None: an erasure
+    keys, tags : keys and tags of the examples that the erasure would remove
+    X : rows (m, d), or with names, to decide before and after; None: only the window's examples are compared
     """
 
     update: Update | None = None
@@ -47,18 +47,18 @@ class WhatIfQuestion:
 
 
 def memory_of_answer(copy: ModelCopy, asked: WhatIfQuestion) -> int:
-    """Return the bytes that decisions before and after take until they are sent."""
+    """Return the bytes that the decisions before and after the change take until they are sent."""
     pairs = max(1, copy.n_classes * (copy.n_classes - 1) // 2)
     return 0 if asked.X is None else 2 * BYTES_OF_DECISION * pairs * len(asked.X)
 
 
 def what_if(copy: ModelCopy, asked: WhatIfQuestion, settings: Settings) -> Document:
-    """Return what the model would be after a change, and how its predictions would differ.
+    """Return a description of the model after a change, and how its predictions would differ.
 
     Parameters
     ----------
     copy : the version that the change would be made to
-    settings : with the limits of what is asked
+    settings : the settings, which limit rows, features and classes
 
     Returns
     -------
@@ -127,12 +127,12 @@ class _Window:
 
     @classmethod
     def of(cls, state: ModelState, seen: Published) -> _Window:
-        """Return those of a model that can predict."""
+        """Return the window decisions of a model that can predict."""
         keys = state.estimator.keys_
         return cls({key: place for place, key in enumerate(keys)}, *_decided(state, seen))
 
     def compared(self, state: ModelState, after: Published) -> Document:
-        """Return how those that stay are decided after it."""
+        """Return how much the decisions of the examples that stay differ after the change."""
         keys = state.estimator.keys_
         stay = np.array([key in self.places for key in keys], dtype=bool)
         there = np.array([self.places[key] for key in keys if key in self.places], dtype=np.intp)
@@ -160,11 +160,11 @@ def _told(decided: tuple[Any, Any], seen: Published | None) -> Document:
 
 
 def _differs(spec: ModelSpec, before: Any, after: Any) -> int | None:
-    """Return how many labels differ; None of predictions that are no labels."""
+    """Return how many labels differ; None if predictions are no labels."""
     return None if task_of(spec).has_values else int(np.count_nonzero(before != after))
 
 
 def _moved(before: Any, after: Any) -> Document:
-    """Return the largest difference of two decisions; None where there is none, or the classes are others."""
+    """Return the largest difference of two decisions; None without decisions, or if the classes differ."""
     alike = before.shape == after.shape and before.size
     return {"largest_move": float(np.abs(after - before).max()) if alike else None}

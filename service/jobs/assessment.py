@@ -1,4 +1,4 @@
-"""The job that assesses a model by examples that it has not seen: what may be asked, and what it finds."""
+"""The job that assesses a model on examples that it has not seen: its request and its result."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from livesvm.solvers.runtime.progress import Progress
 
 
 class AssessmentRequest(Request):
-    """How to assess a model: by leaving out each example, or each of so many folds of examples consecutive in time."""
+    """How to assess a model: leave out each example, or each of some folds of examples that are consecutive in time."""
 
     most_bytes = SHORT
     model_config = ConfigDict(json_schema_extra={"examples": [{"method": "leave-one-out"}]})
@@ -36,7 +36,7 @@ class AssessmentRequest(Request):
 
 
 def assess(asked: Document, model: ModelCopy, progress: Progress) -> Document:
-    """Exact decisions of the window's examples by models that have not seen them."""
+    """Return exact decisions of the window's examples by models that have not seen them."""
     estimator = model.estimator()
     if asked["method"] == "k-fold":
         found = k_fold(estimator, asked["folds"], times=model.times, progress=progress)
@@ -69,7 +69,7 @@ def _ordered(request: AssessmentRequest, spec: ModelSpec, now: Description) -> O
 KIND = JobKind(
     summary="Assess a model on its own window, exactly",
     description="""
-Find what models that had not seen an example would say of it: leave-one-out or k-fold, by exact unlearning.
+Find the decision of each example by a model that has not seen it: leave-one-out or k-fold, by exact unlearning.
 
 The result holds the error (`svc`: share of wrong labels; `svr`: mean absolute error, or mean pinball loss; `oneclass`:
 share of outliers) and, oldest first, `keys` and `decisions`. For `svc` a decision above 0 stands for the label in

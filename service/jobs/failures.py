@@ -12,12 +12,12 @@ Document = dict[str, Any]
 
 
 def is_foreseen(error: Exception) -> bool:
-    """Return whether an error is one by name, and not the service's own failure."""
+    """Return whether an error is of a class that the service defines, and not an unforeseen failure."""
     return isinstance(error, ServiceError | SolverError | StoreError)
 
 
 def recorded(error: Exception) -> Document:
-    """Return the names of an error, from its own to the most general; its message; what is at fault, and where."""
+    """Return an error as JSON: the names of its classes, the most specific first, its message, and its place."""
     names = [base.__name__ for base in type(error).__mro__ if issubclass(base, Exception)]
     document: Document = {"names": names, "detail": str(error) if is_foreseen(error) else ""}
     if isinstance(error, InvalidInput):

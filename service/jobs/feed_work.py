@@ -1,4 +1,4 @@
-"""Jobs of feeds: what its settings, or others, would have forecast of readings; and what to choose now."""
+"""Jobs of feeds: backtests with the feed's settings or with others, and tuning."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ CALL = 24
 """Rows that a backtest observes at once, as if they came in one call."""
 LEAST_WINDOW, LEAST_FORECAST = 40, 10
 POINTS = 500
-"""Of the curves of a backtest, at most."""
+"""Most points of a backtest's curve."""
 
 
 @dataclass(frozen=True)
@@ -39,37 +39,37 @@ class Given:
     rows: list[Document]
 
     def memory(self) -> int:
-        """Return bytes that they take."""
+        """Return the bytes that the rows take."""
         return sum(sys.getsizeof(row) + 64 * len(row) for row in self.rows)
 
 
 @dataclass(frozen=True)
 class Subject:
-    """A feed as jobs see it."""
+    """A feed that a job works on."""
 
     feed: FeedHandle
 
     @property
     def id(self) -> str:
-        """What its jobs are kept under, which is no model's id."""
+        """Name under which its jobs are kept, which differs from the ids of models."""
         return stored_feed(self.feed.id)
 
     def describe(self) -> Description:
-        """Return what it needs of the memory."""
+        """Return a description with the memory that the feed needs."""
         return Description("live", memory=feed_bytes(self.feed.spec))
 
     def copy(self) -> Future[FeedCopy]:
-        """Return the feed as it is when its turn comes."""
+        """Return a copy of the feed, made when its writer gets to this call."""
         return self.feed.copy()
 
 
 def spec_with(spec: FeedSpec, settings: Document) -> FeedSpec:
-    """Return a feed's settings with others in their place; raises ValidationError or InvalidInput."""
+    """Return a feed's settings with some of them replaced; raises ValidationError or InvalidInput."""
     return spec_of(spec.model_dump() | settings)
 
 
 def backtest(asked: Document, copy: FeedCopy, progress: Progress) -> Document:
-    """Observe rows from the first to the last, and say how good the forecasts were."""
+    """Observe rows in their order, and return the scores of the forecasts."""
     state = copy.state()
     given: Given | None = asked.get("given")
     spec = spec_with(copy.spec, asked.get("settings") or {})
@@ -87,9 +87,9 @@ def backtest(asked: Document, copy: FeedCopy, progress: Progress) -> Document:
 
 
 def _observe(feed: Forecaster, rows: Sequence[Document], begin: int) -> None:
-    """Take a piece of the rows, with the known columns of those behind it; raises InvalidInput with the row among all.
+    """Observe a block of rows, with the known columns of the rows after it; raises InvalidInput with the row.
 
-    Errors thus assume that what is known ahead is known as it came, which the scores say.
+    The scores thus assume that known columns were known exactly as they came, and say so.
     """
     end = begin + CALL
     ahead = rows[end : end + feed.steps[-1]] if feed.spec.known else []
@@ -102,7 +102,7 @@ def _observe(feed: Forecaster, rows: Sequence[Document], begin: int) -> None:
 
 
 def own_rows(state: FeedState) -> list[Document]:
-    """Return the readings of a feed's window, as rows; what is missing is null."""
+    """Return the readings of a feed's window as rows; missing values are null."""
     spec = state.spec
     found = []
     for time, one in state.forecaster.timeline.past.items():
@@ -121,7 +121,7 @@ def half_of(readings: int) -> int:
 
 
 def _curve(feed: Forecaster, step: int) -> list[Document]:
-    """Mean errors so far over the newest window, of the first step, thinned."""
+    """Return mean errors so far of the first step over the newest window, at most ``POINTS`` of them."""
     rows = feed.scores[feed.steps.index(step)].recent
     if feed.spec.task == "direction" or not len(rows):
         return []
@@ -136,7 +136,7 @@ def _curve(feed: Forecaster, step: int) -> list[Document]:
 
 
 def tune(asked: Document, copy: FeedCopy, progress: Progress) -> Document:
-    """Choose what is ``auto`` over the window as it is now, besides what the feed has."""
+    """Choose what is ``auto`` over the present window, and return it with the feed's present choice."""
     feed = copy.state().forecaster
     if feed.rows is None:
         raise InvalidInput("the feed has no models yet", field="id")
@@ -152,7 +152,7 @@ def tune(asked: Document, copy: FeedCopy, progress: Progress) -> Document:
 
 
 def apply_tuning(result: Document, choice: Document) -> list[Recipe]:
-    """Return the recipes that a tuning has found; there is nothing to choose."""
+    """Return the recipes that a tuning has found; raises InvalidInput for a ``choice``."""
     if choice:
         raise InvalidInput("there is nothing to choose of a tuning", field="choice")
     return [Recipe(step["represent"], step["gamma"], step["C"]) for step in result["steps"]]
@@ -168,12 +168,12 @@ def _plot(result: Document, extension: Extension) -> bytes:
 
 
 def _needed(asked: Document, now: Description) -> int:
-    """Return bytes of the feed's copy and of the one that learns."""
+    """Return the bytes of the feed's copy and of the feed that is trained."""
     return now.memory + int(asked.get("memory", now.memory))
 
 
 def _plain(found: Document) -> Document:
-    """Return numbers that JSON has, null for those that it has not."""
+    """Return a document with numbers that JSON has; NaN and infinities become null."""
     result: Document = from_json(to_json(found, inf_nan_mode="null", fallback=lambda value: value.item()))
     return result
 

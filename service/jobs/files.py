@@ -1,4 +1,4 @@
-"""Jobs as files: a small record of each, and the result of those that are done, so that a restart knows them."""
+"""Jobs as files: a small record of each job, and the result of each one that is done, so that a restart knows them."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ STATES: tuple[State, ...] = get_args(State)
 class JobRecord:
     """One job as it is now; times are Unix times in seconds.
 
-    ``done`` of ``total`` steps are behind it; ``version`` is that of the model it works on; ``error`` is what
-    :func:`~livesvm.service.jobs.failures.recorded` keeps; ``waits_for`` says what a running job waits for.
-    ``is_owed`` while a webhook is to be sent its end.
+    ``done`` of ``total`` steps are completed; ``version`` is that of the model it works on; ``error`` is the document
+    that :func:`~livesvm.service.jobs.failures.recorded` makes; ``waits_for`` says what a running job waits for;
+    ``is_owed`` is True until messages to webhooks about its end are stored.
     """
 
     id: str
@@ -47,12 +47,12 @@ class JobRecord:
 
     @property
     def is_finished(self) -> bool:
-        """Whether nothing will change any more."""
+        """Whether the job has ended."""
         return self.state not in ("queued", "running")
 
     @property
     def progress(self) -> float:
-        """Share of the steps that are behind it, from 0 to 1."""
+        """Share of the steps that are completed, from 0 to 1."""
         if self.state == "done":
             return 1.0
         return self.done / self.total if self.total else 0.0
@@ -61,14 +61,14 @@ class JobRecord:
 class JobFiles:
     """The directory of the jobs; every write is whole or not at all, and on the disk when it returns.
 
-    Raises StoreUnavailable when the disk does not take it.
+    Raises StoreUnavailable if the disk does not take it.
     """
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
 
     def load(self) -> list[JobRecord]:
-        """Return every record, oldest first; what cannot be read is passed over, and said in the log."""
+        """Return every record, oldest first; records that cannot be read are left out, and logged."""
         self._tidy()
         found = []
         for path in sorted(self._directory.glob("*.job.json")):
@@ -79,11 +79,11 @@ class JobFiles:
         return sorted(found, key=lambda record: record.created_at)
 
     def save(self, record: JobRecord) -> None:
-        """Keep a record in place of its earlier one."""
+        """Write a record, which replaces the earlier one of its job."""
         self._write(self._path(record.id, "job"), asdict(record))
 
     def save_result(self, id: str, result: Document) -> None:
-        """Keep the result of a job."""
+        """Write the result of a job."""
         self._write(self.result_path(id), result)
 
     def result(self, id: str) -> Document:
@@ -95,19 +95,19 @@ class JobFiles:
         return found
 
     def result_path(self, id: str) -> Path:
-        """Return where the result of a job is."""
+        """Return the file of a job's result."""
         return self._path(id, "result")
 
     def place(self, id: str) -> Path:
-        """Return the directory of what a job keeps next to its result."""
+        """Return the directory of the files that a job has besides its record and result."""
         return self._directory / f"{id}.files"
 
     def clear(self, id: str) -> None:
-        """Remove what a job keeps next to its result."""
+        """Remove the files that a job has besides its record and result."""
         shutil.rmtree(self.place(id), ignore_errors=True)
 
     def delete(self, id: str) -> None:
-        """Forget a job and its result."""
+        """Delete all files of a job."""
         self.clear(id)
         for path in (self._path(id, part) for part in ("result", "job")):
             for written in (path, unfinished(path)):
@@ -115,11 +115,11 @@ class JobFiles:
                     written.unlink()
 
     def holds(self, id: str) -> bool:
-        """Return whether a file of a job is there, of which nothing may be left."""
+        """Return whether there is any file of a job."""
         return any(self._directory.glob(f"{id}.*"))
 
     def _tidy(self) -> None:
-        """Remove what a crash has left of jobs that nothing tells of."""
+        """Remove files of jobs without a record, which a crash has left."""
         for path in self._directory.glob("j-*"):
             if not self._path(path.name.partition(".")[0], "job").exists():
                 self.delete(path.name.partition(".")[0])

@@ -1,4 +1,4 @@
-"""A kind of job: long work on a private copy of a live model, and what may be done with its result."""
+"""A kind of job: long work on a private copy of a live model, and the uses of its result."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ Document = dict[str, Any]
 
 
 FOUND = "found"
-"""The file, at the workplace of a job, that a swap reads."""
+"""Name of the file at a job's workplace with the new model, which a swap reads."""
 KEY_FIELDS = frozenset({"key", "keys"})
-"""Fields of results that name examples: for callers that may list these alone, and what an erasure looks for."""
+"""Fields of results with keys of examples: shown only to callers that may list examples, searched by erasures."""
 
 
-LABEL_FIELDS = frozenset({"label", "others"})
-"""Fields besides ``key`` that say which label an example has, and which it may have instead."""
+LABEL_FIELDS = frozenset({"label", "others", "better", "why"})
+"""Fields besides ``key`` that say which label an example has, which it may have instead, and why."""
 
 
 def without_keys(result: Any, at: str = "") -> tuple[Any, set[str]]:
-    """Return a result without the fields that name examples, and where these stood, with dots."""
+    """Return a result without the fields that name examples, and the dotted paths of these fields."""
     if isinstance(result, list) and result and isinstance(result[0], dict):
         found = [without_keys(one, at) for one in result]
         return [one for one, _ in found], set().union(*(withheld for _, withheld in found))
@@ -55,30 +55,30 @@ class Examples(Request):
     weights: Weights | None = None
 
     def memory(self) -> int:
-        """Return bytes that they take."""
+        """Return the bytes that the examples take."""
         return int(sum(array.nbytes for array in (self.X, self.y, self.weights) if array is not None))
 
 
 @dataclass(frozen=True)
 class Order:
-    """What a job is to do, as JSON values, and examples that it works with, by name: as long as it is needed."""
+    """The order of a job: what was asked, as JSON values, and by name the examples that came with the request."""
 
     asked: Document
     given: dict[str, Examples] = field(default_factory=dict)
 
 
 class Subject(Protocol):
-    """What a job works on a copy of."""
+    """A model or feed; a job works on a copy of it."""
 
     @property
     def id(self) -> str:
-        """Its name."""
+        """Name under which its jobs are kept."""
 
     def describe(self) -> Description:
-        """Return how it is now."""
+        """Return its present description."""
 
     def copy(self) -> Future[Any]:
-        """Return a copy, with its ``version``, as it is when its turn comes."""
+        """Return a copy with its ``version``, made when its writer gets to this call."""
 
 
 @dataclass(frozen=True)
@@ -87,10 +87,10 @@ class Sharding:
 
     Parameters
     ----------
-    work : what does it in a process of its own, as ``module:function``
+    work : the function that does the work in a process of its own, as ``module:function``
     address : of the cluster whose workers hold the shards
-    most_bytes : of a dataset that is not cut unless that is asked for, and of a shard of a larger one
-    seconds : for which space for the workers is waited for
+    most_bytes : largest dataset that is not cut by default, and largest shard of a larger one
+    seconds : longest wait for space for the workers
     """
 
     work: str
@@ -99,22 +99,22 @@ class Sharding:
     seconds: float
 
     def count(self, size: int) -> int:
-        """Return how many shards a dataset of so many bytes is cut into by default."""
+        """Return the default number of shards of a dataset of ``size`` bytes."""
         return max(1, -(-size // self.most_bytes))
 
 
 @dataclass(frozen=True)
 class Workplace:
-    """Where work in a process of its own is done.
+    """What a job that works in a process of its own may use.
 
     Parameters
     ----------
-    directory : of the job alone, which is there as long as the job is
+    directory : private to the job, and kept as long as the job
     datasets : that it may read
     memory : bytes that the process may take
-    check : raises Cancelled when the job is not wanted any more
+    check : raises Cancelled once the job is not wanted any more
     sharding : how datasets are worked on over shards, if that is possible
-    show : takes what may be plotted while the work goes on, in the form of its result; never changed afterwards
+    show : takes an intermediate result for plots, which must not be changed afterwards
     """
 
     directory: Path
@@ -144,22 +144,22 @@ class JobKind:
 
     Parameters
     ----------
-    run : from what was ordered, with the examples by name, a private copy of the model, and where to report progress,
-        the result as JSON values; stops with Cancelled when ``progress`` returns False
-    request : the schema of what may be asked
-    check : from what is asked, a model's specification, and how it is now, the order; raises EmptyModel, or
-        InvalidInput for what cannot be done for this model
-    apply : from a result and what was chosen of it, the update that brings it into the live model; None if the results
-        of this kind cannot be applied
-    plot : from a result a picture of it, or from what is shown of it on the way; None if there is none
-    in_process : in place of ``run``, where the work is done in a process of its own: the same, with the job's workplace
-    swaps : whether the result, with the file of the workplace, takes the place of the model when it is applied
-    needs_exact : whether it is for models alone whose every update leads to an optimum
-    needed : from what was asked and how the model is now, the bytes that the work takes, if not those of ``copies``
-    copies : of the model, with kernel rows and factor, that it works on at once
-    family : of the solvers that it needs, one or several; None: what updates need is enough
-    path : the end of the path that asks for it, if that is not its name
-    summary, description : what it does, in a few words and in full, as the API says it
+    run : takes the order, with its examples by name, a private copy of the model, and ``progress``; returns the result
+        as JSON values, and raises Cancelled when ``progress`` returns False
+    request : the schema of the request
+    check : takes the request, a model's specification and its description; returns the order, and raises EmptyModel,
+        or InvalidInput for what cannot be done for this model
+    apply : takes a result and a choice; returns the update that applies it to the live model; None if the results of
+        this kind cannot be applied
+    plot : takes a result or an intermediate result, and returns its picture; None if there is none
+    in_process : replaces ``run`` if the work is done in a process of its own; takes the job's workplace too
+    swaps : whether a result is applied by replacing the model with that in the file of the workplace
+    needs_exact : whether it is only for models of tasks that every update solves to an optimum
+    needed : takes the request and the model's description; returns the bytes of the work, if not those of ``copies``
+    copies : number of copies of the model, with kernel rows and factor, that it works on at once
+    family : one or several families of solvers that it needs; None if those of updates are enough
+    path : last part of the path of its route, if that is not its name
+    summary, description : what it does, in a few words and in full, for the API's documentation
     """
 
     run: Callable[[Document, Any, Progress], Document] | None = None

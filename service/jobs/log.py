@@ -1,4 +1,4 @@
-"""The log line of a job that has ended, and what webhooks are sent of it."""
+"""The end of a job: its log line, and its event for webhooks."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ log = logging.getLogger("livesvm.jobs")
 
 
 def log_end(record: JobRecord, asked_in: Call | None) -> None:
-    """Log one line: which job, of what, how long it took, and its result; its request is that of the job."""
+    """Log the end of a job, with its state and times, and the id of the request that asked for the job."""
     began, ended = record.started_at or record.finished_at, record.finished_at
     facts: dict[str, Any] = {"job": record.id, "kind": record.kind, "model": record.model, "version": record.version}
     facts |= {"outcome": record.state, "done": record.done, "total": record.total}
@@ -31,7 +31,7 @@ def log_end(record: JobRecord, asked_in: Call | None) -> None:
 
 
 def happened(record: JobRecord) -> Happened:
-    """Return the end of a job as webhooks are sent it: its id, state and version, and nothing of its result."""
+    """Return the event of a job's end for webhooks: it has the job's id, state and version, but not its result."""
     data: dict[str, Any] = {
         "job": record.id,
         "kind": record.kind,

@@ -1,6 +1,6 @@
-"""Jobs of all front ends of the same models: each tells by documents of the store how its own are, and takes requests.
+"""Jobs of several front ends: each publishes its own as documents of the store, and takes requests to end them.
 
-The files of a job stay with the front end that was asked for it; others read them where they are.
+The files of a job stay with the front end that was asked for it; others read them from there.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from livesvm.service.monitoring.health import Health
 from livesvm.service.store.base import DocumentName, Store
 
 KIND = "job"
-"""Of the documents, by the id of the job."""
+"""Kind of the documents of jobs, which are named by the job's id."""
 END = "job-end"
-"""Of the documents that ask for the end of a job, or for its deletion, by its id."""
+"""Kind of the documents that ask to cancel or to delete a job, which are named by the job's id."""
 CANCEL, DELETE = "cancel", "delete"
 GONE_SECONDS = 7 * 86_400.0
-"""For which jobs of a front end that is away are listed after they were asked for, and their end is still asked for."""
+"""How long jobs are listed while their front end is away, from their creation, and requests to end them are kept."""
 
 Document = dict[str, Any]
 
@@ -42,27 +42,27 @@ class OtherJob:
 
 
 class SharedJobs:
-    """What front ends tell each other of their jobs. Its calls wait for the store, and raise StoreError."""
+    """The documents by which front ends share their jobs. Its calls wait for the store, and raise StoreError."""
 
     def __init__(self, store: Store, health: Health, fronts: FrontEnds) -> None:
         self._store, self._health, self._fronts = store, health, fronts
         self.mark = f"-{short(fronts.holder)}"
-        """What ids of jobs of this front end end with."""
+        """Suffix of the ids of this front end's jobs."""
 
     def tell(self, record: JobRecord, shown: Document | None) -> None:
-        """Have the others know a job of this front end as it is now."""
+        """Publish the present state of a job of this front end."""
         told = {"holder": self._fronts.holder, "record": asdict(record), "shown": shown}
         with self._health.store_call("document"):
             self._store.put_document(DocumentName(KIND, record.id), json.dumps(told).encode())
 
     def forget(self, id: str) -> None:
-        """Have no front end know a job any more."""
+        """Delete the documents of a job, so that no front end knows it any more."""
         with self._health.store_call("document"):
             for kind in (KIND, END):
                 self._store.delete_document(DocumentName(kind, id))
 
     def end(self, other: OtherJob) -> None:
-        """Ask the front end of a job to cancel it; or to delete it, which the others take for done, if it has ended."""
+        """Ask the front end of a job to cancel it, or to delete it if it has ended; others then do not list it."""
         with self._health.store_call("document"):
             asked = DELETE if other.record.is_finished else CANCEL
             self._store.put_document(DocumentName(END, other.record.id), f"{asked} {time.time()}".encode())
@@ -70,30 +70,30 @@ class SharedJobs:
                 self._store.delete_document(DocumentName(KIND, other.record.id))
 
     def asked(self, id: str) -> tuple[str, float]:
-        """Return what is asked of a job, its end or its deletion, and when: Unix time."""
+        """Return what is asked of a job, ``CANCEL`` or ``DELETE``, and since when, as a Unix time."""
         with self._health.store_call("load"):
             asked, _, at = (self._store.document(DocumentName(END, id)) or b"").decode().partition(" ")
         return asked, float(at or "inf")
 
     def done(self, id: str) -> None:
-        """Forget what was asked of a job, once it is done; a crash before has it done again."""
+        """Delete the request to end a job once it is carried out; after a crash before, it is carried out again."""
         with self._health.store_call("document"):
             self._store.delete_document(DocumentName(END, id))
 
     def ids(self) -> tuple[set[str], set[str]]:
-        """Return the jobs that are known, and those that are asked to end."""
+        """Return the ids of published jobs, and of those with a request to end them."""
         with self._health.store_call("load"):
             found = self._store.documents()
         known, ends = ({at.name for at in found if at.kind == kind} for kind in (KIND, END))
         return known, ends
 
     def is_known(self, id: str) -> bool:
-        """Return whether all front ends know a job, and none has deleted it."""
+        """Return whether a job is published, and no front end has asked for its deletion."""
         with self._health.store_call("load"):
             return self._store.document(DocumentName(KIND, id)) is not None
 
     def find(self, id: str) -> OtherJob:
-        """Return a job of another front end; raises UnknownJob, and forgets one that this front end had."""
+        """Return a job of another front end; raises UnknownJob, also for one that this front end has lost."""
         with self._health.store_call("load"):
             data = None if id.endswith(self.mark) else self._store.document(DocumentName(KIND, id))
         told = {} if data is None else json.loads(data)
@@ -105,15 +105,15 @@ class SharedJobs:
         return OtherJob(JobRecord(**told["record"]), told["holder"], told["shown"])
 
     def check(self, other: OtherJob) -> OtherJob:
-        """Return a job; raises JobElsewhere if it is under way at a front end that is away."""
+        """Return a job; raises JobElsewhere if it has not ended and its front end is away."""
         if not other.record.is_finished and self._fronts.is_away(other.holder):
             raise JobElsewhere.of(other.record.id, short(other.holder))
         return other
 
     def is_over(self, other: OtherJob) -> bool:
-        """Return whether a job is not listed any more, as its front end has not been there for long."""
+        """Return whether a job is no longer listed: it is older than ``GONE_SECONDS``, and its front end is away."""
         return time.time() - other.record.created_at > GONE_SECONDS and self._fronts.is_away(other.holder)
 
     def file(self, other: OtherJob, name: str) -> bytes:
-        """Return a file of a job."""
+        """Return the bytes of a file of a job."""
         return self._fronts.job_file(other.holder, name)

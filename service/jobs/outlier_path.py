@@ -1,4 +1,4 @@
-"""The job that walks a model's outlier path: what may be asked, what it finds, how that is used."""
+"""The job that computes a model's outlier path: its request, its result, and how to apply it."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class OutlierPathRequest(Request):
     )
     validation: Examples | None = Field(default=None, description="Examples that the best value is chosen by.")
     hold_out: float | None = Field(
-        default=None, gt=0, le=0.5, description="Or by this share of the window, along the path of the rest."
+        default=None, gt=0, le=0.5, description="Or the share of the window to choose it by, along the rest's path."
     )
 
     @model_validator(mode="after")
@@ -74,16 +74,16 @@ def _ordered(request: OutlierPathRequest, spec: ModelSpec, now: Description) -> 
 
 
 def _check_share(share: float, n: int) -> None:
-    """Raise InvalidInput unless a share of ``n`` examples is at least one, and one is left."""
+    """Raise InvalidInput unless a share of ``n`` examples is at least one example, and leaves one."""
     if n < 2 or share * n < 1.0:
         raise InvalidInput(f"is less than one of the window's {n} examples, or none would be left", field="hold_out")
 
 
 def walk(asked: Document, model: ModelCopy, progress: Progress) -> Document:
-    """Return the outlier path of a window, and which of its values suits the validation examples best.
+    """Return the outlier path of a window, and its best value for the validation examples.
 
-    Of more than two classes it is that of every pair. Examples that are held back choose along the path of the rest;
-    the path is that of all.
+    With more than two classes, every pair has a path. If examples are held back, the best value is chosen along the
+    path of the rest, but the path of all examples is returned.
     """
     how = {"parameter": asked["parameter"], "theta": asked["theta"], "s": asked.get("s")}
     share = asked.get("hold_out")
@@ -119,7 +119,7 @@ def _told(path: OutlierPath) -> Document:
 
 
 def _pairs_document(path: PairwiseOutlierPath) -> Document:
-    """Return the same of several classes: ``pair`` is a place in ``pairs``, and ``suspected`` one list of all."""
+    """Return the result for several classes: ``pair`` is an index into ``pairs``, ``suspected`` one list of all."""
     sign = 1.0 if path.end >= path.start else -1.0
     starts, switches = ([of(one) for one in path.pairs.values()] for of in (_at_start, _switches))
     order = [one.order_of_outliers() for one in path.pairs.values()]
@@ -140,7 +140,7 @@ def _pairs_document(path: PairwiseOutlierPath) -> Document:
 
 
 def _with_pair(tables: list[Document]) -> Document:
-    """Join tables of columns, one a pair, to one with the number of the pair."""
+    """Join the tables of all pairs to one table, with the index of the pair as a column."""
     joined = {name: [value for one in tables for value in one[name]] for name in tables[0]}
     return joined | {"pair": [number for number, one in enumerate(tables) for _ in one["key"]]}
 
@@ -177,7 +177,7 @@ def _errors(path: OutlierPath | PairwiseOutlierPath, X: Any, y: Any, spec: Model
 
 
 def make_robust(result: Document, choice: Document) -> Update:
-    """Return the update that makes a live model robust: with the chosen value of the parameter, or the best one."""
+    """Return the update that makes a live model robust, with the chosen value of the parameter or else the best."""
     if "pairs" in result:
         reason = "a robust model is of two classes; relabel or remove what is suspected, in one update"
         raise NotApplicable(reason)
@@ -194,7 +194,7 @@ def make_robust(result: Document, choice: Document) -> Update:
 
 
 def _sides_at(result: Document, value: float) -> dict[tuple[Key, int], int]:
-    """Return the side of each outlier at a value, by key and pair; of two classes the pair is 0."""
+    """Return the side of each outlier at a value, by key and pair; with two classes the pair is 0."""
     direction = 1.0 if result["end"] >= result["start"] else -1.0
     switches, first = result["switches"], result["outliers_at_start"]
     sides = dict(zip(_places(first), first["side"], strict=True))
@@ -208,7 +208,7 @@ def _places(table: Document) -> list[tuple[Key, int]]:
 
 
 def plot(result: Document, extension: Extension) -> bytes:
-    """Validation error and number of outliers over the parameter."""
+    """Draw the validation error and the number of outliers over the parameter."""
     x, counts = [result["start"]], [len(set(result["outliers_at_start"]["key"]))]
     for value in dict.fromkeys(result["switches"]["value"]):
         x += [value, value]
@@ -230,7 +230,7 @@ Find which labels (`svr`: targets) look wrong, and robust models that do not fol
 
 The result holds `suspected`: keys in the order in which they lost their influence, each with the `value` at which it
 did. It holds all `switches` along the path. With `validation` data, or a share held back, it has the error at each
-breakpoint and the `best` value. To apply the job makes the live model robust with that value, or with `{"choice":
+breakpoint and the `best` value. Applying the job makes the live model robust with that value, or with `{"choice":
 {"value": ..}}`, and it stays so; a theta of 1 makes it convex again.
 
 Of more than two classes there is a path for each of the `pairs` [a, b]: `pair` says of which one a switch is, and

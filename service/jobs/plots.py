@@ -1,4 +1,4 @@
-"""Plots of what a job has found, as SVG or PNG: one curve or two over a parameter, with the part that was best."""
+"""Plots of a job's result, as SVG or PNG: one or two curves over a parameter, with the best interval marked."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Literal
 
-import numpy as np
-from numpy.typing import NDArray
+from livesvm.solvers import plot
+from livesvm.solvers.runtime.types import Floats
 
 Extension = Literal["svg", "png"]
 MEDIA: dict[Extension, str] = {"svg": "image/svg+xml", "png": "image/png"}
 
 MOST_POINTS = 500
-"""Of a history that grows: more than a picture shows."""
+"""Most points of a history that grows; a picture would not show more."""
 
 _lock = threading.Lock()
 """Figures share fonts that are loaded on first use; one is drawn at a time."""
@@ -24,7 +24,7 @@ _lock = threading.Lock()
 
 @contextmanager
 def drawing(extension: Extension, out: io.BytesIO, size: tuple[float, float] = (8, 4.5)) -> Iterator[Any]:
-    """Draw one picture inside, on a figure of so many inches; the same for the same data."""
+    """Yield a figure of ``size`` inches to draw on, and write it to ``out``; equal data give an equal picture."""
     from matplotlib import rc_context  # only plots need it, and it takes a second to import
     from matplotlib.figure import Figure
 
@@ -63,20 +63,14 @@ def draw_field(
     labels: tuple[str, str, str],
     x: Sequence[float],
     y: Sequence[float],
-    values: NDArray[np.float64],
+    values: Floats,
     best: tuple[float, float],
 ) -> bytes:
     """Draw values (n_y, n_x) over two logarithmic axes, by colour; NaN is left blank, and ``best`` is marked."""
     with drawing(extension, out := io.BytesIO()) as figure:
         axes = figure.add_subplot()
         axes.set_title(title)
-        axes.set_xscale("log")
-        axes.set_yscale("log")
-        axes.set_xlabel(labels[0])
-        axes.set_ylabel(labels[1])
-        field = axes.pcolormesh(x, y, np.ma.masked_invalid(values), shading="nearest", cmap="viridis")
-        figure.colorbar(field, label=labels[2])
-        axes.plot(*best, "o", color="white", markeredgecolor="black")
+        plot.field(axes, labels, x, y, values, best)
     return out.getvalue()
 
 
@@ -97,15 +91,7 @@ def draw(
     with drawing(extension, out := io.BytesIO()) as figure:
         left = figure.add_subplot()
         left.set_title(title)
-        left.set_xlabel(x_label)
-        if logarithmic:
-            left.set_xscale("log")
-        for axes, curve, colour in zip((left, left.twinx()), curves, ("C0", "C1"), strict=False):
-            axes.plot(curve.x, curve.y, colour, linewidth=1.2)
-            if logarithmic_y:
-                axes.set_yscale("log")
-            axes.set_ylabel(curve.label, color=colour)
-            axes.tick_params(axis="y", labelcolor=colour)
-        if best is not None:
-            left.axvspan(*best, color="C2", alpha=0.3)
+        plot.two_scales(left, x_label, [(one.label, one.x, one.y) for one in curves], best, is_log=logarithmic)
+        if logarithmic_y:
+            left.set_yscale("log")
     return out.getvalue()

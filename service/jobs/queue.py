@@ -1,7 +1,7 @@
-"""Long work on private copies of live models: queued, running, done, failed or cancelled; none outlives the process.
+"""The queue of jobs, which are long work on private copies of live models; no job outlives the process.
 
-A job takes its copy when its turn comes, so that what waits holds no data; the live model goes on undisturbed. Jobs of
-other front ends are known by what these tell of them.
+A job copies its model when it begins to run, so that waiting jobs hold no copies; the live model is not disturbed. Jobs
+of other front ends are known from the documents that these publish.
 """
 
 from __future__ import annotations
@@ -60,13 +60,13 @@ from livesvm.solvers.runtime.progress import Progress
 log = logging.getLogger(__name__)
 
 Elsewhere = Callable[[str, Document, Any, Progress, int, Callable[[], None]], Document]
-"""Does a kind's work in another process: kind, what was asked, the copy, progress, bytes, whether it is wanted."""
+"""Does a job's work in another process: takes kind, request, copy, ``progress``, bytes of memory, and ``check``."""
 LOOK_SECONDS = 0.1
-"""Between two looks whether a job that waits for its model has been cancelled."""
+"""Interval of checks whether a job that waits for its copy has been cancelled."""
 
 
 class Wanted:
-    """Whether a job is still wanted, told to whoever works on it."""
+    """Cancellation of a job, which the code that works on it checks."""
 
     def __init__(self) -> None:
         self._interrupt: Interrupt | None = None
@@ -75,20 +75,20 @@ class Wanted:
         self.is_over = False
 
     def end(self) -> None:
-        """Mark it as none, from now on."""
+        """Mark the job as not wanted any more, and interrupt its solver."""
         self.is_over = True
         if self._interrupt is not None:
             self._interrupt.ask()
 
     @contextmanager
     def heeded(self) -> Iterator[None]:
-        """Let solvers inside stop soon after the end, with Cancelled."""
+        """Let solvers inside stop with Cancelled soon after :meth:`end`."""
         with interruptible(self.check) as self._interrupt:
             self.check()
             yield
 
     def check(self) -> None:
-        """Raise Cancelled after the end."""
+        """Raise Cancelled after :meth:`end`."""
         if self.is_over:
             raise Cancelled("the job was cancelled")
 
@@ -105,7 +105,7 @@ class JobLimits:
 class Jobs:
     """The jobs of one service; its calls may wait for disk and store, except :meth:`get` and :meth:`all`.
 
-    Invariant: a record changes under the lock alone, and each is replaced, never changed, so that readers need no lock.
+    Invariant: records are never changed, only replaced, and that only under the lock, so that readers need no lock.
     """
 
     def __init__(
@@ -122,7 +122,7 @@ class Jobs:
         shared: SharedJobs | None = None,
         outbox: Outbox | None = None,
     ) -> None:
-        """Know the jobs of before; those that were cut off have failed. ``shared`` knows those of other front ends."""
+        """Load the jobs of earlier processes; unfinished ones have failed. ``shared`` has those of other front ends."""
         self._files = files
         self._limits = limits
         self._metrics = metrics
@@ -148,7 +148,7 @@ class Jobs:
                 self._finish(record.id, "failed", JobInterrupted("the service ended while this job was under way"))
 
     def get(self, id: str) -> JobRecord:
-        """Return one job as it is now, or was at the last look at another front end; raises UnknownJob."""
+        """Return a job as it is now, or for one of another front end as of the last :meth:`look`; raises UnknownJob."""
         found = self._records.get(id)
         if found is None and (other := self._others.get(id)) is not None:
             found = other.record
@@ -182,7 +182,7 @@ class Jobs:
         return list(self._records.values())
 
     def everywhere(self) -> tuple[list[JobRecord], list[str]]:
-        """Return every job that can be asked for, oldest first, and the names of front ends that are away with others.
+        """Return every job that is available, oldest first, and the names of absent front ends with unfinished ones.
 
         Raises StoreError.
         """
@@ -198,7 +198,7 @@ class Jobs:
         return sorted(found, key=lambda record: record.created_at), sorted(away)
 
     def look(self) -> None:
-        """Know the jobs of other front ends as they are, tell these of own ones, and do what they ask.
+        """Read the jobs of other front ends, publish those of this one, and end those that others ask to end.
 
         Raises StoreError.
         """
@@ -221,6 +221,7 @@ class Jobs:
                         self._told.pop(id, None)
             if id in own or time.time() - at > GONE_SECONDS:
                 shared.done(id)
+        # Includes published jobs that this front end no longer has, which are then published as gone.
         for id in self._records.keys() | own & (known - ends):
             self._tell(id, again=id not in known)
         for id in self._others.keys() - known:
@@ -234,7 +235,7 @@ class Jobs:
                 shared.forget(id)
 
     def _tell(self, id: str, *, again: bool = False) -> None:
-        """Have other front ends know a job as it is now, or that it is gone; raises StoreError."""
+        """Publish the present state of a job, or delete its documents if it is gone; raises StoreError."""
         if self._shared is None:
             return
         with self._telling:
@@ -247,7 +248,7 @@ class Jobs:
                 self._told[id] = record, shown
 
     def counts(self) -> dict[str, int]:
-        """Return jobs by state."""
+        """Return the number of jobs by state."""
         found = Counter(record.state for record in self.all())
         return {state: found[state] for state in STATES}
 
@@ -263,7 +264,7 @@ class Jobs:
         return found
 
     def ask(self, kind: str, live: ModelHandle, request: Request) -> JobRecord:
-        """Queue what a request asks of a model; raises what the kind's check does, and what :meth:`submit` does."""
+        """Check a request for a job of a model, and queue the job; raises as the kind's ``check`` and as ``submit``."""
         if self._kinds[kind].needs_exact and not task_of(live.spec).is_exact:
             raise NotApplicable(f"models of task {live.spec.task} have no {kind}: no update leads to an optimum")
         order = self._kinds[kind].check(request, live.spec, live.describe())
@@ -276,7 +277,7 @@ class Jobs:
         return self.submit(kind, live, order.asked, order.given)
 
     def _shards(self, asked: Document, described: Document) -> int:
-        """Return how many shards a dataset is worked on over; raises InvalidInput."""
+        """Return the number of shards into which a dataset is cut; raises InvalidInput."""
         wanted: int | None = asked.get("shards")
         if self._sharding is not None and asked.get("solver") == "blocks":  # the others search in one process
             found = self._sharding.count(described["bytes"]) if wanted is None else wanted
@@ -286,9 +287,9 @@ class Jobs:
         return 1
 
     def submit(self, kind: str, live: Subject, asked: Document, given: dict[str, Any] | None = None) -> JobRecord:
-        """Queue a job, once every front end knows it; raises QueueFull, OutOfMemory or StoreError.
+        """Publish a job, and queue it; raises QueueFull, OutOfMemory or StoreError.
 
-        ``given`` is data that it works with besides what was asked; it is kept in memory, and as long as it is needed.
+        ``given`` is data that came with the request; it is kept in memory until the job has ended.
         """
         given = dict(given or {})
         self._budget.check("jobs", self._needed(kind, live, asked, given))
@@ -313,17 +314,17 @@ class Jobs:
         return record
 
     def _tell_soon(self, id: str) -> None:
-        """Have other front ends know a job as it is; where the store is away, the next look does that."""
+        """Publish the present state of a job; if the store is away, the next :meth:`look` does that."""
         with suppress(StoreError):
             self._tell(id)
 
     def _ended(self, id: str, given: dict[str, Any], size: int) -> None:
         self._under_way.pop(id, None)
-        given.clear()  # one that never runs stays in line until its turn
+        given.clear()  # a job that never runs stays in the pool's queue until its turn
         self._budget.give("jobs", size)
 
     def _kept(self, record: JobRecord) -> JobRecord:
-        """Return a new job, which waits from now on, and is on the disk; raises QueueFull or StoreUnavailable."""
+        """Save a new job as waiting, and return it; raises QueueFull or StoreUnavailable."""
         with self._lock:
             waiting = [record.id for record in self._records.values() if record.state == "queued"]
             if self._stopping or len(waiting) >= self._limits.waiting:
@@ -339,7 +340,7 @@ class Jobs:
         return record
 
     def _needed(self, kind: str, live: Subject, asked: Document, given: dict[str, Any]) -> int:
-        """Memory of a job while it runs: of its copies of the model, or of models of the data that it was given."""
+        """Return the memory of a running job: of its copies of the model, or of models of the data given to it."""
         data = given.get("data")
         now = live.describe()
         needed = self._kinds[kind].needed
@@ -349,16 +350,16 @@ class Jobs:
         return self._kinds[kind].copies * one
 
     def when_ended(self, id: str, call: Callable[[], None]) -> None:
-        """Have something called, in a job's thread, when a job has ended; at once if it has."""
+        """Call a function in a job's thread when the job has ended, or at once if it already has."""
         if (turn := self._under_way.get(id)) is None:
             call()
         else:
             turn.add_done_callback(lambda _: call())
 
     def remove(self, id: str) -> JobRecord:
-        """Have a job stop, see :meth:`cancel`; forget one that has ended, with its result. As it was or is now.
+        """Cancel a job, or delete one that has ended, with its result; return its record.
 
-        One of another front end is asked to. Raises UnknownJob, JobElsewhere or StoreError.
+        A job of another front end is ended by that one, on request. Raises UnknownJob, JobElsewhere or StoreError.
         """
         if (other := self._other(id)) is not None:
             assert self._shared is not None
@@ -374,7 +375,7 @@ class Jobs:
         return record
 
     def cancel(self, id: str) -> JobRecord:
-        """Have a job stop; one that waits never starts, one that runs stops at its next step."""
+        """Cancel a job: if it waits, it never starts; if it runs, it stops at its next step."""
         with self._lock:
             record = self.get(id)
             if not record.is_finished:
@@ -386,7 +387,7 @@ class Jobs:
             return self.get(id)
 
     def update_of(self, id: str, choice: Document) -> tuple[str, Any]:
-        """Return the model of a job, and what brings its result in; raises NotApplicable, and as :meth:`result`."""
+        """Return a job's model, and the update that applies its result; raises NotApplicable, and as :meth:`result`."""
         record = self.find(id)
         if self._kinds[record.kind].swaps:
             self.result(id)
@@ -402,7 +403,7 @@ class Jobs:
         return record.model, apply(self.result(id), choice)
 
     def plot(self, id: str, extension: Extension) -> bytes:
-        """Return a picture of a job's result, or of what is there of it so far.
+        """Return a picture of a job's result, or of its intermediate result while it runs.
 
         Raises NoPlot, and as :meth:`result`.
         """
@@ -425,9 +426,9 @@ class Jobs:
             self._tell_soon(id)
 
     def naming(self, model: str, keys: Collection[Key], tags: Collection[str] = ()) -> set[Key]:
-        """Return which of these keys and tags the jobs of a model name, by their results, or copies that they work on.
+        """Return the keys and tags, of those given, that are in results of a model's jobs or in copies in use.
 
-        All of them, where a result cannot be read.
+        If a result cannot be read, all of them are returned.
         """
         found: set[Key] = set()
         for record in self.all():
@@ -446,10 +447,10 @@ class Jobs:
         return found
 
     def erase(self, model: str, directories: Container[str] = (), until: float = inf) -> int:
-        """Cancel and forget every job of a model, or that used a dataset in one of these directories; how many.
+        """Delete the jobs of a model, and those that used a dataset in one of the directories; return their number.
 
-        Those asked for after ``until``, a Unix time, stay. None of them works, or keeps a file, when this returns;
-        raises StoreUnavailable where one cannot be removed, and knows its job on.
+        Jobs that were asked for after ``until``, a Unix time, stay. At the return, no deleted one runs or has files.
+        Raises StoreUnavailable if a file cannot be removed, and keeps the records of jobs with files.
         """
         with self._lock:
             then = [record for record in self.all() if record.created_at <= until]
@@ -459,6 +460,7 @@ class Jobs:
             ended = [self.cancel(record.id) for record in mine]
             for record in mine:
                 self._forget(record.id)
+        # Without the lock, which the threads of these jobs take to end.
         wait(at_work)
         for record in ended:
             self._tell_soon(record.id)
@@ -469,7 +471,7 @@ class Jobs:
         return len(mine)
 
     def stop(self) -> None:
-        """Cut off what is under way, which has failed then, and end the threads."""
+        """Stop running jobs, which then have failed, and end the threads."""
         with self._lock:
             self._stopping = True
             for wanted in self._wanted.values():
@@ -503,7 +505,7 @@ class Jobs:
 
     def _work(self, id: str, live: Subject, given: dict[str, Any], wanted: Wanted) -> None:
         def progress(done: int, total: int) -> bool:
-            """Note how far the work is; whether it is to go on. Raises OutOfMemory if it has grown too large."""
+            """Note the progress, and return whether to go on; raises OutOfMemory if the process has grown too large."""
             self._change(id, done=done, total=total)
             check_grown(self._budget)
             return not wanted.is_over
@@ -532,7 +534,7 @@ class Jobs:
                 self._finish(id, "done")
 
     def _wait_for_solvers(self, id: str, kind: str, wanted: Wanted) -> None:
-        """Return when what a job needs is compiled; its record says meanwhile what it waits for."""
+        """Wait until the solvers of a job are compiled; meanwhile its record says what it waits for."""
         needed = self._kinds[kind].family
         for family in (needed,) if isinstance(needed, str) else needed or ():
             if family in self._compiling.left():
@@ -551,9 +553,9 @@ class Jobs:
                 self._shown[id] = found
 
     def _finish(self, id: str, state: State, error: Exception | None = None) -> None:
-        """Give a job its last state, which is on the disk before it is seen.
+        """Give a job its final state, and save it before it becomes visible.
 
-        If the disk does not take it, a restart calls the job interrupted.
+        If it cannot be saved, the job counts as interrupted after a restart.
         """
         with self._lock:
             wanted = self._wanted.pop(id, None)
@@ -581,7 +583,7 @@ class Jobs:
             self._outbox.rang.set()
 
     def announce(self, source: Source) -> None:
-        """Put into the outbox how jobs have ended that webhooks are to be sent, and are not yet; raises StoreError."""
+        """Put messages about ended jobs into the outbox, unless they are there already; raises StoreError."""
         for record in [one for one in self.all() if one.is_owed]:
             self._outbox.keep(source, self._outbox.messages([happened(record)]))
             with self._lock:
@@ -601,7 +603,7 @@ class Jobs:
 
 
 def _copied(live: Subject, wanted: Wanted) -> Any:
-    """Return a copy of the model once its writer gets to it; raises Cancelled if it is not wanted before."""
+    """Return a copy of the model once its writer has made it; raises Cancelled if the job is cancelled before."""
     copy = live.copy()
     while not wait([copy], LOOK_SECONDS).done:
         if wanted.is_over:
@@ -611,7 +613,7 @@ def _copied(live: Subject, wanted: Wanted) -> Any:
 
 
 def _keys_in(result: Any, keys: Collection[Key], field: str = "") -> set[Key]:
-    """Return which of the keys stand in a result, below its fields of keys."""
+    """Return the keys, of those given, that a result has in its fields of keys."""
     if isinstance(result, dict):
         return set[Key]().union(*(_keys_in(value, keys, name) for name, value in result.items()))
     if isinstance(result, list):
@@ -620,7 +622,7 @@ def _keys_in(result: Any, keys: Collection[Key], field: str = "") -> set[Key]:
 
 
 def _named_in(arrays: Document, keys: Collection[Key], tags: Collection[str]) -> set[Key]:
-    """Return which of the keys and tags a model that a job has left names: its window, and what it is trained on."""
+    """Return the keys and tags, of those given, in a model's arrays: of its window, and of what it is trained on."""
     found, training = set(keys).intersection(arrays["keys"]), TrainedOn.in_arrays(arrays)
     if training is None:
         return found
@@ -631,18 +633,18 @@ def _named_in(arrays: Document, keys: Collection[Key], tags: Collection[str]) ->
 
 
 def _uses(record: JobRecord, directories: Container[str]) -> bool:
-    """Return whether a job has to do with a dataset in one of these directories."""
+    """Return whether a job uses a dataset in one of these directories."""
     dataset = record.asked.get("dataset")
     return isinstance(dataset, dict) and dataset.get("directory") in directories
 
 
 def _named(described: Document) -> Document:
-    """Return a dataset as a job remembers it: its directory shows whether it is the same."""
+    """Return the part of a dataset's description that a job keeps; the directory shows whether it was replaced."""
     names = ("name", "directory", "sha256", "bytes", "is_sparse", "n_examples", "n_features", "labels", "has_targets")
     return {name: described[name] for name in names}
 
 
 def _of_data(data: Examples, model: Description) -> int:
-    """Memory of a model of these examples, any of which may be free."""
+    """Return the memory of a model of these examples if all of them are free."""
     n = len(data.X)
     return model_bytes(n, data.X.nbytes / n, n, model.cache_mb)

@@ -1,4 +1,4 @@
-"""The job that walks a model's whole regularization path: what may be asked, what it finds, how that is used."""
+"""The job that computes a model's whole regularization path: its request, its result, and how to apply it."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ from livesvm.solvers.runtime.progress import Progress
 Path = RegularizationPath | PairwiseRegularizationPath
 
 PLACES = 201
-"""Values of the parameter at which coefficients are reported."""
+"""Number of values of the parameter at which coefficients are reported."""
 LARGEST = 10
-"""Coefficients that are reported at each."""
+"""Number of coefficients that are reported at each value."""
 
 
 class PathRequest(Request):
@@ -55,7 +55,7 @@ class PathRequest(Request):
 
 
 def error_of(spec: ModelSpec) -> str:
-    """Return what the error of a model is."""
+    """Return the name of a model's measure of error."""
     return "mean pinball loss" if spec.loss == "pinball" else task_of(spec).error
 
 
@@ -112,7 +112,7 @@ def check_shape(given: Examples, name: str, width: int | None, spec: ModelSpec) 
 
 
 def _check_learnable(data: Examples, spec: ModelSpec) -> None:
-    """Raise InvalidInput for examples that no path can be made of."""
+    """Raise InvalidInput for examples that have no path."""
     if data.weights is not None and not data.weights.any():
         raise InvalidInput("all weights are zero", field="data.weights")
     if not task_of(spec).has_classes or data.y is None:
@@ -176,9 +176,9 @@ def _told(path: Path, estimator: LiveEstimator) -> Document:
 
 
 def _coefficients(path: Path, estimator: LiveEstimator, best: float | None) -> Document:
-    """Return the largest coefficients, and intercepts, at values evenly apart in the logarithm, and at the best one.
+    """Return the largest coefficients and the intercepts at logarithmically spaced values, and at the best value.
 
-    Of several classes each example has one for each other class, and counts by the largest of them.
+    With several classes, an example has a coefficient for each other class, and the largest of them counts.
     """
     values = np.geomspace(path.minimum, path.maximum, PLACES).clip(path.minimum, path.maximum)
     if best is not None:
@@ -211,7 +211,7 @@ def _curve_document(curve: ErrorCurve, what: str) -> Document:
 
 
 def move_to(result: Document, choice: Document) -> Update:
-    """Return the update that brings a live model to a C of the path: the chosen one, or the best in validation."""
+    """Return the update that gives a live model a C of the path: the chosen one, or the best in validation."""
     if result["parameter"] != "C":
         raise NotApplicable(f"a path over {result['parameter']} cannot be applied; create a model with that value")
     for name in choice.keys() - {"C"}:
@@ -226,7 +226,7 @@ def move_to(result: Document, choice: Document) -> Update:
 
 
 def plot(result: Document, extension: Extension) -> bytes:
-    """Validation error and number of support vectors over the parameter."""
+    """Draw the validation error and the number of support vectors over the parameter."""
     found, start = result["breakpoints"], result["at_minimum"]
     x = np.concatenate([[result["minimum"]], np.repeat(found["value"], 2), [result["maximum"]]])
     supports = np.repeat([start["n_support"], *found["n_support"]], 2)
@@ -249,10 +249,10 @@ Find the optimum for every C (`svr`: or epsilon; `oneclass`: nu) in a range, exa
 
 The result holds the `breakpoints`, by ascending `value`. Each has the `key` of the example that changes its set,
 whether it `becomes` free or bound, and how many examples are free and support vectors above the value. `coefficients`
-has the intercept and the 10 largest signed coefficients at 201 values, evenly apart in the logarithm. With
+has the intercept and the 10 largest signed coefficients at 201 logarithmically spaced values. With
 `validation` data the result has the error, linear from `left` to `right` on each interval between `edges`, and the
-`best` value with its interval. To apply the job moves the live model there, or to `{"choice": {"C": ..}}`. Where
-double precision ends before the range does, `minimum` and `maximum` are how far the path goes, and `ended` holds the
+`best` value with its interval. Applying the job moves the live model there, or to `{"choice": {"C": ..}}`. If double
+precision ends the path before the range ends, `minimum` and `maximum` are the ends of the path, and `ended` holds the
 `value` and the `reason`.
 
 With more than two classes each of the `pairs` [a, b] has its path, and `pair` names the one of a breakpoint. An

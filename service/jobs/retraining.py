@@ -33,19 +33,19 @@ from livesvm.solvers.runtime.progress import Progress
 
 WORK = "livesvm.service.jobs.retraining_worker:retrain"
 COPIES = 4
-"""Of a dataset, in memory: as it is mapped, prepared for the kernel in two precisions, and those that are active. Of
-more than two classes every example is prepared for each of the others."""
+"""Copies of a dataset in memory: mapped, prepared for the kernel in two precisions, and the active examples. With
+more than two classes, every example is prepared for each of the others."""
 BROUGHT = "dataset"
-"""The directory, at the workplace of a job, of a dataset that another front end has."""
+"""Directory at a job's workplace to which a dataset of another front end is copied."""
 BESIDE = 768 * MEGABYTE
-"""What a process takes besides its data: libraries, compiled code, spare memory."""
+"""Memory of a process besides its data: libraries, compiled code, and a reserve."""
 
 Solver = Literal["auto", "fw", "mfw", "usmo", "batch"]
 ASKED: tuple[Solver, ...] = get_args(Solver)
 
 
 class RetrainRequest(Request):
-    """How to retrain a model: by which solver, on what, and with which parameters from then on."""
+    """How to retrain a model: by which solver, on which data, and with which new parameters."""
 
     most_bytes = SHORT
     model_config = ConfigDict(json_schema_extra={"examples": [{"hold_out": 0.1, "C": 10.0}]})
@@ -104,7 +104,7 @@ def _ordered(request: RetrainRequest, spec: ModelSpec, now: Description) -> Orde
 def _needed(asked: Document, now: Description) -> int:
     data = asked.get("dataset")
     if isinstance(data, dict):
-        if asked.get("shards", 1) > 1:  # here are those alone that are active
+        if asked.get("shards", 1) > 1:  # this process holds only the active examples
             return int(data["bytes"]) + now.cache_mb * MEGABYTE
         several = len(data["labels"] or ()) or MOST_LABELS
         return (COPIES + max(0, several - 2)) * int(data["bytes"]) + now.cache_mb * MEGABYTE
@@ -114,9 +114,9 @@ def _needed(asked: Document, now: Description) -> int:
 
 
 def retrain(asked: Document, model: ModelCopy, progress: Progress, place: Workplace) -> Document:
-    """Have a process of its own retrain a copy of the model; its result, with the new model next to it.
+    """Retrain a copy of the model in a process of its own; return the result, and write the new model to a file.
 
-    Raises UnknownDataset if the dataset is no longer the one that was meant, SolverError, WorkerLost or StoreError.
+    Raises UnknownDataset if the dataset was deleted or replaced, SolverError, WorkerLost or StoreError.
     """
     work = asked | {
         "spec": model.spec.model_dump_json(),
@@ -139,7 +139,7 @@ def retrain(asked: Document, model: ModelCopy, progress: Progress, place: Workpl
     course = Course(asked["solver"])
 
     def tell(reported: Document) -> None:
-        """Pass progress on, and what a plot may show of it."""
+        """Pass on the progress, and the gap for plots."""
         if "relative_gap" in reported:
             course.add(reported["seconds"], reported["relative_gap"])
             place.show(course.document())
@@ -155,27 +155,28 @@ def retrain(asked: Document, model: ModelCopy, progress: Progress, place: Workpl
 
 @dataclass
 class Course:
-    """The gap against time of a training that goes on."""
+    """The relative gap against time of a running training."""
 
     solver: str
     points: list[tuple[float, float]] = field(default_factory=list)
 
     def add(self, seconds: float, gap: float) -> None:
-        """Take a point; one that is earlier than the last belongs to another training, and the first of its course."""
+        """Add a point; a time before the last one begins the course of another training."""
         if self.points and seconds < self.points[-1][0]:
             self.points.clear()
+        # Every second point goes, so that the whole course fits, at half its resolution.
         if len(self.points) >= plots.MOST_POINTS:
             del self.points[1::2]
         self.points.append((seconds, gap))
 
     def document(self) -> Document:
-        """Return what a plot needs of it."""
+        """Return the course in the form of a result, for plots."""
         seconds, gaps = zip(*self.points, strict=True)
         return {"solver": self.solver, "history": {"seconds": seconds, "relative_gap": gaps}}
 
 
 def _checked(asked: Document, place: Workplace, width: int | None) -> Document:
-    """Return a dataset with its description; raises UnknownDataset, InvalidInput."""
+    """Return the description of a dataset, and the limit of its classes; raises UnknownDataset or InvalidInput."""
     if place.datasets is None:
         raise UnknownDataset("this service keeps no datasets")
     described = place.datasets.check(asked)
@@ -187,7 +188,7 @@ def _checked(asked: Document, place: Workplace, width: int | None) -> Document:
 
 
 def _brought(work: Document, place: Workplace) -> str:
-    """Have the files of a dataset here, if there is one; what works on them."""
+    """Copy the dataset's files to this machine if they are elsewhere; return the function that does the work."""
     if "dataset" in work and place.datasets is not None:
         at = place.datasets.brought(work["dataset"]["described"], place.directory / BROUGHT, place.check)
         work["dataset"]["at"] = str(at)
@@ -195,7 +196,7 @@ def _brought(work: Document, place: Workplace) -> str:
 
 
 def _over_shards(work: Document, place: Workplace) -> str:
-    """Tell where the files of a dataset are on the cluster; what works on them there."""
+    """Note where on the cluster the dataset's files are; return the function that does the work there."""
     assert place.sharding is not None
     assert place.datasets is not None
     work["dataset"]["where"] = place.datasets.where(work["dataset"]["described"])
@@ -204,7 +205,7 @@ def _over_shards(work: Document, place: Workplace) -> str:
 
 
 def plot(result: Document, extension: Extension) -> bytes:
-    """Return the relative gap against time, of a training that is over or goes on."""
+    """Draw the relative gap against time, of a training that has ended or runs."""
     history = result["history"]
     curve = Curve("relative gap", history["seconds"], history["relative_gap"])
     title = f"{result['solver']}, so far"
@@ -220,10 +221,10 @@ Train a model again on its window (`l2svc`: or on a dataset), with other paramet
 process of its own.
 
 The result holds the `relative_gap`, `n_support`, `seconds`, and the `history` of the gap, which `plot` shows during
-the job too. With `hold_out` it has the error on examples that a first training did not see. To apply the job puts what
-was found in place of the model, as one logged version. What has changed meanwhile stays: models of other tasks are
-brought to the optimum of the present window, with the present parameters where none were asked for. A job that began
-before an erasure is refused. A model of task `l2svc` predicts by its last retraining, and the next one sets out from
+the job too. With `hold_out` it has the error on examples that a first training did not see. Applying the job replaces
+the model by the new one, as one logged version. Changes made meanwhile stay: models of other tasks are brought to the
+optimum of the present window, with the present parameters unless others were asked for. A job that began before an
+erasure is refused. A model of task `l2svc` predicts by its last retraining, and the next retraining starts from
 there.
 """,
     request=RetrainRequest,

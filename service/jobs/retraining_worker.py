@@ -1,4 +1,4 @@
-"""The process that retrains a model: a solver for each task, and what each leaves for the swap."""
+"""The process that retrains a model, with a solver for each task, and writes the new model for the swap."""
 
 from __future__ import annotations
 
@@ -51,9 +51,9 @@ Document = dict[str, Any]
 Floats = NDArray[np.float64]
 TAU = 1e-6
 WRITTEN_OUT = 2**20
-"""Numbers of sparse rows that are written out at once."""
+"""Numbers of sparse rows that are made dense at once."""
 REPORT_EVERY = 0.1
-"""Seconds between two points of it that are reported while there are more to come."""
+"""Seconds between two points of the gap that are reported during a training."""
 
 
 @dataclass(frozen=True)
@@ -63,8 +63,8 @@ class Work:
     asked: Document
     spec: ModelSpec
     arrays: Document
-    before: Document  #: parameters that were changed before
-    changed: Document  #: and are from now on
+    before: Document  #: parameters that differed from the specification before
+    changed: Document  #: parameters that differ from it from now on
     progress: Progress
     look: Look  #: called with the gap as it gets smaller
     on_dataset: OnDataset
@@ -77,13 +77,13 @@ class Work:
 
     @property
     def columns(self) -> tuple[Floats, Floats, Floats, list[Any]]:
-        """Features, targets, weights and keys of the window."""
+        """The features, targets, weights and keys of the window."""
         arrays = self.arrays
         y = labels_of(arrays) if task_of(self.spec).has_labels else arrays["y"]
         return arrays["X"], y, arrays["sample_weight"], arrays["keys"]
 
     def untrained(self) -> LiveEstimator:
-        """Return an estimator with the parameters that are asked for, which knows the model's classes."""
+        """Return an untrained estimator with the requested parameters, which knows the model's classes."""
         made = new_estimator(self.spec, self.cache_mb, **self.changed)
         if task_of(self.spec).has_labels:
             made._know(self.arrays["classes"])  # type: ignore[attr-defined]
@@ -97,7 +97,7 @@ class Work:
         return parameters(self.spec, self.cache_mb)
 
     def held_back(self, n: int) -> NDArray[np.bool_]:
-        """Return which of ``n`` are left out of a first training, (n,): the same whenever it is asked, in no order."""
+        """Return a mask (n,) of the examples left out of a first training: random, but the same in each call."""
         chosen = np.zeros(n, bool)
         if "hold_out" in self.asked:
             count = max(1, round(self.asked["hold_out"] * n))
@@ -116,9 +116,9 @@ class Found:
 
 
 def retrain(asked: Document, tell: Callable[[Document], None], on_dataset: OnDataset | None = None) -> Document:
-    """Retrain a model and leave it at ``asked["output"]``; what the job tells. Raises SolverError.
+    """Retrain a model, write it to ``asked["output"]``, and return the job's result; raises SolverError.
 
-    ``on_dataset`` does what a training on a dataset takes, if that is not here.
+    ``on_dataset`` trains on a dataset; by default, on files of this machine.
     """
     began = time.perf_counter()
     given = codec.decode(Path(asked["input"]).read_bytes())
@@ -137,7 +137,7 @@ def retrain(asked: Document, tell: Callable[[Document], None], on_dataset: OnDat
     with threads(asked["threads"]):
         found = solver(work)
     used = ModelState(spec, work.cache_mb, found.estimator).changed
-    if "kernel" not in asked:  # gamma "scale" stays that, and what it is of is known to erasures
+    if "kernel" not in asked:  # gamma stays "scale", so that erasures know that it depends on examples
         found.estimator.gamma = (work.made | work.before)["gamma"]
     changed = ModelState(spec, work.cache_mb, found.estimator).changed
     document: Document = {"arrays": found.estimator.to_arrays(), "changed": changed, "sizes": asdict(found.sizes)}
@@ -157,7 +157,7 @@ def retrain(asked: Document, tell: Callable[[Document], None], on_dataset: OnDat
 
 
 def _telling(tell: Callable[[Document], None]) -> Look:
-    """Return what tells of a gap that gets smaller, now and then."""
+    """Return a function that reports the gap, at most once every ``REPORT_EVERY`` seconds."""
     last = -np.inf
 
     def look(seconds: float, gap: float) -> None:
@@ -171,7 +171,7 @@ def _telling(tell: Callable[[Document], None]) -> Look:
 
 
 def _parameters(asked: Document, given: Document) -> Document:
-    """Return the parameters that the model is to have, where they are not those that it was created with."""
+    """Return the parameters of the new model that differ from those with which the model was created."""
     changed = dict(given["changed"])
     if "C" in asked:
         changed["C"] = asked["C"]
@@ -179,12 +179,12 @@ def _parameters(asked: Document, given: Document) -> Document:
         kernel = dict(asked["kernel"])
         changed |= {"kernel": kernel.pop("name"), **kernel}
     elif np.isfinite(given["arrays"]["gamma"]):
-        changed["gamma"] = float(given["arrays"]["gamma"])  # "scale" is that of the first examples
+        changed["gamma"] = float(given["arrays"]["gamma"])  # "scale" was computed from the first examples
     return changed
 
 
 def _asked_names(asked: Document) -> list[str]:
-    """Return which parameters were asked for; the model keeps its own others, whatever they are by then."""
+    """Return the names of the requested parameters; the model keeps its other parameters when it is swapped."""
     return [*(["C"] if "C" in asked else []), *(KERNEL_PARAMETERS if "kernel" in asked else ())]
 
 
@@ -221,7 +221,7 @@ def error_on(work: Work, estimator: LiveEstimator, X: Any, y: Any) -> float:
 
 
 def held_back(work: Work, n: int, error: float) -> Document:
-    """Return what is reported of the error on ``n`` examples that a first training was not shown."""
+    """Return the report of the error on ``n`` examples that a first training left out."""
     reported: Document = {"n_examples": n, "what": task_of(work.spec).error, "error": error}
     if work.spec.task in ("svc", "l2svc"):
         reported["accuracy"] = 1.0 - error
@@ -229,7 +229,7 @@ def held_back(work: Work, n: int, error: float) -> Document:
 
 
 def _decisions(predictor: Predictor, X: Any) -> Floats:
-    """Return decisions of rows (m, d), dense or CSR; these are written out a few at a time, if at all."""
+    """Return decisions of rows (m, d), dense or CSR; CSR rows are made dense in blocks if the predictor needs it."""
     if isinstance(predictor, SparsePredictor | SparsePairsPredictor) or not sparse.issparse(X):
         return predictor.decision_function(X)
     each = max(1, WRITTEN_OUT // X.shape[1])
@@ -256,11 +256,13 @@ def _by_usmo(work: Work) -> Found:
 
 
 def _usmo(work: Work, chosen: NDArray[np.int64]) -> tuple[LivePUClassifier, Any]:
-    """Solve for some examples of the window, and have the engine take the solution over."""
+    """Solve for some examples of the window; return an estimator with the solution, and the solver's report."""
     X, s, weights, keys = work.columns
     if isinstance(X, SparseRows):
         raise InvalidInput("takes dense features; those of this window are sparse: ask for 'batch'", field="solver")
     X, s, weights = X[chosen], s[chosen], weights[chosen]
+    if (s < 0).any():
+        raise InvalidInput("knows no confirmed negatives, which this window has: ask for 'batch'", field="solver")
     model = work.untrained()
     assert isinstance(model, LivePUClassifier)
     scale = feature_scale.restored(model.scale, work.arrays)
@@ -300,7 +302,7 @@ def _usmo(work: Work, chosen: NDArray[np.int64]) -> tuple[LivePUClassifier, Any]
 
 
 def _segments(sigma: Floats, c2: Floats) -> NDArray[np.int64]:
-    """Return the piece or kink of its double hinge of each unlabelled row, (n,): 0, 2, 4 are flat, 1 and 3 kinks."""
+    """Return the piece or kink of the double hinge for each unlabelled row, (n,): 0, 2, 4 are flat, 1 and 3 kinks."""
     half = 0.5 * c2
     return np.select([sigma <= 0.0, sigma < half, sigma == half, sigma < c2], [0, 1, 2, 3], 4).astype(np.int64)
 
@@ -327,7 +329,7 @@ def _by_frank_wolfe(work: Work) -> Found:
 
 
 def _origin(work: Work, model: LiveL2SVC) -> Document:
-    """Return what an erasure has to know of a training that has just been made."""
+    """Return what an erasure has to know about the training that has just been made."""
     described = work.asked["dataset"]["described"] if "dataset" in work.asked else None
     dataset = None if described is None else {name: described.get(name) for name in ("name", "directory", "salt")}
     made = TrainedOn(True, work.asked["solver"], work.asked.get("tol", GAP), tags=work.tags, dataset=dataset)
@@ -336,23 +338,23 @@ def _origin(work: Work, model: LiveL2SVC) -> Document:
 
 
 class Trained(Protocol):
-    """What a training tells of itself."""
+    """The result of a training."""
 
     @property
     def relative_gap(self) -> float:
-        """The largest of all pairs."""
+        """Largest relative gap of all pairs."""
 
     @property
     def steps(self) -> int:
-        """Those of all pairs."""
+        """Number of steps for all pairs."""
 
     @property
     def trace(self) -> Floats:
-        """The gap against time."""
+        """The relative gap against time."""
 
 
 OnDataset = Callable[[Work, LiveL2SVC, Document], tuple[Trained, int, Document]]
-"""Trains a model on a dataset: what it found, on how many examples, what else is reported."""
+"""Trains a model on a dataset; returns the result, the number of examples, and what else to report."""
 
 
 def _on_window(work: Work, model: LiveL2SVC, how: Document) -> tuple[Training, int, Document]:
@@ -369,8 +371,8 @@ def _on_window(work: Work, model: LiveL2SVC, how: Document) -> tuple[Training, i
 
 
 def checked_labels(work: Work, y: NDArray[Any], known: NDArray[Any]) -> NDArray[Any]:
-    """Return the labels ``y`` (n,) of a dataset; raises InvalidInput if they are invalid, too many, or not ``known``.
-    too many classes."""
+    """Return the labels ``y`` (n,) of a dataset; raises InvalidInput if they are invalid, of another kind than
+    ``known``, or of too many classes."""
     check_labels(y, "dataset")
     found, most = as_labels(y), work.asked["dataset"]["most_classes"]
     check_kind(known, found, "dataset")

@@ -1,4 +1,4 @@
-"""The job that chooses a model's parameters by its own window: what may be asked, what it finds, how that is used."""
+"""The job that chooses a model's parameters by its own window: its request, its result, and how to apply it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ MOST_GAMMAS = 50
 
 
 class TuneRequest(Request):
-    """What to choose the parameters of a model from, and by which examples of its window."""
+    """How to tune a model: the parameters to try, and the examples of its window that judge them."""
 
     most_bytes = SHORT
     model_config = ConfigDict(json_schema_extra={"examples": [{"judge": "k-fold", "folds": 5}]})
@@ -120,7 +120,7 @@ def work(asked: Document, model: ModelCopy, progress: Progress) -> Document:
 
 
 def take_over(result: Document, choice: Document) -> Update:
-    """Return the update that gives a live model what was found, or what was chosen in place of it."""
+    """Return the update that gives a live model the parameters found, or those chosen instead of them."""
     found = result["parameters"]
     if result.get("judge") == "evidence":
         if choice:
@@ -153,8 +153,8 @@ KIND = JobKind(
     summary="Choose gamma and C, by the window itself",
     description="""
 Try gamma on a grid and C (`svr`: on request epsilon) along exact paths. Judge each by examples of the window that the
-model did not see: folds, leave-one-out, or stretches of time that follow what was learnt. These use the `times` that
-examples came with, or when they arrived.
+model did not see: folds, leave-one-out, or intervals of time after the examples learnt. These use the `times` of the
+examples, or their arrival.
 
 The result holds the best `parameters` with their `error`, the least of `errors`. These, which `plot` shows, have a list
 over `C` for each of `gammas`, null where a gamma was given up early. Where values of `C` in a row have the least error,

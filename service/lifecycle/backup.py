@@ -1,6 +1,6 @@
-"""A backup of a data directory, made while the service runs or not, and a data directory made of one.
+"""Back a data directory up, whether the service runs or not, and restore a data directory from a backup.
 
-A backup is a directory as a data directory is, with a list of its files and their SHA-256. It is whole or not there.
+A backup is a directory with the files of a data directory and a list of their SHA-256. It appears once it is whole.
 """
 
 from __future__ import annotations
@@ -29,26 +29,26 @@ from livesvm.service.store.sqlite import DATABASE, SqliteStore
 from livesvm.service.store.sqlite_file import copy_database
 
 LIST = "backup.json"
-"""Names the files of a backup, with their SHA-256."""
+"""Name of the list of a backup's files with their SHA-256."""
 PARTS = (DATASETS, JOBS, UNSTORED, FILE, PUBLIC)
-"""Of a data directory, next to the database."""
+"""Files and directories that are copied next to the database."""
 TRIES = 5
-"""Where datasets are replaced or deleted while they are copied, a copy is begun again so often."""
+"""How many copies are tried if datasets are replaced or deleted while they are copied."""
 _BLOCK = 2**20
 
 Document = dict[str, Any]
 
 
 class _Changed(Exception):
-    """A dataset went while it was copied."""
+    """A dataset was replaced or deleted while it was copied."""
 
 
 def back_up(data_dir: Path, to: Path, *, has_store: bool = True) -> Document:
-    """Copy the store, the key of receipts, datasets and jobs into a new directory; return what it lists.
+    """Copy the store, the key of receipts, datasets and jobs into a new directory; return its list of files.
 
     Parameters
     ----------
-    has_store : whether the models are in this directory, or in Redis
+    has_store : True if the models are in this directory, False if they are in Redis
 
     Raises
     ------
@@ -81,10 +81,10 @@ def back_up(data_dir: Path, to: Path, *, has_store: bool = True) -> Document:
 
 
 def restore(backup: Path, data_dir: Path) -> Document:
-    """Make a data directory of a backup; return what that lists.
+    """Make a data directory from a backup; return the backup's list of files.
 
-    Raises ValueError where ``backup`` is none or the directory holds something already, StoreInUse while a service has
-    it, StoreDamaged where a file of the backup is not what it was, OSError.
+    Raises ValueError if ``backup`` is no backup or the directory holds such files already, StoreInUse while a service
+    uses it, StoreDamaged if a file of the backup was altered, OSError.
     """
     try:
         found: Document = json.loads((backup / LIST).read_bytes())
@@ -109,7 +109,7 @@ def restore(backup: Path, data_dir: Path) -> Document:
 
 @contextmanager
 def _at_rest(data_dir: Path, has_store: bool) -> Iterator[None]:
-    """Keep a service from starting meanwhile, unless one runs; a store that is not open is checked and tidied."""
+    """Lock the data directory during the block, unless a service runs; check a store that no service has open."""
     try:
         lock = DirectoryLock(data_dir)
     except StoreInUse:
@@ -138,14 +138,14 @@ def _copy(data_dir: Path, to: Path, has_store: bool) -> None:
 
 
 def _described(database: Path) -> list[Document]:
-    """Return the descriptions of all datasets."""
+    """Return the descriptions of all datasets in a database."""
     with closing(sqlite3.connect(database)) as db:
         rows = db.execute("SELECT data FROM documents WHERE kind = ?", (KIND,)).fetchall()
     return [json.loads(data) for (data,) in rows]
 
 
 def _copy_dataset(root: Path, to: Path, described: Document) -> None:
-    """Copy the files of a dataset and check them; raises _Changed if they went, StoreDamaged."""
+    """Copy the files of a dataset and check them; raises _Changed if they were removed meanwhile, StoreDamaged."""
     name = str(described["directory"])
     try:
         for file in described["files"]:
@@ -156,7 +156,7 @@ def _copy_dataset(root: Path, to: Path, described: Document) -> None:
 
 
 def _copy_jobs(source: Path, to: Path) -> None:
-    """Copy jobs: the record of each first, as what it tells of is there before it; none that is deleted meanwhile."""
+    """Copy jobs but those deleted meanwhile; records first, as a job writes its files before its record."""
     records = sorted(source.glob("*.job.json"))
     for record in records:
         _copy_tree(record, to / record.name)
@@ -169,7 +169,7 @@ def _copy_jobs(source: Path, to: Path) -> None:
 
 
 def _copy_tree(source: Path, to: Path) -> None:
-    """Copy a file, or all files of a directory that are whole; what goes meanwhile is left out."""
+    """Copy a file, or all finished files of a directory; files that are removed meanwhile are left out."""
     try:
         if not source.is_dir():
             if source.exists() and source.suffix != ".new":
@@ -182,7 +182,7 @@ def _copy_tree(source: Path, to: Path) -> None:
 
 
 def _copy_file(source: Path, to: Path) -> None:
-    """Copy a file and its mode, whole and on the disk; raises OSError."""
+    """Copy a file with its mode, and sync it, before it appears under its name; raises OSError."""
     to.parent.mkdir(parents=True, exist_ok=True)
     fresh = unfinished(to)
     shutil.copy(source, fresh)
@@ -199,7 +199,7 @@ def _remove(path: Path) -> None:
 
 
 def _sums(directory: Path) -> dict[str, str]:
-    """Return the SHA-256 of each file below a directory, by its path."""
+    """Return the SHA-256 of each file in a directory and its subdirectories, by its path."""
     files = sorted(path for path in directory.rglob("*") if path.is_file() and path.name != LIST)
     return {str(path.relative_to(directory)): _sum(path) for path in files}
 

@@ -1,6 +1,6 @@
-"""What lies around models and feeds that are deleted: noted in the store first, and removed afterwards, once for all.
+"""Delete models and feeds with their jobs, files and documents.
 
-A crash in between loses nothing of that: what was to be deleted is named in a document until nothing of it remains.
+A document names what is being deleted until nothing of it remains, so that a deletion can end after a crash.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from livesvm.service.lifecycle.name_index import NameIndex
 from livesvm.service.store.base import DELETING, DocumentName
 
 DELETED_AT_ONCE = 8
-"""Feeds of a fleet: other calls of the store come between."""
+"""How many feeds of a fleet are deleted at once; other calls of the store can run between."""
 
 
 def delete_feeds(home: Feeds, ids: Sequence[str]) -> None:
-    """Delete feeds side by side, as they wait for one disk; raises what the first does that cannot be deleted."""
+    """Delete feeds in parallel, as they wait for one disk; raises the error of the first that cannot be deleted."""
     going: dict[str, Future[None]] = {}
     for id_ in ids:
         with suppress(UnknownFeed):
@@ -40,14 +40,14 @@ def delete_feeds(home: Feeds, ids: Sequence[str]) -> None:
 
 
 class Deletions:
-    """Deletions from their beginning to their end; its calls wait for disks.
+    """Begins and ends deletions; its calls wait for disks.
 
     Parameters
     ----------
-    source : of all that is stored
-    names : the index of what that holds
+    source : the store and its health
+    names : the index of names in the store
     remove : removes jobs and files of a model or feed; raises StoreError
-    drop : ends an erasure after its model or feed is gone
+    drop : ends an erasure whose model or feed is gone
     """
 
     def __init__(
@@ -57,12 +57,12 @@ class Deletions:
         self._remove, self._drop = remove, drop
 
     def begin(self, stored: str) -> None:
-        """Have the store know that one is deleted; raises StoreError."""
+        """Note in the store that a model or feed is being deleted; raises StoreError."""
         with self._health.store_call("document"):
             self._store.put_document(DocumentName(DELETING, stored), b"")
 
     def begin_fleet(self, fleet: str, feeds: Collection[str]) -> list[str]:
-        """Have the store know that the feeds of a fleet are; return these, with those of before a crash."""
+        """Note in the store that the feeds of a fleet are being deleted; return them with the ones noted before."""
         at = DocumentName(DELETING, FLEET + fleet)
         with self._health.store_call("document"):
             known = set(json.loads(self._store.document(at) or b"[]"))
@@ -72,13 +72,13 @@ class Deletions:
         return found
 
     def end_all(self) -> None:
-        """End deletions of models and feeds that a crash has cut off; that of a fleet begins again by itself."""
+        """End deletions of models and feeds that a crash interrupted; those of fleets are begun again elsewhere."""
         if deleting := {at.name for at in self._store.documents(DELETING) if not at.name.startswith(FLEET)}:
             for stored in deleting - {found.id for found in self._store.models()}:
                 self.end([stored], stored)
 
     def end(self, stored: Sequence[str], name: str) -> None:
-        """Remove what is left of those that were deleted under a name, one or the feeds of a fleet; StoreError."""
+        """Remove all that deleted models or feeds left, and the note under ``name``; raises StoreError."""
         for one in stored:
             self._remove(one)
         with self._health.store_call("delete"):
@@ -88,7 +88,7 @@ class Deletions:
             self._store.delete_document(DocumentName(DELETING, name))
 
     def _forget(self, stored: set[str]) -> None:
-        """Forget what is known of erasures in those that are gone, once datasets have forgotten too."""
+        """Drop the erasures in deleted models and feeds, once their dataset rows are erased, and the remainders."""
         for intent in begun(self._store):
             if intent.target in stored:
                 self._drop(intent)

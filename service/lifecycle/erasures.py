@@ -1,7 +1,7 @@
-"""Erasures from their request to their receipt, over all that a service keeps: models, feeds, jobs, files, the store.
+"""Erasures from their request to their receipt, in all that a service keeps: models, feeds, jobs, files, the store.
 
-The writer of the model or feed does its part first (``erase`` of its handle); what is left here can be done again and
-again, and is, until the receipt is kept.
+The writer of the model or feed does its part first (``erase`` of its handle). The steps after it are idempotent, and
+are repeated until the receipt is kept.
 """
 
 from __future__ import annotations
@@ -52,27 +52,27 @@ from livesvm.service.store.batches import batches
 from livesvm.solvers.errors import InvalidInput, SolverError
 
 OTHERS_SECONDS = 30.0
-"""Next to its solve, for which an erasure is left to the front end that has begun it."""
+"""Seconds, besides the time to solve, for which an erasure is left to the front end that has begun it."""
 
 RETRAINING = "retraining"
-"""The kind of a document of a model that an erasure has left untrained, with what its job is asked for."""
+"""The kind of documents about models that an erasure has left untrained, with the request for their retraining."""
 
 Document = dict[str, Any]
 Around = tuple[Jobs, Datasets]
-"""What may hold parts of a model next to it."""
+"""Jobs and datasets, which may hold data of a model too."""
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class ErasureRequest:
-    """What is known of a request for an erasure: the label of its API key, its name if any, its content as text."""
+    """A request for an erasure: the label of its API key, its idempotency key or None, its content as text."""
 
     by: str | None
     request: str | None
     body: str
 
     def asks(self, intent: Intent) -> Intent:
-        """Return an erasure of these keys and tags."""
+        """Return the erasure with the label, the key's hash and the content's hash of this request."""
         request = None if self.request is None else intent.hash(self.request)
         return replace(intent, asked_by=self.by, request=request, body=intent.hash(self.body))
 
@@ -86,7 +86,7 @@ class AnsweredErasure:
 
 
 class Erasures:
-    """One at a time; its calls wait for solves and disks, so none belongs on the event loop."""
+    """Runs erasures, one at a time; its calls wait for solves and disks, so none belongs on the event loop."""
 
     def __init__(
         self,
@@ -109,50 +109,50 @@ class Erasures:
         self._lock = threading.Lock()
         self._owed: set[str] = set()
         self._retraining: dict[str, tuple[str | None, Document]] = {}
-        """Models that an erasure has left untrained, with the job that trains them, and what it was asked for."""
+        """Models that an erasure has left untrained, with the id of the job that retrains them and its request."""
         self._followed: set[DocumentName] = set()
         self._metrics.erasures_unfinished.set_function(lambda: len(self._owed))
 
     @property
     def is_owed(self) -> bool:
-        """Whether one was begun and could not be ended yet."""
+        """Whether an erasure was begun and could not be ended yet."""
         return bool(self._owed)
 
     def erase(self, model: str, sought: Sought, asked: ErasureRequest) -> AnsweredErasure:
-        """Forget examples of a model for good, and rows of datasets with these keys; the receipt.
+        """Erase examples of a model, and rows of datasets with these keys; return the receipt.
 
-        Raises UnknownModel, ModelUnavailable, NothingToErase, SolverError or NotSolved where nothing was changed;
-        StoreError or ModelUnavailable where it was begun, and is ended as soon as that can be done. A request that was
-        made before gets its receipt again; raises IdempotencyConflict if it was another one.
+        Raises UnknownModel, ModelUnavailable, NothingToErase, SolverError or NotSolved if nothing was changed;
+        StoreError or ModelUnavailable if the erasure was begun, and will be ended as soon as possible. A repeated
+        request gets its receipt again; raises IdempotencyConflict if its key came with another request.
         """
         self._models.get(model)
         return self._once(model, asked, lambda: self._of_keys(model, sought))
 
     def erase_everywhere(self, sought: Sought, asked: ErasureRequest) -> AnsweredErasure:
-        """Erase in all models, feeds and datasets that have any of it, with one receipt.
+        """Erase keys and tags in all models, feeds and datasets that have them, with one receipt.
 
-        Those that cannot be asked now, or find no optimum without, are named in it.
+        The receipt names models that cannot be reached now, or that have no optimum without the examples.
         """
         return self._once(EVERYWHERE, asked, lambda: self._of_keys(EVERYWHERE, sought))
 
     def erase_readings(self, feed: str, wanted: WantedReadings, asked: ErasureRequest) -> AnsweredErasure:
-        """Forget readings of a feed for good; the receipt. Raises UnknownFeed, InvalidInput, and as :meth:`erase`."""
+        """Erase readings of a feed; return the receipt. Raises UnknownFeed, InvalidInput, and as :meth:`erase`."""
         live = self._feeds.get(feed)
         return self._once(stored_feed(feed), asked, lambda: _of_times(stored_feed(feed), live.seen(wanted).result()))
 
     def erase_series(
         self, fleet: str, feeds: Sequence[str], wanted: WantedReadings, asked: ErasureRequest
     ) -> AnsweredErasure:
-        """Erase in the series of a fleet, with one receipt; series without such a reading stay unchanged.
+        """Erase readings in series of a fleet, with one receipt; series without such a reading stay unchanged.
 
-        Raises InvalidInput where none has one, and as :meth:`erase`.
+        Raises InvalidInput if no series has such a reading, and as :meth:`erase`.
         """
         for feed in feeds:
             self._feeds.get(feed)
         return self._once(FLEET + fleet, asked, lambda: self._of_series(FLEET + fleet, feeds, wanted))
 
     def _of_series(self, target: str, feeds: Sequence[str], wanted: WantedReadings) -> Intent:
-        """Return what to erase of readings of many feeds."""
+        """Return the erasure of readings in many feeds."""
         intent, parts, fault = Intent(target, (), by_time=True), list[ErasurePart](), InvalidInput("there is no series")
         missing: set[str] | None = None
         for feed in feeds:
@@ -169,7 +169,7 @@ class Erasures:
         return replace(intent, parts=tuple(parts), not_found=tuple(map(intent.hash, sorted(missing or ()))))
 
     def _once(self, target: str, asked: ErasureRequest, begin: Callable[[], Intent]) -> AnsweredErasure:
-        """Return the earlier answer to this request, or the receipt of the erasure that it begins."""
+        """Return the receipt of an earlier identical request, or run the erasure and return its receipt."""
         with self._metrics.erasure(), self._lock:
             asked = replace(asked, body=f"{target} {asked.body}")
             earlier = None if asked.request is None else self._earlier(asked.request, asked.body)
@@ -191,7 +191,7 @@ class Erasures:
             return AnsweredErasure(receipt)
 
     def _earlier(self, request: str, body: str) -> Document | None:
-        """Return the receipt of an earlier request, completing it if it was cut off; raises IdempotencyConflict."""
+        """Return the receipt of an earlier request, after ending its erasure if need be; raises IdempotencyConflict."""
         with self._health.store_call("load"):
             under_way = [one for one in begun(self._store) if one.request == one.hash(request)]
         for one in under_way:
@@ -201,7 +201,7 @@ class Erasures:
         return self.receipts.of_request(request, body)
 
     def _of_keys(self, target: str, sought: Sought) -> Intent:
-        """Return what to erase of keys and tags; raises NothingToErase, which names an earlier receipt."""
+        """Return the erasure of keys and tags; raises NothingToErase, which names an earlier receipt if any."""
         try:
             return self._finder.find(target, sought)
         except NothingToErase as error:
@@ -210,7 +210,7 @@ class Erasures:
             raise NothingToErase(f"{error}; nothing was changed{before}") from None
 
     def look(self) -> None:
-        """Do what other front ends ask for, and what :meth:`finish` does unless an erasure is under way here."""
+        """Do the erasures that other front ends ask for; unless one is under way here, also do :meth:`finish`."""
         try:
             self._errands.do()  # without the lock: this may wait for others, which wait for it
         except StoreError as error:
@@ -222,7 +222,7 @@ class Erasures:
                 self._lock.release()
 
     def finish(self) -> None:
-        """End what was begun before a crash, or while the store was away; what cannot be ended yet is tried again."""
+        """End erasures and deletions that were interrupted; a later call tries again what cannot be ended yet."""
         with self._lock:
             self._finish_all()
 
@@ -241,11 +241,11 @@ class Erasures:
             log.warning("erasures that were begun are not ended yet: %s", error)
 
     def _is_anothers(self, intent: Intent) -> bool:
-        """Return whether another front end may be at work on it: each of them can reach every model on Ray."""
+        """Return whether another front end may be at work on this erasure, as each can reach every model on Ray."""
         return bool(self._settings.ray) and time.time() - intent.at < self._settings.solve_seconds + OTHERS_SECONDS
 
     def _follow(self) -> None:
-        """Remove what is kept here of models that other front ends have erased from; raises StoreError."""
+        """Remove jobs and files here of models in which other front ends have erased; raises StoreError."""
         if not self._settings.ray:
             return
         now = set(self._store.documents(RECEIPT))
@@ -260,7 +260,7 @@ class Erasures:
         self._followed = now
 
     def _rewritten(self) -> set[str]:
-        """Return the directories of datasets that jobs here have used and that were rewritten, as by an erasure."""
+        """Return the directories of datasets that jobs here used and that were replaced since, as by an erasure."""
         found = set()
         for record in self._jobs.all():
             dataset = record.asked.get("dataset")
@@ -272,7 +272,7 @@ class Erasures:
         return found
 
     def _remove_files(self, stored: str) -> int:
-        """Remove files of a model that its store had lost; how many there were. Raises StoreUnavailable."""
+        """Remove the files of a model that its store had lost; return how many. Raises StoreUnavailable."""
         try:
             return remove_all(self._settings.data_dir, stored)
         except OSError as error:
@@ -289,19 +289,19 @@ class Erasures:
             log.warning("an erasure in %s that was cut off has been ended", where)
 
     def begin_deletion(self, stored: str) -> Future[None]:
-        """Have a model or a feed deleted, and the store know that what lies around it has to go, too.
+        """Begin to delete a model or a feed, and note in the store that its jobs and files must be removed too.
 
-        Raises UnknownModel, UnknownFeed, ModelUnavailable or StoreError; :meth:`end_deletion` comes after it.
+        Raises UnknownModel, UnknownFeed, ModelUnavailable or StoreError; the caller then calls :meth:`end_deletion`.
         """
         home, id_ = self._home(stored)
-        home.find(id_)  # or there would be a note of what is not deleted
+        home.find(id_)  # raises before the note is written if there is nothing to delete
         self._deletions.begin(stored)
         return home.delete(id_)
 
     def end_deletion(self, stored: str) -> None:
-        """Have nothing remain of what was deleted; what cannot be done is said in the log, and done at a restart.
+        """Remove all that a deleted model or feed left; a failure is logged, and a restart tries again.
 
-        Its id is free only then, or what another one of that id has would go, too.
+        The id is free only afterwards, as the removal would also hit a new model or feed of that id.
         """
         crash.point("deleted")
         home, id_ = self._home(stored)
@@ -314,9 +314,9 @@ class Erasures:
             home.forget(id_)
 
     def delete_fleet(self, fleet: str, feeds: Sequence[str]) -> None:
-        """Delete the feeds of a fleet, few at a time, and then what lies around them, once for all.
+        """Delete the feeds of a fleet, a few at a time, then the jobs and files of all of them together.
 
-        Raises ModelUnavailable or StoreError; done again, it goes on where that or a crash has cut it off.
+        Raises ModelUnavailable or StoreError. After that or a crash, another call goes on where this one ended.
         """
         stored = self._deletions.begin_fleet(fleet, [stored_feed(id_) for id_ in feeds])
         for some in batches(feeds, DELETED_AT_ONCE):
@@ -327,7 +327,7 @@ class Erasures:
             self._deletions.end(stored, FLEET + fleet)
 
     def _home(self, stored: str) -> tuple[Models | Feeds, str]:
-        """Return the replica's holder, and the name that it has there."""
+        """Return the collection that holds a model or feed, and its id there."""
         return (self._feeds, stored.removeprefix(FEEDS)) if is_feed(stored) else (self._models, stored)
 
     def _remove(self, stored: str) -> None:
@@ -337,16 +337,16 @@ class Erasures:
         self._remove_files(stored)
 
     def _drop(self, intent: Intent) -> None:
-        """End an erasure whose models are gone, without a receipt."""
+        """End an erasure without a receipt, as its models and feeds are gone."""
         self._errands.run(intent.id, intent.rows, seconds=0.0)
         self._store.delete_document(intent.at_store)
         self._owed.discard(intent.id)
 
     def _end(self, intent: Intent, *, first: bool = False) -> Document | None:
-        """Forget in every place, purge what lies around, and keep the receipt; None where all places are gone.
+        """Erase in every part, in jobs, datasets and files, and keep the receipt; None if all parts are gone.
 
-        Where it is ``first`` tried and no model finds an optimum without them, nothing is changed, and nothing is to
-        be later: raises SolverError or NotSolved. Raises StoreError or ModelUnavailable where it is to be tried again.
+        If no model has an optimum without the examples at the ``first`` try, the erasure is given up with nothing
+        changed: raises SolverError or NotSolved. After StoreError or ModelUnavailable the erasure must be tried again.
         """
         stored = [part.stored for part in intent.parts if part.in_jobs]
         n_jobs = self._erase_jobs(stored, directories_in(intent.rows))
@@ -393,7 +393,7 @@ class Erasures:
         return receipt
 
     def _retrained(self, stored: str, erased: Erased, outcome: ErasureOutcome) -> Erased:
-        """Have a job retrain a model without a training on what is left of a dataset; what the receipt says then."""
+        """Ask for a job that retrains a model on the rest of its dataset, if it has to; return the part's result."""
         asked = erased.owed
         if asked is None:
             return erased
@@ -402,7 +402,7 @@ class Erasures:
         return replace(erased, training=f"{erased.training}; {how}")
 
     def _asked_for(self, stored: str, asked: Document, away: Container[str] = ()) -> str:
-        """Ask for the job that retrains a model, and have its result applied; which job it is, or why there is none."""
+        """Ask for a job that retrains a model and applies the result; return its id, or why there is none, in words."""
         self._retraining[stored] = None, asked
         if asked.get("dataset") in away:
             return "retrain it when the front end that has the dataset is back"
@@ -416,7 +416,7 @@ class Erasures:
         return f"job {record.id} retrains it"
 
     def _apply(self, stored: str, job: str) -> None:
-        """Bring the retraining of a model in that an erasure has asked for; what fails is said in the log."""
+        """Apply the retraining of a model that an erasure has asked for; a failure is logged."""
         try:
             model, found = self._jobs.update_of(job, {})
             self._models.get(model).swap(found, f"retraining-{job}").result()
@@ -425,19 +425,19 @@ class Erasures:
             log.warning("model %s stays untrained after an erasure, as job %s came to nothing: %s", stored, job, error)
 
     def _note(self, stored: str, asked: Document) -> None:
-        """Have the store know, also after a stop, that this service has a model retrained; raises StoreError."""
+        """Note in the store that this service has asked for a model's retraining; raises StoreError."""
         data = json.dumps({"by": self._holder, "asked": asked}).encode()
         with self._health.store_call("document"):
             self._store.put_document(DocumentName(RETRAINING, stored), data)
 
     def _is_trained(self, stored: str) -> None:
-        """Forget that a model was left untrained: it is trained, or gone. Raises StoreError."""
+        """Remove the note of an untrained model, which is trained or gone now; raises StoreError."""
         self._retraining.pop(stored, None)
         with self._health.store_call("document"):
             self._store.delete_document(DocumentName(RETRAINING, stored))
 
     def _go_on_retraining(self) -> None:
-        """Know what earlier erasures have left untrained, and ask again for jobs that a stop has ended."""
+        """Read which models earlier erasures have left untrained, and ask again for jobs that a stop has ended."""
         for at in self._store.documents(RETRAINING):
             try:
                 data = None if at.name in self._retraining else self._store.document(at)
@@ -463,7 +463,7 @@ class Erasures:
                 self._store.delete_document(at)
 
     def _retrain_again(self) -> None:
-        """Ask again for earlier retrainings that have lost their jobs by this erasure."""
+        """Ask again for retrainings after earlier erasures if their jobs were removed by this one."""
         for stored, (job, asked) in list(self._retraining.items()):
             if job is None:
                 continue
@@ -488,7 +488,7 @@ class Erasures:
         return any(one["name"] == "untrained" for one in self._models.get(stored).describe().warnings)
 
     def _forgotten(self, part: ErasurePart, intent: Intent) -> Erased:
-        """Have the writer of a model or feed do its part; a history that names none of them stays as it is."""
+        """Let the writer of a model or feed erase its part; a history without any of the keys stays as it is."""
         if not part.is_named:
             return Erased(part.version, 0, None)
         home, id_ = self._home(part.stored)
@@ -499,7 +499,7 @@ class Erasures:
 
 
 def _of_times(stored: str, seen: Seen) -> Intent:
-    """Return what to erase of a feed's readings."""
+    """Return the erasure of a feed's readings."""
     part = ErasurePart(stored, seen.version, seen.sequence, seen.found)
     intent = Intent(stored, (part,), by_time=True)
     keys, missing = (tuple(map(intent.hash, times)) for times in (seen.times, seen.missing))

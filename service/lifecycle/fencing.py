@@ -1,4 +1,4 @@
-"""What webhooks are sent when models or feeds cannot be written any more."""
+"""Events for webhooks when models or feeds can no longer be written."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from livesvm.service.webhooks.outbox import Outbox
 
 
 class Fencing:
-    """Looks whether more models or feeds than before are fenced, or know records that the store has lost."""
+    """Watches for models or feeds that were fenced, or that have records which the store has lost."""
 
     def __init__(self, source: Source, hosting: Hosting, outbox: Outbox) -> None:
         self._source, self._hosting, self._outbox = source, hosting, outbox
         self._before = 0
 
     def announce(self) -> None:
-        """Put that into the outbox; raises StoreError, and does it at the next look then."""
+        """Put an event into the outbox if more models or feeds than at the last call cannot be written; StoreError."""
         states = Counter(self._hosting.models.states()) + Counter(self._hosting.feeds.states())
         data = {"fenced": states["fenced"], "behind": states["behind"]}
         if (now := sum(data.values())) > self._before:

@@ -20,7 +20,7 @@ from livesvm.service.store.base import Fenced, StoreBehind
 
 
 class Finder:
-    """Finds where keys and tags are named; its calls wait for the store, and for the writers of what names them."""
+    """Finds where keys and tags occur; its calls wait for the store, and for the writers of models that have them."""
 
     def __init__(self, index: NameIndex, source: Source, hosting: Hosting, around: tuple[Jobs, Datasets]) -> None:
         self._index, self._store, self._health = index, source.store, source.health
@@ -28,9 +28,9 @@ class Finder:
         self._jobs, self._datasets = around
 
     def find(self, target: str, sought: Sought) -> Intent:
-        """Return what is to be erased of a model, or of everything; nothing is changed yet.
+        """Return the erasure of keys and tags in a model, or everywhere; nothing is changed yet.
 
-        Raises NothingToErase where nothing names any of it; UnknownModel, ModelUnavailable or StoreError.
+        Raises NothingToErase if none of the keys and tags is found, UnknownModel, ModelUnavailable or StoreError.
         """
         if target != EVERYWHERE:
             self._check_stored(target)
@@ -90,7 +90,7 @@ class Finder:
             raise StoreBehind(f"the store has lost {in_words(target)}; write it back first") from None
 
     def _with_part(self, intent: Intent, stored: str, sought: Sought, holds: Naming, in_jobs: bool) -> Intent:
-        """Return the erasure with a model or feed, and the requests there that tell of what is sought."""
+        """Return the erasure with a part for a model or feed, and with its requests that name keys or tags."""
         own = [key for key in holds.tagged if key not in sought.keys]
         keys = [*sought.keys, *own]
         seen = self._seen(stored, keys, sought.tags)
@@ -103,7 +103,7 @@ class Finder:
         return replace(intent, parts=(*intent.parts, part), requests=tuple(requests))
 
     def _concerned(self, holds: Iterable[str]) -> list[str]:
-        """Return these, and what has jobs."""
+        """Return these models and feeds, and stored ones that have jobs."""
         with_jobs = {record.model for record in self._jobs.all()}.difference(holds)
         with self._health.store_call("load"):
             return sorted({*holds, *(one for one in with_jobs if self._store.model(one) is not None)})
@@ -120,7 +120,7 @@ def _trainings(seen: Mapping[str, Naming]) -> tuple[str, ...]:
 
 
 def _hints(seen: Mapping[str, Naming], unsearched: Sequence[str]) -> list[str]:
-    """Return what else has to be known where nothing was found."""
+    """Return hints for an error that nothing was found: keys with another spelling, and places not searched."""
     other = [f"{key!r} in {in_words(one)}" for one in sorted(seen) for key in sorted(seen[one].respelled, key=str)]
     hints = [f"otherwise spelled are {', '.join(other)}: a number and a text are two keys"] if other else []
     away = [*(f"dataset {name}" for name in unsearched), *(f"the training of {one}" for one in _trainings(seen))]

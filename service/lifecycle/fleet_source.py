@@ -1,7 +1,7 @@
-"""A fleet's source: entries of many series, each assigned by its column of the series.
+"""Deliver the entries of a fleet's source to its series, which a column of each entry names.
 
-A reading that comes twice is ignored by its time, so what is handed out again after a crash has no second effect. The
-fleet keeps how far it has come once the effect of entries is durable, and then they are settled.
+A reading with a known time is ignored, so entries that a source hands out again after a crash have no second effect.
+The fleet stores its progress once the effects of entries are durable; then the entries are settled.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Refused = dict[int, DeadLetter]
 
 
 class FleetFed:
-    """A fleet as its pump sees it; implements :class:`~livesvm.service.feeds.source_reader.Fed`."""
+    """A fleet as the receiver of its source; implements :class:`~livesvm.service.feeds.source_reader.Fed`."""
 
     def __init__(self, fleets: Fleets, feeds: Feeds, fleet: Fleet) -> None:
         self._fleets, self._feeds, self._id = fleets, feeds, fleet.id
@@ -35,16 +35,16 @@ class FleetFed:
 
     @property
     def is_open(self) -> bool:
-        """Whether its series are not held by another service, as far as the first one tells."""
+        """Whether this service can write the series, judged by the first one; False while the fleet is deleted."""
         fleet = self._fleets.get(self._id)
         self.progress = fleet.progress
         first = self._feeds.page("", 1, fleet.prefix)
         return not fleet.deleting and not (first and first[0].state == "held")
 
     def deliver(self, entries: Sequence[SourceEntry], why: str | None = None) -> Future[None]:
-        """Have the series take entries; those that they refuse go to the dead letters. If ``why``, all do.
+        """Give entries to their series; entries that are refused become dead letters, all of them if ``why`` is given.
 
-        Raises ModelUnavailable where a series cannot take anything now: then all are handed out again.
+        Raises ModelUnavailable if a series can take no entry now; the source then hands all of them out again.
         """
         done: Future[None] = Future()
         done.set_result(None)
@@ -71,7 +71,7 @@ class FleetFed:
         return done
 
     def _stamped(self, entries: Sequence[SourceEntry]) -> list[SourceEntry]:
-        """Return entries with the times at which they came first, which are kept before any has its effect."""
+        """Return entries with the times of their first arrival, which are stored before any entry has its effect."""
         fleet = self._fleets.get(self._id)
         time = str(fleet.spec.time)
         first = {
@@ -82,7 +82,7 @@ class FleetFed:
         return stamped
 
     def _taken(self, numbered: list[tuple[int, SourceEntry]]) -> Refused:
-        """Return what is refused of some entries: of a series that refuses some, each is tried by itself."""
+        """Apply entries and return the dead letters; the entries of a series that refuses some are tried one by one."""
         fleet = self._fleets.get(self._id)
         rows = [entry.row for _, entry in numbered]
         answer = readings.observe(self._fleets, self._feeds, fleet, Table(rows), None, is_whole=True)
@@ -103,7 +103,7 @@ class FleetFed:
 
 
 def _named(entry: SourceEntry, column: str) -> str | None:
-    """Return the series that an entry names, as refusals have it; None where that is no name."""
+    """Return the series that an entry names, spelled as in refusals; None if it is no valid name."""
     try:
         return name_of(entry.row.get(column))
     except InvalidInput:
@@ -111,7 +111,7 @@ def _named(entry: SourceEntry, column: str) -> str | None:
 
 
 class FleetSources:
-    """The pumps of all fleets that have a source."""
+    """The threads that read the sources of all fleets that have one."""
 
     def __init__(self, fleets: Fleets, feeds: Feeds, settings: Settings, holder: str) -> None:
         self._fleets, self._feeds, self._settings, self._holder = fleets, feeds, settings, holder
@@ -132,7 +132,7 @@ class FleetSources:
                 pump.start()
 
     def forget(self, fleet: Fleet) -> None:
-        """Read nothing more for a fleet that is being deleted, and have the source forget it."""
+        """Stop reading for a fleet that is being deleted, and remove its traces at the source."""
         with self._lock:
             pump = self._pumps.pop(fleet.id, None)
         if pump is not None:
@@ -140,12 +140,12 @@ class FleetSources:
             pump.forget()
 
     def flow(self, fleet: Fleet) -> Flow:
-        """Return how the source of a fleet flows."""
+        """Return the state of the reading of a fleet's source."""
         pump = self._pumps.get(fleet.id)
         return Flow() if pump is None else pump.flow
 
     def stop(self) -> None:
-        """Read nothing more."""
+        """Stop reading all sources."""
         pumps = list(self._pumps.values())
         for pump in pumps:
             pump.leave()

@@ -18,15 +18,15 @@ from livesvm.service.monitoring.feeds import FleetSample
 from livesvm.service.store.base import StoreError
 
 ASIDE = 20.0
-"""Times as long as looking at all series took, the result is reused."""
+"""The scores of a fleet are reused for this many times as long as their computation took."""
 SCRAPED_SECONDS = 60.0
-"""For which metrics tell the same again."""
+"""How old the scores in metrics may be."""
 
 log = logging.getLogger(__name__)
 
 
 class FleetSupervisor:
-    """Looks at all series of fleets, and removes them. Its calls block."""
+    """Computes the scores of fleets and deletes fleets. Its calls block."""
 
     def __init__(self, fleets: Fleets, feeds: Feeds, erasures: Erasures, sources: FleetSources) -> None:
         self._fleets, self._feeds, self._erasures, self.sources = fleets, feeds, erasures, sources
@@ -34,7 +34,7 @@ class FleetSupervisor:
         self._lock = threading.Lock()
 
     def scores(self, fleet: Fleet, at_least: float = 0.0) -> Document:
-        """Return what is reported of all its series together, as it is, or was ``at_least`` so many seconds ago."""
+        """Return the scores over all series of a fleet; a cached result of the last ``at_least`` seconds is used."""
         began = time.monotonic()
         seen = self._seen.get(fleet.id)
         if seen is not None and began - seen[0] < max(seen[1], at_least):
@@ -44,7 +44,7 @@ class FleetSupervisor:
         return found
 
     def samples(self) -> Iterator[FleetSample]:
-        """Yield what the metrics show of each fleet."""
+        """Yield the sample of each fleet for the metrics."""
         for fleet in self._fleets.known():
             found = self.scores(fleet, SCRAPED_SECONDS)
             reported = found["scores"]
@@ -53,7 +53,7 @@ class FleetSupervisor:
             yield FleetSample(fleet.id, found["states"], found["position"], *numbers, source)
 
     def delete(self, fleet: Fleet) -> None:
-        """Remove every series, then the fleet; raises StoreError or ModelUnavailable, and is then done later."""
+        """Remove every series, then the fleet; after StoreError or ModelUnavailable, the next start goes on with it."""
         self._fleets.begin_deletion(fleet)
         self.sources.forget(fleet)
         with self._lock:
@@ -62,9 +62,9 @@ class FleetSupervisor:
         self._seen.pop(fleet.id, None)
 
     def begin(self) -> None:
-        """Read the sources of all fleets, and end deletions that a stop or a crash has cut off.
+        """Start reading the sources of all fleets, and end deletions that a stop or a crash interrupted.
 
-        One that cannot be ended yet is at the next start.
+        A deletion that cannot be ended yet is tried again at the next start.
         """
         for fleet in self._fleets.known():
             try:

@@ -1,11 +1,11 @@
-"""Which models and feeds may name a key or a tag, so that an erasure need not read all that is stored.
+"""An index of the models and feeds that may name a key or a tag, so that an erasure need not read all histories.
 
-Of each the index has marks of all that its history names: 32 bits of every key, every tag and every word in the name of
-a request. It lies in documents of the store. Another name may have the same mark, or one that has left the history
-since; that costs a reading. None is missing: an entry counts only while the store stands where it was made, or while
-the snapshot that was newest then is still there, and the log behind it is read too.
+For each history the index has marks: 32-bit hashes of every key, every tag and every word in the name of a request. It
+is stored in documents. A mark may be shared by two names, or be of a name that has left the history since; then a
+history is read for nothing. No mark is missing: an entry is valid only while the history is unchanged, or while the
+snapshot that was newest then is still there, and then the log after that snapshot is read too.
 
-No mark of what is erased remains: an entry with one goes before the erasure begins.
+No mark of an erased name remains: an entry with such a mark is removed before the erasure begins.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ from livesvm.service.store import codec
 from livesvm.service.store.base import DocumentName, Head, Store, StoreDamaged
 
 KIND = "names"
-"""Of the documents, each of which has the entries of one bucket."""
+"""The kind of documents, each with the entries of one bucket."""
 BUCKETS = 32
 LEAST = 8
-"""Of fewer in a bucket the histories are read as fast as a document is written."""
+"""With fewer histories in a bucket, to read them is as fast as to write the bucket's document."""
 STALE = 8
-"""A bucket is written once more than one in so many of its entries is new."""
+"""A bucket is written when more than one in so many of its entries is new."""
 FORMAT = 1
 
 Marks = NDArray[np.uint32]
 
 
 class LogPosition(NamedTuple):
-    """Where a history stood: its lease and newest record, and its newest snapshot's record and Unix time."""
+    """The state of a history: its lease and newest record, and its newest snapshot's record and Unix time."""
 
     epoch: int
     writer: str
@@ -47,19 +47,19 @@ class LogPosition(NamedTuple):
     saved_at: float
 
     def is_at(self, head: Head) -> bool:
-        """Return whether nothing was written since, whatever became of the store in between."""
+        """Return whether the history still has this lease and this newest record."""
         return self[:3] == (head.lease.epoch, head.lease.writer, head.sequence)
 
 
 class IndexEntry(NamedTuple):
-    """What a history names, and where it stood then."""
+    """The marks of the names in a history, and its state when they were read."""
 
     position: LogPosition
     marks: Marks
 
 
 class _Wanted:
-    """Marks of what is sought, as a whole and by its words."""
+    """Marks of the names that are sought: of each as a whole, and of its words."""
 
     def __init__(self, sought: Sought) -> None:
         texts = dict.fromkeys(sought.texts)
@@ -68,7 +68,7 @@ class _Wanted:
         self._all = np.array(sorted(self._names.union(*self._words)), np.uint32)
 
     def suspects(self, entries: dict[str, IndexEntry]) -> set[str]:
-        """Return those that may name any of it."""
+        """Return the ids of the entries that may hold one of the names."""
         if not (entries and all(self._words)):  # a name without a word may be anywhere in that of a request
             return set(entries)
         ids, marks = list(entries), [entry.marks for entry in entries.values()]
@@ -82,15 +82,15 @@ class _Wanted:
 
 
 class NameIndex:
-    """The index of what a store holds; its calls wait for that, and raise StoreError."""
+    """The index of names in a store; its calls wait for the store, and raise StoreError."""
 
     def __init__(self, store: Store, data_dir: Path) -> None:
         self._store, self._data_dir = store, data_dir
 
     def holding(self, sought: Sought) -> dict[str, Naming]:
-        """Return what names any of it, by what that is stored under; of histories that may, all is read.
+        """Return the sought names in each model or feed; histories that may have some are read in full.
 
-        Among them are those that name none, and have a key otherwise spelled, or a training that cannot be searched.
+        Histories that only have a key in another spelling, or a training that cannot be searched, are included.
         """
         before, ids = self._erasures(), [found.id for found in self._store.index()]
         unfit = rescued(self._data_dir, ids) | {part.stored for one in begun(self._store) for part in one.parts}
@@ -106,12 +106,12 @@ class NameIndex:
         return found
 
     def drop(self, stored: Iterable[str]) -> None:
-        """Keep no mark of these, nor of what shares their documents."""
+        """Remove the documents that have entries of these models and feeds."""
         for number in {_bucket(one) for one in stored}:
             self._store.delete_document(_at(number))
 
     def _erasures(self) -> set[DocumentName]:
-        """Return those that have begun, or ended; none where no other service can erase."""
+        """Return the names of begun and ended erasures; none if no other service can erase."""
         return {at for kind in (BEGUN, RECEIPT) for at in self._store.documents(kind)} if self._store.shared else set()
 
     def _of_bucket(
@@ -142,7 +142,7 @@ class NameIndex:
     def _mended(
         self, id_: str, entry: IndexEntry | None, head: Head | None, sought: Sought
     ) -> tuple[Naming, IndexEntry] | None:
-        """Read the log behind the snapshot that an entry knows; None if that is gone, or more has to be read."""
+        """Read the log after the snapshot that an entry knows; None if the whole history must be read instead."""
         if entry is None or head is None:
             return None
         known = entry.position.snapshot, entry.position.saved_at
@@ -154,7 +154,7 @@ class NameIndex:
         return what, IndexEntry(_position(head, *known), np.union1d(entry.marks, _array(what.marks)))
 
     def _read(self, id_: str, head: Head | None, sought: Sought) -> tuple[Naming, IndexEntry | None]:
-        """Read all that is stored of one."""
+        """Read the whole history of a model or feed."""
         newest = [(one.sequence, one.saved_at) for one in self._store.snapshots(id_)[:1] if not one.is_damaged]
         what = held(self._store, self._data_dir, id_, sought)
         if head is None or what.marks is None:

@@ -1,4 +1,4 @@
-"""The parts of one running service, how they come up and how they go down."""
+"""Open, start and close the parts of one running service."""
 
 from __future__ import annotations
 
@@ -54,33 +54,33 @@ from livesvm.solvers import warm_up
 from livesvm.solvers.runtime.threads import wait_for_rest
 
 JOBS = "jobs"
-"""Below the data directory."""
+"""Directory of the jobs, in the data directory."""
 KEYS_SECONDS = 0.5
-"""Between two looks at the file of API keys, if there is one."""
+"""Seconds between two looks at the file of API keys, if there is one."""
 PING_SECONDS = 1.5
-"""Between two questions to the store whether it is there, and looks whether large requests have left memory behind."""
+"""Seconds between two pings of the store, after each of which memory that large requests left is given back."""
 WATCHED_AT_ONCE = 200
-"""Replicas that are awake, of which it is asked then."""
+"""How many replicas in memory are compared with the store at each ping."""
 LEAST_BASE = 300 * MEGABYTE
-"""What the service takes without any model: libraries and compiled code."""
+"""Least memory in bytes that the service takes without any model, for libraries and compiled code."""
 LARGE = 4 * MEGABYTE
-"""What one of them takes at least."""
+"""Bytes from which on a request counts as large."""
 THREADS = 2
-"""Of a pool for short calls."""
+"""Threads of a pool for short calls."""
 QUESTIONS = 16
-"""Of what a model would be, that wait or are answered at once."""
+"""How many what-if questions about models may wait or be answered at once."""
 ERASURES = 4
-"""That may be asked for at once; each waits for those before it."""
+"""How many erasures may be asked for at once; they run one after the other."""
 TAKE_OVERS = 5
-"""Looks for models to take over while one lease lasts."""
+"""How many times during one lease the service looks for models to take over."""
 UPLOADS = 2
-"""Datasets that are received and read at once."""
+"""How many datasets are received and read at once."""
 SHARDS = "livesvm.service.ray.shards:retrain"
-"""What retrains over shards."""
+"""The function that retrains a model over shards."""
 ASIDE = 5
 """Niceness of the threads that warm up during a restore; the highest value would starve a start on a busy machine."""
 ASIDE_SECONDS = 5.0
-"""How long it lets them have all cores first; what they need then is mostly one."""
+"""How long the warm-up leaves all cores to the restore first, which then needs mostly one."""
 
 log = logging.getLogger(__name__)
 
@@ -105,7 +105,7 @@ def open_store(settings: Settings, holder: str) -> Store:
 def open_hosting(context: Context, gone: Callable[[str], object]) -> Hosting:
     """Open the models and feeds of this process, or of the Ray cluster in the settings.
 
-    ``gone`` is called with what one is stored under that another front end of the cluster has deleted. Raises
+    ``gone`` is called with the stored name of a model or feed that another front end of the cluster has deleted. Raises
     StoreUnavailable.
     """
     if not context.settings.ray:
@@ -124,7 +124,7 @@ def open_hosting(context: Context, gone: Callable[[str], object]) -> Hosting:
 def _over_ray(
     settings: Settings, store: Store, health: Health, holder: str
 ) -> tuple[FrontEnds | None, Elsewhere | None, Sharding | None]:
-    """Return the other front ends, what does the work of jobs, and how datasets are worked on over shards, if any."""
+    """Return the other front ends, the function that runs jobs elsewhere, and the sharding; None without Ray."""
     if not settings.ray:
         return None, None, None
     from livesvm.service.ray.front_ends import RayFrontEnds
@@ -137,7 +137,7 @@ def _over_ray(
 
 
 def _check_leftovers(data_dir: Path) -> None:
-    """Raise StoreDamaged where jobs are kept of models, and the models are gone: that is no new service."""
+    """Raise StoreDamaged if there are jobs but no database: a new service would have neither."""
     jobs = data_dir / JOBS
     if any(jobs.glob("*.json")) and not (data_dir / DATABASE).exists():
         raise StoreDamaged(
@@ -149,12 +149,12 @@ def _check_leftovers(data_dir: Path) -> None:
 class Service:
     """The parts of one running service.
 
-    Opening takes the data directory and is quick; restoring brings the models back and may take a while, during which
-    the service is alive and not ready.
+    Opening locks the data directory and is quick. Restoring the models may take a while, in which the service is alive
+    but not ready.
     """
 
     def __init__(self, settings: Settings) -> None:
-        """Take the data directory and open the store; raises StoreError."""
+        """Lock the data directory and open the store; raises StoreError."""
         self.settings = settings
         self.keys = Keys(settings.api_keys, settings.api_keys_file)
         self._lock = DirectoryLock(settings.data_dir)
@@ -241,7 +241,7 @@ class Service:
         self._ending = threading.Lock()
 
     def _claim(self) -> str:
-        """Take the calls, unless another service does, which is returned; raises StoreError."""
+        """Become the service that takes the calls, or return the name of the one that does; raises StoreError."""
         other = self.store.claim()
         self.health.learnt_active(other)
         return other
@@ -269,13 +269,13 @@ class Service:
         return {"awake": awake, "at-rest": sum(map(len, homes)) - awake}
 
     def listens(self, host: str, port: int) -> None:
-        """Tell other services of the same models where this one is reached."""
+        """Store the address of this service for other services of the same models."""
         if self.fronts is None and self.store.shared:
             with suppress(StoreError):  # they call it by its name then
                 self.store.put_document(self._at_store, address_of(host, port).encode())
 
     def begin(self) -> tuple[Future[None], Future[None]]:
-        """Begin to bring the models back and to load compiled code, in threads; :meth:`restore` waits for both."""
+        """Begin to restore the models and to load compiled code, in threads; :meth:`restore` waits for both."""
         call_compiled_code()
         with_models, aside = ThreadPoolExecutor(1, "restore-all"), ThreadPoolExecutor(1, "warm-up")
         self._begun = with_models.submit(self._bring_back), aside.submit(self._warm_up)
@@ -299,7 +299,7 @@ class Service:
         self.health.warmed()
 
     def restore(self, rehearse: Callable[[], None] = lambda: None) -> None:
-        """Bring the models back, and meanwhile compile what is compiled and rehearse; blocks."""
+        """Wait until the models are restored, compiled code is loaded and ``rehearse`` was called, then be ready."""
         restored, warm = self._begun or self.begin()
         with ThreadPoolExecutor(1, "rehearsal") as aside:
             rehearsed = aside.submit(_rehearse, warm, rehearse)
@@ -310,7 +310,7 @@ class Service:
                 self._begin_to_serve()
 
     def _begin_to_serve(self) -> None:
-        """Start what works next to requests; be ready."""
+        """Start the work in the background, and report the service as ready."""
         self.health.ask_store(self.store)
         self.budget.rest_on(resident_bytes(), LEAST_BASE)
         gc.freeze()  # what lives from here to the end need not be walked by every collection
@@ -331,7 +331,7 @@ class Service:
             self._beside(lambda: self._every(KEYS_SECONDS, self.keys.look))
 
     def _beside(self, call: Callable[[], object]) -> None:
-        """Make a call in a thread that :meth:`close` joins."""
+        """Run a call in a thread that :meth:`close` joins."""
         thread = threading.Thread(target=call, name="watch", daemon=True)
         thread.start()
         self._watches.append(thread)
@@ -341,13 +341,13 @@ class Service:
             call()
 
     def _look_around(self) -> None:
-        """Tell the store that this service is alive, ask where it stands, and give back what requests have left."""
+        """Ping the store, compare replicas with it, and give memory back that large requests have left."""
         self._ask_store()
         if self.budget.largest_given() >= LARGE:
             give_back()
 
     def _store_memory(self) -> tuple[int, int] | tuple[None, None]:
-        """Return what a store in memory holds and may hold, unless it is away."""
+        """Return the used bytes and the limit of a store in memory; None if it is away or on a disk."""
         found = None
         with suppress(StoreError):
             found = self.store.memory() if self.health.store_up else None
@@ -363,7 +363,7 @@ class Service:
             self.coverings.tidy(self.hosting.models)
 
     def _take_over(self) -> None:
-        """Restore what other services release."""
+        """Take over models that other services release, and do other work that services share."""
         if not self.health.store_up or not self.health.is_restored or self.health.is_draining:
             return
         try:
@@ -379,17 +379,17 @@ class Service:
 
     @property
     def is_starting(self) -> bool:
-        """Whether threads of the start may still be at work, which nothing can hurry."""
+        """Whether threads of the start may still be at work, which cannot be interrupted."""
         return self._begun is not None and not self.health.is_restored
 
     def leave(self) -> None:
-        """Take no more work."""
+        """Accept no more work."""
         self.health.stopping()
 
     def close(self) -> None:
         """Drain the writers, write snapshots, release everything; blocks. Solves without a waiting call are ended.
 
-        Threads end before what they use: the store is closed last.
+        Threads end before the parts that they use; the store is closed last.
         """
         with self._ending:
             self.health.stopping()
@@ -419,8 +419,8 @@ class Service:
 
 
 def address_of(host: str, port: int) -> str:
-    """Return the address of a service for people; of one that listens at all addresses, or at its own machine's alone,
-    with the name of that."""
+    """Return the URL of a service for people, with the machine's name if it listens on every address or on loopback
+    alone."""
     there, name = ip_address(host), gethostname()
     if there.is_unspecified:
         return f"http://{name}:{port}"
@@ -430,7 +430,7 @@ def address_of(host: str, port: int) -> str:
 
 @contextmanager
 def _asking() -> Iterator[None]:
-    """Ask the store inside; it is asked again, whatever comes of it."""
+    """Ignore errors of the block, which asks the store, as the store is asked again later; log unforeseen ones."""
     try:
         yield
     except StoreError:
@@ -440,7 +440,7 @@ def _asking() -> Iterator[None]:
 
 
 def _warm_up() -> None:
-    """Load or make compiled code, while cores are idle."""
+    """Load compiled code, or compile it, once cores are idle."""
     _yield_to_others()
     wait_for_rest(ASIDE_SECONDS)
     log.info("loading the solvers; those that are not compiled yet are, which takes half a minute")
@@ -450,7 +450,7 @@ def _warm_up() -> None:
 
 
 def _rehearse(warm: Future[None], rehearse: Callable[[], None]) -> None:
-    """Do once what else would make first requests slow; what that leaves is collected."""
+    """Make the calls once that would be slow in the first requests, and collect their garbage."""
     _yield_to_others()
     warm.result()
     rehearse()
@@ -458,7 +458,7 @@ def _rehearse(warm: Future[None], rehearse: Callable[[], None]) -> None:
 
 
 def _yield_to_others() -> None:
-    """Let the other threads of the process have the cores first, where threads have priorities of their own."""
+    """Lower the priority of this thread below the process's others, where threads have their own priorities."""
     if sys.platform == "linux":
         with suppress(OSError):
             os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), ASIDE)

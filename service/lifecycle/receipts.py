@@ -1,4 +1,4 @@
-"""The receipts of erasures: made and signed, kept as documents, found again, and dropped when their time is over."""
+"""The receipts of erasures: sign them, keep them as documents, find them, and drop them when they expire."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from livesvm.service.settings import Settings
 from livesvm.service.store.base import DocumentName, StoreDamaged, StoreError, StoreUnavailable
 
 RECEIPT = "receipt"
-"""Kind of their documents, by the id of the erasure."""
+"""The kind of receipts' documents, each under the id of its erasure."""
 _ID = re.compile(r"^e-[0-9a-f]{12}$")
 
 Document = dict[str, Any]
@@ -40,7 +40,7 @@ class Receipts:
         self._signer = Signer(settings.data_dir / FILE)
 
     def keep(self, intent: Intent, done: Sequence[Done], searched: Places, rows: Sequence[Found] = ()) -> Document:
-        """Sign the receipt of an erasure, and keep it; raises StoreError."""
+        """Sign the receipt of an erasure, store it and return it; raises StoreError."""
         receipt = self._made(intent, done, searched, rows)
         with self._health.store_call("document"):
             at = DocumentName(RECEIPT, intent.id)
@@ -48,7 +48,7 @@ class Receipts:
         return receipt
 
     def of_request(self, request: str, body: str) -> Document | None:
-        """Return the receipt of a request, None where there is none; raises IdempotencyConflict if it asked other."""
+        """Return the receipt of a request, or None; raises IdempotencyConflict if its key came with another body."""
         for receipt in self.all():
             salt, mark = bytes.fromhex(receipt["keys"]["salt"]), receipt["request"] or {}
             if mark.get("name") == hashed(salt, request):
@@ -58,7 +58,7 @@ class Receipts:
         return None
 
     def naming(self, sought: Sought) -> str | None:
-        """Return the id of the newest receipt that belongs to any of these keys or tags."""
+        """Return the id of the newest receipt that names one of these keys or tags, None if there is none."""
         found = [
             str(receipt["receipt"])
             for receipt in self.all()
@@ -67,7 +67,7 @@ class Receipts:
         return found[-1] if found else None
 
     def verify(self, data: bytes) -> Document:
-        """Return whether a receipt, in the bytes in which it was kept, verifies, and by whose key."""
+        """Return whether a receipt in ``data`` verifies and is this service's own, with the receipt or a reason."""
         try:
             receipt = verified(data)
         except BadReceipt as error:
@@ -95,7 +95,7 @@ class Receipts:
         return sorted(found, key=lambda receipt: str(receipt["erased_at"]))
 
     def drop_old(self) -> None:
-        """Remove those whose time is over; a failure is said in the log."""
+        """Remove receipts that have expired; a failure is logged."""
         now = datetime.now(UTC)
         try:
             for receipt in self.all():
@@ -137,12 +137,12 @@ class Receipts:
 
 
 def conflict(request: str) -> IdempotencyConflict:
-    """Return the error of a request whose name came with another one before."""
+    """Return the error for an idempotency key that came with another erasure before."""
     return IdempotencyConflict(f"the key {request!r} came with another erasure before")
 
 
 def _told(part: ErasurePart, intent: Intent, erased: Erased) -> Document:
-    """Return what a receipt says of one model or feed."""
+    """Return the part of a receipt about one model or feed."""
     return {
         "model": part.stored.removeprefix(FEEDS),
         "kind": "feed" if is_feed(part.stored) else "model",
@@ -155,6 +155,6 @@ def _told(part: ErasurePart, intent: Intent, erased: Erased) -> Document:
 
 
 def places_of(receipt: Document) -> list[str]:
-    """Return what the models and feeds of a receipt are stored under."""
+    """Return the names under which the models and feeds of a receipt are stored."""
     parts = receipt.get("parts") or ([] if receipt["kind"] in ("everywhere", "fleet") else [receipt])
     return [stored_feed(one["model"]) if one.get("kind") == "feed" else one["model"] for one in parts]

@@ -1,7 +1,7 @@
-"""Erasures in datasets of other front ends: asked for by a document, done by the one that has the files.
+"""Erasures in datasets of other front ends: a document asks the front end that has the files to erase rows.
 
-A front end that is away does it when it is back; the document stays until then. It names no person: keys are there as
-the salted hashes by which the dataset itself knows them.
+A front end that is away erases when it is back; the document stays until then. The document identifies no person: it
+has keys as the salted hashes that the dataset itself has.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from livesvm.service.jobs.queue import Jobs
 from livesvm.service.store.base import DocumentName, Store
 
 KIND = "errand"
-"""Of the documents, by the front end that is asked and the erasure."""
+"""The kind of documents, each under the name of the front end that is asked and the id of the erasure."""
 WAIT_SECONDS = 20.0
-"""For which one that shows life is waited for."""
+"""How many seconds an erasure waits for front ends that show life."""
 LOOK_SECONDS = 0.05
 
 Document = dict[str, Any]
@@ -30,21 +30,24 @@ Document = dict[str, Any]
 
 @dataclass
 class ErasureOutcome:
-    """Rows that have been forgotten, and by front end the datasets in which they are still to be."""
+    """The erased rows, and by front end the names of the datasets in which rows are still to be erased."""
 
     rows: list[Found] = field(default_factory=list)
     open: dict[str, list[str]] = field(default_factory=dict)
 
 
 class RemoteErasures:
-    """What this front end asks of others, and does for them; without ``fronts`` there are none. May block for long."""
+    """Asks other front ends for erasures and does theirs; ``fronts`` is None without others. May block for long."""
 
     def __init__(self, store: Store, fronts: FrontEnds | None, jobs: Jobs, datasets: Datasets) -> None:
         self._store, self._fronts, self._jobs, self._datasets = store, fronts, jobs, datasets
         self._seen: dict[DocumentName, list[Found]] = {}
 
     def run(self, erasure: str, rows: Iterable[Document], seconds: float = WAIT_SECONDS) -> ErasureOutcome:
-        """Have rows forgotten here, and by others, waiting for each as long as it shows life; raises StoreError."""
+        """Erase rows here and ask others for theirs; wait at most ``seconds`` for others that show life.
+
+        Raises StoreError.
+        """
         found, asked = ErasureOutcome(), dict[str, list[Found]]()
         for one in (Found(**row) for row in rows):
             if self._fronts is None or one.held_by in (None, self._fronts.holder):
@@ -71,7 +74,7 @@ class RemoteErasures:
         self._store.put_document(at, json.dumps(document).encode())
 
     def _awaited(self, holder: str, at: DocumentName, end: float) -> list[Found] | None:
-        """Return what a front end has found and forgotten; None if it has not by then, or is away."""
+        """Return the rows that a front end has erased; None if it has not done so by the time ``end``, or is away."""
         assert self._fronts is not None
         while True:
             rows, is_done = self._told(at)
@@ -89,13 +92,16 @@ class RemoteErasures:
         return [Found(**row) for row in document["rows"]], bool(document["is_done"])
 
     def end(self, erasure: str) -> None:
-        """Release the answers to an erasure whose receipt is kept; what is still to be done stays. StoreError."""
+        """Remove the answered requests of an erasure that has its receipt; open requests stay. Raises StoreError."""
         for at in self._store.documents(KIND):
             if at.name.endswith(f":{erasure}") and self._told(at)[1]:
                 self._store.delete_document(at)
 
     def do(self) -> None:
-        """Do what others have asked of this one, and end jobs on what any of them has forgotten; raises StoreError."""
+        """Do the erasures that others ask for, and end jobs on datasets that any front end has erased from.
+
+        Raises StoreError.
+        """
         if self._fronts is None:
             return
         now = set(self._store.documents(KIND))
@@ -137,7 +143,7 @@ class RemoteErasures:
         return False
 
     def _release(self, at: DocumentName) -> None:
-        """Remove an answer that no caller waits for: the erasure has ended without it."""
+        """Remove an answer that came after its erasure had ended."""
         erasure = at.name.rpartition(":")[2]
         if not any(begun.name.endswith(f":{erasure}") for begun in self._store.documents(BEGUN)):
             self._store.delete_document(at)

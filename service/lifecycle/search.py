@@ -1,6 +1,6 @@
 """Search for keys and tags to erase in all that is stored of a model or a feed.
 
-It asks the store alone: no writer is waited for, and what is not served here is searched too.
+The search reads the store alone, so it waits for no writer and includes models that are not served here.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ _WORDS = re.compile(r"[^\W_]+")
 
 @dataclass(frozen=True)
 class Sought:
-    """What is to be erased: examples with these keys, and those with one of these tags.
+    """The examples to erase: all with one of these keys or one of these tags.
 
-    Also trainings on datasets in these ``directories``, which have rows with these keys.
+    Trainings on datasets in these ``directories``, which have rows with these keys, are sought too.
     """
 
     keys: tuple[Key, ...]
@@ -40,18 +40,17 @@ class Sought:
 
     @property
     def texts(self) -> tuple[str, ...]:
-        """What the name of a request may hold."""
+        """The texts that are searched for in names of requests: keys that are no numbers, and tags."""
         return (*(key for key in self.keys if isinstance(key, str)), *self.tags)
 
 
 @dataclass
 class Naming:
-    """What is named of that: ``names`` that were asked for, keys or tags; and ``tagged`` keys with such a tag.
+    """The sought names in one history: ``names`` are sought keys and tags, ``tagged`` all keys with a sought tag.
 
-    ``trainings`` are on datasets: rows of those sought, by the names of these datasets. ``unsearched`` are datasets
-    without keys that something was trained on, ``respelled`` keys that are there as a number in place of a text, or
-    the other way round. ``marks`` stand for all that is named at all; None where that is not known, or may be more at
-    any moment.
+    ``trainings`` are datasets with sought rows on which a model was trained, ``unsearched`` trainings on unknown rows.
+    ``respelled`` are keys that are stored as a number in place of a sought text, or vice versa. ``marks`` are the marks
+    of all names in the history; None if they are not known, or may become more at any moment.
     """
 
     names: set[Key] = field(default_factory=set)
@@ -66,10 +65,10 @@ class Naming:
 
 
 def held(store: Store, data_dir: Path, stored: str, sought: Sought, *, behind: int = 0) -> Naming:
-    """Return what is stored of a model or a feed and names any of it; raises StoreUnavailable.
+    """Return the sought names in the history of a model or a feed; raises StoreUnavailable.
 
-    Feeds have times and no keys: of one the names of requests are looked at. Of the log only records ``behind`` one are
-    read, and then no snapshot, solution or file.
+    Feeds have times and no keys, so only the names of their requests are searched. With ``behind``, only the log's
+    records after that number are read, and no snapshot, solution or file.
     """
     found = _Looking(sought)
     is_of_keys = not is_feed(stored)
@@ -88,24 +87,24 @@ def held(store: Store, data_dir: Path, stored: str, sought: Sought, *, behind: i
 
 
 def respelled(key: Key) -> Key | None:
-    """Return a key as a text in place of a number, or the other way round; None where there is no other way."""
+    """Return a number as a text, or a text as a number; None if the text is not the usual form of a number."""
     if isinstance(key, int):
         return str(key)
     return int(key) if re.fullmatch(r"0|-?[1-9][0-9]{0,17}", key) else None
 
 
 def mark(name: Key) -> int:
-    """Return the index's mark of a key, a tag or a word; others may have the same."""
+    """Return the index's mark of a key, a tag or a word; different names may have the same mark."""
     return crc32(str(name).encode())
 
 
 def words(text: str) -> list[str]:
-    """Return the words of a text; a text that holds another as words has all words of that."""
+    """Return the words of a text; if it contains another text as whole words, it has all words of that text."""
     return _WORDS.findall(text)
 
 
 class _Looking:
-    """What is found of that in one thing after the other; what is damaged may name all of it."""
+    """Collects the sought names from stored values; a damaged value counts as naming all of them."""
 
     def __init__(self, sought: Sought) -> None:
         self.held = Naming()
@@ -116,7 +115,7 @@ class _Looking:
         }  # "customer-1" is no part of "customer-17"
 
     def read(self, look: Callable[[T], None], load: Callable[[], T]) -> None:
-        """Look at what is loaded."""
+        """Load a stored value and search it with ``look``; take a damaged one as naming everything."""
         try:
             look(load())
         except StoreDamaged:
@@ -124,7 +123,7 @@ class _Looking:
             self.held.marks = None
 
     def entry(self, data: bytes) -> None:
-        """Look at a record of a model's log."""
+        """Search a record of a model's log."""
         entry = decode_entry(data)
         self.request(entry.request)
         self._note(entry.named())
@@ -132,30 +131,30 @@ class _Looking:
             self._training(codec.decode(entry.whole))
 
     def call(self, data: bytes) -> None:
-        """Look at a record of a feed's log."""
+        """Search a record of a feed's log."""
         self.request(decode_call(data).request)
 
     def snapshot(self, data: bytes | None) -> None:
-        """Look at a snapshot of a model, if it is there."""
+        """Search a snapshot of a model; None is skipped."""
         if data is not None:
             document = codec.decode(data)
             self._note(named_in(document))
             self._training(document)
 
     def solution(self, solution: Solution | None) -> None:
-        """Look at what a model was solved to."""
+        """Search the solution of a model; None is skipped."""
         if solution is not None:
             self.snapshot(solution.data)
 
     def request(self, name: str | None) -> None:
-        """Look at the name of a request."""
+        """Search the name of a request; None is skipped."""
         self._mark(words(name or ""))
         for text, word in self._as_words.items():
             if name is not None and text in name and word.search(name):
                 self.held.names.add(text)
 
     def answer(self, known: Remembered) -> None:
-        """Look at the keys that an answer names; one that is still to come may name others."""
+        """Search the keys in the answer to a request; without an answer yet, the marks are not known."""
         names = list(names_in(known) or ())
         self._mark(names)
         self.held.names |= self._keys.intersection(names)
@@ -163,7 +162,7 @@ class _Looking:
             self.held.marks = None
 
     def _training(self, document: dict[str, Any]) -> None:
-        """Look at what a model was trained on besides its window; no mark can stand for rows of a dataset."""
+        """Search the training of a model; one on a dataset makes the marks unknown, as rows have no marks here."""
         training = TrainedOn.in_arrays(document.get("arrays"))
         if training is None or (training.is_known and training.dataset is None):
             return
@@ -208,7 +207,7 @@ def _snapshot(store: Store, model: str, sequence: int) -> bytes | None:
 
 
 def requests_of(requests: Mapping[str, Remembered], keys: Iterable[Key], texts: Iterable[str]) -> Iterator[str]:
-    """Yield the names of requests that hold one of the texts, or whose answers name a key, or cannot be read."""
+    """Yield names of requests that contain a text; also of those with an answer that names a key or is unreadable."""
     wanted, texts = set(keys), tuple(texts)
     for name, known in requests.items():
         answered = names_in(known)

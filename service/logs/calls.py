@@ -1,7 +1,7 @@
 """Facts of the call under way: its caller, its outcome, the time of its stages, and what it changed.
 
-Whoever works on a call finds it in the context, which goes with it from the event loop into threads and back; at any
-time one of them works on it.
+The current call is a context variable, which is passed from the event loop to threads. Only one of them works on a
+call at a time.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class Call:
 
     Parameters
     ----------
-    id : by which it is found in the log
+    id : of the request, as log lines name it
     """
 
     __slots__ = ("began", "facts", "held", "id", "is_silent", "key", "marks")
@@ -43,7 +43,7 @@ class Call:
         return [(name, begin, until) for (name, begin), until in zip(marks, ends, strict=True)]
 
     def stages(self, end: float) -> dict[str, float]:
-        """Return seconds by stage until ``end``, in the order in which they first came."""
+        """Return the seconds of each stage until ``end``, in the order in which the stages first began."""
         found: dict[str, float] = {}
         for name, begin, until in self.spans(end):
             found[name] = found.get(name, 0.0) + until - begin
@@ -58,14 +58,14 @@ current = _current.get
 
 
 def note(**facts: Any) -> None:
-    """Say something of the call that is under way; never a secret or an example's values."""
+    """Add facts to the current call, for its log line; they must not contain a secret or an example's values."""
     call = _current.get()
     if call is not None:
         call.facts.update(facts)
 
 
 def stage(name: str) -> None:
-    """Add the time of the call under way to this from now on."""
+    """Begin a stage of the current call: from now on, its time counts for this stage."""
     call = _current.get()
     if call is not None:
         call.marks.append((name, perf_counter()))
@@ -79,9 +79,9 @@ def known_as(key: str) -> None:
 
 
 def tell(log: logging.Logger, level: int, event: str, facts: dict[str, Any], same: str = "") -> None:
-    """Log an event with facts; a line of the log that names no line of the code, which costs less to find out.
+    """Log an event with facts, without the line of code that logs it, as looking that line up costs time.
 
-    ``same`` is by what such lines say the same, and are counted; each is written where it is empty.
+    Lines with the same text in ``same`` count as repetitions of one line; if it is empty, each line is written.
     """
     if log.isEnabledFor(level):
         record = logging.LogRecord(log.name, level, "", 0, event, None, None)

@@ -15,7 +15,7 @@ _ENCODER = json.JSONEncoder(default=repr)
 
 
 def formatter(as_text: bool, colors: bool = False) -> logging.Formatter:
-    """Return what renders records, with their ``facts``."""
+    """Return a formatter of log records that includes their ``facts``."""
     last: list[Processor] = [format_exc_info, JSONRenderer(_json)]
     if as_text:
         last = [ConsoleRenderer(colors=colors, sort_keys=False, exception_formatter=plain_traceback)]
@@ -28,7 +28,7 @@ def _json(event: EventDict, **options: object) -> str:
 
 
 def _told(logger: object, name: str, event: EventDict) -> EventDict:
-    """Return when, how grave, what and where; then the facts that are known."""
+    """Return the fields of a log line: time, level, event and logger, then the facts that are not None."""
     record: logging.LogRecord = event["_record"]
     when = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
     head = {"timestamp": when, "level": record.levelname.lower(), "event": event.pop("event"), "logger": record.name}

@@ -1,6 +1,6 @@
 """The thread that renders and writes log lines, so that no call waits for their reader.
 
-What comes again and again, as of a part that is away, is counted: the same line is written once a minute.
+A line that is repeated often, for example while the store is away, is counted, and written once a minute.
 """
 
 from __future__ import annotations
@@ -18,27 +18,27 @@ from types import MappingProxyType
 from livesvm.service.logs.calls import current
 
 MOST_WAITING = 20_000
-"""Lines; more are counted and dropped, as their reader seems gone."""
+"""Most lines that wait to be written; more are counted and dropped, as nothing seems to read them."""
 LULL_SECONDS = 0.01
-"""Between two looks for lines, so that many of them are one wake-up."""
+"""Pause of the thread when no line waits, so that one wake-up writes all lines that come meanwhile."""
 SAME_SECONDS = 60.0
-"""For which a line that says the same as one before is counted, and not written."""
+"""How long repetitions of a line are counted and not written."""
 MOST_KNOWN = 1000
-"""Lines that are remembered for that; of more, each is written."""
+"""Most lines that are remembered to find repetitions; further lines are always written."""
 OWN = "livesvm"
-"""How names of our loggers begin; lines of others say the same where they differ in numbers alone."""
+"""Prefix of our loggers' names; lines of other loggers count as equal if they differ only in numbers."""
 _NUMBERS = re.compile(r"[0-9.]+")
 LAST_SECONDS = 2.0
-"""That the last lines have at the end of the process."""
+"""Time to write the last lines at the end of the process."""
 
 
 class Outlet(logging.Handler):
-    """Takes records from any thread and hands them to a handler in its own.
+    """Takes log records from any thread, and passes them to a handler in a thread of its own.
 
     Parameters
     ----------
-    make : the handler for a record's logger; called in the thread, before its first record
-    facts : that every record tells
+    make : returns a function from a logger's name to its handler; called in that thread, before the first record
+    facts : added to every record
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class Outlet(logging.Handler):
         self._thread.start()
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Note of which call the record tells, and hand it on."""
+        """Add the current call's id and key to a record, and queue it for the thread."""
         if self._waiting.qsize() >= MOST_WAITING:
             self._dropped += 1
             return
@@ -61,13 +61,13 @@ class Outlet(logging.Handler):
             record.msg, record.args = record.getMessage(), None
         if (call := current()) is not None:
             record.facts = {"request": call.id, "key": call.key, **getattr(record, "facts", {})}
-        record.is_own = hasattr(record, "facts") and not getattr(record, "same", "")  # of a call, or one by itself
+        record.is_own = hasattr(record, "facts") and not getattr(record, "same", "")  # is always written
         if self._facts:
             record.facts = {**getattr(record, "facts", {}), **self._facts}
         self._waiting.put(record)
 
     def close(self) -> None:
-        """Write what waits, unless it is not taken."""
+        """Write the lines that wait, within ``LAST_SECONDS``."""
         if self._thread.is_alive():
             self._waiting.put(None)
             self._thread.join(LAST_SECONDS)
@@ -103,19 +103,19 @@ class Outlet(logging.Handler):
 
 
 class Repeats:
-    """Lines that were written not long ago, and how often they have come since."""
+    """Lines written in the last minute, and how often each was repeated since."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[str, str], _Known] = {}  # in the order of their ends
 
     @property
     def seconds(self) -> float | None:
-        """Return how long it is until :meth:`due` has something to say; None where it never has."""
+        """Return the seconds until :meth:`due` has a line to write; None if no line was repeated."""
         ends = (known.until for known in self._known.values() if known.count)
         return None if (first := next(ends, None)) is None else max(0.0, first - time.monotonic())
 
     def has(self, record: logging.LogRecord) -> bool:
-        """Return whether a record says what one before has said, and count it then."""
+        """Return whether a record repeats a known line; if so, count it."""
         text = getattr(record, "same", "") or record.getMessage()
         at = record.name, text if record.name.startswith(OWN) else _NUMBERS.sub("", text)
         if (known := self._known.get(at)) is not None:
@@ -126,7 +126,7 @@ class Repeats:
         return False
 
     def due(self, is_over: bool = False) -> list[logging.LogRecord]:
-        """Return a line for each that has come again in its time; at the end of the process, for all."""
+        """Return a line with the count for each repeated line that is due; ``is_over`` makes all of them due."""
         now, found = time.monotonic(), []
         for at, known in list(self._known.items()):
             if known.until > now and not is_over:
@@ -146,7 +146,7 @@ class Repeats:
 
 @dataclass
 class _Known:
-    """A line: until when the same is counted, the newest of it, and how many there were."""
+    """A written line: the time until which its repetitions are counted, the newest of them, and their number."""
 
     until: float
     newest: logging.LogRecord

@@ -17,9 +17,10 @@ Format = Literal["auto", "json", "text"]
 
 
 def set_up(level: str, format: Format, audit_file: str, **facts: str) -> None:
-    """Log to standard error from this level on; what changed a model, whatever the level, to its own file if given.
+    """Log to standard error from ``level`` on; changes of models go, at any level, to ``audit_file`` if it is given.
 
-    Every line tells the ``facts``. Raises OSError where that cannot be written. ``auto`` is text for a terminal.
+    Every line includes the ``facts``. The format ``auto`` is text on a terminal, else JSON. Raises OSError if the
+    audit file cannot be opened.
     """
     audit: _AuditFile | None = None
     if audit_file:
@@ -34,7 +35,7 @@ def set_up(level: str, format: Format, audit_file: str, **facts: str) -> None:
 
 
 def _handlers(as_text: bool, colors: bool, audit: _AuditFile | None) -> Callable[[str], logging.Handler]:
-    """Return the handler for each logger; loads what renders."""
+    """Return a function from a logger's name to its handler; imports the renderers."""
     from livesvm.service.logs.lines import formatter
 
     main = logging.StreamHandler()
@@ -46,7 +47,7 @@ def _handlers(as_text: bool, colors: bool, audit: _AuditFile | None) -> Callable
 
 
 class _AuditFile(WatchedFileHandler):
-    """Has another handler write the lines that its file does not take, so that none is lost."""
+    """Handler of the audit file; lines that cannot be written to it go to ``otherwise``, so that none is lost."""
 
     otherwise: logging.Handler
 
@@ -58,6 +59,6 @@ class _AuditFile(WatchedFileHandler):
             self.handleError(record)
 
     def handleError(self, record: logging.LogRecord) -> None:
-        """Say why, and write the line elsewhere."""
+        """Log the reason, and pass the line to ``otherwise``."""
         log.error("lines of the audit file come here, as it cannot be written: %s", sys.exc_info()[1])
         self.otherwise.handle(record)

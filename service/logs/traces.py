@@ -1,4 +1,4 @@
-"""Calls as OpenTelemetry traces: one span a request, one below it a stage, made when the request has ended."""
+"""OpenTelemetry traces of calls: a span for each request, with a child span for each stage, made after its end."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _EXPORTER = "opentelemetry.exporter.otlp.proto.http.trace_exporter"
 
 
 class Tracing:
-    """Tells calls to the exporter that the environment (``OTEL_...``) names; needs ``livesvm[otel]``."""
+    """Sends calls to the exporter that the environment names (``OTEL_...``); needs ``livesvm[otel]``."""
 
     def __init__(self, version: str) -> None:
         from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
@@ -34,7 +34,7 @@ class Tracing:
     def __call__(
         self, call: Call, end: float, line: dict[str, Any], headers: list[tuple[bytes, bytes]]
     ) -> dict[str, Any]:
-        """Tell one call, below the span that its ``traceparent`` names; the trace's id for the log."""
+        """Send one call as a child of the span in its ``traceparent`` header; return the trace's id for the log."""
         origin = time_ns() - int(perf_counter() * NANOSECONDS)
         parent = self._parent_of({name.decode("latin-1"): value.decode("latin-1") for name, value in headers})
         attributes = {
@@ -61,8 +61,8 @@ class Tracing:
 
 
 def is_possible() -> bool:
-    """Return whether what traces need is installed."""
+    """Return whether the packages that traces need are installed."""
     try:
         return find_spec("opentelemetry.sdk.trace") is not None and find_spec(_EXPORTER) is not None
-    except ModuleNotFoundError:  # not even what is around it
+    except ModuleNotFoundError:  # not even the packages around it are installed
         return False

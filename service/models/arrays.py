@@ -1,4 +1,4 @@
-"""Arrays from outside, as lists or as numpy has read them, checked entry by entry."""
+"""Check arrays from requests entry by entry, as lists or as numpy has read them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Rows = Matrix | SparseRows
 Vector = NDArray[np.float64]
 Key = int | str
 Tags = list[list[str]]
-"""Of each example."""
+"""The tags of each example."""
 
 SPARSE = ("indptr", "indices", "values", "n_features")
 """Members of an npz file that hold sparse rows."""
@@ -31,23 +31,23 @@ MAX_KEY = 2**53
 """Integer keys are below this, so that every JSON reader keeps them exactly."""
 MAX_KEY_LENGTH = 128
 MOST_TAGS = 16
-"""That one example may have."""
+"""Most tags of one example."""
 MAX_MAGNITUDE = 1e150
 """Entries are at most this large, so that squares of differences stay finite."""
 
 FIRST_SECOND, LAST_SECOND = (datetime(year, 1, 2, tzinfo=UTC).timestamp() for year in (1, 9999))
-"""Unix times that every calendar has."""
+"""Least and largest Unix time; datetime can convert all between them in every time zone."""
 
 CLEAR = 8
-"""Digits of a date from which no column of seconds has one by chance."""
+"""Digits from which on a number that reads as a date is hardly a count of seconds by chance."""
 _NUMBERS = frozenset({int, float})
 _LENGTHS = frozenset((4, 6, 8, 10, 12, 14))  # of a year, with a month, day, hour, minute and second
 _CENTURIES = frozenset(("16", "17", "18", "19", "20", "21"))
-_CLOSE = frozenset(("19", "20"))  #: of 10 digits, which may be Unix seconds of our time as well
+_CLOSE = frozenset(("19", "20"))  #: centuries of 10 digits, which may be Unix seconds of our time as well
 
 
 def rows(value: Any, field: str = "X") -> Rows:
-    """Return a list of rows; or sparse ones: ``indices`` and ``values``, a list for each row, and ``n_features``."""
+    """Return dense rows from a list, or sparse ones from a dict of ``indices``, ``values`` and ``n_features``."""
     return _sparse(value, field) if isinstance(value, dict) else matrix(value, field)
 
 
@@ -99,7 +99,7 @@ def _whole(indices: list[int]) -> NDArray[np.int64]:
 def check_rows(
     indptr: NDArray[Any], indices: NDArray[Any], values: NDArray[Any], width: int, field: str = "X"
 ) -> SparseRows:
-    """CSR whose ``indptr`` has been checked as sparse rows; raises InvalidInput with the row and column at fault."""
+    """Return CSR arrays with a checked ``indptr`` as sparse rows; raises InvalidInput with the row and column."""
     found = checked(indptr, indices, _numeric(values, field), width, field)
     if found.values.size and (place := _first_unusable(found.values)) is not None:
         row = int(np.searchsorted(indptr, place, side="right")) - 1
@@ -132,7 +132,7 @@ def npz_rows(found: Mapping[str, NDArray[Any]]) -> Rows:
 
 
 def npz_members(X: Rows) -> dict[str, NDArray[Any]]:
-    """Return what an npz file has of rows, as ``npz_rows`` reads it."""
+    """Return rows as the members of an npz file that ``npz_rows`` reads."""
     if not isinstance(X, SparseRows):
         return {"X": X}
     rows = X.packed()
@@ -175,7 +175,7 @@ def vector(value: Any, field: str) -> Vector:
 
 
 def tags(value: Any, field: str = "tags") -> Tags:
-    """Return a list with the tags of each example, none, one or a list of them, as lists without repetition."""
+    """Return a list of tags for each example, without repetition; ``value`` has None, a tag or a list for each."""
     if not isinstance(value, list) or not value:
         raise InvalidInput("must be an array with an entry for each example", field=field)
     return [_tags(entry, row, field) for row, entry in enumerate(value)]
@@ -191,7 +191,7 @@ def _tags(entry: Any, row: int, field: str) -> list[str]:
 
 
 def npy_tags(array: NDArray[Any]) -> Tags:
-    """Return the same of an array of text, (n,) or (n, most), in which an empty text is none."""
+    """Return a list of tags for each example from an array of text, (n,) or (n, most); an empty text is no tag."""
     if array.dtype.kind != "U" or array.ndim not in (1, 2) or not len(array):
         raise InvalidInput("must be text, (n,) or (n, most), empty where there is no tag", field="tags")
     _check_unicode(array, "tags")
@@ -213,14 +213,14 @@ def _check_tag(tag: Any, row: int, field: str) -> None:
 
 
 def times(value: Any, field: str = "times") -> Vector:
-    """Return times, ISO 8601 with a UTC offset or Unix seconds, as the latter, (n,) float64; n is at least 1."""
+    """Return a list of times, ISO 8601 with a UTC offset or Unix seconds, as Unix seconds (n,) float64, n > 0."""
     if not isinstance(value, list):
         raise InvalidInput("must be an array of times", field=field)
     return check_times(np.array([_seconds(entry, row, field) for row, entry in enumerate(value)], np.float64), field)
 
 
 def moment(value: Any, field: str) -> float:
-    """Return one such time as Unix seconds."""
+    """Return one time, ISO 8601 with a UTC offset or Unix seconds, as Unix seconds."""
     found = _seconds(value, None, field)
     _check_is_no_date(found, None, field)
     return _in_range(found, None, field)
@@ -228,7 +228,7 @@ def moment(value: Any, field: str) -> float:
 
 @lru_cache(maxsize=1024)
 def date_of(digits: str) -> float | None:
-    """Return the Unix time that digits such as 20240131 or 2024013123 write, in UTC; None where they write none."""
+    """Return the Unix time of a date in digits such as 20240131 or 2024013123, in UTC; None if they are no date."""
     if len(digits) not in _LENGTHS or digits[:2] not in (_CLOSE if len(digits) == 10 else _CENTURIES):
         return None
     whole = digits + "00000101000000"[len(digits) :]
@@ -242,9 +242,9 @@ def date_of(digits: str) -> float | None:
 
 
 def _check_is_no_date(seconds: float, row: int | None, field: str) -> None:
-    """Raise InvalidInput for a number that writes a date, such as 20240131, where as Unix seconds it makes no sense.
+    """Raise InvalidInput for a number that reads as a date, such as 20240131, and makes no sense as Unix seconds.
 
-    Of 10 digits that is a time which the clock has not reached.
+    A number of 10 digits makes no sense as seconds if the clock has not reached it.
     """
     digits = f"{seconds:.0f}"
     if seconds % 1 or len(digits) < CLEAR or date_of(digits) is None:
@@ -257,7 +257,7 @@ def _check_is_no_date(seconds: float, row: int | None, field: str) -> None:
 
 def _seconds(entry: Any, row: int | None, field: str) -> float:
     if type(entry) in _NUMBERS:
-        return float(max(-MAX_KEY, min(entry, MAX_KEY)))  # what is beyond is so of the years, too
+        return float(max(-MAX_KEY, min(entry, MAX_KEY)))  # times beyond are outside of the allowed years, too
     if type(entry) is not str:
         reason = f"must be a time as text, or Unix seconds, not {_named(entry)}"
         raise InvalidInput(reason, field=field, row=row)
@@ -271,7 +271,7 @@ def _seconds(entry: Any, row: int | None, field: str) -> float:
 
 
 def check_times(seconds: NDArray[Any], field: str = "times") -> Vector:
-    """Unix seconds (n,) that lie between the years 1 and 9999; raises InvalidInput."""
+    """Return Unix seconds (n,) if all lie between the years 1 and 9999; raises InvalidInput."""
     found = check_vector(seconds, field)
     for row in np.flatnonzero((found >= 10.0 ** (CLEAR - 1)) & (found % 1 == 0)).tolist():
         _check_is_no_date(float(found[row]), row, field)
@@ -299,7 +299,7 @@ def keys(value: Any, field: str = "keys") -> list[Key]:
 
 
 def row_keys(value: Any, field: str = "keys") -> list[Key]:
-    """Return a list of such keys of rows, of which one may stand twice."""
+    """Return a list of keys, as :func:`keys` does, in which a key may occur twice."""
     if not isinstance(value, list):
         raise InvalidInput("must be an array of keys", field=field)
     if not value:
@@ -348,7 +348,7 @@ def check_vector(v: NDArray[Any], field: str) -> Vector:
 
 
 def _checked(found: NDArray[np.float64], field: str, ndim: int, least: str) -> NDArray[np.float64]:
-    """Return numbers that are finite and not too large, at least one in each of so many dimensions."""
+    """Return ``found`` if it has ``ndim`` dimensions, is not empty, and all numbers are finite and not too large."""
     if found.ndim != ndim:
         raise InvalidInput(f"must have {ndim} dimension{'s' * (ndim > 1)}, not {found.ndim}", field=field)
     if found.size == 0:

@@ -1,6 +1,6 @@
-"""The classifiers as they are served: their classes come with the data, whatever they are named.
+"""The classifiers of the service: their classes are the labels in the data, numbers or words.
 
-Where updates lead to an optimum, -1 and 1 are the two classes there are until others come.
+A classifier that updates solve exactly has the classes -1 and 1 until other labels come.
 """
 
 from __future__ import annotations
@@ -23,13 +23,14 @@ Two = tuple[Any, Any]
 
 
 class ServedClassifier(LiveSVC):
-    """A live classifier whose class weights are named by text, and may be of classes that have not come yet.
+    """A live classifier with class weights by the text of labels, also for classes that have not come yet.
 
-    As long as there are no labels but -1 and 1, both are its classes, whoever of them has come: f(x) is positive for 1.
+    As long as there are no labels but -1 and 1, both are its classes, even if only one has come; f(x) is positive for
+    1.
     """
 
     def check_classes(self, y: Targets, most: int, field: str = "y") -> None:
-        """Raise InvalidInput for labels of another kind than those before, or for more than ``most`` classes."""
+        """Raise InvalidInput for labels of another kind than the known ones, or for more than ``most`` classes."""
         before = vars(self).get("classes_", y[:0])
         if before.size <= most and {*before.tolist()}.issuperset(y.tolist()):
             return
@@ -39,7 +40,7 @@ class ServedClassifier(LiveSVC):
 
     @property
     def counts(self) -> dict[Any, int]:
-        """How many examples each class has, by label."""
+        """The number of examples of each class, by label."""
         if not hasattr(self, "classes_"):
             return {}
         counts = np.bincount(self._places_of(self._window.y), minlength=self.classes_.size)
@@ -47,15 +48,15 @@ class ServedClassifier(LiveSVC):
 
     @property
     def pair_certificates(self) -> dict[Two, Any]:
-        """The certificate of every pair of labels, of more than two classes."""
+        """The certificate of every pair of labels; empty with at most two classes."""
         if not self._has_several():
             return {}
         return {two: self.certificate_of(*two) for two in self.pairs_}
 
     def successor(self, made: LiveEstimator, labels: Targets, *, afresh: bool = False) -> None:
-        """Have an estimator that has learnt nothing know the classes that this one would, were these labels to come.
+        """Give an untrained estimator the classes that this one would have once it has learnt these labels.
 
-        With ``afresh`` it knows theirs alone.
+        With ``afresh`` it gets the classes of these labels alone.
         """
         if not hasattr(self, "classes_") or not isinstance(made, ServedClassifier):
             return
@@ -66,7 +67,7 @@ class ServedClassifier(LiveSVC):
         made._know(self.classes_ if not sign or are_signs(as_labels(labels)) else SIGNS[sign == SIGNS])
 
     def knows_only(self, labels: Targets) -> bool:
-        """Return whether its classes are those that these labels, (m,), alone would have made."""
+        """Return whether a new classifier would have the same classes after learning only these labels (m,)."""
         return np.array_equal(self.classes_, type(self)()._known_classes(labels, "y"))
 
     # -- labels --------------------------------------------------------------------------------------------------------
@@ -87,7 +88,7 @@ class ServedClassifier(LiveSVC):
         super()._meet(given)
 
     def _drop_unused_sign(self) -> None:
-        """Let the only class that there are examples of be the only one."""
+        """Drop the class of -1 and 1 that has no example, if there is one."""
         sign = _only_sign(self._window)
         if sign and np.array_equal(self.classes_, SIGNS):
             if sign < 0:
@@ -96,11 +97,11 @@ class ServedClassifier(LiveSVC):
 
 
 class ServedLargeClassifier(LiveL2SVC):
-    """A live classifier of a window too large for a path, whose labels are numbers as they come, or words.
+    """A live classifier for windows too large for a path; its labels are numbers or words.
 
     Parameters
     ----------
-    decision_function_shape : "ovr" or "ovo": what is shown of the decisions of more than two classes
+    decision_function_shape : "ovr" or "ovo": decisions of more than two classes are one for each class or for each pair
     """
 
     def __init__(
@@ -118,21 +119,21 @@ class ServedLargeClassifier(LiveL2SVC):
         self.decision_function_shape = decision_function_shape
 
     def check_classes(self, y: Targets, most: int, field: str = "y") -> None:
-        """Raise InvalidInput for labels of another kind than those before, or for more than ``most`` classes."""
+        """Raise InvalidInput for labels of another kind than the known ones, or for more than ``most`` classes."""
         labels = as_labels(y)
         before = self.labels_
         check_kind(before, labels, field)
         check_number(before, labels_with(before, labels, field), labels, most, field)
 
     def knows_only(self, labels: Targets) -> bool:
-        """Return whether its classes are those of these labels, (m,), alone."""
+        """Return whether the classes are exactly the ones in these labels (m,)."""
         return np.array_equal(self.labels_, np.unique(as_labels(labels)))
 
     def _with_labels(self, known: NDArray[Any], y: Any, m: int, field: str) -> tuple[NDArray[Any], NDArray[Any]]:
         return super()._with_labels(known, None if y is None else as_labels(y), m, field)
 
 
-Served = ServedClassifier | ServedLargeClassifier  #: those whose classes come with the data
+Served = ServedClassifier | ServedLargeClassifier  #: classifiers whose classes come with the data
 
 
 def check_kind(before: NDArray[Any], labels: NDArray[Any], field: str) -> None:
@@ -143,7 +144,7 @@ def check_kind(before: NDArray[Any], labels: NDArray[Any], field: str) -> None:
 
 
 def check_number(before: NDArray[Any], known: NDArray[Any], labels: NDArray[Any], most: int, field: str) -> None:
-    """Raise InvalidInput where ``labels`` (m,) make the classes that are ``known`` more than ``most``."""
+    """Raise InvalidInput if the classes that are ``known`` with ``labels`` (m,) are more than ``most``."""
     if known.size > most:
         new = np.setdiff1d(known, before)
         row = int(np.flatnonzero(np.isin(labels, new))[0]) if new.size else None
@@ -151,7 +152,7 @@ def check_number(before: NDArray[Any], known: NDArray[Any], labels: NDArray[Any]
 
 
 def labels_of(arrays: Mapping[str, Any]) -> NDArray[Any]:
-    """Return the labels (n,) of the examples that ``to_arrays`` tells of."""
+    """Return the labels (n,) of the examples in the arrays of an estimator's ``to_arrays``."""
     classes, y = np.asarray(arrays["classes"]), np.asarray(arrays["y"])
     places = y.astype(np.int64) if classes.size > 2 else np.where(y > 0, classes.size - 1, 0)
     labels: NDArray[Any] = classes[places]
@@ -159,7 +160,7 @@ def labels_of(arrays: Mapping[str, Any]) -> NDArray[Any]:
 
 
 def _only_sign(window: Any) -> int:
-    """Return the sign of all examples of a window of two classes; 0 where there are both, or none, or more classes."""
+    """Return the sign that all examples of a window have; 0 if they have both, there are none, or more classes."""
     if not isinstance(window, Window) or not window.keys:
         return 0
     y = window.y

@@ -1,4 +1,4 @@
-"""Commands of a model: requests of clients, and what its log keeps of them."""
+"""Updates of a model as clients ask for them, and the commands that its log keeps of them."""
 
 from __future__ import annotations
 
@@ -23,29 +23,29 @@ from livesvm.solvers.robust.settings import Robustness
 from livesvm.solvers.tables.columns import Codes, codes_from
 
 RULES = 2
-"""By which it is judged whether an update can be applied; raised whenever what used to be accepted may be refused."""
+"""Version of the rules by which updates are accepted; raised whenever updates that were accepted may be refused."""
 COPIES = 4
-"""Of an update's features while it waits and is logged: as they came, as bytes, as a record, as the store has it."""
+"""Copies of an update's features while it waits and is logged: as they came, as bytes, as a record, in the store."""
 BYTES_A_KEY = 1000
-"""Of a key with what belongs to it, at most, in as many copies."""
+"""Most bytes of a key and the values that belong to it, in as many copies."""
 DRIFT_ALARMS = "drift_alarms"
-"""Among changes, what is none of the estimator: the rate of a test for drift, None for no test any more."""
+"""Name of the one change that is no parameter of the estimator: the false-alarm rate of the drift test, or None."""
 
 
 @dataclass(frozen=True)
 class Batch:
     """Examples to add: X (n, d), dense or sparse, y (n,) where the task has targets, keys and weights (n,) if given.
 
-    Of a model with columns X is as it came until the update is planned, and codes with their words then.
+    For a model with columns, X has the rows as they came until the update is planned, and then codes with their words.
     """
 
     X: Any
     y: Targets | None = None
     keys: list[Key] | None = None
     weights: Vector | None = None
-    times: Vector | None = None  #: (n,) Unix seconds at which each happened; None: when they arrive
-    tags: Tags | None = None  #: of each example, (n,)
-    checked: Checked | None = field(default=None, compare=False, repr=False)  #: by the model that they are planned for
+    times: Vector | None = None  #: (n,) Unix seconds at which each example happened; None: the time of arrival
+    tags: Tags | None = None  #: the tags of each example, (n,)
+    checked: Checked | None = field(default=None, compare=False, repr=False)  #: the examples as the model checked them
 
     def document(self) -> dict[str, Any]:
         """Return this batch as numbers, lists and arrays."""
@@ -57,23 +57,23 @@ class Batch:
             parts |= {"X": np.asarray(self.X), "table": self.X.document()}
         for name in ("times", "tags"):
             if parts[name] is None:
-                del parts[name]  # as before there were any: a digest from then is the same now
+                del parts[name]  # so that digests from before these fields existed are the same now
         return parts
 
     @classmethod
     def from_document(cls, parts: dict[str, Any]) -> Batch:
-        """Return the batch of a record of the log."""
+        """Return the batch in a decoded record of the log."""
         table = parts.pop("table", None)
         return cls(**parts if table is None else parts | {"X": codes_from(parts["X"], table)})
 
     @property
     def tagged(self) -> dict[Key, tuple[str, ...]]:
-        """Tags by key, of those of its examples, which have keys, that have any."""
+        """Tags by key, for those examples that have tags; the examples must have keys."""
         pairs = zip(self.keys or [], self.tags or [], strict=False)
         return {key: tuple(tags) for key, tags in pairs if tags}
 
     def only(self, which: NDArray[np.bool_]) -> Batch | None:
-        """Return those of its examples, which have keys; None if these are none."""
+        """Return the examples that the mask ``which`` (n,) selects, None if it selects none; they must have keys."""
         if not which.any():
             return None
         columns = {
@@ -86,7 +86,7 @@ class Batch:
 
 @dataclass(frozen=True)
 class Removal:
-    """Examples to remove, in one of three ways; ``older_than`` is a Unix time in seconds, by the times of examples."""
+    """Examples to remove: by keys, the number of the oldest, or all with a time before the Unix time ``older_than``."""
 
     keys: list[Key] | None = None
     oldest: int | None = None
@@ -94,15 +94,15 @@ class Removal:
 
 
 CONVEX = Robustness(1.0, 0.0)
-"""Asks for convex losses again, whatever the model's cutoffs are now."""
+"""Asks for convex losses again, whatever the model's present cutoffs are."""
 
 
 @dataclass(frozen=True)
 class Edits:
-    """What changes of examples that stay: targets, weights, by key or by a factor; and of the model: C, its losses.
+    """Changes of examples that stay: targets and weights by key, all weights by a factor; and of C and the loss.
 
-    ``change`` holds other parameters of the estimator, by name, or ``DRIFT_ALARMS``; ``rescale`` has the scale of
-    features, and a gamma that follows from them, fitted again. Either stands alone.
+    ``change`` has other parameters of the estimator by name, or ``DRIFT_ALARMS``. ``rescale`` fits the scale of
+    features again, and a gamma that depends on it. Each of these two comes without any other edit.
     """
 
     relabel: dict[Key, Any] = field(default_factory=dict)
@@ -120,12 +120,12 @@ class Edits:
 
     @property
     def tuned(self) -> dict[str, Any] | None:
-        """What the model has chosen itself."""
+        """The parameters that the model has chosen itself, None if this is no choice."""
         return (self.change or {}).get(TUNED)
 
     @property
     def new_C(self) -> float | None:
-        """C as a number, where it is given one, or one was chosen."""
+        """The new C as a number, given or chosen; None if C stays, or is to be chosen."""
         given = (self.change or {}).get("C", self.C)
         if self.tuned is not None and self.tuned["changes"]:
             given = self.tuned["parameters"].get("C")
@@ -133,11 +133,11 @@ class Edits:
 
     @property
     def of_parameters(self) -> bool:
-        """Whether parameters are changed, and examples are not."""
+        """Whether the edits change parameters, and no examples."""
         return self.change is not None or self.rescale
 
     def only(self, staying: Container[Key]) -> Edits:
-        """Return these edits without those of examples that do not stay."""
+        """Return the edits of the model, and of those examples that stay."""
         relabel = {key: y for key, y in self.relabel.items() if key in staying}
         reweight = {key: weight for key, weight in self.reweight.items() if key in staying}
         robust = self.robust
@@ -151,33 +151,33 @@ class Edits:
         parts = dict(vars(self)) | {"robust": robust}
         for name in ("robust", "change", "rescale"):
             if not parts[name]:
-                del parts[name]  # as before there was any: a digest from then is the same now
+                del parts[name]  # so that digests from before these fields existed are the same now
         return parts
 
     @classmethod
     def from_document(cls, parts: dict[str, Any]) -> Edits:
-        """Return the edits that a document tells of."""
+        """Return the edits in a document."""
         robust = parts.get("robust")
         return cls(**parts | {"robust": robust and Robustness(robust["theta"], robust["s"], robust["sides"])})
 
 
 NO_EDITS = Edits()
-"""Nothing changes; a decay by 1 asks for no more."""
+"""Edits that change nothing; an update that asks for a decay by 1 has the same."""
 
 
 def paired(keys: list[Key], values: Targets | list[Any], field: str) -> dict[Key, Any]:
-    """Value by key; raises InvalidInput, for ``field``, unless there is one for each."""
+    """Return the values by key; raises InvalidInput, for ``field``, unless each key has one value."""
     if len(values) != len(keys):
         raise InvalidInput(f"has {len(values)} entries for {len(keys)} keys", field=field)
     return dict(zip(keys, values if isinstance(values, list) else values.tolist(), strict=True))
 
 
 def batch_of(X: Any, *columns: Any) -> Batch | None:
-    """Return examples of these columns, in the order of :class:`Batch`; None where there are none.
+    """Return the examples with these columns, in the order of :class:`Batch`; None if there are no examples.
 
     Raises
     ------
-    InvalidInput : a column is empty, and X is not, or the other way round
+    InvalidInput : a column is empty and X is not, or the other way round
     """
     n = len(X)
     for name, column in zip(("y", "keys", "weights", "times", "tags"), columns, strict=True):
@@ -188,12 +188,12 @@ def batch_of(X: Any, *columns: Any) -> Batch | None:
 
 @dataclass(frozen=True)
 class Update:
-    """One update, as it was asked for; without any of the three it changes nothing."""
+    """One update as a client asked for it; without ``add``, ``remove`` and ``edits`` it changes nothing."""
 
     add: Batch | None = None
     remove: Removal | None = None
     edits: Edits | None = None
-    on_repeat: OnRepeat = "refuse"  #: of added examples with known keys
+    on_repeat: OnRepeat = "refuse"  #: what to do with added examples that have known keys
 
     def memory(self) -> int:
         """Return the bytes that the update takes until it is answered: its arrays, and their copies for the log."""
@@ -204,7 +204,7 @@ class Update:
         return COPIES * size + BYTES_A_KEY * (n_rows + n_keys)
 
     def digest(self) -> bytes:
-        """SHA-256 of what was asked, the same in whichever format it came."""
+        """Return the SHA-256 of the update's content, which is the same for all formats of the request."""
         parts = {
             "add": self.add and self.add.document(),
             "remove": self.remove and vars(self.remove),
@@ -216,11 +216,11 @@ class Update:
 
 @dataclass(frozen=True)
 class Command:
-    """One update with nothing left open: which examples come, under which keys, which go, and what changes of others.
+    """One update with everything decided: the examples to add with their keys, the keys to remove, and the edits.
 
-    ``next_key`` is the model's counter for handing out keys after it; ``arrived`` is a Unix time in seconds;
-    ``request`` is the Idempotency-Key that it came with; ``rules`` are what it was judged by;
-    ``dropped`` are keys of examples too old to come in, ``ignored`` those of rows that came before.
+    ``next_key`` is the model's counter of generated keys after the command; ``arrived`` is a Unix time in seconds;
+    ``request`` is the Idempotency-Key; ``rules`` is the version of the rules that accepted the update; ``dropped`` has
+    keys of examples that are too old to be added, ``ignored`` keys of rows that had been added before.
     """
 
     add: Batch | None
@@ -235,32 +235,32 @@ class Command:
 
     @property
     def added(self) -> list[Key]:
-        """Keys of the examples that come."""
+        """Keys of the examples to add."""
         return [] if self.add is None or self.add.keys is None else self.add.keys
 
     @property
     def is_nothing(self) -> bool:
-        """Whether it changes nothing, as that of an empty day."""
+        """Whether the command changes nothing, like the update of a day without data."""
         has_effect = self.remove or self.dropped or self.ignored
         return self.add is None and not has_effect and self.edits in (None, NO_EDITS)
 
     @property
     def plain(self) -> Command | None:
-        """Itself if it only adds and removes: one path leads past several of these together."""
+        """The command itself if it only adds and removes, else None; several such commands can share one path."""
         return self if self.edits is None else None
 
     def apply(self, state: Any) -> Outcome:
-        """Have a model's state follow the path; raises SolverError with the state as it was."""
+        """Apply the command to a model's state along the path; raises SolverError, which leaves the state as it was."""
         outcome: Outcome = state.apply(self)
         return outcome
 
     def apply_cold(self, state: Any) -> Outcome:
-        """Have it reach the same optimum without the path; raises SolverError with the state as it was."""
+        """Solve for the same optimum without the path; raises SolverError, which leaves the state as it was."""
         outcome: Outcome = state.apply_cold(self)
         return outcome
 
     def answer(self, version: int, outcome: Outcome, durability: Durability) -> bytes:
-        """Return the answer to its caller."""
+        """Return the answer to the caller, as JSON."""
         reported: dict[str, Any] = {"added": self.added, "removed": self.remove, "changed": outcome.changed}
         if self.dropped:
             reported["dropped"] = self.dropped
@@ -273,12 +273,12 @@ class Command:
 
     @property
     def n_ahead(self) -> int:
-        """How many examples come with a time that had not come yet when they arrived."""
+        """How many added examples have a time later than their arrival."""
         times = None if self.add is None else self.add.times
         return 0 if times is None else int(np.count_nonzero(times > self.arrived))
 
     def reported(self, outcome: Outcome) -> dict[str, Any]:
-        """Return what it changed, in numbers, for the log."""
+        """Return the numbers of the command's changes, for the service's log."""
         counts = {"added": len(self.added), "removed": len(self.remove), "changed": outcome.changed}
         edits = self.edits or NO_EDITS
         action = "rescale" if edits.rescale else "change" if edits.change is not None else "update"
@@ -286,7 +286,7 @@ class Command:
         return {"action": action, **counts, "C": edits.new_C, "events": outcome.events}
 
     def features_after(self, features: dict[Key, Any]) -> dict[Key, Any]:
-        """Return features by key after it; those of keys that have gone may be among them."""
+        """Return features by key after the command; keys that have left the window may be among them."""
         if self.add is not None:
             features.update(zip(self.added, self.add.X, strict=True))
         return features
@@ -294,7 +294,7 @@ class Command:
     whole = None
 
     def named(self) -> Iterator[tuple[Key, Sequence[str]]]:
-        """Yield every key that it names, with tags where it gives any."""
+        """Yield every key that the command names, with the tags that it gives the key."""
         edits = self.edits or NO_EDITS
         sides = edits.robust.outliers if edits.robust is not None else ()
         yield from ((key, ()) for key in (*self.added, *self.remove, *self.dropped, *self.ignored))
@@ -313,27 +313,27 @@ class Command:
 
     @classmethod
     def from_document(cls, document: dict[str, Any]) -> Command:
-        """Return the command that a document of the log tells of."""
+        """Return the command in a decoded record of the log."""
         add, edits = document.pop("add"), document.pop("edits")
         return cls(add=add and Batch.from_document(add), edits=edits and Edits.from_document(edits), **document)
 
 
 @dataclass(frozen=True)
 class Sizes:
-    """What the newest update left: examples by side, and how well the optimality conditions hold."""
+    """Numbers of examples after the newest update, and how well the optimality conditions hold."""
 
     n_examples: int = 0
     n_free: int = 0
     n_bound: int = 0
     max_violation: float = 0.0
-    relative_gap: float | None = None  #: not known of an update that an older version of this service applied
+    relative_gap: float | None = None  #: None after an update by an older version of this service
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What one command did: the sizes after it, the path's events, its seconds, and how many that stayed changed.
+    """The result of one command: the sizes after it, the path's events, its seconds, and how many examples it edited.
 
-    ``more`` is what else is reported of it: warnings, what a change of parameters made of those, and a path given up.
+    ``more`` has further results: warnings, the effect of a change of parameters, and a path that was given up.
     """
 
     sizes: Sizes
@@ -343,5 +343,5 @@ class Outcome:
     more: dict[str, Any] = field(default_factory=dict)
 
     def answer(self, version: int, durability: Durability, **reported: Any) -> bytes:
-        """JSON of what the command made of the model, and of what else is ``reported``."""
+        """Return the JSON of the new version, its sizes, its durability, and what else is ``reported``."""
         return to_json({"version": version, **reported, **vars(self.sizes), "durability": durability.value})

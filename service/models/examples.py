@@ -1,4 +1,4 @@
-"""A window's examples, a page at a time."""
+"""Pages of the examples in a model's window."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from livesvm.solvers.sparse import SparseRows, dense
 
 Side = Literal["free", "bound", "none"]
 SIDES: tuple[Side, ...] = get_args(Side)
-"""On the margin, where the coefficient moves; at the bound; without a coefficient."""
+"""On the margin, with a coefficient between its bounds; at a bound; with coefficient 0."""
 
 
 @dataclass(frozen=True)
 class WantedExamples:
-    """Which examples: those of ``keys``, each as text or as the whole number that it reads as; or a page of all.
+    """A choice of examples: those with ``keys``, each a text or a whole number as text; or a page of all examples.
 
     Parameters
     ----------
-    offset : examples that are passed over, oldest first
-    limit : examples at most; None: all
+    offset : how many of the oldest examples are skipped
+    limit : most examples of the page; None: all
     """
 
     keys: Sequence[str] | None = None
@@ -38,13 +38,13 @@ class WantedExamples:
 class WindowPage:
     """Some of a window's examples, oldest first; features (m, d), dense or sparse, everything else (m,).
 
-    ``times`` are Unix seconds: when each happened, or arrived if nothing was said of that.
+    ``times`` are Unix seconds: when each example happened, or arrived if the client gave no time.
 
-    Targets are words where labels are; of more than two classes there is a coefficient for each other class, in the
-    order of those, (m, n_classes - 1).
+    Targets are words if labels are words. With more than two classes an example has a coefficient for each other class,
+    in the order of classes, (m, n_classes - 1).
 
-    ``n_examples`` is how many the window of this ``version`` holds, ``next`` the offset of what follows, if anything
-    does. ``side`` holds places in :data:`SIDES`, ``outlier`` whether a robust model counts the example as one.
+    ``n_examples`` is the number of examples in the window of this ``version``, ``next`` the offset of the next page, if
+    there is one. ``side`` has indices into :data:`SIDES`, ``outlier`` tells which examples a robust model cuts off.
     """
 
     version: int
@@ -59,11 +59,11 @@ class WindowPage:
     coefficient: Vector
     outlier: np.ndarray[tuple[int], np.dtype[np.bool_]]
     tags: Tags = field(default_factory=list)
-    rows: list[dict[str, Any]] | None = None  #: of a model with columns, in place of X; None: it has none
+    rows: list[dict[str, Any]] | None = None  #: rows by name of a model with columns; None: the model has no columns
 
 
 def page_of(state: ModelState, wanted: WantedExamples) -> WindowPage:
-    """Return the examples that are wanted; raises UnknownKey."""
+    """Return the wanted examples of a model; raises UnknownKey."""
     arrivals = state.window.arrivals
     n = len(arrivals)
     if not n:
@@ -77,7 +77,7 @@ def page_of(state: ModelState, wanted: WantedExamples) -> WindowPage:
     places = np.arange(min(n, wanted.offset), end) if wanted.keys is None else _places(keys, wanted.keys)
     estimator = state.estimator
     named = [keys[place] for place in places.tolist()]
-    place_of = {key: place for place, key in enumerate(estimator.keys_)}  # there they stand as they came
+    place_of = {key: place for place, key in enumerate(estimator.keys_)}  # in the order of their arrival
     places = np.array([place_of[key] for key in named], np.int64)
     coefficient, is_free = estimator.window_coefficients[places], estimator.window_is_free[places]
     has_one = (coefficient != 0.0) if coefficient.ndim == 1 else (coefficient != 0.0).any(axis=1)
@@ -105,7 +105,7 @@ def _numbers(y: Targets) -> Targets:
 
 
 def _places(keys: list[Key], wanted: Sequence[str]) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-    """Return places of keys in a window, in its order; raises UnknownKey."""
+    """Return the places of keys in a window, ascending; raises UnknownKey."""
     place = {key: at for at, key in enumerate(keys)}
     found: set[int] = set()
     for row, text in enumerate(wanted):

@@ -1,4 +1,4 @@
-"""Fields that requests are made of: how each is checked and how OpenAPI describes it."""
+"""The fields of requests: the check and the OpenAPI schema of each."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ ID_IN_WORDS = "has 1 to 64 letters a to z, digits, _ and -, and begins with a le
 JOB_ID = r"^j-[0-9a-f]{12}(-[0-9a-f]{8})?$"
 
 LEAST_WEIGHT = 1e-100
-"""The least weight that is not 0: of less, times a C, nothing may be left."""
+"""The least weight that is not 0: the product of a smaller one with C might become 0."""
 
 _NUMBER = {"type": "number", "minimum": -arrays.MAX_MAGNITUDE, "maximum": arrays.MAX_MAGNITUDE}
 
@@ -181,24 +181,24 @@ Decay = Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)]
 
 
 def _or_empty(value: Any, check: ValidatorFunctionWrapHandler) -> Any:
-    """Return an empty list, or sparse rows that are none, as an empty list; anything else checked."""
+    """Return an empty list for an empty list or for sparse rows without any row; check anything else."""
     is_none = isinstance(value, dict) and value.get("indices") == [] == value.get("values")
     return [] if is_none or (isinstance(value, list) and not value) else check(value)
 
 
 def with_none(schema: dict[str, Any]) -> None:
-    """Have the schema of an array allow an empty one."""
+    """Change the schema of an array to allow an empty one."""
     schema.pop("minItems", None)
     for part in schema.get("anyOf", ()):
         part.pop("minItems", None)
 
 
 MayBeEmpty = Annotated[T, WrapValidator(_or_empty), Field(json_schema_extra=with_none)]
-"""What may also be an empty list, as on a day without data."""
+"""A field that may also be an empty list, as on a day without data."""
 
 
 def check_id(value: str) -> str:
-    """Return a name that something new may have; raises ValueError for others."""
+    """Return ``value`` if it is a valid id; raises ValueError otherwise."""
     if re.fullmatch(MODEL_ID, value) is None:
         raise ValueError(ID_IN_WORDS)
     return value
@@ -228,29 +228,29 @@ def check_weights(weights: arrays.Vector, field: str = "weights") -> arrays.Vect
 
 
 SHORT = 2**16
-"""Bytes that a request without examples may have."""
+"""Most bytes of a request without examples."""
 
 
 class Request(BaseModel):
     """Base of request bodies."""
 
     most_bytes: ClassVar[int | None] = None
-    """A longer body is no such request, and is not parsed; None where it holds examples."""
+    """Most bytes of the body, a longer one is not parsed; None for requests with examples."""
 
     model_config = ConfigDict(strict=True, extra="forbid", arbitrary_types_allowed=True)
 
 
 def without_default(schema: dict[str, Any]) -> None:
-    """Leave a default that cannot be sent out of the schema of a field."""
+    """Remove the default from the schema of a field, if a client cannot send it."""
     schema.pop("default", None)
 
 
 EITHER: dict[str, Any] = {"oneOf": [{"required": ["X"]}, {"required": ["rows"]}]}
-"""Of the schema of a request: it has features, in one of two forms."""
+"""Part of the schema of a request that must have features, in one of two forms."""
 
 
 class Features(Request):
-    """Base of requests with rows: numbers, or of a model with columns objects."""
+    """Base of requests with rows: arrays of numbers, or objects for a model with columns."""
 
     X: Matrix = Field(default=None, json_schema_extra=without_default)
     rows: NamedRows = Field(
@@ -266,9 +266,9 @@ class Features(Request):
         return self
 
     _has_rows: ClassVar[bool] = True
-    """Whether there have to be some."""
+    """Whether the request must have rows."""
 
     @property
     def features(self) -> Any:
-        """The rows, in whichever form they came; None: there are none."""
+        """The rows in the form in which they came; None without rows."""
         return self.X if self.rows is None else self.rows

@@ -1,4 +1,4 @@
-"""Targets as requests have them: numbers, or words; and which of them are labels of classes."""
+"""Targets in requests, numbers or words, and the checks of labels among them."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from livesvm.service.models.arrays import MAX_KEY, Vector
 from livesvm.solvers.errors import InvalidInput
 
 LONGEST = 128
-"""Characters of a label."""
+"""Most characters of a label."""
 MOST_NAMED = 1000
-"""Classes that a specification may name."""
+"""Most classes that a specification may name."""
 SIGNS = np.array([-1, 1])
 """The classes of a model as long as it has seen no other label."""
 
@@ -25,7 +25,7 @@ Targets = NDArray[Any]
 
 
 def targets(value: Any, field: str = "y") -> Targets:
-    """Return a list of finite numbers as (n,) float64, or one of words as (n,); n is at least 1."""
+    """Return a list of finite numbers as (n,) float64, or a list of words as (n,); n is at least 1."""
     if not isinstance(value, list) or not value:
         return arrays.vector(value, field)
     if None in value:
@@ -43,7 +43,7 @@ def targets(value: Any, field: str = "y") -> Targets:
 
 
 def check_targets(array: NDArray[Any], field: str = "y") -> Targets:
-    """Return (n,) numbers as finite float64, or words, of an array that was read; n is at least 1."""
+    """Return an array of finite numbers as (n,) float64, or of words as (n,); n is at least 1."""
     if array.dtype.kind != "U":
         return arrays.check_vector(array, field)
     if array.ndim != 1 or not array.size:
@@ -54,7 +54,7 @@ def check_targets(array: NDArray[Any], field: str = "y") -> Targets:
 
 
 def check_numbers(y: Targets | None, field: str) -> Vector:
-    """Return targets that have to be there, and to be numbers; raises InvalidInput."""
+    """Return the targets if they are given and are numbers; raises InvalidInput."""
     if y is None:
         raise InvalidInput("is missing; this task learns targets", field=field)
     if y.dtype.kind == "U":
@@ -96,7 +96,7 @@ def check_among(y: Targets, labels: list[Any], field: str) -> None:
 
 
 def as_labels(y: Any) -> NDArray[Any]:
-    """Return labels as a model has them: whole numbers, whatever they came as, or words."""
+    """Return labels as a model stores them: whole numbers as int64, or words."""
     found = np.asarray(y)
     if found.dtype.kind == "f" and (found == np.rint(found)).all():
         return found.astype(np.int64)
@@ -104,5 +104,5 @@ def as_labels(y: Any) -> NDArray[Any]:
 
 
 def are_signs(labels: NDArray[Any]) -> bool:
-    """Return whether none but -1 and 1 is among labels."""
+    """Return whether all labels are -1 or 1."""
     return labels.dtype.kind in "if" and bool((np.abs(labels) == 1).all())

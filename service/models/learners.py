@@ -1,4 +1,4 @@
-"""The estimator of a model, new or as it was stored; what its task makes of an update, and how it follows one."""
+"""Create and restore the estimator of a model, check updates for its task, and apply them to it."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ from livesvm.solvers.sparse import SparseRows, like, stacked
 from livesvm.solvers.tables.columns import Codes, below
 
 KERNEL_PARAMETERS = ("kernel", "gamma", "degree", "coef0")
-"""Of every estimator."""
+"""Parameters that every estimator has."""
 CHANGEABLE = ("epsilon", "quantile", "nu", "class_weight", "fit_intercept", "scale", "columns", "prior", "lam")
-"""What else a live model's parameters are, besides C."""
+"""Other parameters of a live model that can be changed, besides C."""
 SOLVED_AGAIN = (*KERNEL_PARAMETERS, "fit_intercept", "scale", "columns")
-"""Of these, those that mean another problem, which is solved from nothing."""
+"""Parameters whose change makes another problem, which is solved from nothing."""
 
 
 def task_of(spec: ModelSpec) -> Task:
-    """Return the entry of a model's task."""
+    """Return the entry of :data:`TASKS` for a model's task."""
     return TASKS[spec.task]
 
 
 def check_update(spec: ModelSpec, update: Update) -> None:
-    """Raise InvalidInput if an update holds what the model's task cannot learn."""
+    """Raise InvalidInput if the model's task cannot apply an update."""
     task = TASKS[spec.task]
     if update.add is not None:
         if isinstance(update.add.X, SparseRows) and not task.is_exact:
@@ -48,14 +48,14 @@ def check_update(spec: ModelSpec, update: Update) -> None:
 
 
 def _check_targets(spec: ModelSpec, task: Task, y: Targets | None, field: str) -> None:
-    """Raise InvalidInput unless every entry of y (m,) is a target of the task, and among the labels there may be."""
+    """Raise InvalidInput unless every entry of y (m,) is a target of the task, and one of the labels allowed."""
     task.check_targets(y, field)
     if spec.labels is not None and y is not None:
         check_among(y, spec.labels, field)
 
 
 def _check_change(spec: ModelSpec, edits: Edits) -> None:
-    """Raise InvalidInput for parameters that models of this kind do not have, or do not change."""
+    """Raise InvalidInput for parameters that models of this kind do not have, or cannot change."""
     if DRIFT_ALARMS in (edits.change or {}) and not spec.has_errors:
         raise InvalidInput(f"is no parameter of {spec.task}", field=f"change.{DRIFT_ALARMS}")
     if not task_of(spec).is_changeable:
@@ -69,7 +69,7 @@ def _check_change(spec: ModelSpec, edits: Edits) -> None:
 
 
 def parameters(spec: ModelSpec, cache_mb: int) -> dict[str, Any]:
-    """Return the estimator's parameters that a specification asks for."""
+    """Return the parameters of the estimator for a specification."""
     kernel, task = spec.kernel, task_of(spec)
     own = task.parameters | ({} if spec.loss is None else LOSS_PARAMETERS[spec.loss])
     return {
@@ -85,29 +85,35 @@ def parameters(spec: ModelSpec, cache_mb: int) -> dict[str, Any]:
 
 
 def new_estimator(spec: ModelSpec, cache_mb: int, **changed: Any) -> LiveEstimator:
-    """Return an untrained estimator for a specification, but for the parameters that have been ``changed`` since."""
+    """Return an untrained estimator for a specification, with the parameters that were ``changed`` since."""
     estimator = task_of(spec).estimator(**parameters(spec, cache_mb))
     for name, value in changed.items():
         setattr(estimator, name, value)
+    return _recording(spec, estimator)
+
+
+def _recording(spec: ModelSpec, estimator: LiveEstimator) -> LiveEstimator:
+    """Return an estimator that keeps a record if its specification says so."""
+    estimator.keeps_record = spec.record and spec.has_errors
     return estimator
 
 
 def restored_estimator(spec: ModelSpec, cache_mb: int, arrays: dict[str, Any], **changed: Any) -> LiveEstimator:
-    """Return the estimator that ``to_arrays`` described.
+    """Return the estimator from the arrays of its ``to_arrays``.
 
     Raises NotOptimal or InvalidInput if the arrays are damaged.
     """
-    return task_of(spec).estimator.from_arrays(parameters(spec, cache_mb) | changed, arrays)
+    return _recording(spec, task_of(spec).estimator.from_arrays(parameters(spec, cache_mb) | changed, arrays))
 
 
 _VERBS = ("relabel", "reweight", "decay", "C", "robust")
-"""What an estimator's update takes of edits."""
+"""Edits that are arguments of an estimator's update."""
 
 
 def window_after(model: LiveEstimator | None, command: Command, edits: Edits) -> Batch:
-    """Return every example that a window holds after a command, in the order in which they came.
+    """Return all examples of a window after a command, in the order in which they came.
 
-    None: there was no window.
+    ``model`` has the window before; None stands for an empty window.
     """
     leaving = set(command.remove)
     add, here = command.add, [] if model is None else model.keys_
@@ -131,7 +137,7 @@ def window_after(model: LiveEstimator | None, command: Command, edits: Edits) ->
 
 
 def follow(estimator: LiveEstimator, add: Batch | None, remove: list[Any], edits: Edits | None) -> Outcome:
-    """Have an estimator follow the path of an update; raises SolverError with it as it was."""
+    """Update an estimator along the path; raises SolverError, which leaves the estimator as it was."""
     given = {} if edits is None else {name: getattr(edits, name) for name in _VERBS}
     if add is not None:
         given |= {"add": add.checked or (add.X, add.y), "keys": add.keys, "sample_weight": add.weights}
@@ -144,7 +150,7 @@ def follow(estimator: LiveEstimator, add: Batch | None, remove: list[Any], edits
 
 
 def learnt(estimator: LiveEstimator, window: Batch, size: int) -> Outcome:
-    """Return what came of learning examples from nothing, so many at a time."""
+    """Learn all examples of a window with a new estimator, ``size`` at a time; return the outcome."""
     outcome, events, seconds = Outcome(Sizes()), 0, 0.0
     for start in range(0, len(window.X), size):
         there = np.zeros(len(window.X), dtype=bool)
@@ -155,7 +161,7 @@ def learnt(estimator: LiveEstimator, window: Batch, size: int) -> Outcome:
 
 
 def sizes_of(report: UpdateReport) -> Sizes:
-    """Return what is kept of a report; a gap that is not known yet is none."""
+    """Return the sizes in a report; a gap that is not known yet becomes None."""
     gap = float(report.relative_gap)
     known = gap if np.isfinite(gap) else None
     return Sizes(report.n, report.n_free, report.n_bound, float(report.max_violation), known)

@@ -1,4 +1,4 @@
-"""Certificates of a model, as answers show them."""
+"""Certificates of a model as JSON values."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ NAMES = ("relative_gap", "duality_gap", "max_violation", "rounding")
 
 
 def proof_of(estimator: LiveEstimator) -> dict[str, Any]:
-    """Return the certificate of an estimator that knows an example, recomputed from its window."""
+    """Return the certificate of an estimator with at least one example, recomputed from its window."""
     found = estimator.certificate()
     numbers = {name: float(getattr(found, name)) for name in (*NAMES, "primal", "dual")}
     return {**numbers, "n_examples": int(found.n_examples), **_of_robust(estimator), **_by_pair(estimator)}
 
 
 def _by_pair(estimator: LiveEstimator) -> dict[str, Any]:
-    """Return what there is to say of more than two classes; nothing of others."""
+    """Return the certificate of each pair of more than two classes, and the worst pair; otherwise an empty dict."""
     pairs = estimator.pair_certificates if isinstance(estimator, Served) else {}
     if not pairs:
         return {}
@@ -37,7 +37,7 @@ def _by_pair(estimator: LiveEstimator) -> dict[str, Any]:
 
 
 def _of_robust(estimator: LiveEstimator) -> dict[str, Any]:
-    """Return what there is to say of a robust model; nothing of others."""
+    """Return the cutoffs, outliers and local optimality of a robust model; an empty dict for other models."""
     robust = estimator.robustness()
     if robust is None:
         return {}

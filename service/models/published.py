@@ -1,4 +1,4 @@
-"""What a model shows: one immutable version in numbers, and what that decides."""
+"""One immutable version of a model: its description in numbers, and its predictions."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from livesvm.service.models.table_rows import TableRows, check_form
 from livesvm.service.resources.memory import model_bytes
 from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.models.calibration import Calibration, columns
+from livesvm.solvers.models.record import Record
 from livesvm.solvers.pu.held_out import HeldOut, Threshold
 from livesvm.solvers.tables.encoding import TableEncoding
 from livesvm.solvers.validation import plain_features
@@ -25,7 +26,7 @@ from livesvm.solvers.validation import plain_features
 
 @dataclass(frozen=True)
 class Cut:
-    """How the threshold of decisions is asked for: by a largest share of alerts, or a least precision."""
+    """A request for a threshold of decisions: by a largest share of alerts, or a least precision."""
 
     alerts: float | None = None
     precision: float | None = None
@@ -33,12 +34,12 @@ class Cut:
 
 @dataclass(frozen=True, kw_only=True)
 class ModelRecord:
-    """What one version of a model shows, wherever it is asked for; nothing in it ever changes.
+    """The description of one version of a model; it never changes.
 
-    ``row_bytes`` are those of one example's features, on average. ``counts`` has the examples of each label, in the
-    order of decisions. ``parameters`` are the present ones, but for C and the kernel; ``gamma`` is the coefficient in
-    use. ``drift`` is what a test for drift says, where there is one, as ``Watch.shown`` has it; ``tuning`` what a model
-    that tunes itself has chosen, as ``Tuning.shown`` has it.
+    ``row_bytes`` is the average size of an example's features. ``counts`` has the number of examples of each label, in
+    the order of decisions. ``parameters`` has the present ones except C and the kernel's; ``gamma`` is the coefficient
+    in use. ``drift`` is the result of ``Watch.shown``, None for a model that is not tested for drift; ``tuning`` is the
+    result of ``Tuning.shown``, None for a model that does not tune itself; ``record`` is that of the estimator.
     """
 
     version: int = 0
@@ -57,35 +58,39 @@ class ModelRecord:
     updated_at: float | None = None
     drift: dict[str, Any] | None = None
     tuning: dict[str, Any] | None = None
+    record: Record | None = None
     can_predict: bool = False
 
-    def record(self) -> dict[str, Any]:
-        """Return all that is shown, by name."""
-        return {name: getattr(self, name) for name in _RECORD}
+    def fields(self) -> dict[str, Any]:
+        """Return the fields of this class by name."""
+        return {name: getattr(self, name) for name in _FIELDS}
 
     def document(self) -> dict[str, Any]:
-        """Return the same as numbers, lists and dicts that stores keep."""
+        """Return the fields as numbers, lists and dicts, for a store."""
         counts = None if self.counts is None else list(map(list, self.counts.items()))
-        return self.record() | {"sizes": list(vars(self.sizes).values()), "counts": counts}
+        record = self.record and self.record.to_document()
+        return self.fields() | {"sizes": list(vars(self.sizes).values()), "counts": counts, "record": record}
 
     @staticmethod
     def in_document(document: dict[str, Any]) -> dict[str, Any]:
-        """Return the record that a document was made of."""
+        """Return the fields from which a document was made."""
         counts = None if document["counts"] is None else dict(document["counts"])
-        return document | {"sizes": Sizes(*document["sizes"]), "counts": counts}
+        kept = document.get("record")
+        record = None if kept is None else Record.from_document(kept)
+        return document | {"sizes": Sizes(*document["sizes"]), "counts": counts, "record": record}
 
     def needs(self, cache_mb: int) -> int:
-        """Return the bytes of the model once an update has rebuilt what cooling gives up."""
+        """Return the bytes of the model after an update, which has rebuilt the caches that cooling frees."""
         n, n_free = self.sizes.n_examples, self.sizes.n_free
         return model_bytes(n, self.row_bytes, n_free, cache_mb, len(self.counts or ()))
 
 
-_RECORD = [one.name for one in fields(ModelRecord)]
+_FIELDS = [one.name for one in fields(ModelRecord)]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Published(ModelRecord):
-    """One version of a model, for readers, with what it decides by."""
+    """One version of a model for readers, with its predictor."""
 
     predictor: Any = None
     classes: NDArray[Any] | None = None
@@ -94,13 +99,13 @@ class Published(ModelRecord):
 
     @property
     def n_values(self) -> int:
-        """Decision values of a row, at most."""
+        """The largest number of decision values of a row."""
         n = 1 if self.classes is None else self.classes.size
         return 1 if n < 3 else n * (n - 1) // 2
 
     @property
     def sparse_bytes(self) -> float | None:
-        """Bytes of an example's features on average, of which only what is not 0 is held; None: they are dense."""
+        """Average bytes of an example's sparse features; None if features are dense."""
         support = getattr(self.predictor, "examples", None)
         if support is not None:
             return (int(support.values.data.nbytes) + int(support.values.indices.nbytes)) / int(support.n)
@@ -108,11 +113,11 @@ class Published(ModelRecord):
 
     @property
     def answers_with(self) -> list[Any] | None:
-        """The labels that an answer is given with, in their order; None where decisions speak for themselves."""
+        """The labels that an answer lists, in their order; None if the model has no classes, or just -1 and 1."""
         return None if self.classes is None or are_signs(self.classes) else self.classes.tolist()
 
     def probabilities(self, decision: Vector) -> Matrix:
-        """Return the probability of each class, (m, n_classes), of decisions; of a version with a calibration."""
+        """Return the probability of each class, (m, n_classes), for decisions; the version must have a calibration."""
         assert isinstance(self.calibration, Calibration)
         assert self.classes is not None
         n = self.classes.size
@@ -120,12 +125,12 @@ class Published(ModelRecord):
         return self.calibration.probabilities(decision if are_scores else columns(decision, n))
 
     def checked(self, spec: ModelSpec, X: Rows | TableRows, limit: int) -> Rows:
-        """Return rows (m, d) as this version decides them.
+        """Return rows (m, d) in the form that this version's predictor takes.
 
         Raises
         ------
         EmptyModel
-        InvalidInput : rows are more than ``limit``, of another width, or not of the model's columns
+        InvalidInput : there are more than ``limit`` rows, or they have another width or other columns than the model
         """
         self.check_known(spec)
         if X.shape[0] > limit:
@@ -139,12 +144,12 @@ class Published(ModelRecord):
         return X
 
     def check_known(self, spec: ModelSpec) -> None:
-        """Raise EmptyModel for a version that cannot predict."""
+        """Raise EmptyModel if this version cannot predict."""
         if self.predictor is None:
             raise EmptyModel(f"model {spec.id} {self._lacks(spec)}")
 
     def _lacks(self, spec: ModelSpec) -> str:
-        """Return why a version cannot predict."""
+        """Return why this version cannot predict."""
         if not task_of(spec).is_exact:
             return "has not been trained yet: retrain it"
         if self.sizes.n_examples:
@@ -152,17 +157,17 @@ class Published(ModelRecord):
         return "knows no example yet"
 
     def threshold(self, cut: Cut) -> Threshold:
-        """Return where decisions are cut, for a version with held-out decisions; raises InvalidInput if it cannot."""
+        """Return the threshold of decisions, from held-out decisions; raises InvalidInput if there is none."""
         assert isinstance(self.calibration, HeldOut)
         return self.calibration.threshold(cut.alerts, cut.precision)
 
     def decide(self, spec: ModelSpec, X: Rows) -> tuple[Vector, NDArray[Any]]:
-        """Decision values (m,), of more than two classes (m, k), and predictions (m,) of checked rows X (m, d).
+        """Return the decision values (m,), or (m, k) for more than two classes, and predictions (m,) of checked rows X.
 
         Raises InvalidInput for rows that are too large for the kernel.
         """
         with np.errstate(over="ignore", invalid="ignore"):
-            rows = plain_features(X)  # those from another process may be read-only
+            rows = plain_features(X)  # rows from another process may be read-only
             decision, prediction = task_of(spec).decide(self.predictor, rows, self.classes, self.shape)
         finite = np.isfinite(decision) if decision.ndim == 1 else np.isfinite(decision).all(axis=1)
         if not finite.all():

@@ -1,4 +1,4 @@
-"""The result of a retraining, brought up to a window that has slid meanwhile."""
+"""The result of a retraining, and its update to a window that has slid meanwhile."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ from livesvm.solvers.sparse import same
 class Retrained:
     """The file in which a job has left its estimator: ``arrays``, the parameters that were ``changed``, ``sizes``.
 
-    Also which parameters it was ``asked`` for, and the ``scale`` of features that the model had at ``version``, of
-    which the job has worked on a copy.
+    It also has the parameters that the job was ``asked`` for, and the ``scale`` of features at ``version``, which the
+    job worked on.
     """
 
     job: str
@@ -37,17 +37,17 @@ class Retrained:
     version: int = 0
 
     def carried(self) -> Retrained:
-        """Return the same with what is in the file, for a model that lives elsewhere; raises StoreUnavailable."""
+        """Return a copy that has the file's bytes, for a model in another process; raises StoreUnavailable."""
         return replace(self, data=self._read())
 
     def size(self) -> int:
-        """Return bytes of it; raises StoreUnavailable."""
+        """Return the size of the file in bytes; raises StoreUnavailable."""
         return len(self._read())
 
     def brought_up_to(self, state: ModelState) -> tuple[bytes, int]:
-        """Return the snapshot of a model with ``state``'s window and the solution, and how many examples changed.
+        """Return a snapshot of the result for ``state``'s window, and how many examples the window has changed.
 
-        Raises SolverError if the engine cannot bring what was found to the window, StoreUnavailable or StoreDamaged.
+        Raises SolverError if the result cannot be updated to the window, StoreUnavailable or StoreDamaged.
         """
         found = codec.decode(self._read())
         estimator = restored_estimator(state.spec, state.cache_mb, found["arrays"], **found["changed"])
@@ -59,7 +59,7 @@ class Retrained:
             window = replace(window, n_features=estimator.n_features_in_)
         else:
             estimator, brought, count = _brought(state, estimator, found)
-            sizes = brought or sizes
+            estimator._record, sizes = state.estimator._record, brought or sizes
         return replace(state, estimator=estimator, window=window, sizes=sizes, owed=None).encode(), count
 
     def _read(self) -> bytes:
@@ -74,14 +74,14 @@ class Retrained:
 def _brought(
     state: ModelState, estimator: LiveEstimator, found: dict[str, Any]
 ) -> tuple[LiveEstimator, Sizes | None, int]:
-    """Return the optimum of the window of ``state`` with its parameters, but for those that the job was asked for.
+    """Return the optimum for the window of ``state``, with its parameters except those that the job was asked for.
 
-    Also its sizes, None where it is what was ``found``, and how many examples differ from those that the job knew.
-    Where more has changed than the window, a copy of the model itself gets the parameters that were asked for.
+    Also return the sizes, or None if those in ``found`` are right, and how many examples differ from the job's. If more
+    than the window has changed, a copy of the model itself gets the parameters that were asked for.
 
     Raises
     ------
-    EmptyModel : the model knows no example any more
+    EmptyModel : the model has no example any more
     SolverError
     """
     if not state.is_fitted:
@@ -99,7 +99,7 @@ def _brought(
 
 
 def _has_only_slid(state: ModelState, estimator: LiveEstimator, found: dict[str, Any], asked: list[str]) -> bool:
-    """Return whether the model is still what the job knew, but for its window and the parameters ``asked`` for."""
+    """Return whether the model is as the job saw it, except for its window and the parameters ``asked`` for."""
     own, apart = state.estimator, {"gamma", *asked}
     then, now = ({k: v for k, v in each.items() if k not in apart} for each in (found["changed"], state.changed))
     gammas, priors = ([getattr(m, name, None) for m in (own, estimator)] for name in ("gamma_", "prior_estimate_"))
@@ -120,7 +120,7 @@ def _has_only_slid(state: ModelState, estimator: LiveEstimator, found: dict[str,
 
 
 def _with_solution(state: ModelState, found: LiveL2SVC, *, keeps_C: bool) -> tuple[LiveL2SVC, int]:
-    """Return a copy of the model with what was found, and how many of its examples that knows nothing of."""
+    """Return a copy of the model with the job's solution, and how many of its examples the job did not have."""
     if state.is_fitted:
         model = restored_estimator(state.spec, state.cache_mb, state.estimator.to_arrays(), **state.changed)
     else:
@@ -138,10 +138,10 @@ def _with_solution(state: ModelState, found: LiveL2SVC, *, keeps_C: bool) -> tup
 
 
 def _slid(before: LiveEstimator, now: LiveEstimator) -> tuple[Command, int]:
-    """Return what leads from the window of ``before`` to that of ``now``, in the same order, and how many it changes.
+    """Return a command from the window of ``before`` to that of ``now``, and the number of examples that it changes.
 
-    Examples come behind those that are there. So the first of ``now`` may stay, as long as they have their features
-    and their order; an example behind one that came has come itself, even if its key was there before.
+    New examples are added at the end. So only the first examples of ``now`` can stay, as far as they have the same
+    features and order; all after the first new one must be added, even if their keys were there before.
     """
     edits, come = Edits(), list[int]()
     place_of, last = {key: place for place, key in enumerate(before.keys_)}, -1

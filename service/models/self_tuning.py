@@ -1,4 +1,4 @@
-"""When a model chooses its parameters by its window, and what it chose last: in its snapshots, and shown."""
+"""The last choice of parameters of a model that tunes itself, and when the next one is due."""
 
 from __future__ import annotations
 
@@ -12,30 +12,30 @@ from livesvm.solvers.analyses.tuning.automatic import LEAST, TunedParameters
 Document = dict[str, Any]
 
 TUNED = "tuned"
-"""Among changes of a model, what it has chosen itself, as :func:`chosen` has it; no client sends that."""
+"""Name of the change that is the model's own choice, a result of :func:`chosen`; no client can send it."""
 
 REASONS = ("first", "drift", "doubled", "full", "renewed", "asked")
-"""Why a model has chosen: it has enough examples, errors have grown, the window has twice as many examples as then, it
-is full, as many have come as it holds, or a request asked for it."""
+"""Why a model has chosen: it has enough examples, errors have grown, the window has twice as many examples as at the
+last choice, it is full, all its examples have come since, or a request asked for it."""
 
 
 def chosen(found: TunedParameters, reason: str, *, is_first: bool) -> Document:
-    """Return what is logged of a choice; one that is not clearly better than what is there changes nothing."""
+    """Return the document of a choice for the log; it changes nothing unless it is the first or clearly better."""
     return {**asdict(found), "reason": reason, "changes": found.is_better or is_first}
 
 
 @dataclass
 class Tuning:
-    """The last choice of a model, and what has come since.
+    """The last choice of a model, and the counts that decide when the next one is due.
 
     Parameters
     ----------
-    last : the choice as it was logged, with the ``version`` that it made and its Unix time ``at``; None before one
-    since : examples that came after it
-    wait : examples that have to come before the next try, after one that the window did not allow
-    updates : processor seconds of updates since the first choice
-    choices : of later choices
-    fitted : examples by which the encoding of columns was fitted
+    last : the logged choice, with the ``version`` that it made and its Unix time ``at``; None before the first one
+    since : number of examples that came after it
+    wait : number of examples that must come before the next try, after one that the window did not allow
+    updates : processor seconds of updates
+    choices : seconds of choices after the first one
+    fitted : number of examples to which the encoding of columns was fitted
     """
 
     last: Document | None = None
@@ -46,28 +46,28 @@ class Tuning:
     fitted: int = 0
 
     def came(self, n: int) -> None:
-        """Know that so many examples have come."""
+        """Count ``n`` examples that have come."""
         self.since += n
         self.wait -= n
 
     def take(self, choice: Document, version: int, at: float | None) -> None:
-        """Know that a choice was logged, as the version that it made."""
+        """Note a choice that was logged, and the version that it made."""
         self.choices += 0.0 if self.last is None else choice["seconds"]
         self.last, self.since = {**choice, "version": version, "at": at}, 0
 
     def refused(self, n: int) -> None:
-        """Know that a window of n examples could not be judged by: as one class has too few."""
+        """Note that a window of ``n`` examples allowed no choice, for example because one class has too few."""
         self.wait = max(LEAST, n // 4)
 
     def due(self, n: int, most: int | None, alarm: int | None, share: float) -> str | None:
-        """Return why it is time to choose; None where it is not, or would take more than its share of the time.
+        """Return why a choice is due; None if none is, or it would take more than its share of the time.
 
         Parameters
         ----------
-        n : examples in the window
-        most : that it may hold, if there is a bound
-        alarm : version that gave the last alarm of drift, if there was one
-        share : of the processor time of updates, which later choices take at most
+        n : number of examples in the window
+        most : largest number of examples of the window, None without a bound
+        alarm : version that raised the last alarm of drift, None without one
+        share : largest share of the processor time of updates that later choices may take
         """
         last = self.last
         if n < LEAST or self.wait > 0:
@@ -86,7 +86,7 @@ class Tuning:
         return reason if self.choices + cost <= share * self.updates else None
 
     def shown(self) -> Document:
-        """Return what is shown of it; the columns that were chosen are shown with the model's parameters."""
+        """Return the last choice as JSON values, without columns, which are shown with the model's parameters."""
         if self.last is None:
             return {"n_since": self.since, "chosen": None}
         parameters = {name: value for name, value in self.last["parameters"].items() if name != "columns"}

@@ -1,4 +1,4 @@
-"""What a model is, as it is created and stored; the API's one source of truth for that."""
+"""The specification of a model, as it is created and stored; the API takes it from here."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ OPTIONS = {
     "columns": None,
     "probability": False,
 }
-"""What not every task has, and leaves as it is."""
+"""Fields that not every task has, with the value that they have for other tasks."""
 ClassWeight = Annotated[float, Field(ge=0, le=1e8, allow_inf_nan=False)]
 ClassWeights = (
     Literal["balanced"]
@@ -52,7 +52,7 @@ Labels = Annotated[
 ]
 Scale = Literal["none", "standard", "minmax", "robust"]
 REMEMBERED, MOST_REMEMBERED = 10_000, 10**6
-"""Keys of examples that left a window without a bound, and of any."""
+"""How many keys of examples that left are remembered, for a window without a bound, and at most."""
 Prior = Annotated[float, Field(gt=0, lt=1, allow_inf_nan=False)] | Literal["estimate"]
 Lam = Annotated[float, Field(ge=1e-8, le=1e8, allow_inf_nan=False)] | Literal["auto"]
 
@@ -89,7 +89,7 @@ class KernelSpec(Request):
 
 
 class WindowSpec(Request):
-    """How much a model remembers; what is beyond leaves within the next update, oldest first."""
+    """The limits of a model's window; examples beyond them leave with the next update, oldest first."""
 
     max_examples: int | None = Field(default=None, ge=1, le=10**9, description="Most examples that it holds.")
     max_age_seconds: float | None = Field(
@@ -99,19 +99,19 @@ class WindowSpec(Request):
         default=None,
         ge=0,
         le=MOST_REMEMBERED,
-        description="Keys of examples that left, given by clients, which are still known when they come again: so many "
-        "of the newest. As many as `max_examples` when absent, or 10,000 without that.",
+        description="How many keys of examples that left, given by clients, are remembered, so that a repeat is "
+        "recognised; the newest ones. As many as `max_examples` when absent, or 10,000 without that.",
     )
 
     @cached_property
     def n_remembered(self) -> int:
-        """How many keys are remembered at most."""
+        """How many keys of examples that left are remembered."""
         given = self.remember_keys
         return min(self.max_examples or REMEMBERED, MOST_REMEMBERED) if given is None else given
 
 
 def _or_default(schema: type[Request]) -> BeforeValidator:
-    """Take null for what is absent, and say so in the schema."""
+    """Accept null in place of an absent field, also in the schema."""
     return BeforeValidator(lambda value: {} if value is None else value, json_schema_input_type=schema | None)
 
 
@@ -137,7 +137,7 @@ class ModelSpec(Request):
         "Absent: `auto` where gamma is absent too, and the kernel is `rbf`; else 1.",
     )
     loss: Literal["epsilon_insensitive", "absolute", "pinball"] | None = Field(
-        default=None, description="`svr`: of a residual; `epsilon_insensitive` when absent."
+        default=None, description="`svr`: loss of a residual; `epsilon_insensitive` when absent."
     )
     epsilon: HalfWidth | Literal["auto"] | None = Field(
         default=None,
@@ -180,12 +180,12 @@ class ModelSpec(Request):
     )
     scale: Scale = Field(
         default="none",
-        description="But for `l2svc`: what features go through first, fitted to the first examples and kept.",
+        description="Scaling of features before the kernel, fitted to the first examples and kept; not for `l2svc`.",
     )
     columns: Columns | None = Field(
         default=None,
-        description="But for `l2svc`: of a table; examples come as `rows` with names then. `auto`: found in the first "
-        "rows. Absent: examples come as numbers, `X`.",
+        description="Columns of a table, whose examples come as `rows` with names; not for `l2svc`. `auto`: found in "
+        "the first rows. Absent: examples come as numbers, `X`.",
     )
     decision_function_shape: Literal["ovr", "ovo"] = Field(
         default="ovr",
@@ -201,8 +201,13 @@ class ModelSpec(Request):
         gt=0,
         lt=1,
         allow_inf_nan=False,
-        description="`svc`, `svr`: each example is predicted before it is learnt, and a test says where the errors "
-        "have grown. This is its largest probability of a false alarm in 5,000 examples. Absent: there is none.",
+        description="`svc`, `svr`: each example is predicted before it is learnt, and a test raises an alarm when the "
+        "errors grow. This is its largest probability of a false alarm in 5,000 examples. Absent: there is no test.",
+    )
+    record: bool = Field(
+        default=True,
+        description="`svc`, `svr`: each example is predicted before it is learnt, and the model keeps a record of how "
+        "often it was right. `false` leaves that out.",
     )
     n_features: int | None = Field(
         default=None, ge=1, le=10**9, description="Taken from the first examples when absent."
@@ -220,7 +225,7 @@ class ModelSpec(Request):
 
     @model_validator(mode="after")
     def _parameters_of_the_task(self) -> Self:
-        """Refuse what belongs to another task or loss, fill in the rest."""
+        """Refuse parameters of another task or loss, and fill in the defaults of absent ones."""
         task = TASKS[self.task]
         own = task.parameters
         if "loss" in own:
@@ -255,7 +260,7 @@ class ModelSpec(Request):
         return self
 
     def _check_named(self, has_labels: bool, kind: str) -> None:
-        """Raise InvalidInput where the task has no labels, or weights name others than there may be."""
+        """Raise InvalidInput if the task has no labels, or a class weight names a label that is not in the list."""
         if not has_labels:
             raise InvalidInput(f"is no parameter of {kind}", field="labels")
         names = list(map(str, self.labels or ()))
@@ -265,11 +270,11 @@ class ModelSpec(Request):
 
     @property
     def _can_tune_itself(self) -> bool:
-        """Whether its parameters can be chosen by its window."""
+        """Whether the model's parameters can be chosen by its window."""
         return TASKS[self.task].tunes and self.kernel.name == "rbf"
 
     def first(self, name: Literal["C", "epsilon"]) -> float | None:
-        """Return C or epsilon as it is before any is chosen."""
+        """Return the value of C or epsilon before the first choice."""
         value: float | str | None = getattr(self, name)
         own = TASKS[self.task].parameters | LOSS_PARAMETERS.get(self.loss or "", {})
         return float(own[name]) if isinstance(value, str) else value
@@ -282,5 +287,5 @@ class ModelSpec(Request):
 
     @property
     def has_C(self) -> bool:
-        """Whether the weight of the losses can be moved."""
+        """Whether the weight of the losses can be changed."""
         return TASKS[self.task].has_cost

@@ -61,6 +61,7 @@ from livesvm.solvers.models import feature_scale, scaling
 from livesvm.solvers.models.base import LiveEstimator
 from livesvm.solvers.models.calibration import Calibration
 from livesvm.solvers.models.feature_scale import FeatureScale
+from livesvm.solvers.models.record import Record
 from livesvm.solvers.models.warnings import ModelWarning
 from livesvm.solvers.pu.held_out import HeldOut
 from livesvm.solvers.robust.settings import Robustness
@@ -71,14 +72,14 @@ from livesvm.solvers.tables.columns import Codes, TableColumns
 from livesvm.solvers.tables.encoding import TableEncoding
 
 GAP = 0.1
-"""Relative gap of a training by Frank-Wolfe steps for which no other was asked."""
+"""Default relative gap of a training by Frank-Wolfe steps."""
 PART = 1000
-"""Examples that are learnt at a time from nothing: much faster than all at once, as most soon have no part in it."""
+"""Examples that are learnt at a time from nothing: much faster than all at once, as most soon have coefficient 0."""
 
 
 @dataclass(frozen=True)
 class ModelCopy:
-    """One version of a model, as its parameters, its window and arrays, to be worked on elsewhere."""
+    """A copy of one version of a model, as parameters, window and arrays, for work outside of the mailbox."""
 
     spec: ModelSpec
     version: int
@@ -91,7 +92,7 @@ class ModelCopy:
 
     @property
     def n_features(self) -> int | None:
-        """Features of an example, once one came."""
+        """The number of features, None before the first example."""
         return self.window.n_features
 
     @property
@@ -101,7 +102,7 @@ class ModelCopy:
 
     @property
     def n_classes(self) -> int:
-        """Classes that the model knows; 0 where there are none."""
+        """The number of classes that the model knows; 0 for tasks without classes."""
         return len(self.arrays.get("classes", ()))
 
     def estimator(self) -> LiveEstimator:
@@ -109,13 +110,13 @@ class ModelCopy:
         return restored_estimator(self.spec, self.cache_mb, self.arrays, **self.changed)
 
     def state(self) -> ModelState:
-        """Return a model at the same version that shares nothing with the one it was copied from; raises NotOptimal."""
+        """Return a model at the same version that shares no memory with the original; raises NotOptimal."""
         return ModelState(self.spec, self.cache_mb, self.estimator(), self.window.copy(), self.sizes, self.version)
 
 
 @dataclass(frozen=True)
 class Owed:
-    """A retraining that an erasure owes a model: why it has none any more, and what to ask a job for."""
+    """A retraining that is due after an erasure: why the training was removed, and the request for a job."""
 
     reason: str
     asked: dict[str, Any]
@@ -125,8 +126,8 @@ class Owed:
 class ModelState:
     """One model; changed by its writer alone.
 
-    ``version`` counts the updates that were applied, ``sequence`` the records of the log that were decided; they differ
-    by the aborted ones. ``updated_at`` is the Unix time of the newest version, if it is known.
+    ``version`` counts the updates that were applied, ``sequence`` the records of the log that were applied or aborted.
+    ``updated_at`` is the Unix time of the newest version, if it is known.
     """
 
     spec: ModelSpec
@@ -137,22 +138,22 @@ class ModelState:
     version: int = 0
     sequence: int = 0
     updated_at: float | None = None
-    watch: Watch | None = None  #: None: its examples are not scored before they are learnt
-    tuning: Tuning = field(default_factory=Tuning)  #: of one that tunes itself
-    owed: Owed | None = None  #: the retraining that an erasure has left to be done
-    warnings: list[dict[str, str]] = field(default_factory=list)  #: what makes it useless, as last looked at
-    _of_scale: list[ModelWarning] = field(default_factory=list)  #: those of the scale of its features
-    _until_look: int = 0  #: examples that may come before that is looked at again
-    _looked_at: int = -1  #: the version that was last looked at
+    watch: Watch | None = None  #: the test for drift; None: there is none
+    tuning: Tuning = field(default_factory=Tuning)  #: the last choice of a model that tunes itself
+    owed: Owed | None = None  #: the retraining that is due after an erasure
+    warnings: list[dict[str, str]] = field(default_factory=list)  #: reasons why the model may be useless
+    _of_scale: list[ModelWarning] = field(default_factory=list)  #: warnings about the scale of features
+    _until_look: int = 0  #: examples that may come before the scale is checked again
+    _looked_at: int = -1  #: the version that was last checked for warnings
 
     @classmethod
     def empty(cls, spec: ModelSpec, cache_mb: int) -> ModelState:
-        """Return a model that knows no example."""
+        """Return a model without examples."""
         watch = None if spec.drift_alarms is None else Watch(spec.drift_alarms)
         return cls(spec, cache_mb, new_estimator(spec, cache_mb), Window(n_features=spec.n_features), watch=watch)
 
     def apply(self, command: Command) -> Outcome:
-        """Follow the path of one command; raises SolverError with the model as it was."""
+        """Apply one command along the path; raises SolverError, which leaves the model as it was."""
         outcome, edits = Outcome(self.sizes), command.edits or NO_EDITS
         scored = [] if self.watch is None else self._scored([command])
         is_change = edits.change is not None or edits.rescale
@@ -168,15 +169,20 @@ class ModelState:
         return self._with_news(outcome, afresh=is_change)
 
     def _scored(self, commands: Sequence[Command]) -> list[ScoredExamples | None]:
-        """Return what the model makes of examples that commands bring, where it is watched."""
+        """Return the scores of the examples that commands add, before they are learnt, for a model with a watch."""
         if self.watch is None or not self.is_fitted:
             return []
         return [self.watch.score(self.estimator, command) for command in commands]
 
+    def _record_with(self, commands: Sequence[Command]) -> Record | None:
+        """Return the record with the examples that commands add, predicted by the present model."""
+        come = [command.add for command in commands if command.add is not None]
+        return self.estimator.record_with((batch.X, batch.y) for batch in come)
+
     def _watched(
         self, commands: Sequence[Command], scored: Sequence[ScoredExamples | None], outcome: Outcome
     ) -> Outcome:
-        """Take what was scored, now that it is learnt; the outcome says where this gives an alarm."""
+        """Give the scores of examples that are now learnt to the watch; return the outcome, with an alarm if any."""
         for one in commands:
             if one.edits is not None and DRIFT_ALARMS in (one.edits.change or {}):
                 self.watch_by((one.edits.change or {})[DRIFT_ALARMS])
@@ -192,14 +198,14 @@ class ModelState:
         return outcome if alarm is None else replace(outcome, more=outcome.more | {"drift": alarm})
 
     def watch_by(self, false_alarms: float | None) -> None:
-        """Test for drift with another rate of false alarms, or not at all; with the same rate the test goes on."""
+        """Begin a test for drift with another rate of false alarms, or end it; with the same rate the test goes on."""
         if false_alarms is None:
             self.watch = None
         elif self.watch is None or self.watch.false_alarms != false_alarms:
             self.watch = Watch(false_alarms)
 
     def _change(self, edits: Edits) -> Outcome:
-        """Give the estimator other parameters, or fit its scale again; raises SolverError with the model as it was."""
+        """Change parameters, or fit the scale again; raises SolverError, which leaves the model as it was."""
         parameters, tuned = edits.parameters, edits.tuned
         if not self.is_fitted:
             for name, value in parameters.items():
@@ -217,9 +223,9 @@ class ModelState:
         return Outcome(sizes_of(report), int(report.events), float(report.seconds), int(report.changed), more)
 
     def look(self, *, afresh: bool = False) -> None:
-        """See what makes this version useless: what it makes of its window, and its scale if that is due, or afresh.
+        """Update the warnings for this version: about its predictions in the window, and about its scale.
 
-        The scale is looked at where as many examples have come as there were when that was done last.
+        The scale is checked with ``afresh``, or once as many examples have come as the window held at the last check.
         """
         if self._looked_at == self.version and not afresh:
             return
@@ -242,12 +248,12 @@ class ModelState:
         return replace(outcome, more=outcome.more | more) if more else outcome
 
     def plan(self, update: Update, limits: WindowLimits, most_classes: int, now: float, request: str | None) -> Command:
-        """Return what an update means for this model, which it leaves as it is.
+        """Return the command of an update for this model, and leave the model as it is.
 
         Parameters
         ----------
-        limits, now, request : as of :meth:`~livesvm.service.models.window.Window.plan`
-        most_classes : that a model may have
+        limits, now, request : as for :meth:`~livesvm.service.models.window.Window.plan`
+        most_classes : most classes of a model
 
         Raises
         ------
@@ -264,7 +270,7 @@ class ModelState:
         return self._checked(self.window.plan(update, limits, now, request))
 
     def _coded(self, add: Batch) -> Batch:
-        """Return a batch with rows of a table as numbers, with their words; first ones with their columns too.
+        """Return a batch with table rows as codes and their words; the first rows also decide the columns.
 
         Raises
         ------
@@ -282,7 +288,7 @@ class ModelState:
         return replace(add, X=Codes.of(codes, replace(codes.table, each=())))
 
     def _check_change(self, edits: Edits) -> None:
-        """Raise InvalidInput for a change of parameters that cannot be, before it is logged."""
+        """Raise InvalidInput for a change of parameters that is not possible, before it is logged."""
         if not edits.of_parameters:
             return
         estimator: Any = self.estimator
@@ -301,9 +307,10 @@ class ModelState:
             raise InvalidInput("the model knows no example yet", field="rescale")
 
     def _checked(self, command: Command) -> Command:
-        """Return a command whose examples are checked, as far as they can be before they are met.
+        """Return a command with the model's checks of its examples, as far as they can be done before the solve.
 
-        Raises InvalidInput for what no solve can do, before it is logged: numbers too large for double precision.
+        Raises InvalidInput, before the command is logged, for numbers that are too large for a solve in double
+        precision.
         """
         add, edits = command.add, command.edits or NO_EDITS
         C = edits.new_C
@@ -316,33 +323,34 @@ class ModelState:
         return command
 
     def apply_together(self, commands: Sequence[Command], net: Command) -> None:
-        """Follow one path to where ``net`` leads, which is where ``commands`` lead one after the other.
+        """Apply ``net``, which has the same result as ``commands`` one after the other, along one path.
 
-        Raises SolverError with the model as it was.
+        Raises SolverError, which leaves the model as it was.
         """
-        outcome, scored = Outcome(self.sizes), self._scored(commands)
+        outcome, scored, record = Outcome(self.sizes), self._scored(commands), self._record_with(commands)
         if net.add is not None or net.remove:
             outcome = follow(self.estimator, net.add, net.remove, None)
+        self.estimator._record = record
         for command in commands:
             self._done(command, outcome)
         self._watched(commands, scored, outcome)
 
     @property
     def is_convex(self) -> bool:
-        """Whether the model has begun to learn and there is one optimum for its examples, however it is reached."""
+        """Whether the model has begun to learn and its optimum is unique, whichever path leads to it."""
         return self.is_fitted and self.estimator.is_settled and self.estimator.robustness() is None
 
     def apply_cold(self, command: Command, *, afresh: bool = False) -> Outcome:
-        """Reach the same optimum as :meth:`apply` from nothing; raises SolverError with the model as it was.
+        """Solve from nothing for the optimum of :meth:`apply`; raises SolverError, which leaves the model as it was.
 
         With ``afresh`` the examples that stay decide classes and scales, instead of the first examples.
         """
         if not task_of(self.spec).is_exact:
             return self.apply(command)
-        edits, scored = command.edits or NO_EDITS, self._scored([command])
+        edits, scored, record = command.edits or NO_EDITS, self._scored([command]), self._record_with([command])
         is_again = edits.tuned is not None or (self.estimator.columns is not None and self._is_solved_again(edits))
         if is_again and self.is_fitted:
-            return self.apply(command)  # which begins from nothing, too
+            return self.apply(command)  # it solves from nothing, too
         given = ({} if edits.C is None else {"C": edits.C}) | edits.parameters
         changed = (self._given if afresh else self.changed) | self.estimator.fixed_by(given) | given
         window = window_after(self.estimator if self.is_fitted else None, command, edits)
@@ -369,26 +377,26 @@ class ModelState:
             on_scale: dict[str, Any] = {} if scale is None else {**scale.to_arrays(), "X": np.asarray(came)}
             arrays = estimator.to_arrays() | on_scale
             estimator = restored_estimator(self.spec, self.cache_mb, arrays, **changed)
-        self.estimator = estimator
+        estimator._record, self.estimator = record, estimator
         self._done(command, outcome)
         return self._watched([command], scored, outcome)
 
     @staticmethod
     def _is_solved_again(edits: Edits | None) -> bool:
-        """Return whether edits mean another problem."""
+        """Return whether edits make another problem, which must be solved from nothing."""
         return edits is not None and (
             edits.rescale or any(name in (*SOLVED_AGAIN, TUNED) for name in edits.change or {})
         )
 
     def _of_first_data(self, edits: Edits) -> tuple[dict[str, Any], FeatureScale | TableEncoding | None]:
-        """Return parameters for what the first data have decided, and their scale; none where that is decided again."""
+        """Return the parameters and the scale that the first data have decided; none if edits decide them again."""
         is_open = not (self.is_fitted and self.estimator.is_settled)
         if is_open or self._is_solved_again(edits):
             return {}, None
         return {"gamma": self.estimator.gamma_, **self._unscaled}, self.estimator.feature_scale_
 
     def _of_those(self, window: Batch) -> tuple[dict[str, Any], FeatureScale | TableEncoding | None]:
-        """Return the same as examples would have it that are learnt from nothing."""
+        """Return the parameters and the scale that the examples of ``window`` alone would decide."""
         model: Any = self.estimator
         weights = np.ones(len(window.X)) if window.weights is None else window.weights
         X = window.X
@@ -403,7 +411,7 @@ class ModelState:
 
     @property
     def _columns_before_choice(self) -> TableColumns:
-        """The columns of a table as they are where none was chosen."""
+        """The columns of the table as they would be without any choice."""
         model = self.estimator
         if not model.chosen_:
             return model.columns_
@@ -411,23 +419,23 @@ class ModelState:
         return replace(given, words=model.columns_.words)
 
     def _gamma_of(self, X: Any, weights: Vector) -> Any:
-        """Return gamma as the specification has it, for examples on the model's scale."""
+        """Return the gamma that the specification asks for, for examples on the model's scale."""
         model: Any = self.estimator
         return scaling.gamma(X, weights, model.kernel) if model.gamma == "scale" else model.gamma
 
     @property
     def _has_fitted_gamma(self) -> bool:
-        """Whether gamma is that of the examples which the model learnt first."""
+        """Whether gamma was fitted to the first examples of the model."""
         model: Any = self.estimator
         return task_of(self.spec).is_exact and model.gamma == "scale" and model.kernel != "linear"
 
     @property
     def _unscaled(self) -> dict[str, Any]:
-        """What has an estimator of this task scale nothing."""
+        """Parameters that turn scaling off, empty if the task has none."""
         return {"scale": "none", "columns": None} if "scale" in self._made else {}
 
     def _robust(self, edits: Edits) -> Robustness | None:
-        """Return the robust losses of the model now, with the sides of all examples that keep their labels."""
+        """Return the model's present robust losses, with the outliers that keep their labels."""
         robust = self.estimator.robustness() if self.is_fitted else None
         if robust is None:
             return None
@@ -435,7 +443,7 @@ class ModelState:
         return replace(robust, outliers=kept)
 
     def _settled(self, update: Update, edits: Edits) -> Update:
-        """Return the update, with nothing open, that makes the model convex again; raises InvalidInput if it is."""
+        """Decide the cutoffs of an update that asks for convex losses; raises InvalidInput if they are convex."""
         if edits.robust != CONVEX:
             return update
         now = self.estimator.robustness() if self.is_fitted else None
@@ -446,7 +454,7 @@ class ModelState:
         return settled
 
     def certificate(self) -> dict[str, Any]:
-        """Return the certificate of a model that knows an example, recomputed from its window."""
+        """Return the certificate of a model with at least one example, recomputed from its window."""
         return {"version": self.version, **proof_of(self.estimator)}
 
     @property
@@ -455,7 +463,7 @@ class ModelState:
         return hasattr(self.estimator, "gamma_")
 
     def calibration(self) -> Calibration | HeldOut:
-        """Return the calibration of decisions now; raises InvalidInput where a class has fewer than two examples."""
+        """Return the calibration of the present decisions; raises InvalidInput if a class has fewer than 2 examples."""
         if isinstance(self.estimator, LivePUClassifier):
             return self.estimator.held_out()
         from livesvm.solvers.estimators.probabilities import METHODS, calibrated  # imports scikit-learn
@@ -463,29 +471,29 @@ class ModelState:
         return calibrated(self.estimator, METHODS[self.spec.probability])
 
     def forget(self, keys: list[Key], *, is_trained_on: bool = False) -> Outcome | None:
-        """Know nothing of these keys, in the window or before it: as :meth:`_without`."""
+        """Erase these keys, in the window or before it; parameters and result as of :meth:`_without`."""
         outcome = self._without([key for key in keys if key in self.window.arrivals], is_trained_on)
         self.window.forget(keys)
         return outcome
 
     @property
     def tunes_itself(self) -> bool:
-        """Whether its parameters are chosen by its window."""
+        """Whether the model chooses its parameters by its window."""
         return isinstance(vars(self.estimator).get("C"), str)
 
     @property
     def basis(self) -> tuple[Any, ...]:
-        """The parameters that it has: a choice is made for these, and not for others."""
+        """The present parameters; a choice that began with other ones is dropped."""
         return self.tunes_itself, self.changed, dict(self.estimator.chosen_), self.parameters.get("columns")
 
     @property
     def encoding_due(self) -> bool:
-        """Whether the encoding of columns was fitted to few rows, which are twice as many now."""
+        """Whether the encoding of columns was fitted to few rows, and the window has twice as many now."""
         n = self.tuning.fitted
         return self.estimator.columns is not None and 0 < n < LEAST and len(self.window.arrivals) >= 2 * n
 
     def tuning_due(self, share: float) -> str | None:
-        """Return why it is time to choose parameters, see :meth:`Tuning.due`; None where it is not."""
+        """Return why a choice of parameters is due, see :meth:`Tuning.due`; None if none is."""
         if not (self.tunes_itself and self.is_fitted):
             return None
         raised = None if self.watch is None else self.watch.raised or self.watch.alarm
@@ -493,7 +501,7 @@ class ModelState:
         return self.tuning.due(len(self.window.arrivals), self.spec.window.max_examples, alarm, share)
 
     def _tune_afresh(self, outcome: Outcome) -> Outcome:
-        """Choose by the window alone, whatever was chosen before."""
+        """Choose parameters by the window alone, without regard to earlier choices."""
         self.tuning = Tuning(fitted=len(self.window.arrivals) if self.estimator.columns is not None else 0)
         if not (self.tunes_itself and self.is_fitted and self.window.arrivals):
             return outcome
@@ -508,20 +516,21 @@ class ModelState:
         return replace(outcome, sizes=self.sizes, seconds=outcome.seconds + float(report.seconds))
 
     def _without(self, keys: list[Key], is_trained_on: bool) -> Outcome | None:
-        """Be the optimum without these examples, as the next version; None, and nothing, if that changes nothing.
+        """Solve for the optimum without these examples, as the next version; return None if that changes nothing.
 
-        Where a class, a scale or a gamma is not that of the rest, the model learns the rest from nothing. Of one
-        that is only trained by jobs a training that may rest on them is forgotten, and the model retrained on its
-        window, or left without a training that is ``owed``. Raises SolverError with the model as it was. A test for
-        drift begins again, as it may have scored them.
+        If the remaining examples would have another class, scale or gamma, the model learns them from nothing. For a
+        model that only jobs train, a training that may have used the examples is removed; the model is retrained on
+        its window, or its retraining is ``owed``. Raises SolverError, which leaves the model as it was. A test for
+        drift and the record begin again, as they may have scored the examples.
 
         Parameters
         ----------
-        keys : of the window
-        is_trained_on : whether the last training rests on something else that is erased, as rows of a dataset
+        keys : keys of the window
+        is_trained_on : whether the last training used other erased data, such as rows of a dataset
         """
         if self.watch is not None:
             self.watch.begin()
+        self.estimator._record = None
         if isinstance(self.estimator, LiveL2SVC):
             return self._retrain_without(self.estimator, keys, is_trained_on)
         afresh = self._holds_of_others(keys) or self.tuning.last is not None
@@ -537,19 +546,19 @@ class ModelState:
 
     @property
     def trained_on(self) -> TrainedOn | None:
-        """What the last training was on; None where there is none that holds examples besides the window."""
+        """The last training of a model that only jobs train; None without such a training."""
         found = self.estimator.trained_on if isinstance(self.estimator, LiveL2SVC) else None
         return None if found is None else TrainedOn.of(*found)
 
     def is_retrained_without(self, keys: list[Key], *, is_trained_on: bool) -> bool:
-        """Return whether the last training has to go with these; parameters as of :meth:`forget`."""
+        """Return whether the last training must be removed with these keys; parameters as of :meth:`forget`."""
         training = self.trained_on
         if training is None or is_trained_on:
             return training is not None
         return training.dataset is None and any(key in self.window.arrivals for key in keys)
 
     def _retrain_without(self, model: LiveL2SVC, keys: list[Key], is_trained_on: bool) -> Outcome | None:
-        """Retrain a large window without these, where its training may rest on them."""
+        """Remove these examples from a large window, and retrain if its training may have used them."""
         training, is_to_go = self.trained_on, self.is_retrained_without(keys, is_trained_on=is_trained_on)
         if not keys and not is_to_go:
             return None
@@ -565,7 +574,7 @@ class ModelState:
         return outcome
 
     def _retrained_by(self, model: LiveL2SVC, training: TrainedOn) -> Owed | None:
-        """Train on the window as before; what is still owed where that is not to be done here, or did not end well."""
+        """Train on the window as before; return the retraining that is owed if a job must do it, or it failed."""
         variant, tol = "auto" if training.solver == "blocks" else training.solver, training.tol or GAP
         asked = {"solver": variant, "tol": tol}
         if training.dataset is not None:
@@ -583,7 +592,7 @@ class ModelState:
         return None
 
     def _holds_of_others(self, keys: list[Key]) -> bool:
-        """Return whether a class, scale, gamma or prior rests on examples outside of the window without ``keys``."""
+        """Return whether a class, scale, gamma or prior rests on ``keys``, or on examples that left the window."""
         if not self.is_fitted:
             return False
         gone, model = set(keys), self.estimator
@@ -600,7 +609,7 @@ class ModelState:
         return isinstance(model, Served) and not model.knows_only(model.window_y[stay])
 
     def _learn_again(self, command: Command) -> Outcome:
-        """Be a model that knows the rest and nothing else; raises SolverError with the model as it was."""
+        """Learn the remaining examples from nothing; raises SolverError, which leaves the model as it was."""
         if len(command.remove) < len(self.window.arrivals):
             outcome = self.apply_cold(command, afresh=True)
         else:
@@ -610,7 +619,7 @@ class ModelState:
         return self._with_news(outcome, afresh=True)
 
     def become(self, found: ModelState, at: float | None) -> Outcome:
-        """Be what was found, as the next version."""
+        """Take over the contents of another state, as the next version; ``at`` is its Unix time."""
         self.estimator, self.window, self.sizes, self.owed = found.estimator, found.window, found.sizes, found.owed
         self.tuning = found.tuning
         self.version += 1
@@ -641,14 +650,14 @@ class ModelState:
             self.tuning.take(tuned, self.version, command.arrived)
 
     def copy(self) -> ModelCopy:
-        """Return a copy that shares nothing with the model, which has examples or a task that is not exact."""
+        """Return a copy that shares no memory with the model, which must have examples or a task that is not exact."""
         window = self.window.copy()
         arrays = self.estimator.to_arrays()
         watched = None if self.watch is None else self.watch.report()
         return ModelCopy(self.spec, self.version, self.cache_mb, self.changed, arrays, window, self.sizes, watched)
 
     def _check_labels(self, update: Update, most: int) -> None:
-        """Raise InvalidInput for labels that do not go with those before, or make more than ``most`` classes."""
+        """Raise InvalidInput for labels of another kind than the known ones, or for more than ``most`` classes."""
         if not isinstance(self.estimator, Served):
             return
         relabelled = list(update.edits.relabel.values()) if update.edits is not None else []
@@ -657,9 +666,9 @@ class ModelState:
             self.estimator.check_classes(labels, most, name)
 
     def bytes_with(self, add: Batch | None) -> int:
-        """Return the bytes of the model once an update has rebuilt what cooling gives up, and added examples.
+        """Return the bytes of the model after an update, with its caches and with the added examples.
 
-        These come before old ones leave, which free nothing.
+        Examples that leave are not subtracted, as others are added before they are removed.
         """
         n, n_free, row_bytes, known = self.sizes.n_examples, self.sizes.n_free, self.row_bytes, {*(self.labels or ())}
         if add is not None:
@@ -678,7 +687,7 @@ class ModelState:
 
     @property
     def labels(self) -> list[Any] | None:
-        """The classes that the model knows; None where there are no classes."""
+        """The classes that the model knows; None for a task without classes."""
         estimator: Any = self.estimator
         if not isinstance(estimator, Served):
             return None
@@ -688,12 +697,12 @@ class ModelState:
 
     @property
     def can_predict(self) -> bool:
-        """Whether there is something to predict by."""
+        """Whether the model can predict."""
         return self.estimator.is_trained
 
     @property
     def C(self) -> float | None:
-        """The current C, where the task has one and it is known."""
+        """The present C; None if the task has none or it is not known yet."""
         C = float(self.estimator.C_) if TASKS[self.spec.task].has_cost else math.nan
         return None if math.isnan(C) else C
 
@@ -707,7 +716,7 @@ class ModelState:
 
     @property
     def _given(self) -> dict[str, Any]:
-        """The same without what was chosen by examples."""
+        """The changed parameters without those that were chosen by examples."""
         last = self.tuning.last
         found = {} if last is None else last["parameters"]
         return {name: value for name, value in self.changed.items() if name == "C" or value != found.get(name)}
@@ -718,9 +727,9 @@ class ModelState:
         return parameters(self.spec, self.cache_mb)
 
     def published(self) -> Published:
-        """Return its version for readers.
+        """Return the present version for readers.
 
-        Of robust losses it has theta, s and how many outliers there are.
+        Of robust losses the version has theta, s and the number of outliers.
         """
         self.look()
         model: Any = self.estimator
@@ -746,6 +755,7 @@ class ModelState:
             updated_at=self.updated_at,
             drift=None if self.watch is None else self.watch.shown(),
             tuning=self.tuning.shown() if self.tunes_itself else None,
+            record=None if model._record is None else model._record.frozen(),
             can_predict=predictor is not None,
             predictor=predictor,
             classes=getattr(model, "classes_", None) if is_served else None,
@@ -754,7 +764,7 @@ class ModelState:
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """What else its parameters are now, next to C and the kernel, where its task has them."""
+        """The present parameters of the task, except C and the kernel's."""
         model = self.estimator
         now = {name: getattr(model, name) for name in CHANGEABLE if name in self._made}
         if isinstance(model, LiveSVR) and "epsilon" in now:
@@ -771,14 +781,14 @@ class ModelState:
 
     @property
     def gamma(self) -> float | None:
-        """The coefficient of the kernel, where it has one and knows it."""
+        """The coefficient gamma of the kernel; None if the kernel has none or no data have decided it."""
         if not self.is_fitted or self.estimator.kernel == "linear":
             return None
         return float(self.estimator.gamma_)
 
     @property
     def row_bytes(self) -> float:
-        """Bytes of an example's features, of sparse ones on average."""
+        """Bytes of an example's features, an average for sparse features."""
         scale: FeatureScale | TableEncoding | None = self.estimator.feature_scale_
         if scale is not None:
             n_features = scale.places.size if isinstance(scale, TableEncoding) else scale.width
@@ -789,27 +799,27 @@ class ModelState:
         return self.estimator.window_features.nbytes / n if n else 0.0
 
     def cool(self) -> None:
-        """Give up what the next update makes again, as kernel rows; nothing that the model answers changes."""
+        """Free caches such as kernel rows, which the next update builds again; no answer of the model changes."""
         self.estimator.cool()
 
     @property
     def hot_bytes(self) -> int:
-        """Bytes that :meth:`cool` gives back; 0 right after it."""
+        """Bytes that :meth:`cool` frees; 0 right after it."""
         return self.estimator.hot_bytes
 
     @property
     def held_bytes(self) -> int:
-        """Bytes of all arrays and tables that the model holds, with those that :meth:`cool` gives back."""
+        """Bytes of all arrays and tables that the model holds, with those that :meth:`cool` frees."""
         watched = 0 if self.watch is None else self.watch.held_bytes
         return self.estimator.held_bytes + self.window.held_bytes + watched
 
     def prepare(self) -> None:
-        """Do now what the first update would have to do besides, and predictions do not need."""
+        """Build now what the first update needs and predictions do not."""
         if self.is_fitted:
             self.estimator.prepare()
 
     def document(self) -> dict[str, Any]:
-        """Return what a snapshot holds."""
+        """Return the contents of a snapshot."""
         return {
             "version": self.version,
             "sequence": self.sequence,
@@ -832,7 +842,7 @@ class ModelState:
 
     @property
     def _is_watched_as_made(self) -> bool:
-        """Whether it is not tested for drift, and never was to be."""
+        """Whether the model has no test for drift, and was created without one."""
         return self.watch is None and self.spec.drift_alarms is None
 
     def encode(self) -> bytes:

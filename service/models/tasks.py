@@ -1,6 +1,6 @@
-"""The table of tasks: all that the service knows of what a model can be asked to learn.
+"""The table of tasks, which has everything that differs between the tasks of models.
 
-A task is one entry of ``TASKS``: what learns it, which parameters it has, what its targets and its decisions are.
+A task is one entry of ``TASKS``: its estimator, its parameters, the checks of its targets, and its decisions.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from livesvm.service.models.classifier import ServedClassifier, ServedLargeClass
 from livesvm.service.models.labels import Targets, check_labels, check_numbers
 from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.estimators.one_class import LiveOneClassSVM
-from livesvm.solvers.estimators.positive_unlabelled import LivePUClassifier
+from livesvm.solvers.estimators.positive_unlabelled import LivePUClassifier, check_kinds
 from livesvm.solvers.estimators.regression import LiveSVR
 from livesvm.solvers.models.base import LiveEstimator
 from livesvm.solvers.models.pairs_predictor import PairsPredictor, scores, winners
@@ -29,31 +29,31 @@ Check = Callable[[Targets | None, str], object]
 
 @dataclass(frozen=True)
 class Task:
-    """One task.
+    """One task of models.
 
     Parameters
     ----------
-    estimator : the class that learns it
-    parameters : its own parameters besides the kernel, with their defaults
-    check_targets : what can be learnt
-    decide : decision values (m,) and what is predicted, (m,), of rows (m, d); of classes by their labels (k,) and the
-        shape that decisions are to have, one for each class or pair, (m, k) or (m, n_pairs), of more than two
-    error : what the error of a model is
-    check_validation : what can be validated by, if that is not what can be learnt
+    estimator : the class of the estimator
+    parameters : the task's own parameters besides the kernel, with their defaults
+    check_targets : checks targets to learn
+    decide : returns decision values (m,) and predictions (m,) of rows (m, d), given the labels of classes (k,) and the
+        wanted shape of decisions of more than two classes: one for each class, (m, k), or each pair, (m, n_pairs)
+    error : name of the error of a model
+    check_validation : checks targets of validation data, if they differ from targets to learn
     fixed : parameters of the estimator that are the same for every model
-    has_free_intercept : whether there may be none
-    has_classes : whether a path needs examples of both
-    has_labels : whether classes have any labels, and there may be more than two
+    has_free_intercept : whether a model may be without an intercept
+    has_classes : whether a path needs examples of two classes
+    has_labels : whether classes can have any labels, and be more than two
     has_thresholds : whether decisions can be cut by a share of alerts or by precision
     has_values : whether predictions are numbers and not labels
-    options : what else a specification may ask of it, with defaults
+    options : further fields of a specification that the task has, with defaults
     is_changeable : whether a live model's parameters can be changed
-    has_cost : whether C, the weight of the losses, can be moved, under that name or another
-    walks : the parameter whose path is walked when none is named, and the range where none is given
-    tunes : whether C, and what goes with it, can be chosen by the window
+    has_cost : whether C, the weight of the losses, can be changed, under that name or another
+    walks : the parameter of a regularization path if a request names none, with the ends of its default range
+    tunes : whether C, and the parameters that are chosen with it, can be chosen by the window
     is_exact : whether each update leads to the optimum of the window; if not, only retraining does
-    solvers : by which a model can be retrained; the first one, if none is named
-    ends_of : a range of that parameter as the estimator's ``regularization_path`` takes it
+    solvers : solvers that can retrain a model; the first one is the default
+    ends_of : turns a range of that parameter into the arguments of the estimator's ``regularization_path``
     """
 
     estimator: type[LiveEstimator]
@@ -93,12 +93,8 @@ def _check_absent(y: Targets | None, field: str) -> None:
 
 
 def check_known(y: Targets | None, field: str) -> None:
-    """Raise InvalidInput unless every entry of y (m,) is 1, positive, or 0, unlabelled."""
-    labels = check_numbers(y, field)
-    wrong = np.flatnonzero((labels != 1.0) & (labels != 0.0))
-    if wrong.size:
-        row = int(wrong[0])
-        raise InvalidInput(f"a label is 1 (positive) or 0 (unlabelled), not {labels[row]:g}", field=field, row=row)
+    """Raise InvalidInput unless every entry of y (m,) is 1, positive, 0, unlabelled, or -1, confirmed as negative."""
+    check_kinds(check_numbers(y, field), field)
 
 
 def _label(
@@ -123,7 +119,7 @@ def _value(predictor: Predictor, X: Rows, *_: object) -> tuple[Vector, NDArray[A
 
 
 def _inside(predictor: Predictor, X: Rows, *_: object) -> tuple[Vector, NDArray[Any]]:
-    """1 inside and on the boundary, -1 outside."""
+    """Return decision values, and predictions: 1 inside and on the boundary, -1 outside."""
     decision = predictor.decide(X)
     return decision, np.where(decision >= 0, 1, -1)
 

@@ -1,6 +1,6 @@
-"""What the last training of a model was on that updates do not lead to an optimum of: which examples, or which rows.
+"""The data of the last training of a model that only jobs train: examples of its window, or rows of a dataset.
 
-The support vectors stay in such a model when they have left its window, or its dataset. So an erasure has to find them.
+The support vectors stay in such a model when they have left its window or its dataset, so an erasure must find them.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ Document = dict[str, Any]
 
 @dataclass(frozen=True)
 class TrainedOn:
-    """A training, by what an erasure finds it by.
+    """The origin of a training, by which an erasure finds it.
 
     Parameters
     ----------
-    is_known : whether it was kept what the training was on; it is not of trainings of earlier versions of the service
-    solver, tol : by which and to which relative gap it was made
-    keys : of the support vectors, where it was on the window; with ``tags`` of those that had any
-    dataset : name, directory and salt of the dataset, where it was on one
-    marks : (s, 2) of the support vectors, see :mod:`.row_marks`; None where the dataset has no keys
+    is_known : whether the origin was stored; earlier versions of the service did not store it
+    solver, tol : the solver of the training, and the relative gap that it was to reach
+    keys : keys of the support vectors of a training on the window; ``tags`` has the tags of those that had any
+    dataset : name, directory and salt of the dataset, for a training on one
+    marks : marks (s, 2) of the support vectors, see :mod:`.row_marks`; None if the dataset has no keys
     """
 
     is_known: bool = False
@@ -38,7 +38,7 @@ class TrainedOn:
 
     @classmethod
     def of(cls, names: Any, origin: Mapping[str, Any] | None) -> TrainedOn:
-        """Return the training that an estimator's ``trained_on`` tells of."""
+        """Return the training from the two parts of an estimator's ``trained_on``."""
         if origin is None:
             return cls()
         common: Document = {"is_known": True, "solver": origin["solver"], "tol": origin["tol"]}
@@ -48,24 +48,24 @@ class TrainedOn:
 
     @classmethod
     def in_arrays(cls, arrays: Mapping[str, Any] | None) -> TrainedOn | None:
-        """Return the training that is in the arrays of a snapshot; None if there is none that needs a name."""
+        """Return the training in the arrays of a snapshot; None if they have no trained model of this kind."""
         if arrays is None or not arrays.get("trained", False):
             return None
         return cls.of(arrays.get("names"), arrays.get("origin"))
 
     def origin(self, names: Any) -> Document:
-        """Return what is kept with a training by the names of its support vectors."""
+        """Return the document that is stored with a training; ``names`` are the keys of its support vectors."""
         if self.dataset is not None:
             return {"solver": self.solver, "tol": self.tol, "dataset": dict(self.dataset)}
         tags = {key: list(self.tags[key]) for key in names or () if key in self.tags}
         return {"solver": self.solver, "tol": self.tol, "tags": tags}
 
     def named(self) -> Iterator[tuple[Key, Sequence[str]]]:
-        """Yield the keys of its support vectors, with their tags; of a dataset only marks are known."""
+        """Yield the keys of the support vectors, with their tags; none of a dataset, whose marks alone are known."""
         return ((key, self.tags.get(key, ())) for key in self.keys)
 
     def marks_among(self, keys: Sequence[Key]) -> dict[Key, str]:
-        """Return which of the keys its rows of a dataset have, with the mark of each as text."""
+        """Return the keys that rows of the training's dataset have, each with its mark as text."""
         if self.dataset is None or self.marks is None or not keys or not len(self.marks):
             return {}
         wanted = marks_of(self.dataset["salt"], keys)
@@ -73,7 +73,7 @@ class TrainedOn:
         return {key: text for key, text, is_in in zip(keys, to_text(wanted), there, strict=True) if is_in}
 
     def has_rows(self, rows: Collection[str]) -> bool:
-        """Return whether it rests on rows of a dataset: with these marks, or of one in such a directory."""
+        """Return whether ``rows`` has a mark of the training's rows, or the directory of its dataset."""
         if self.dataset is None:
             return False
         own = () if self.marks is None else to_text(self.marks)

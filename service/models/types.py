@@ -1,4 +1,4 @@
-"""Words that the whole service shares."""
+"""Types that the whole service shares."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a model makes of each example before it has learnt it: its errors, and a test whether these have grown."""
+"""A model's errors on examples before it learns them, and a test for drift on them."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from livesvm.solvers.analyses.drift.window import before_learning, means
 from livesvm.solvers.models.base import LiveEstimator
 
 KEPT = 1000
-"""Newest examples with errors that are kept."""
+"""How many of the newest errors are kept."""
 MOST_SCORED = 20_000
-"""Examples of one update that are scored, the newest; more are a filling."""
+"""Most examples of one update that are scored, the newest ones; an update with more fills a window."""
 
 BYTES_EACH = 136
-"""Of one of the newest errors: a tuple with a time and a loss."""
+"""Bytes of one of the newest errors: a tuple with a time and a loss."""
 
 Document = dict[str, Any]
 
 
 @dataclass(frozen=True)
 class ScoredExamples:
-    """Examples of an update as the model saw them before: scores, losses, labels and Unix times, each (m,)."""
+    """Scores of the examples of an update before they were learnt, with losses, labels and Unix times, each (m,)."""
 
     scores: Vector
     losses: Vector
@@ -39,7 +39,7 @@ class ScoredExamples:
 
 @dataclass
 class Watch:
-    """The errors before learning of one model, and the test on them.
+    """The errors of one model before learning, and the test for drift on them.
 
     Parameters
     ----------
@@ -49,21 +49,21 @@ class Watch:
     false_alarms: float
     test: DriftTest = field(init=False)
     newest: deque[tuple[float, float, Any]] = field(init=False)  #: time, loss, label
-    alarms: int = 0  #: so far
-    alarm: Document | None = None  #: that stands
-    raised: Document | None = None  #: the newest of this process, whether it stands or not
+    alarms: int = 0  #: number of alarms so far
+    alarm: Document | None = None  #: the present alarm, None if there is none
+    raised: Document | None = None  #: the newest alarm of this process, also if it has ended
 
     def __post_init__(self) -> None:
         self.begin()
 
     def begin(self) -> None:
-        """Know no example any more, and no alarm that stands."""
+        """Begin the test again, without errors and without an alarm."""
         self.test, self.newest, self.alarm = DriftTest(self.false_alarms), deque(maxlen=KEPT), None
 
     def score(self, estimator: LiveEstimator, command: Command) -> ScoredExamples | None:
-        """Return what a model makes of examples that it will learn; None: it cannot predict, or none come.
+        """Return the scores of examples that a model will learn; None if it cannot predict, or there are none.
 
-        Examples of a class that it does not know are passed over.
+        Examples of a class that the model does not know are skipped.
         """
         add = command.add
         if add is None or add.y is None or not estimator.is_trained:
@@ -82,12 +82,12 @@ class Watch:
         return ScoredExamples(scores, losses, labels, times)
 
     def learn(self, scored: ScoredExamples, version: int, n_examples: int) -> Document | None:
-        """Take what was scored, once it is learnt; return the alarm that this gives, if any.
+        """Give the scores of examples that are now learnt to the test; return the alarm that they raise, if any.
 
         Parameters
         ----------
-        version : that holds the examples
-        n_examples : in the window now
+        version : the version that has learnt the examples
+        n_examples : number of examples in the window now
         """
         self.newest.extend(zip(scored.times.tolist(), scored.losses.tolist(), scored.labels, strict=True))
         kinds = None if scored.labels[0] is None else scored.labels
@@ -115,30 +115,30 @@ class Watch:
             self.alarm = None
 
     def answered(self, n_examples: int, *, with_C: bool) -> None:
-        """Know that an update has made the window shorter, or has changed C."""
+        """End the alarm if an update has removed the examples from before the change, or has changed C."""
         if with_C:
             self.alarm = None
         self._settle(n_examples)
 
     @property
     def _since_change(self) -> int:
-        """Examples since the change of the alarm."""
+        """Number of examples since the change that the alarm reports."""
         return 0 if self.alarm is None else int(self.alarm["n_since"]) + self.test.n - int(self.alarm["number"])
 
     @property
     def held_bytes(self) -> int:
-        """Bytes of its scores and of the newest errors."""
+        """Bytes of the test's scores and of the newest errors."""
         return self.test.nbytes + BYTES_EACH * len(self.newest)
 
     def standing(self) -> Document | None:
-        """Return the alarm that stands, as JSON values."""
+        """Return the present alarm as JSON values, None if there is none."""
         if self.alarm is None:
             return None
         names = ("version", "at", "began", "classes", "log10_evidence")
         return {name: self.alarm[name] for name in names} | {"n_since": self._since_change}
 
     def shown(self) -> Document:
-        """Return what is shown of it with each version, as JSON values."""
+        """Return the watch's summary for each version of the model, as JSON values."""
         n = len(self.newest)
         error = sum(loss for _, loss, _ in self.newest) / n if n else None
         counts = {"n_scored": self.test.n, "alarms": self.alarms}
@@ -148,7 +148,7 @@ class Watch:
         }
 
     def report(self) -> Document:
-        """Return everything about errors before learning, as JSON values."""
+        """Return all numbers about errors before learning, as JSON values."""
         losses = np.array([loss for _, loss, _ in self.newest])
         labels: Sequence[Any] = [label for _, _, label in self.newest]
         of_label = {label: np.array([one == label for one in labels]) for label in dict.fromkeys(labels)}
@@ -160,7 +160,7 @@ class Watch:
         return self.shown() | {"n": len(losses), "rolling": means(losses).tolist(), "classes": errors or None}
 
     def to_document(self) -> Document:
-        """Return it as numbers, lists and arrays."""
+        """Return the watch as numbers, lists and arrays."""
         columns = list(zip(*self.newest, strict=True)) or [(), (), ()]
         return {
             "false_alarms": self.false_alarms,
@@ -174,7 +174,7 @@ class Watch:
 
     @classmethod
     def from_document(cls, document: Mapping[str, Any]) -> Watch:
-        """Return the one that a document tells of."""
+        """Return the watch in a document."""
         found = cls(document["false_alarms"])
         found.test.restore(document["test"])
         columns = document["times"].tolist(), document["losses"].tolist(), document["labels"]

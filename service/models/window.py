@@ -1,4 +1,4 @@
-"""The window of one model: which keys it holds, since when, and what an update means for it. No numerics."""
+"""The window of one model: its keys with their times, and the plans of updates. It has no numerics."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ FLOAT = getsizeof(0.0)
 
 @dataclass(frozen=True)
 class WindowLimits:
-    """What one window may hold; ``max_examples`` and ``max_age_seconds`` make space, the quotas refuse."""
+    """The limits of a window: old examples leave beyond the ``max`` limits, new ones are refused beyond the quotas."""
 
     quota_examples: int
     quota_features: int
@@ -34,14 +34,14 @@ class WindowLimits:
 
 @dataclass
 class Window:
-    """Times by key, oldest first: when each example happened, or arrived if nothing was said of that.
+    """Times by key, oldest first: when each example happened, or arrived if the client gave no time.
 
-    Also the width of an example once one came, and the counter for new keys. What the first examples are, sparse or
-    dense, all that follow are; ``is_sparse`` is None before. ``latest`` is when the last update arrived: a clock
-    that is set back does not make what comes now older than what came.
+    ``n_features`` is the width of examples once one came, ``next_key`` the counter for generated keys. All examples are
+    sparse or dense as the first ones were; ``is_sparse`` is None before. ``latest`` is the arrival of the last update,
+    so that a clock that is set back does not make new examples older than present ones.
 
-    ``left`` has the keys that clients gave to examples which have left, the last ones last: they are still known. Once
-    clients gave whole numbers, ``is_numbered``, those given here are among them, as the two look alike.
+    ``left`` has the keys of examples that have left, the newest last, which are still known: the keys that clients
+    gave. Once a client gave a whole number, ``is_numbered``, generated keys are added too, as both look alike.
     """
 
     arrivals: dict[Key, float] = field(default_factory=dict)
@@ -49,24 +49,24 @@ class Window:
     next_key: int = 0
     is_sparse: bool | None = None
     latest: float = -math.inf
-    tags: dict[Key, tuple[str, ...]] = field(default_factory=dict)  #: of all those keys that have any
+    tags: dict[Key, tuple[str, ...]] = field(default_factory=dict)  #: tags of the keys here and in ``left`` with any
     left: dict[Key, None] = field(default_factory=dict)
     is_numbered: bool = False
 
     def copy(self) -> Window:
-        """Return the same, apart."""
+        """Return a copy that shares no table with this window."""
         return replace(self, arrivals=dict(self.arrivals), tags=dict(self.tags), left=dict(self.left))
 
     def plan(self, update: Update, limits: WindowLimits, now: float, request: str | None) -> Command:
-        """Decide which examples come, go and change; changes nothing.
+        """Decide which examples an update adds, removes and changes; the window stays as it is.
 
-        What it removes goes first: an example that it names there comes back with it. A key that is known otherwise is
-        a repeat wherever it stands in the window; where all are, and are ignored, nothing of the update is done. What
-        it changes of examples that the limits make leave has no effect; of those that it removes it is refused.
+        Removals come first, so an update can add a removed key again. Any other added key that is known is a repeat; if
+        all added keys are repeats and are ignored, the whole update does nothing. Edits of examples that leave by the
+        window's limits are dropped; edits of examples that the update itself removes are refused.
 
         Parameters
         ----------
-        now : Unix time in seconds, the arrival time of what is added
+        now : Unix time in seconds, the arrival time of the added examples
         request : the Idempotency-Key, kept with the command
 
         Raises
@@ -99,11 +99,11 @@ class Window:
         return Command(add, remove, now, next_key, request, edits, dropped=dropped, ignored=list(came.ignored))
 
     def apply(self, command: Command, n_remembered: int) -> None:
-        """Take over what a command did; as many keys of examples that left are known from then on."""
+        """Apply a command to the keys; of examples that left, at most ``n_remembered`` keys stay known."""
         added = command.added
         for key in command.remove:
             del self.arrivals[key]
-            if self.is_numbered or isinstance(key, str):  # those that were given here never come again
+            if self.is_numbered or isinstance(key, str):  # generated keys never come again
                 self.left[key] = None
             else:
                 self.tags.pop(key, None)
@@ -126,7 +126,7 @@ class Window:
             self.is_sparse = isinstance(command.add.X, SparseRows)
 
     def forget(self, keys: Iterable[Key]) -> None:
-        """Know nothing of these keys, which have no examples here."""
+        """Forget these keys, which have no examples in the window."""
         for key in keys:
             self.left.pop(key, None)
             self.tags.pop(key, None)
@@ -138,7 +138,7 @@ class Window:
 
     @property
     def held_bytes(self) -> int:
-        """Bytes of the tables here and of the times in them."""
+        """Bytes of the tables of this window and of the times in them."""
         return getsizeof(self.arrivals) + FLOAT * len(self.arrivals) + getsizeof(self.tags) + self.left_bytes
 
     def check_width(self, width: int, limits: WindowLimits) -> None:
@@ -149,7 +149,7 @@ class Window:
             raise InvalidInput(f"has {width} columns, the limit is {limits.quota_features}", field="X", row=0)
 
     def _named(self, batch: Batch, limits: WindowLimits) -> tuple[Batch, int]:
-        """Return the batch with a key for every row, and the counter after it."""
+        """Return the batch with a key for every row, and the counter of generated keys after it."""
         self.check_width(batch.X.shape[1], limits)
         if self.is_sparse is not None and isinstance(batch.X, SparseRows) != self.is_sparse:
             batch = replace(batch, X=self._as_held(batch.X, self.is_sparse))
@@ -165,16 +165,16 @@ class Window:
 
     @staticmethod
     def _as_held(X: Rows, is_sparse: bool) -> Rows:
-        """Return rows as the window has them.
+        """Return rows in the window's form, sparse or dense.
 
-        Raises InvalidInput for sparse ones where it is dense: they could be huge.
+        Raises InvalidInput for sparse rows in a dense window, as they could be huge when they are dense.
         """
         if not is_sparse:
             raise InvalidInput("is sparse, but this window began with dense rows; send them dense", field="X")
         return like(X, is_sparse)
 
     def _admitted(self, keys: list[Key], update: Update) -> Admitted:
-        """Return which rows of those to add, with these keys, come; raises DuplicateKey."""
+        """Return which of the rows with these keys are added; raises DuplicateKey."""
         removed = set((update.remove and update.remove.keys) or ())
         return admitted(keys, update.on_repeat, self.arrivals, removed, self.left)
 
@@ -191,7 +191,7 @@ class Window:
         return keys, candidate
 
     def _leaving(self, removal: Removal) -> list[Key]:
-        """Return the keys that the client wants gone, oldest first where it named none."""
+        """Return the keys to remove, as the client lists them or oldest first."""
         if removal.keys is not None:
             for row, key in enumerate(removal.keys):
                 if key not in self.arrivals:
@@ -216,9 +216,9 @@ class Window:
     def _make_room(
         self, times: Vector, remove: list[Key], limits: WindowLimits, now: float
     ) -> tuple[list[Key], NDArray[np.bool_]]:
-        """Return the removals with those that the window's own limits ask for, and which of the new examples can stay.
+        """Return the keys to remove, with those beyond the window's limits, and which of the new examples can stay.
 
-        By their ``times``, the oldest first; of those of one time, present ones go before new ones.
+        The oldest leave first; ``times`` are those of the new examples. At equal times present examples leave first.
         """
         leaving, stays = dict.fromkeys(remove), np.ones(times.size, np.bool_)
         if limits.max_age_seconds is not None:
@@ -241,7 +241,7 @@ class Window:
     def _oldest(
         self, number: int, leaving: Container[Key], times: Vector, stays: NDArray[np.bool_]
     ) -> tuple[list[Key], list[int]]:
-        """Return the oldest of the window to be: keys of present examples, rows of new ones."""
+        """Return the ``number`` oldest examples after the update: keys of present ones, rows of new ones."""
         if times.min(initial=math.inf) >= next(reversed(self.arrivals.values()), -math.inf):
             return list(islice(filterfalse(leaving.__contains__, self.arrivals), number)), []
         there = ((time, key, -1) for key, time in self.arrivals.items() if key not in leaving)

@@ -1,4 +1,4 @@
-"""What Prometheus sees of feeds: series of their own for the first ones, each with its first steps."""
+"""Metrics of feeds and fleets: series for the first feeds and their first steps, and totals over all."""
 
 from __future__ import annotations
 
@@ -17,36 +17,37 @@ from livesvm.service.models.types import ServingState
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 Shown = tuple[str, str, Callable[[T], float | None]]
-"""One number of a thing: its name, its help, and what it is; None where there is none."""
+"""A metric of one object: its name, its help text, and a function that returns its value, or None."""
 Total = tuple[str, str, Callable[[T], float | None], Callable[[float, float], float]]
-"""One number over all of a kind: its name, its help, the number of each, and what makes one number of two."""
+"""A metric over all objects of a kind: name, help text, the value of one object, and what combines two values."""
 REST_SECONDS = 0.1
-"""Of a scrape, for looking at those that are at rest; where they are more, the next scrapes go on."""
+"""Time of one scrape for the replicas at rest; if there are too many, the next scrapes continue."""
 SILENT_TIMES = 5
-"""How many times as long as its readings are apart a feed has none when it counts as silent."""
+"""A feed is silent if it has had no reading for this many times the usual interval of its readings."""
 BAND_OFF = 0.1
-"""By how much less of its readings the band of a feed holds when it counts as off."""
+"""A band is off if its coverage is less than the wanted one by more than this."""
 MOST_STEPS = 8
 """Steps of a feed that have series of their own."""
 
 
 @dataclass(frozen=True)
 class StepSample:
-    """One step over the newest window: its error next to the better naive one's, the share of readings in its band."""
+    """Scores of one step over the newest window: its error, the better naive forecast's, and its band's coverage."""
 
     step: int
     error: float
     naive_error: float
     coverage: float | None = None
     drift_evidence: float | None = None  #: of the test for drift; 1 gives an alarm
+    model_weight: float | None = None  #: of the live model in the blend that is forecast
 
 
 @dataclass(frozen=True)
 class SourceSample:
     """The source of a feed or fleet: whether it is read, how much waits in it, how much was refused.
 
-    ``came_at``: Unix time of the newest entries, None where none has come since it is read here. ``forgotten``: how
-    often it did not remember what had read from it.
+    ``came_at``: Unix time of the newest entries, None if none has come since this process reads it.
+    ``forgotten``: how often the source did not remember its reader.
     """
 
     is_up: bool
@@ -58,7 +59,7 @@ class SourceSample:
 
 @dataclass(frozen=True)
 class FeedSample:
-    """What one feed shows of itself; ``every`` is in seconds, ``coverage`` the share that its band is to hold."""
+    """Metrics of one feed; ``every`` is in seconds, ``coverage`` the share of readings that its band is to hold."""
 
     id: str
     position: int = 0
@@ -76,12 +77,12 @@ class FeedSample:
 
     @property
     def backlog(self) -> int | None:
-        """What waits in its source, if it has one and that is known."""
+        """Number of entries that wait in its source; None without a source, or if unknown."""
         return None if self.source is None else self.source.backlog
 
     @property
     def is_silent(self) -> bool:
-        """Whether it has had no reading for several times as long as they are apart."""
+        """Whether it has had no reading for ``SILENT_TIMES`` the usual interval."""
         is_known = self.updated_at is not None and self.every is not None and self.every > 0
         return is_known and time.time() - (self.updated_at or 0.0) > SILENT_TIMES * (self.every or 0.0)
 
@@ -99,7 +100,7 @@ class FeedSample:
 
 @dataclass(frozen=True)
 class FleetSample:
-    """What one fleet shows of all its series: how many are in which state, and their errors over naive ones'."""
+    """Metrics of one fleet over all its series: their number by state, and their errors relative to naive forecasts."""
 
     id: str
     states: Mapping[str, int]
@@ -135,6 +136,7 @@ _PER_STEP: tuple[Shown[StepSample], ...] = (
     ("naive_error", "The same of the better naive forecast", lambda s: s.naive_error),
     ("coverage", "Share of the newest readings that the band held", lambda s: s.coverage),
     ("drift_evidence", "Evidence of the test for drift; 1 gives an alarm", lambda s: s.drift_evidence),
+    ("model_weight", "Weight of the live model in the blend that is forecast", lambda s: s.model_weight),
 )
 
 TOTALS_OF_FEEDS: tuple[Total[FeedSample], ...] = (
@@ -150,7 +152,7 @@ TOTALS_OF_FEEDS: tuple[Total[FeedSample], ...] = (
 def gauges(
     word: str, labels: Sequence[str], table: Sequence[Shown[T]], shown: Sequence[tuple[list[str], T]]
 ) -> Iterator[Metric]:
-    """Yield a family for each line of a table: its name behind a ``word``, its help, and its values; None is none."""
+    """Yield a metric family for each row of a table, named after ``word`` and the row; values of None are left out."""
     for name, help_, value_of in table:
         family = GaugeMetricFamily(f"livesvm_{word}_{name}", help_, labels=labels)
         for values, one in shown:
@@ -175,25 +177,25 @@ def _of_sources(word: str, shown: Sequence[FeedSample] | Sequence[FleetSample]) 
 
 
 class Replicas(Protocol[T_co]):
-    """All models, or all feeds, that are no series of a fleet."""
+    """All models, or all feeds that are not series of a fleet."""
 
     def states(self) -> Mapping[ServingState, int]:
-        """Count them by state."""
+        """Return the number of replicas by state."""
 
     def samples(self, limit: int) -> Iterable[T_co]:
-        """Return what the first ones show of themselves, of those that are served."""
+        """Return samples of the first ``limit`` of the replicas that are served."""
 
     def samples_awake(self) -> Iterable[T_co]:
-        """Return what those show that are in memory."""
+        """Return samples of the replicas in memory."""
 
     def samples_at_rest(self) -> Iterator[T_co]:
-        """Return what the others show, each when it is asked for."""
+        """Yield samples of the other replicas, each made when it is asked for."""
 
 
 class _Totals(Generic[T]):
-    """Numbers over all of a kind: of those in memory as they are, of those at rest as they were at the last look.
+    """Totals over all replicas of a kind: those in memory as they are now, those at rest as of the last pass over them.
 
-    A look at all that are at rest takes several scrapes where they are many.
+    A pass over many replicas at rest takes several scrapes.
     """
 
     def __init__(self, table: Sequence[Total[T]], replicas: Replicas[T]) -> None:
@@ -204,7 +206,7 @@ class _Totals(Generic[T]):
         self._lock = threading.Lock()
 
     def values(self) -> list[float]:
-        """Return them, in the order of the table."""
+        """Return the totals, in the order of the table."""
         with self._lock:
             self._look()
             return self._with(self._found if self._last is None else self._last, self._replicas.samples_awake())
@@ -229,14 +231,14 @@ class _Totals(Generic[T]):
 
 
 class ReplicaSeries(Collector, Generic[T]):
-    """Series of models or of feeds, made when they are asked for, so that one that is deleted leaves none behind.
+    """Series of models or feeds; each scrape makes them again, so that a deleted replica leaves none behind.
 
     Parameters
     ----------
-    word : what people call one
-    limit : of those that have series
-    series_of : makes the series of what they show
-    totals : what is shown of all of them together
+    word : ``model`` or ``feed``, for names of metrics
+    limit : most replicas that have series
+    series_of : returns the series of samples
+    totals : metrics over all replicas
     """
 
     def __init__(
@@ -251,7 +253,7 @@ class ReplicaSeries(Collector, Generic[T]):
         self._series_of, self._table, self._totals = series_of, totals, _Totals(totals, replicas)
 
     def collect(self) -> Iterator[Metric]:
-        """Collect how many there are by state, the series of those that have some, and numbers over all."""
+        """Collect the number of replicas by state, the series of the first ones, and the totals over all."""
         counts, shown = self._replicas.states(), list(self._replicas.samples(self._limit))
         states = GaugeMetricFamily(f"livesvm_{self._word}s", f"{self._word.title()}s held", labels=["state"])
         for state in get_args(ServingState):
@@ -271,7 +273,7 @@ def series_of_feeds(shown: Sequence[FeedSample]) -> Iterator[Metric]:
 
 
 class FleetSeries(Collector):
-    """Series of the fleets, one each whatever the number of meters in it; none where there is no fleet."""
+    """Series of fleets: their number does not depend on how many meters a fleet has."""
 
     def __init__(self, samples: Callable[[], Iterable[FleetSample]]) -> None:
         self._samples = samples

@@ -16,7 +16,7 @@ from livesvm.solvers.errors import SolverError
 from livesvm.solvers.runtime.at_work import at_work
 
 SILENCE_SECONDS = 4.5
-"""After which a store that neither answers nor refuses counts as away: a disk that hangs says nothing."""
+"""A store that neither answers nor fails for so long counts as away, as a disk that hangs does neither."""
 STANDS_BY = "another service takes the calls, and this one stands by"
 CLUSTERLESS = "there is no Ray cluster at the address of LIVESVM_RAY, and it is waited for"
 HEADLESS = "the head of the Ray cluster does not answer: lost actors are not started again, nor new ones"
@@ -35,7 +35,7 @@ log = logging.getLogger(__name__)
 
 
 class Health:
-    """Facts that readiness is made of; each is set by whoever learns it first."""
+    """Facts from which readiness follows; each is set by the code that learns it first."""
 
     def __init__(self, metrics: Metrics, lease_seconds: float = 5.0) -> None:
         self._metrics = metrics
@@ -66,17 +66,17 @@ class Health:
 
     @property
     def durability(self) -> Durability | None:
-        """What the store said last that it gives; None while it is away."""
+        """The durability that the store reported last; None while the store is away."""
         return self._level if self.store_up else None
 
     @property
     def store_is_fresh(self) -> bool:
-        """Whether the store answered, and lately enough that no other service can have taken a model over unseen."""
+        """Whether the store answered so recently that no other service can have taken a model over since."""
         return self.store_up and time.monotonic() - self._answered_at < self._lease_seconds
 
     @property
     def stands_by(self) -> bool:
-        """Whether another service takes the calls, and this one is there to go on when that ends."""
+        """Whether another service takes the calls, and this one waits to replace it."""
         states = self.states()
         idle = bool(self._active) or (bool(states) and not states.keys() - {"held", "fenced"})
         return self.is_restored and not self.is_draining and idle
@@ -89,7 +89,7 @@ class Health:
         return ["the store is not available"] * away + unserving + read_only
 
     def unserving(self) -> list[str]:
-        """Return why calls should not come here; empty when predictions are answered, also without a store."""
+        """Return why calls should not be sent here; empty if predictions are answered, even without a store."""
         found = {
             CLUSTERLESS: not (self.is_restored or self._came_back or self.head_is_up()),
             "models are being restored": not (self.is_restored or self._came_back),
@@ -103,7 +103,7 @@ class Health:
         return [reason for reason, holds in found.items() if holds] + unserved + standing_by
 
     def degraded(self) -> list[str]:
-        """Return what a ready service does not do: models not served or read-only, waiting jobs, unread sources."""
+        """Return what is wrong in a ready service, such as models not served, uncompiled solvers or unread sources."""
         waiting = [f"solvers of {each} are being compiled: what needs them takes longer" for each in self.uncompiled()]
         head = [] if self.head_is_up() else [HEADLESS]
         without = [f"model {name} has no training since an erasure: retrain it" for name in self.untrained()]
@@ -120,7 +120,7 @@ class Health:
         self._active = other
 
     def came_back(self) -> None:
-        """Note that models are there."""
+        """Note that the models are restored."""
         self._came_back = True
 
     def warmed(self) -> None:
@@ -128,11 +128,11 @@ class Health:
         self._warm = True
 
     def restored(self) -> None:
-        """Note that models are there, solvers are compiled, and requests have been rehearsed."""
+        """Note that models are restored, solvers are compiled, and requests have been rehearsed."""
         self.is_restored = True
 
     def draining(self) -> None:
-        """Note that the service is about to stop: it answers, and no more calls should come."""
+        """Note that the service is about to stop: it still answers, but no more calls should be sent to it."""
         self.is_draining = True
 
     def stopping(self) -> None:
@@ -141,10 +141,10 @@ class Health:
 
     @contextmanager
     def store_call(self, operation: str) -> Iterator[None]:
-        """Time one call of the store, count it if it fails, and remember if the store did not do it.
+        """Time one call of the store, count it if it fails, and note if the store is not available.
 
-        One that was done says that the store is there. That it can be written, only an append says, and not while
-        :meth:`ask_store` finds otherwise: there may be space for a small update, and for no other.
+        Any success shows that the store answers. Only an append shows that it can be written, and only if the last
+        :meth:`ask_store` succeeded: a full disk may have space for one small update, but for no other.
         """
         start = perf_counter()
         try:
@@ -163,9 +163,9 @@ class Health:
             self._set_store(None)
 
     def ask_store(self, store: Store, look: Callable[[], None] = lambda: None) -> None:
-        """Ask the store whether it could write, and ``look`` what that means for models before it is said.
+        """Ask the store whether it can write; if so, call ``look`` before the store counts as available.
 
-        What ``look`` raises is raised, and the store is thought of as it was.
+        If ``look`` raises, the error is passed on, and the store counts as available or not as before.
         """
         try:
             with self.store_call("ping"):
@@ -183,13 +183,13 @@ class Health:
             self._metrics.durability.labels(each.value).set(each is level)
 
     def _set_weakness(self, weakness: str | None) -> None:
-        """Know why the store may lose what it acknowledges, if it may; each such reason is logged once."""
+        """Note why the store may lose acknowledged data, or None if it cannot; each new reason is logged."""
         if weakness not in (None, self._weakness):
             log.error("the durability is memory: %s", weakness)
         self._weakness = weakness
 
     def _set_store(self, fault: str | None) -> None:
-        """Know that the store can be written, or why not; the first and the last of it are logged."""
+        """Note that the store can be written, or why it cannot; each change is logged."""
         with self._lock:
             if self.store_up == (fault is None):
                 return
@@ -202,7 +202,7 @@ class Health:
 
 
 def _told(states: Mapping[ServingState, int]) -> list[str]:
-    """Return how many models are not served, by why."""
+    """Return a sentence for each state but ``live``, with the number of models in it."""
     total = sum(states.values())
     counts = sorted((state, count) for state, count in states.items() if count and state != "live")
     return [f"{count} of {total} models {_UNSERVED.get(state, f'are {state}')}" for state, count in counts]

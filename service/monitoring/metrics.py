@@ -1,4 +1,4 @@
-"""Everything that Prometheus sees. Labels are bounded: routes by template, models by a quota."""
+"""Metrics for Prometheus. The values of labels are bounded: routes are templates, and models have a quota."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ _FEED_EVENTS = ("live", "rescaled", "drift", "chosen", "updated", "dead-letters"
 _EVENTS = (0, 1, 3, 10, 30, 100, 300, 1000, 3000, 10_000, 30_000, 100_000)
 
 ERASURES = ("done", "refused", "unfinished")
-"""How a call of an erasure ends: with its receipt, with nothing changed, or begun and to be ended."""
+"""Outcomes of an erasure: completed with a receipt, refused without a change, or begun and still to complete."""
 
 WATCHED = tuple(name for name, task in TASKS.items() if task.is_exact and (task.has_labels or task.has_values))
 """Tasks with models that can be tested for drift."""
@@ -82,14 +82,20 @@ _PER_MODEL: tuple[Shown[Any], ...] = (
     ("queue_depth", "Commands waiting for the writer", lambda m: m.queue_depth),
     (
         "error_before_learning",
-        "Mean error of the newest examples before they were learnt",
-        lambda m: (m.drift or {}).get("error"),
+        "Error of the newer examples before they were learnt",
+        lambda m: m.record and m.record.lately.error,
     ),
+    (
+        "naive_error_before_learning",
+        "Error of the majority, median or quantile of the window on the same examples",
+        lambda m: m.record and m.record.lately.naive_error,
+    ),
+    ("predicted_before_learning", "Examples in the record of a model", lambda m: m.record and m.record.n),
     ("drift_evidence", "Evidence of the test for drift; 1 gives an alarm", lambda m: (m.drift or {}).get("evidence")),
     ("drift_alarm", "1 while an alarm of drift stands", _alarm),
     ("last_update_timestamp_seconds", "Unix time of the newest version", lambda m: m.updated_at),
 )
-"""Of descriptions of models, as ``hosting.handle`` has them."""
+"""Metrics of one model, from its description in ``hosting.handle``."""
 _OVER_MODELS: tuple[Total[Any], ...] = (
     ("worst_violation", "Largest optimality violation of any model", lambda m: m.sizes.max_violation, max),
     ("largest_gap", "Largest duality gap over the objective of any model", lambda m: m.sizes.relative_gap, max),
@@ -124,19 +130,19 @@ SHOWN: dict[str, tuple[str, tuple[str, ...]]] = {
     "ray_nodes": ("Nodes of the Ray cluster that are alive, when its head answered last", ()),
     "ray_actors": ("Actors of the Ray cluster that have models", ("state",)),
 }
-"""What :meth:`Metrics.show` shows: its help and its labels."""
+"""Help texts and labels of the metrics that :meth:`Metrics.show` may show."""
 Number = Callable[[], float | Mapping[Any, float] | None]
-"""Asked for at each scrape: a number, or numbers by label; None, or a failing system call, shows nothing."""
+"""Called at each scrape: returns a number, or numbers by label. If it returns None or fails, nothing is shown."""
 
 
 class _Shown(Collector):
-    """A number, or one for each state of something or by other labels."""
+    """Collector of one metric: a number, or numbers by their labels."""
 
     def __init__(self, name: str, number: Number) -> None:
         self._name, self._number = name, number
 
     def collect(self) -> Iterator[Metric]:
-        """Collect what there is now."""
+        """Collect the present value."""
         found = None
         with suppress(OSError):  # of a disk that is away
             found = self._number()
@@ -159,7 +165,7 @@ class Metrics:
         GCCollector(registry=r)
 
         def counter(name: str, help_: str, **labels: Iterable[str]) -> Counter:
-            """Make a counter, with a series of each combination of the labels that are known now."""
+            """Make a counter with a series for each combination of the given values of labels."""
             made = Counter(f"livesvm_{name}", help_, list(labels), registry=r)
             for values in product(*labels.values()) if labels else ():
                 made.labels(*values)
@@ -221,7 +227,7 @@ class Metrics:
         gauge("info", "The version of the service", "version").labels(version("livesvm")).set(1)
 
     def watch(self, models: Replicas[Any], limit: int) -> None:
-        """Show models: how many are in which state, numbers over all, and series of the first ``limit``."""
+        """Show models: their number by state, totals over all, and series of the first ``limit``."""
         self.registry.register(ReplicaSeries("model", models, limit, _series_of_models, _OVER_MODELS))
 
     def watch_fleets(self, samples: Callable[[], Iterable[FleetSample]]) -> None:
@@ -229,16 +235,16 @@ class Metrics:
         self.registry.register(FleetSeries(samples))
 
     def watch_feeds(self, feeds: Replicas[FeedSample], limit: int) -> None:
-        """Show feeds in the same way."""
+        """Show feeds as :meth:`watch` shows models."""
         self.registry.register(ReplicaSeries("feed", feeds, limit, series_of_feeds, TOTALS_OF_FEEDS))
 
     def show(self, **numbers: Number) -> None:
-        """Show numbers of :data:`SHOWN`, as these calls return them."""
+        """Show metrics of :data:`SHOWN`; each is given with the function that returns its value."""
         for name, number in numbers.items():
             self.registry.register(_Shown(name, number))
 
     def watch_others(self, families: Callable[[], Iterable[Metric]]) -> None:
-        """Show the series of other processes too: labels say where they are from."""
+        """Show the series of other processes too; their labels say where each comes from."""
         self._others = families
 
     @contextmanager

@@ -1,7 +1,7 @@
-"""Requests of every common kind to an application of its own, before readiness, so that no user's is the slow first.
+"""Rehearsal: requests of every common kind before the service is ready, so that no user's first request is slow.
 
-What a first request would find cold (validators, serializers, pages of machine code, the database library) belongs to
-the process; so a model and a feed in a directory of their own, gone at the end, warm it for all.
+A process loads validators, serializers, pages of machine code and the database library once. So requests to a second
+application, with a model and a feed in a temporary directory, make first requests to the real one fast.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from livesvm.service.settings import Settings
 from livesvm.service.store.base import StoreError
 
 DIRECTORY = "rehearsal"
-"""Below the data directory."""
+"""Temporary directory of the rehearsal, below the data directory."""
 _X = [[0.0, 0.0], [0.0, 1.0], [2.0, 2.0], [3.0, 2.0], [1.0, 1.0], [2.0, 0.0]]
 _Y = [-1, -1, 1, 1, 1, -1]
 _SPARSE = {"indices": [[0], [1]], "values": [[1.0], [1.0]], "n_features": 3}
@@ -30,7 +30,7 @@ _KEYS = ["a", "b", "c", "d", "e", "f"]
 _EDITS = {"reweight": {"keys": ["a"], "weights": [0.5]}, "relabel": {"keys": ["b"], "y": [1]}, "decay": 0.9, "C": 2.0}
 _READINGS = [{"time": float(hour * 3600), "y": float(hour % 5)} for hour in range(46)]
 _FEED = {"id": "f", "target": "y", "window": 40, "steps": 2, "lags": 3, "rolling": {"mean": [4]}, "season": 5}
-_FEED |= {"represent": "change", "C": 1.0, "gamma": 0.1, "epsilon": 0.05}  # what is chosen takes long warm or cold
+_FEED |= {"represent": "change", "C": 1.0, "gamma": 0.1, "epsilon": 0.05}  # a choice takes long, warm or cold
 REQUESTS: tuple[tuple[str, str, Any], ...] = (
     ("POST", "/models", {"id": "m", "kernel": {"name": "rbf", "gamma": 0.5}, "window": {"max_examples": 6}}),
     ("POST", "/models/m/update", {"add": {"X": _X, "y": _Y, "keys": _KEYS}}),
@@ -60,7 +60,7 @@ log = logging.getLogger(__name__)
 
 
 def rehearse(data_dir: Path, create: Callable[[Settings], FastAPI]) -> None:
-    """Play every request once; blocks. A failure is logged and costs nothing but a slower first request."""
+    """Send every request once, and wait for the answers. A failure is logged, and only makes first requests slow."""
     place = data_dir / DIRECTORY
     try:
         shutil.rmtree(place, ignore_errors=True)  # of a start that was cut off
@@ -75,7 +75,7 @@ def rehearse(data_dir: Path, create: Callable[[Settings], FastAPI]) -> None:
 
 
 def play(place: Path, create: Callable[[Settings], FastAPI]) -> None:
-    """Play every request once to an application in ``place``, with default settings whatever the environment says.
+    """Send every request once to an application in ``place`` with default settings, not those of the environment.
 
     Raises RuntimeError if one is refused.
     """
@@ -96,13 +96,13 @@ async def _ask_all(app: FastAPI) -> None:
 
 
 async def _ask(app: FastAPI, method: str, path: str, body: bytes) -> int:
-    """Return one request; the status of its answer."""
+    """Send one request, and return the status of its answer."""
     statuses = []
 
     parts = [{"type": "http.request", "body": body, "more_body": False}]
 
     async def receive() -> MutableMapping[str, Any]:
-        """Return the whole body at once; then the caller waits."""
+        """Return the whole body at the first call; further calls wait forever."""
         if not parts:
             await asyncio.Event().wait()
         return parts.pop()

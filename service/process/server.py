@@ -1,4 +1,4 @@
-"""Serve over HTTP until a signal comes; leave a meaningful exit status."""
+"""The HTTP server of the process: serves until a signal comes, and returns the exit status."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from livesvm.service.lifecycle.parts import Service
 from livesvm.service.process.rehearsal import rehearse
 
 LAST_SECONDS = 0.2
-"""For which connections that were made last may send a request."""
+"""Time in which the newest connections may send a request after listening has stopped."""
 LOOK_SECONDS = 0.02
-"""Between two looks whether a second signal ends the drain, or whether the service listens yet."""
+"""Interval of checks whether a second signal ends the drain, and whether the service listens yet."""
 
 
 class _Server(uvicorn.Server):
@@ -36,7 +36,7 @@ class _Server(uvicorn.Server):
     _loop: asyncio.AbstractEventLoop | None = None
 
     async def main_loop(self) -> None:
-        """Return when the process is to end; uvicorn looks ten times a second, and nothing wakes this one before."""
+        """Return when the process is to end; unlike uvicorn's, this loop does not wake up ten times a second."""
         self._ending, self._loop = asyncio.Event(), asyncio.get_running_loop()
         if not self.should_exit:
             await self._ending.wait()
@@ -48,7 +48,7 @@ class _Server(uvicorn.Server):
             self._loop.call_soon_threadsafe(self._ending.set)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """Note a signal."""
+        """Note a signal, and end the process."""
         super().handle_exit(sig, frame)
         self.end()
 
@@ -70,9 +70,9 @@ class _Server(uvicorn.Server):
             await asyncio.sleep(LOOK_SECONDS)
 
     async def _take_the_last(self, sockets: list[socket.socket]) -> None:
-        """Stop listening, and leave those that have just connected the time to send what is then answered.
+        """Stop listening, and give clients that have just connected the time to send a request, which is answered.
 
-        A connection that waits to be accepted, or that sends as it is closed, would be reset.
+        Otherwise a connection that waits to be accepted, or that sends while it is closed, would be reset.
         """
         last = [connection for listening in sockets for connection in _waiting(listening)]
         for server in self.servers:
@@ -99,7 +99,7 @@ def _waiting(listening: socket.socket) -> Iterator[socket.socket]:
 def serve(service: Service, listening: socket.socket) -> int:
     """Serve on a bound socket until a signal comes; 0 after an orderly end, 1 when the models could not be restored."""
     settings = service.settings
-    logging.getLogger("uvicorn.error").setLevel("ERROR")  # of requests that cannot be read a metric tells
+    logging.getLogger("uvicorn.error").setLevel("ERROR")  # a metric counts requests that cannot be read
     failures: list[Exception] = []
 
     def failed(error: Exception) -> None:
@@ -108,7 +108,7 @@ def serve(service: Service, listening: socket.socket) -> int:
         server.end()
 
     def ready() -> None:
-        """Print where the process listens, once it does, and what keeps it from being ready after all."""
+        """Wait until the process listens, then print its address and any reasons why it is not ready."""
         while not (server.started or server.should_exit):
             time.sleep(LOOK_SECONDS)
         if server.should_exit:
@@ -123,7 +123,7 @@ def serve(service: Service, listening: socket.socket) -> int:
         app,
         http=cast(type[asyncio.Protocol], partial(Connection, _limits_of(service))),
         ws="none",
-        proxy_headers=False,  # any process can be this near; a client is the other end of the connection
+        proxy_headers=False,  # any process could send such headers; the client is the connection's other end
         log_config=None,
         access_log=False,
         server_header=False,
@@ -132,7 +132,7 @@ def serve(service: Service, listening: socket.socket) -> int:
     server = _Server(config)
 
     def leave() -> None:
-        """Take no more work, and end the answers that would never end by themselves."""
+        """Take no more work, and end streamed answers, which would never end by themselves."""
         service.leave()
         app.state.streams.close()
 

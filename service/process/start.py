@@ -1,4 +1,4 @@
-"""Start the service as a process: bind, take the data, and load what serves while the models come back."""
+"""Start the service as a process: bind the port, open the data, and import the server while models are restored."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SWITCH_SECONDS = 0.0005
 """How long one thread may hold the interpreter while others wait; the default of 5 ms shows in predictions."""
 
 ALIVE_SECONDS = 1.0
-"""By which the service says at last that it is alive, where its models keep all cores busy."""
+"""After this time the server is loaded, even while models that are being restored keep all cores busy."""
 
 
 def start(settings: Settings) -> int:
@@ -59,7 +59,7 @@ def start(settings: Settings) -> int:
 
 
 def _serve(service: Service, listening: socket.socket) -> int:
-    """Load the rest while the models' arrays are computed, and serve."""
+    """Import the server while the models' arrays are computed, and serve."""
     import scipy.linalg  # noqa: F401
 
     threadpool_limits(1)

@@ -1,7 +1,7 @@
 """The actor in which models and feeds live: a host of replicas that Ray starts, finds and moves.
 
-It is restored from Redis whenever Ray starts it, wherever that is. Its name there is its actor's, so that it need not
-wait for the lease of the incarnation before; that one is fenced by its epoch, and ends itself as soon as it notices.
+Whenever Ray starts an actor, on any node, it is restored from Redis. It takes leases under the name of the actor, so
+that it need not wait for those of its earlier incarnation. The earlier one is fenced by its epoch, and ends then.
 """
 
 from __future__ import annotations
@@ -38,17 +38,17 @@ from livesvm.service.store.redis import RedisStore
 from livesvm.service.webhooks.outbox import Outbox
 
 IDLE_SECONDS = 3.0
-"""An actor for one model ends after so long without it."""
+"""An actor of one model ends after so long without the model and without calls."""
 SWITCH_SECONDS = 0.0001
 MOVE_SECONDS = 1.0
-"""For which one that moves waits for snapshots."""
+"""Longest wait of an actor that moves for its snapshots."""
 DRAIN_SECONDS, ASK_SECONDS = 3.0, 2.0
-"""Between two looks whether the node is drained, and for Ray to say so."""
+"""Interval of checks whether the node is drained, and time limit of Ray's answer."""
 log = logging.getLogger(__name__)
 
 
 class Node:
-    """Where this process is. Which nodes are drained Ray tells by no public call; so does Ray Serve ask."""
+    """The node of this process. Ray has no public call for drained nodes; Ray Serve asks for them in the same way."""
 
     def __init__(self) -> None:
         context = ray.get_runtime_context()
@@ -59,11 +59,11 @@ class Node:
 
     @property
     def label(self) -> str:
-        """As metrics and the log have it."""
+        """Short id of the node for metrics and the log."""
         return self.id[:12]
 
     def is_to_be_left(self) -> bool:
-        """Return whether it is drained, and there is another one that is not; asks Ray now and then."""
+        """Return whether this node is drained and another one is not; asks Ray once every ``DRAIN_SECONDS``."""
         if time.monotonic() - self._looked_at < DRAIN_SECONDS:
             return False
         self._looked_at = time.monotonic()
@@ -80,7 +80,7 @@ def _takes_actors(node: dict[str, Any]) -> bool:
 
 
 class _Part(RedisStore):
-    """The store, of which one actor, of so many, sees what lives there."""
+    """The store, restricted to the models and feeds that live in one of ``actors`` actors."""
 
     place: Place
     actors: int
@@ -96,7 +96,7 @@ class _Part(RedisStore):
 
 
 class ModelActor(Host):
-    """Models and feeds, and calls of them. Its methods run on one event loop, and hand on whatever takes long."""
+    """Hosts models and feeds, and answers calls. Its methods run on one event loop, and leave long work to threads."""
 
     def __init__(self, place: Place, settings: Settings) -> None:
         self._node, self._place = Node(), place
@@ -130,20 +130,20 @@ class ModelActor(Host):
             self._move()
 
     def _move(self) -> None:
-        """End, so that Ray starts this on another node, where what is at rest takes no time to come back."""
+        """Bring replicas to rest and end; Ray starts this actor on another node, where those come back fast."""
         log.info("actor %s moves: its node is drained", self._place.name)
         snapshots = []
         for home in (self.registry.models, self.registry.feeds):
             for one in home.awake():
                 if not one.rest():
-                    with suppress(ServiceError):  # it has a mailbox that is full, and its log
+                    with suppress(ServiceError):  # its mailbox is full; it is restored from its log
                         snapshots.append(one.checkpoint())
         wait(snapshots, MOVE_SECONDS)
         os._exit(1)
 
 
 def _context(place: Place, settings: Settings) -> Context:
-    """Return what those of an actor share."""
+    """Return what the replicas of an actor share."""
     metrics = Metrics()
     source = Source(_store(place, settings), Health(metrics, settings.lease_seconds), metrics)
     budget = Budget(settings.memory_mb * MEGABYTE)
@@ -152,7 +152,7 @@ def _context(place: Place, settings: Settings) -> Context:
 
 
 def _store(place: Place, settings: Settings) -> _Part:
-    """Return the store once it can be reached: an actor that cannot be made would not be tried again."""
+    """Wait for the store, and return it: Ray does not start an actor again if its constructor fails."""
     while True:
         try:
             store = _Part(

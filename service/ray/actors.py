@@ -1,4 +1,4 @@
-"""The actors where models and feeds live, as a front end knows them: what they announce, and calls of them."""
+"""The actors where models and feeds live, as a front end sees them: their announcements, and calls to them."""
 
 from __future__ import annotations
 
@@ -23,24 +23,24 @@ from livesvm.service.store.base import StoreError
 
 SCRAPE_SECONDS = 1.0
 SHARE = 0.75
-"""Of the calls that may be waited for at once, which one actor may have where there are several."""
+"""Largest share of the waiting calls that one actor may have if there are several actors."""
 MOST_SECONDS = 1.0
-"""Between two looks, that count as silence of others."""
+"""Most time between two looks that counts as silence of actors, as this process may have been stopped."""
 
 log = logging.getLogger(__name__)
 
 
 class RemoteActor:
-    """One such actor, from any thread: its last announcements, and when they came.
+    """One actor, for use from any thread: its last announcements, and when they came.
 
-    Invariant: no view here belongs to an incarnation that has a successor, but for those of :meth:`forget_dead`.
+    Invariant: no view belongs to an incarnation that has a successor, except those that :meth:`forget_dead` drops.
     """
 
     def __init__(self, place: Place, owner: Actors) -> None:
         self.place, self.owner = place, owner
         self.incarnation, self.moment = "", 0
         self.is_lost = self.is_left = self._is_asked = False
-        self._round = 0  #: joins of the cluster; what was asked in one before is not answered
+        self._round = 0  #: joins of the cluster; questions from before the last one get no answer
         self.heard_at: float | None = None
         self.made_at = time.monotonic()
         self.silence = 0.0  #: seconds that this process looked, and heard nothing
@@ -53,31 +53,31 @@ class RemoteActor:
     # What is known of it.
 
     def view(self, stored: str) -> View | None:
-        """Return the newest that was heard of one; None of one that is at rest."""
+        """Return the newest view of a replica; None if it is at rest."""
         return self._views.get(stored)
 
     @property
     def answers(self) -> bool:
-        """Whether it was heard of, and is not lost."""
+        """Whether the actor has reported, and is not lost."""
         return self.heard_at is not None and not self.is_lost
 
     def is_silent(self, seconds: float) -> bool:
-        """Return whether it has said nothing for so long."""
+        """Return whether the actor has reported nothing for ``seconds``."""
         return time.monotonic() - (self.heard_at or self.made_at) > seconds
 
     def note_predicted(self, stored: str, rows: int) -> None:
-        """Count rows that were predicted here."""
+        """Count rows that this front end has predicted."""
         with self._lock:
             self._rows[stored] += rows
 
     def predicted(self, stored: str) -> int:
-        """Return rows that were predicted here and that the actor was not informed of yet."""
+        """Return the number of rows that this front end has predicted and not yet reported to the actor."""
         return self._rows[stored]
 
     # Calls of it.
 
     def takes(self, call: Future[Any]) -> bool:
-        """Return whether a call that is waited for may be made; an actor has its share of those."""
+        """Count a call that waits in a thread; return False if the actor already has its share of such calls."""
         if len(self._waiting) >= self.owner.share:
             return False
         self._waiting.add(call)
@@ -86,7 +86,7 @@ class RemoteActor:
 
     @property
     def is_known(self) -> bool:
-        """Whether calls return at once."""
+        """Whether the actor has been found before, so that calls return at once."""
         return self.owner.cluster.is_known(self.place)
 
     def ask(self, method: str, *arguments: Any) -> Future[Any]:
@@ -98,17 +98,17 @@ class RemoteActor:
         return self.owner.cluster.call(self.place, message, by_line=by_line)
 
     def failed(self, error: BaseException) -> None:
-        """Know that a call has failed."""
+        """Note that a call has failed."""
         self.owner.cluster.lost(self.place, error)
 
     def begin_again(self) -> None:
-        """Ask everything again: answers to what was asked before do not come."""
+        """Ask for all news again after a join of the cluster, as earlier questions get no answer."""
         self._lose()
         self.incarnation, self.moment = "", 0
         self._round += 1
 
     def ask_for_news(self) -> None:
-        """Have it tell what is new, unless it is asked."""
+        """Ask the actor for news, unless that question is under way."""
         if self._is_asked:
             return
         self._is_asked = True
@@ -118,7 +118,7 @@ class RemoteActor:
         asked.add_done_callback(partial(self._told, self._round))
 
     def _told(self, round: int, asked: Future[bytes]) -> None:
-        """Take in what it tells, and ask for more; one that was lost is asked again at the next look."""
+        """Take the actor's news, and ask for more; a lost actor is asked again at the next look."""
         if round != self._round or self.owner.is_over:
             return
         if (error := asked.exception()) is not None:
@@ -145,13 +145,13 @@ class RemoteActor:
             self.owner.back()
 
     def _lose(self) -> None:
-        """Take note that it does not answer, or cannot be reached."""
+        """Note that the actor does not answer, or cannot be reached."""
         self.is_lost, self._is_asked = True, False
 
     # What it tells.
 
     def hear(self, views: Mapping[str, View]) -> None:
-        """Know what an answer tells, unless something newer is known."""
+        """Take the views of an answer, except where newer ones are known."""
         self.silence = 0.0
         for stored, view in views.items():
             self.is_lost = False
@@ -177,7 +177,7 @@ class RemoteActor:
             self._views[stored] = view
 
     def take_news(self, news: News) -> dict[str, View | None]:
-        """Know what it tells; what of that is new. One that has come back tells of all that are in memory there."""
+        """Take news, and return the new views; an actor that has come back reports all replicas in its memory."""
         self.heard_at, self.silence, self.is_lost = time.monotonic(), 0.0, False
         with self._lock:
             reported = dict(news.views)
@@ -198,7 +198,7 @@ class RemoteActor:
         return {stored: view for stored, view in self._views.items() if view.life[0] == incarnation}
 
     def forget(self, stored: str) -> None:
-        """Forget one that does not live there any more."""
+        """Drop the view of a replica that does not live there any more."""
         self._views.pop(stored, None)
 
     def forget_dead(self) -> list[str]:
@@ -211,21 +211,21 @@ class RemoteActor:
 
 
 class Owner(Protocol):
-    """The owner of all replicas of a kind, as far as a front end knows them."""
+    """A front end's collection of all replicas of a kind."""
 
     @property
     def actors(self) -> Actors:
-        """Those where they live."""
+        """The actors where the replicas live."""
 
 
 class Actors:
-    """All of them, as far as one front end has to do with them.
+    """The actors that one front end calls.
 
     Parameters
     ----------
-    cluster : that they are in
-    home : returns the collection of what has a stored name
-    back : called when an actor has come back: what the index said before of those that live there is old
+    cluster : of the actors
+    home : returns the collection of a replica, by its stored name
+    back : called when an actor has come back, as the index is then out of date about its replicas
     """
 
     def __init__(
@@ -248,22 +248,22 @@ class Actors:
         self.cluster.join(self._begin_again, lambda stored: self._home(stored).find(id_of(stored)).spec)
 
     def stop(self) -> None:
-        """Ask nothing any more."""
+        """Stop asking actors, and leave the cluster."""
         self.is_over = True
         self.cluster.leave()
 
     def all(self) -> list[RemoteActor]:
-        """Return the actors where something lives, or lived."""
+        """Return the actors that have replicas, or had some."""
         with self._lock:
             return list(self._by_name.values())
 
     @property
     def is_lost(self) -> bool:
-        """Whether any of them is lost, or was not heard of yet."""
+        """Whether any actor is lost, or has not reported yet."""
         return not all(there.answers for there in self.all())
 
     def at(self, stored: str) -> RemoteActor:
-        """Return where what is stored under this name lives."""
+        """Return the actor of a replica, by its stored name."""
         place = place_of(stored, self._settings.ray_actors)
         with self._lock:
             if (found := self._by_name.get(place.name)) is None:
@@ -271,10 +271,10 @@ class Actors:
             return found
 
     def look(self, seconds: float) -> None:
-        """Have all tell what is new; give up calls after their time, of those that were silent for so long.
+        """Ask all actors for news; give up overdue calls to actors that were silent for ``seconds``.
 
-        An actor that says nothing for that long, to the store neither, is killed and started again. Time in which
-        this process was stopped itself does not count.
+        An actor that is silent for that long, towards the store too, is killed and started again. Time in which
+        this process itself was stopped does not count.
         """
         now = time.monotonic()
         passed, self._looked_at = min(now - self._looked_at, MOST_SECONDS), now
@@ -287,15 +287,15 @@ class Actors:
             call.expire(seconds)
 
     def _end_silent(self, there: RemoteActor, seconds: float) -> None:
-        """Kill the process of an actor if the store has heard as little of it."""
-        with suppress(StoreError):  # which says nothing of it either
+        """Kill the process of an actor if the store has not heard of it either."""
+        with suppress(StoreError):  # while the store is away, nothing is known of the actor
             if self._store.is_silent(there.place.holder) and there.silence > seconds:
                 log.error("actor %s is silent; it is killed and started again", there.place.name)
                 there.silence = 0.0
                 self.cluster.end(there.place)
 
     def forget(self, stored: str) -> None:
-        """Forget one that does not live any more; an actor of its own is not asked any more."""
+        """Forget a deleted replica; if it had an actor of its own, that is not asked any more."""
         there = self.at(stored)
         there.forget(stored)
         if there.place.model is not None:
@@ -304,11 +304,11 @@ class Actors:
                 self._by_name.pop(there.place.name, None)
 
     def is_stored(self, stored: str) -> bool:
-        """Return whether the store has it; raises StoreError."""
+        """Return whether the store has a replica; raises StoreError."""
         return self._store.model(stored) is not None
 
     def seen(self, stored: str, view: View | None) -> None:
-        """Have the owner of a replica know what is reported of it, None if it is gone."""
+        """Pass the new view of a replica to its collection; None if it is gone."""
         self._home(stored).seen(stored, view)
 
     def _begin_again(self) -> None:
@@ -318,7 +318,7 @@ class Actors:
             call.lost()
 
     def _scrape(self) -> list[Metric]:
-        """Return the metrics of actors, as far as they are reported in time."""
+        """Return the metrics of the actors that report them in time."""
         asked = [there.ask("scrape") for there in self.all() if there.is_known]
         reported = [one.result() for one in wait(asked, SCRAPE_SECONDS).done if one.exception() is None]
         return [family for families in reported for family in families]

@@ -1,4 +1,4 @@
-"""Announcements of an actor to the front ends that watch: how its replicas are."""
+"""Announcements of an actor to front ends: the present views of its replicas."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from uuid import uuid4
 from livesvm.service.ray.messages import View
 
 GONE_SECONDS = 600.0
-"""For which watchers hear that one is gone, or went to rest; the store's index says it as well."""
+"""How long it is announced that a replica is gone, or at rest; the store's index says so as well."""
 
 
 class Announcer:
-    """What is reported of those that live here, in the order in which it changed; None of those that are gone."""
+    """The views of an actor's replicas, in the order in which they last changed; None for deleted ones."""
 
     def __init__(self) -> None:
         self.incarnation, self.moment = uuid4().hex, 0
         self._views: dict[str, tuple[int, float, View | None]] = {}
 
     def view(self, stored: str) -> View | None:
-        """Return how one was at the last look."""
+        """Return the view of a replica at the last look."""
         return self._views.get(stored, (0, 0.0, None))[2]
 
     def note(self, stored: str, found: Any) -> bool:
-        """Look how a replica is now, None if there is none; whether that is new."""
+        """Note the present view of a replica, None if it is gone; return whether it has changed."""
         before, moment = self.view(stored), self.moment + 1
         life = (self.incarnation, moment) if before is None or before.rests else before.life
         now = None if found is None else View.of(found, life, moment)
@@ -37,14 +37,14 @@ class Announcer:
         return True
 
     def since(self, moment: int) -> dict[str, View | None]:
-        """Return what has changed since a moment; since the first, all."""
+        """Return the views that have changed since a moment; since moment 0, all."""
         new = takewhile(lambda one: one[1][0] > moment, reversed(self._views.items()))
         return {stored: view for stored, (_, _, view) in new}
 
     def due(self) -> list[str]:
-        """Return those that may change without being asked.
+        """Return the replicas in memory, which may change without a call.
 
-        The index alone tells of those that were at rest for a while.
+        The views of those that have been gone or at rest for a while are dropped, as the index has them.
         """
         until = time.monotonic() - GONE_SECONDS
         in_memory = {

@@ -1,4 +1,4 @@
-"""A call of the actor of a replica: sent again when that was lost on the way, for as long as that may take."""
+"""A call to the actor of a replica, which is sent again if the actor is lost, until a deadline."""
 
 from __future__ import annotations
 
@@ -20,32 +20,32 @@ from livesvm.service.ray.messages import Answer, Question, packed, unpacked
 log = logging.getLogger(__name__)
 
 AGAIN_SECONDS = 0.1
-"""After so long it is sent again."""
+"""Delay before a call is sent again."""
 
 
 class Subject(Protocol):
-    """The subject of a call."""
+    """The replica that is the subject of a call."""
 
     @property
     def there(self) -> RemoteActor:
-        """Where it lives."""
+        """The actor where it lives."""
 
     @property
     def gone(self) -> type[ServiceError]:
-        """Says that there is no such thing."""
+        """The error that says that it does not exist."""
 
     def hear(self, at: float) -> None:
-        """Know that it has answered."""
+        """Note a time at which its actor has answered."""
 
     def hold(self, copy: Published) -> None:
-        """Take a version to predict by that came with the answer."""
+        """Keep a version that came with the answer, to predict by."""
 
 
 class Call(Future[Any]):
-    """The result of a call, or what was raised there.
+    """The result of a call to an actor, or the error that was raised there.
 
-    Raises ModelUnavailable if the actor is not back ``until`` then. Sent again, a call has one effect: updates have
-    names of their own, and everything else may be done twice.
+    Raises ModelUnavailable if the actor is not back by the deadline, ``until``. If a call is sent again, it has one
+    effect: updates have request names, and everything else may be done twice.
     """
 
     def __init__(self, subject: Subject, asked: Question, until: float, logged: Logged | None) -> None:
@@ -57,9 +57,9 @@ class Call(Future[Any]):
         self.tries = 0
 
     def send(self) -> Call:
-        """Send it; returns at once, and asks for an actor that is not known yet in a thread.
+        """Send the call and return at once; an actor that is not known yet is looked up in a thread.
 
-        Raises QueueFull from its result if too many calls of that actor are waited for in threads.
+        The result raises QueueFull if too many calls to that actor wait in threads.
         """
         if self._asked.command.blocks and not self._there.takes(self):
             name = self._there.place.name
@@ -73,18 +73,18 @@ class Call(Future[Any]):
         return self
 
     def cancel(self) -> bool:
-        """Say that nothing waits for it any more; what becomes of the call is known when it answers."""
+        """Ask the actor to withdraw the call, as nothing waits for it; the answer says whether it did."""
         if not self.done() and self._is_sent and time.monotonic() < self._until:
             self._there.ask("withdraw", self._asked.id)
         return False
 
     def expire(self, seconds: float) -> None:
-        """Give up if the time is over and the actor has said nothing for so long, not even that it is at work."""
+        """Give up if the deadline has passed and the actor has reported nothing for ``seconds``."""
         if time.monotonic() > self._until and self._there.is_silent(seconds):
             self._fail(None)
 
     def lost(self) -> None:
-        """Send it again: what was asked before is not answered any more."""
+        """Send the call again, as questions from before a join of the cluster get no answer."""
         if self._is_sent and not self.done():
             self._again(ConnectionError("the connection was lost and made again"))
 
@@ -122,7 +122,7 @@ class Call(Future[Any]):
             self._finish(replace(answer.value, replayed=False) if is_new else answer.value, answer.error)
 
     def _found_gone(self, error: BaseException, is_again: bool) -> None:
-        """End where there is no such thing, which may be the doing of this call where it was sent before."""
+        """End a call of a replica that does not exist; that is a success if the call itself may have removed it."""
         self._finish(None, None if self._asked.command.removes and is_again else error)
 
     def _again(self, error: BaseException) -> None:
@@ -134,7 +134,7 @@ class Call(Future[Any]):
         timer.start()
 
     def _once_more(self) -> None:
-        """Send it again, unless there is no such thing any more."""
+        """Send the call again, unless the store does not have the replica any more."""
         try:
             if not self._asked.command.makes and not self._there.owner.is_stored(self._asked.stored):
                 self._found_gone(self._subject.gone(f"there is no {self._subject}"), True)

@@ -1,8 +1,8 @@
-"""A front end in the Ray cluster: actors are found by name, started where there are none, and called.
+"""A front end in the Ray cluster: finds actors by name, starts those that do not exist, and calls them.
 
-Ray ends a process that does not reach the cluster's head for a minute. A front end outlives the head: what its actors
-and it say to each other goes on meanwhile, and where the cluster that comes back does not know it, it joins that. One
-that starts before there is a cluster waits for it in the same way.
+By default, Ray ends a process that does not reach the cluster's head for a minute. A front end outlives the head: it
+goes on calling its actors, and if the cluster that comes back does not know it, it joins again. A front end that starts
+before the cluster waits for it in the same way.
 """
 
 from __future__ import annotations
@@ -37,28 +37,28 @@ RECONNECT = "RAY_gcs_rpc_server_reconnect_timeout_s"
 FOREVER = str(10**6)
 """Seconds for which the head may be away before Ray ends this process."""
 HEAD_SECONDS = 1.0
-"""Between two looks whether the cluster's head is there."""
+"""Interval of checks whether the cluster's head is there."""
 ASK_SECONDS = 2.0
-"""For the head to answer."""
+"""Time limit of the head's answer."""
 
 MOST_CALLS = 10_000
-"""Of an actor at once; more than front ends have under way, so that signs of life never wait for others."""
+"""Most concurrent calls of an actor: more than front ends make, so that signs of life never wait for them."""
 
 OWN = "local"
 """The address of a cluster that this process starts, and that ends with it."""
 ADDRESS = "RAY_ADDRESS"
 
 OTHER_CLUSTER = "WrongClusterID"
-"""As Ray says that a head has come back knowing nothing of before."""
+"""Text in Ray's error if a head has come back without its earlier state."""
 
 log = logging.getLogger(__name__)
 
 
 class Cluster:
-    """A front end's place in the cluster."""
+    """The connection of a front end to the cluster."""
 
     def __init__(self, settings: Settings) -> None:
-        """Raise StoreUnavailable if the setting names no address; the cluster is joined when it is looked at."""
+        """Raise StoreUnavailable if the setting is no valid address; :meth:`look` joins the cluster."""
         self._settings = settings
         self._spec: Callable[[str], ModelSpec | FeedSpec]
         self._joined, self._stopped = threading.Event(), threading.Event()
@@ -81,11 +81,11 @@ class Cluster:
     # What calls ask.
 
     def is_known(self, place: Place) -> bool:
-        """Return whether the actor was asked for before, so that calls return at once."""
+        """Return whether the actor was found before, so that calls return at once."""
         return place.name in self._actors
 
     def ask(self, place: Place, method: str, *arguments: Any) -> Future[Any]:
-        """Call a method of an actor; what keeps it from being called is in the future, too."""
+        """Call a method of an actor; the future also has the error if it cannot be called."""
         try:
             with MEMBERSHIP.inside():
                 asked: Future[Any] = getattr(self.actor(place), method).remote(*arguments).future()
@@ -95,31 +95,31 @@ class Cluster:
         return asked
 
     def call(self, place: Place, message: bytes, *, by_line: bool) -> Future[bytes]:
-        """Ask an actor a question, by its line if there is one, and the answer is small."""
+        """Ask an actor a question, over its line if ``by_line`` and there is one, else by a call of Ray."""
         found = self.lines.ask(place.name, message) if by_line else None
         return self.ask(place, "call", message) if found is None else found
 
     def heard(self, place: Place, line: Endpoint | None) -> None:
-        """Have a line with an actor that listens there."""
+        """Open a line to an actor that listens at an endpoint, if there is none."""
         if line is not None:
             self.lines.find(place.name, line)
 
     def lost(self, place: Place, error: BaseException) -> None:
-        """Look for an actor again, or start it, after a call failed and it is dead for good."""
+        """Note that a call failed; an actor that is dead for good is looked up again, or started, by the next call."""
         self.lines.lose(place.name)
         if isinstance(error, ActorDiedError):
             self._actors.pop(place.name, None)
 
     def end(self, place: Place) -> None:
-        """Kill the process of an actor, which may be stopped; Ray starts the actor again."""
+        """Kill the process of an actor, even a stopped one; Ray starts the actor again."""
         with suppress(RayError, ValueError), MEMBERSHIP.inside():
             ray.kill(self.actor(place), no_restart=False)
 
     def join(self, again: Callable[[], None], spec: Callable[[str], Any]) -> None:
-        """Wait for the cluster; from then on it is joined again whenever it does not know this front end.
+        """Wait until the cluster is joined, and join it again from then on whenever it does not know this front end.
 
-        ``again`` is called when what was asked before is not answered any more; ``spec`` returns what a replica was
-        created as, by its stored name. Raises StoreUnavailable if this front end stops before there is a cluster.
+        ``again`` is called after each join, as earlier questions get no answer; ``spec`` returns the specification of
+        a replica, by its stored name. Raises StoreUnavailable if this front end stops before there is a cluster.
         """
         self._spec = spec
         threading.Thread(target=self._keep_joined, args=(again,), name="ray-head", daemon=True).start()
@@ -171,9 +171,9 @@ class Cluster:
         self.head_is_up = self._is_joined = True
 
     def look(self) -> bool:
-        """Ask the head whether it knows this process's node; where it does not, join it, and return whether that was.
+        """Join the cluster unless its head knows this process's node, and return whether it was joined.
 
-        A head that does not answer is waited for: what is under way goes on. It belongs in a thread of its own, where
+        A head that does not answer is waited for, and calls under way go on. To be called in a thread of its own, where
         Ray leaves the signals of the process alone.
         """
         if self._is_joined:
@@ -199,7 +199,7 @@ class Cluster:
         return True
 
     def _is_known(self) -> bool | None:
-        """Return whether the head knows this process's node; None where it does not answer, and may yet."""
+        """Return whether the head knows this process's node; None if it does not answer."""
         if self._is_own and ray._private.worker._global_node.dead_processes():
             return False
         try:
@@ -222,7 +222,7 @@ class Cluster:
         ray.shutdown()
 
     def _log_head(self, is_up: bool) -> None:
-        """Know whether the head answers; the first and the last of it are logged."""
+        """Note whether the head answers, and log each change."""
         if self.head_is_up and not is_up:
             log.error("the head of the cluster does not answer; lost actors are not started again until it does")
         elif is_up and not self.head_is_up:
@@ -232,7 +232,7 @@ class Cluster:
     # Its actors.
 
     def actor(self, place: Place) -> Any:
-        """Return the actor of a place, started if there is none; the first call waits for Ray, not in Ray's thread."""
+        """Return the actor of a place, started if there is none; never call this in Ray's thread, as it may wait."""
         if (found := self._actors.get(place.name)) is not None:
             return found
         with self._lock:
@@ -257,7 +257,7 @@ class Cluster:
         ).remote(place, settings)
 
     def _bytes(self, spec: ModelSpec | FeedSpec | None) -> int:
-        """Return what those of an actor may take; of one that does not say, what the setting says."""
+        """Return the memory of an actor's replicas: computed if a specification bounds it, else as in the settings."""
         settings = self._settings
         if isinstance(spec, FeedSpec):
             return feed_bytes(spec)
@@ -268,7 +268,7 @@ class Cluster:
 
 
 def _log_as_the_service_does() -> None:
-    """Have Ray's warnings in the service's log; by itself it writes lines of its own to standard error."""
+    """Send Ray's warnings to the service's log, as Ray by itself writes lines to standard error."""
     logger = logging.getLogger("ray")
     logger.handlers.clear()
     logger.propagate = True

@@ -28,10 +28,10 @@ FEEDS: Kind[Any] = replace(cast("Kind[Any]", FEED), replica=RemoteFeed)
 
 
 class RemoteCollection(Collection[Any]):
-    """Knows every one of a kind, and owns none. Its calls block on the store and on actors, but for :meth:`get` of
-    known ones.
+    """All replicas of a kind, none of which live here. Its calls block on the store and on actors, except :meth:`get`
+    of known ones.
 
-    Kept are those that are awake, or unavailable, where they live; of others the index is all.
+    Only replicas that are awake or unavailable in their actors are kept; of others, only the index is known.
     """
 
     def __init__(self, kind: Kind[Any], context: Context, actors: Actors) -> None:
@@ -39,7 +39,7 @@ class RemoteCollection(Collection[Any]):
         self.actors = actors
 
     def find(self, id: str) -> Any:
-        """Return one, which another front end may just have made; raises UnknownModel or UnknownFeed."""
+        """Return a replica, even if another front end has just created it; raises UnknownModel or UnknownFeed."""
         source, stored = self._context.source, self.kind.stored(id)
         if self.known(id) is None and source.health.store_up and id_of(stored) == id:
             with suppress(StoreError):
@@ -48,11 +48,11 @@ class RemoteCollection(Collection[Any]):
         return super().find(id)
 
     def states(self) -> Mapping[ServingState, int]:
-        """Return how many are in which state."""
+        """Return the number of replicas by state."""
         return Counter(one.state for one in self.page()) if self.actors.is_lost else super().states()
 
     def create(self, id: str | None, spec: Any) -> Any:
-        """Have it stored and begun where it is to live; raises as the collection there does."""
+        """Create a replica in its actor; raises as the collection there does."""
         kind = self.kind
         kind.check(spec, self._context)
         id = id or self.new_id()
@@ -70,7 +70,7 @@ class RemoteCollection(Collection[Any]):
         return made
 
     def _check_new(self, id: str, stored: str) -> None:
-        """Raise if there is one that another front end has made; forget what another has deleted."""
+        """Raise if another front end has created this replica; forget it if another one has deleted it."""
         with self._context.source.health.store_call("load"):
             if self.actors.is_stored(stored):
                 raise self._exists(id)
@@ -78,7 +78,7 @@ class RemoteCollection(Collection[Any]):
             self.drop(id)
 
     def observe_many(self, batch: Batch) -> BatchDone:
-        """Have each actor take its part of a batch, in one step there; raises as the collection there does."""
+        """Send each actor its part of a batch, which it takes in one step; raises as the collection there does."""
         parts: dict[str, list[str]] = {}
         for id_ in batch.tables:
             parts.setdefault(self.actors.at(self.kind.stored(id_)).place.name, []).append(id_)
@@ -93,11 +93,11 @@ class RemoteCollection(Collection[Any]):
             raise errors[0]
         if new := [self.kind.stored(id_) for id_ in done.answers if id_ not in self]:
             with suppress(StoreError):
-                self.learn(list(self._context.source.store.index(new)))  # read before it is locked
+                self.learn(list(self._context.source.store.index(new)))  # the index is read before this is locked
         return done
 
     def _asked(self, part: Batch) -> Call:
-        """Ask an actor, by one of the feeds that live there, or are to."""
+        """Send an actor its part of a batch, as a call of its first feed, which need not exist yet."""
         id_ = next(iter(part.tables))
         found = self.known(id_)
         if found is None:
@@ -107,13 +107,13 @@ class RemoteCollection(Collection[Any]):
         return call
 
     def forget(self, id: str) -> None:
-        """Release one that was deleted."""
+        """Forget a deleted replica."""
         self.drop(id)
 
     # What actors tell.
 
     def seen(self, stored: str, view: View | None = None) -> None:
-        """Take a new report on a replica; None: it has no report, only the index."""
+        """Take the new view of a replica; None if only the index knows it."""
         id_ = id_of(stored)
         with self._lock:
             if id_ not in self._index:
@@ -131,12 +131,12 @@ class RemoteCollection(Collection[Any]):
             replica.learn()
 
     def settled(self) -> set[str]:
-        """Return which there are, but for those that are being made."""
+        """Return the ids of all replicas, except those that are being created."""
         with self._lock:
             return self._index.keys() - self._making
 
     def drop(self, id: str) -> None:
-        """Know nothing of one any more."""
+        """Forget all about a replica."""
         with self._lock:
             if id in self._index:
                 self.actors.forget(self.kind.stored(id))
@@ -145,7 +145,7 @@ class RemoteCollection(Collection[Any]):
     def _learn(self, found: Indexed) -> None:
         id_ = id_of(found.id)
         there = self.actors.at(found.id)
-        super()._learn(found._replace(holder="", damage=""))  # where it lives knows of both
+        super()._learn(found._replace(holder="", damage=""))  # its actor knows both
         if id_ in self._stale and is_told(found, summary.read(found.summary)):
             self._stale.discard(id_)
         if (replica := self._handles.get(id_)) is not None:

@@ -20,26 +20,26 @@ from livesvm.service.models.published import Published
 from livesvm.service.resources.solve_scheduler import Solve
 
 QUICK = 10**5
-"""Numbers of the support vectors that rows are compared with: sooner done than handed to a thread."""
+"""Multiplications of a prediction that takes less time than passing it to a thread."""
 
 
 @dataclass(frozen=True)
 class Command:
-    """One thing that is asked, and what it is asked with. In the class of a handle, it is the method that asks.
+    """A command with its arguments. As an attribute of a handle's class, it is the method that sends it.
 
     Parameters
     ----------
-    do : is called with the subject and the arguments; what it returns, or what its future gets, is the answer
-    of : the subject: a replica that is ``served``, ``any`` one, or all of its kind, and its id
-    mutates : whether it changes something; what does not ends when no caller waits for it
+    do : is called with the subject and the arguments; its result, or that of the future it returns, is the answer
+    of : the subject: a ``served`` replica, ``any`` replica, or for ``all`` the collection of its kind and its id
+    mutates : whether it changes something; other commands are ended when no caller waits for them
     named : whether its last argument is the name of a request, so that it has one effect if it is sent again
-    timed : whether it is solved for, and so takes how long that may be
-    by_line : whether it is short, one of many, and its answer small
+    timed : whether it solves, and so takes a time limit
+    by_line : whether it is short and frequent, with a small answer
     blocks : whether it waits for something, and so is done in a thread
-    at_once : says for which subject and arguments it is done without one all the same
-    makes : whether it is asked before there is such a replica
-    removes : whether there is no such replica after it: one that is sent again may find that it was done
-    touches : which others it may change, by stored name, with these arguments
+    at_once : returns whether it is done without a thread all the same, for a subject and arguments
+    makes : whether its replica need not exist before
+    removes : whether it removes its replica: if it is sent again, that may be done already
+    touches : returns the other replicas that it may change with its arguments, by stored name
     """
 
     do: Callable[..., Any]
@@ -56,11 +56,11 @@ class Command:
     arguments: tuple[Any, ...] = ()
 
     def __call__(self, *arguments: Any) -> Command:
-        """Return the same, asked with these."""
+        """Return the command with these arguments."""
         return replace(self, arguments=arguments)
 
     def __get__(self, replica: Any, kind: type[Any]) -> Any:
-        """Return what asks it of this replica; its last argument may be the solve that it has to end within."""
+        """Return the method that sends it to a replica; its last argument may be the Solve with its time limit."""
         return self if replica is None else lambda *arguments, **named: self._asked(replica, *arguments, **named)
 
     def _asked(self, replica: Any, *arguments: Any, solve: Solve | None = None) -> Future[Any]:
@@ -70,22 +70,22 @@ class Command:
         return asked
 
     def with_name(self) -> Command:
-        """Return the same by a named request, as it may be lost on the way."""
+        """Return the command with a name for its request, as it may have to be sent again."""
         if not self.named or self.arguments[-1] is not None:
             return self
         return replace(self, arguments=(*self.arguments[:-1], OwnName(f"unnamed {uuid4().hex}")))
 
     @property
     def is_unnamed(self) -> bool:
-        """Whether its caller has given its request no name."""
+        """Whether the caller has given the request no name."""
         return self.named and isinstance(self.arguments[-1], OwnName)
 
     def others(self) -> Iterable[str]:
-        """Return which others it may change, by stored name."""
+        """Return the other replicas that it may change, by stored name."""
         return () if self.touches is None else self.touches(*self.arguments)
 
     def subject(self, home: Collection[Any], id: str) -> tuple[Any, ...]:
-        """Return the subject; raises as ``home.get`` does."""
+        """Return the subject, as the first arguments of ``do``; raises as ``home.get`` does."""
         if self.of == "all":
             return home, id
         return (home.get(id) if self.of == "served" else home.find(id),)
@@ -134,7 +134,7 @@ def _recent(model: HostedModel) -> list[dict[str, Any]]:
 
 
 HEAR = Command(_hear, "any", by_line=True)
-"""Every answer has the state; of a replica at rest more is reported once it is awake."""
+"""Asks for the state alone, which every answer has; a replica at rest wakes, as it then reports more."""
 CREATE = Command(_create, "all", mutates=True, blocks=True, makes=True)
 DELETE = Command(_delete, "all", mutates=True, blocks=True, removes=True)
 OBSERVE_MANY = Command(_observe_many, "all", mutates=True, named=True, blocks=True, makes=True, touches=_of_batch)

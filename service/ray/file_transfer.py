@@ -32,7 +32,7 @@ class Reader:
         self._directory, self._described = Path(directory), described
 
     def ask(self, what: str, *which: Any) -> bytes:
-        """Return the answer of one of the methods below, or what it raises."""
+        """Return the packed answer of one of the methods below, or its packed error."""
         return answered(getattr(self, what), *which)
 
     def columns(self) -> tuple[Any, Any]:
@@ -41,12 +41,12 @@ class Reader:
         return np.array(y), None if weights is None else np.array(weights)
 
     def marks(self) -> Any:
-        """Return what stands for the keys of the rows, (n, 2), or None."""
+        """Return the marks of the rows' keys, (n, 2), or None."""
         marks = self._arrays.marks()
         return None if marks is None else np.array(marks)
 
     def take(self, rows: Any) -> Any:
-        """Return features of rows by a slice, or by their numbers."""
+        """Return the features of rows, selected by a slice or by their indexes."""
         found = self._arrays.X()[rows]
         return np.array(found) if isinstance(found, np.ndarray) else found
 
@@ -62,7 +62,7 @@ class Reading:
         self._reader = reader
 
     def ask(self, what: str, *which: Any) -> Any:
-        """Return the answer of a method of the reader; raises what that does, StoreUnavailable if it is lost."""
+        """Return the answer of a method of the reader; raises its errors, and StoreUnavailable if it is lost."""
         try:
             with MEMBERSHIP.inside():
                 answer: Answer = unpacked(ray.get(self.asked(what, *which)))
@@ -71,13 +71,13 @@ class Reading:
         return answer.result()
 
     def asked(self, what: str, *which: Any) -> Any:
-        """Return the same as what is to come, for another worker to take."""
+        """Return a reference to the answer of a method of the reader, which another worker can resolve."""
         return self._reader.ask.remote(what, *which)
 
 
 @contextmanager
 def reading(where: Mapping[str, Any], described: Mapping[str, Any]) -> Iterator[Reading]:
-    """Read a dataset ``where`` its files are, until the end."""
+    """Start a reader of a dataset on the node of its files, and end it with the context."""
     there = NodeAffinitySchedulingStrategy(where["node"], soft=False)
     made: Any = ray.remote(Reader)
     with MEMBERSHIP.inside():

@@ -22,7 +22,7 @@ from livesvm.service.store.base import DocumentName, Store, StoreError, StoreUna
 from livesvm.service.store.redis import RedisStore
 
 KIND = "front"
-"""Of the documents."""
+"""Kind of the documents."""
 
 Document = dict[str, Any]
 
@@ -33,7 +33,7 @@ class RayFrontEnds:
     Parameters
     ----------
     here : the directories of its datasets, ``root``, and of its ``jobs``
-    holder : its name, which it keeps
+    holder : its name, which stays the same after a restart
     """
 
     def __init__(self, here: Mapping[str, str], store: Store, health: Health, holder: str) -> None:
@@ -42,18 +42,18 @@ class RayFrontEnds:
         self._reported_node: str | None = None
 
     def announce(self) -> None:
-        """Tell the others where the files of this one are; raises StoreUnavailable."""
+        """Publish where the files of this front end are; raises StoreUnavailable."""
         self._put(is_there=True)
 
     def keep(self) -> None:
-        """Tell them again where this front end belongs to another node by now; raises StoreUnavailable."""
+        """Publish where the files are if this front end now belongs to another node; raises StoreUnavailable."""
         if self._reported_node not in (None, self._node()):
             self.announce()
 
     def leave(self) -> None:
-        """Tell the others that it is not there any more, if they knew; its node may read its files on."""
+        """Publish that this front end has left, if it was published; its node can still read its files."""
         if self._reported_node is not None:
-            with suppress(StoreError):  # it will show no life
+            with suppress(StoreError):  # others will notice its silence
                 self._put(is_there=False)
 
     def _put(self, *, is_there: bool) -> None:
@@ -68,14 +68,14 @@ class RayFrontEnds:
         return self._reported_node
 
     def _reported(self, holder: str) -> Document:
-        """Return what a front end has reported of itself, empty where nothing is known; raises StoreError."""
+        """Return the document of a front end, empty if there is none; raises StoreError."""
         with self._health.store_call("load"):
             data = self._store.document(DocumentName(KIND, holder))
         found: Document = {} if data is None else json.loads(data)
         return found
 
     def is_away(self, holder: str) -> bool:
-        """Return whether one has left, or shows no life; raises StoreError."""
+        """Return whether a front end has left, or has fallen silent; raises StoreError."""
         with self._health.store_call("load"):
             is_silent = self._store.is_silent(holder)
         return is_silent or not self._reported(holder).get("is_there", False)
@@ -93,7 +93,7 @@ class RayFrontEnds:
         return {"node": found["node"], "directory": str(Path(found["root"]) / str(described["directory"]))}
 
     def bring(self, described: Mapping[str, Any], to: Path, check: Callable[[], None]) -> None:
-        """Write the files of a dataset to a directory; raises DatasetElsewhere, StoreError, OSError."""
+        """Copy the files of a dataset to a directory; raises DatasetElsewhere, StoreError, OSError."""
         where = self.where(described)
         for name, file in described["files"].items():
             size = int(file["size"]) * np.dtype(file["dtype"]).itemsize
@@ -139,4 +139,4 @@ def _bytes_of(path: str, start: int, size: int) -> bytes:
         return stream.read(size)
 
 
-_READ = ray.remote(num_cpus=0)(_bytes_of)  # one, as the cluster keeps each that it is given
+_READ = ray.remote(num_cpus=0)(_bytes_of)  # made once, as the cluster keeps every function that it is given

@@ -1,4 +1,4 @@
-"""The handles of models and feeds that live in actors: what is known of one here, and calls of its actor."""
+"""The handles of models and feeds that live in actors: what this front end knows of each, and calls to its actor."""
 
 from __future__ import annotations
 
@@ -41,29 +41,29 @@ from livesvm.service.resources.solve_scheduler import Solve
 from livesvm.service.store.base import Indexed
 
 LATELY_SECONDS = 5.0
-"""For which a model that was predicted by a copy here gets a new one with the answer to an update."""
+"""How long after a prediction by a local copy the answers to updates bring a new copy."""
 DECIDED_ROWS = 10_000
-"""More rows are not sent there: what decides them comes here instead."""
+"""Most rows that are sent to an actor; for more, the model's version is fetched to decide them here."""
 
 
 def is_told(found: Indexed, seen: Summary | None) -> bool:
-    """Return whether the index, and the summary in it, tell all of one that is at rest."""
+    """Return whether the index, and the summary in it, describe a replica at rest completely."""
     return seen is not None and seen.reported is not None and found.described >= found.sequence
 
 
 class RemoteReplica:
-    """A model or a feed that lives in an actor: what was reported of it last, or what the store's index says.
+    """A model or a feed that lives in an actor: its last reported view, or its entry in the store's index.
 
     Parameters
     ----------
     id, stored : its name, and the one that it is stored under
-    found : what the index says of it
-    context, owner : what all here share, and their owner
+    found : its entry in the index
+    context, owner : what all replicas here share, and their collection
     """
 
-    home: type[Any]  #: what it is in its actor
-    word: str  #: what people call the kind
-    gone: type[ServiceError]  #: says that there is no such thing
+    home: type[Any]  #: its class in its actor
+    word: str  #: the name of its kind
+    gone: type[ServiceError]  #: the error that says that it does not exist
 
     def __init__(self, id: str, stored: str, found: Indexed, context: Context, owner: Owner) -> None:
         self.id, self.stored = id, stored
@@ -78,12 +78,12 @@ class RemoteReplica:
 
     @property
     def reported(self) -> View | None:
-        """What was reported of it last; None of one at rest, of which the index tells."""
+        """Its last reported view; None if it is at rest, as the index then describes it."""
         return self.there.view(self.stored)
 
     @property
     def spec(self) -> Any:
-        """What it was created as; where that is not known, only that there is one."""
+        """The specification that it was created with; a placeholder if that is not known."""
         reported = self.reported
         return (self._spec if reported is None else reported.spec) or self._unknown()
 
@@ -96,23 +96,23 @@ class RemoteReplica:
         raise NotImplementedError
 
     def found_again(self, found: Indexed) -> None:
-        """Know what the index says now."""
+        """Take its new entry in the index."""
         self._found, self._summary = found, summary.read(found.summary)
         self._spec = None if self._summary is None else self.home.parse_spec(self._summary.spec)
 
     def hear(self, at: float) -> None:
-        """Know that its actor has answered at some time, monotonic, and so said all that is new of it."""
+        """Note the monotonic time of an answer of its actor, as each answer has all that is new."""
         self._heard_at = at if self._heard_at is None else max(self._heard_at, at)
 
     def learn(self) -> None:
-        """Take what is known of it now."""
+        """Update what is derived from its last view."""
 
     def hold(self, copy: Published) -> None:
-        """Predict by this version from now on, unless a newer one is here."""
+        """Keep this version to predict by, unless a newer one is here."""
 
     @property
     def age(self) -> float:
-        """Seconds since its actor said last that there is nothing newer, or what is."""
+        """Seconds since its actor last reported what is new, or that nothing is."""
         heard = max(self._heard_at or 0.0, self.there.heard_at or 0.0)
         return max(0.0, time.monotonic() - heard)
 
@@ -125,12 +125,12 @@ class RemoteReplica:
 
     @property
     def _is_known(self) -> bool:
-        """Whether the index tells all of one that is at rest."""
+        """Whether the index describes it completely if it is at rest."""
         return self.there.heard_at is not None and is_told(self._found, self._summary)
 
     @property
     def _served(self) -> tuple[ServingState, str | None]:
-        """Whether it is, and why not."""
+        """Its serving state, and the reason if it is not served."""
         if self.there.is_lost:
             return "restoring", "its actor was lost, and is started again"
         if (reported := self.reported) is not None:
@@ -141,7 +141,7 @@ class RemoteReplica:
 
     @property
     def state(self) -> ServingState:
-        """Whether it is served."""
+        """Its serving state."""
         return self._served[0]
 
     @property
@@ -157,7 +157,7 @@ class RemoteReplica:
     def serving(self) -> Any:
         """Return the replica itself.
 
-        Raises ModelUnavailable of one that is not served there, though it may yet wake.
+        Raises ModelUnavailable if its actor reports that it is not served, unless it is just being restored.
         """
         reported = self.reported
         if reported is not None and reported.state not in (*SERVED, "restoring"):
@@ -166,14 +166,14 @@ class RemoteReplica:
 
     @property
     def queue_depth(self) -> int:
-        """Calls that wait, where it lives."""
+        """Number of calls that wait for it in its actor."""
         depth: int = self._now.queue_depth
         return depth
 
     # What is asked where it lives.
 
     def ask(self, command: Command, solve: Solve | None = None, patience: float | None = None) -> Call:
-        """Call its actor; one that is lost has ``patience`` seconds to be back, by default as agreed."""
+        """Call its actor; a lost actor has ``patience`` seconds to come back, by default those of the settings."""
         logged = current()
         seconds = None if solve is None else solve.rest()
         patience = self._settings.ray_seconds if patience is None else patience
@@ -185,11 +185,11 @@ class RemoteReplica:
         return Call(self, asked, until, logged).send()
 
     def _gets_copies(self, command: Command) -> bool:
-        """Return whether the version after it is to come along."""
+        """Return whether the answer to a command is to contain the version after it."""
         return False
 
     def news(self) -> Call:
-        """Return whether changes that others know of may not have come here yet."""
+        """Return a future that ends once all announced changes are known here."""
         return self.ask(commands.HEAR, patience=NEWS_SECONDS)
 
     write_back = Command(Replica.write_back, mutates=True)
@@ -198,23 +198,23 @@ class RemoteReplica:
 
 @dataclass(frozen=True, kw_only=True)
 class _Decided(Published):
-    """A version of which only what it decided of some rows is here."""
+    """A version of which only its decisions of some rows are here."""
 
     found: Any = None
 
     def checked(self, spec: ModelSpec, X: Rows | TableRows, limit: int) -> Rows:
-        """Return empty rows: they were checked where they were decided."""
+        """Return empty rows, as the actor has checked the rows."""
         return np.empty((len(X), 0))
 
     def decide(self, spec: ModelSpec, X: Rows) -> Any:
-        """Return what was decided."""
+        """Return the decisions of the actor."""
         return self.found
 
 
 class RemoteModel(RemoteReplica):
     """A model in an actor. Implements :class:`~livesvm.service.hosting.handle.ModelHandle`.
 
-    Invariant: what predicts here belongs to a version at most as new as what was reported.
+    Invariant: the copy that predicts here is of a version that is not newer than the reported one.
     """
 
     home, word, gone = HostedModel, HostedModel.word, HostedModel.gone
@@ -229,11 +229,11 @@ class RemoteModel(RemoteReplica):
 
     @property
     def recent(self) -> RemoteModel:
-        """What it has done lately, asked where it lives; and rows predicted here, which are reported later."""
+        """Its recent updates, for which its actor is asked, and the rows predicted here, which are reported later."""
         return self
 
     def updates(self) -> list[dict[str, Any]]:
-        """Return the newest updates, newest first; asks where it lives, so it belongs in a thread."""
+        """Return the newest updates, newest first; asks its actor, so call this in a thread."""
         found: list[dict[str, Any]] = self.ask(commands.RECENT).result()
         return found
 
@@ -243,7 +243,7 @@ class RemoteModel(RemoteReplica):
 
     @property
     def predicted(self) -> int:
-        """Rows that were predicted here and that were not reported yet."""
+        """Number of rows that were predicted here and not reported yet."""
         return self.there.predicted(self.stored)
 
     @property
@@ -261,7 +261,7 @@ class RemoteModel(RemoteReplica):
 
     @property
     def published(self) -> Published:
-        """The newest version that is known here; with what it decides by, where that is here and may be used."""
+        """The newest version that is known here, with its predictor if a copy is here that may be used."""
         held, now = self._copy, self._now
         return held if held is not None and self._may_use(held, now.version) else now.published(self.spec)
 
@@ -284,7 +284,7 @@ class RemoteModel(RemoteReplica):
         return time.monotonic() < self._held_until
 
     def reading(self, X: Rows | TableRows) -> Steps[Published]:
-        """Return the version that rows X (m, d) are to be decided by; it may be asked where that lives."""
+        """Return the version to decide rows X (m, d) by; its actor may be asked for it, or for the decisions."""
         limit = self._settings.max_predict_rows
         if self._settings.ray_predictions == "actor" and len(X) <= DECIDED_ROWS:
             yield (decided := self.ask(commands.DECIDE(X, limit)))
@@ -327,7 +327,7 @@ class RemoteModel(RemoteReplica):
     examples = Command(HostedModel.examples)
 
     def swap(self, found: Retrained, request: str | None, solve: Solve | None = None) -> Future[Reply]:
-        """Put what a retraining has found in place of the model; raises StoreUnavailable if that cannot be read."""
+        """Replace the model by the result of a retraining; raises StoreUnavailable if that cannot be read."""
         asked: Future[Reply] = self._swap(found.carried(), request, solve=solve)
         return asked
 
@@ -342,7 +342,7 @@ class RemoteModel(RemoteReplica):
             self.hold(call.result())
 
     def versions(self) -> dict[str, Any]:
-        """Return which versions can be had; asks where it lives, so it belongs in a thread."""
+        """Return the versions that can be restored; asks its actor, so call this in a thread."""
         found: dict[str, Any] = self.ask(commands.VERSIONS).result()
         return found
 
@@ -350,7 +350,7 @@ class RemoteModel(RemoteReplica):
 class RemoteFeed(RemoteReplica):
     """A feed in an actor. Implements :class:`~livesvm.service.hosting.handle.FeedHandle`.
 
-    Invariant: while it is awake, ``_seen`` has the events that were reported last with those heard of before.
+    Invariant: while it is awake, ``_seen`` has the events that were reported last, and earlier ones before them.
     """
 
     home, word, gone = HostedFeed, HostedFeed.word, HostedFeed.gone
@@ -366,12 +366,12 @@ class RemoteFeed(RemoteReplica):
         return RESTING if reported is None else cast(FeedNow, reported.now)
 
     def learn(self) -> None:
-        """Take its events in."""
+        """Add the events that were reported last to those known here."""
         seen = self._now.view
         self._seen = None if seen is None else replace(seen, events=self._joined(seen.events))
 
     def _joined(self, new: Sequence[dict[str, Any]]) -> tuple[dict[str, Any], ...]:
-        """Return the events that are known here, and the newest; fewer where some are missing or erased."""
+        """Return the known events and the new ones; the new ones alone if some are missing between, or were erased."""
         known = () if self._seen is None else self._seen.events
         behind = [event for event in new if not known or event["id"] > known[-1]["id"]]
         erased = any(event["kind"] == "erased" for event in behind)
@@ -397,7 +397,7 @@ class RemoteFeed(RemoteReplica):
 
     @property
     def returned(self) -> Return | None:
-        """How it came back."""
+        """How it was restored."""
         return self._now.returned
 
     @property
@@ -414,7 +414,7 @@ class RemoteFeed(RemoteReplica):
 
     @property
     def progress(self) -> Progress:
-        """How far it has come in its source."""
+        """Its position in its source."""
         return self.view.progress
 
     observe = Command(HostedFeed.observe, mutates=True, named=True, by_line=True)

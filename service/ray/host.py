@@ -1,6 +1,6 @@
-"""What an actor does, whatever starts it: the registry and journals of a service of one process, and what is asked.
+"""The part of an actor that does not depend on Ray: the registry of a service of one process, and answers to calls.
 
-It tells front ends that watch what has changed, looks at the store now and then, and says how it fares.
+It reports changes to front ends, checks the store now and then, and reports metrics.
 """
 
 from __future__ import annotations
@@ -37,17 +37,17 @@ from livesvm.service.store.base import StoreError
 from livesvm.solvers import warm_up
 
 GATHER_SECONDS = 0.05
-"""Between two announcements to a watcher; callers get the result of their call at once."""
+"""Shortest interval of announcements to a front end; callers get the result of their call at once."""
 SMALL_BYTES = 80_000
-"""Of a version in an answer to a front end that predicts by copies; Ray carries 100 kB with the call itself."""
+"""Largest version that is sent along with an answer; Ray carries up to 100 kB with the call itself."""
 HEARTBEAT_SECONDS = 2.0
-"""After so long without news watchers are informed that there is none."""
+"""After so long without news, front ends are informed that there is none."""
 LOOKS = 5
-"""At the store, while one lease lasts."""
+"""Number of checks of the store during one lease."""
 RETRY_SECONDS = 0.2
-"""Between two tries to come back while the store is away."""
+"""Interval of tries to restore replicas while the store is away."""
 PATIENCE_SECONDS = 10.0
-"""For which a call waits for what is stored to be known."""
+"""Longest wait of a call until it is known which replicas are stored."""
 SCRAPED = (
     "livesvm_update",
     "livesvm_paths",
@@ -61,18 +61,18 @@ SCRAPED = (
     "livesvm_rests",
     "process_",
 )
-"""What of its metrics an actor tells; the rest is the front ends'."""
+"""Beginnings of the names of metrics that actors report; front ends have the others."""
 log = logging.getLogger(__name__)
 
 
 class Host:
-    """Models and feeds, and what is asked of them. Its coroutines run on one event loop; threads do what takes long.
+    """Hosts models and feeds, and answers calls. Its coroutines run on one event loop; threads do long work.
 
     Parameters
     ----------
-    name : of the actor, for people
+    name : of the actor, for messages
     context : what its replicas share
-    labels : of its metrics, that say where they are from
+    labels : added to its metrics, to say where they are from
     """
 
     def __init__(self, name: str, context: Context, labels: dict[str, str]) -> None:
@@ -89,7 +89,7 @@ class Host:
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def begin(self) -> None:
-        """Learn what lives here, and look after it from then on, in a thread."""
+        """Restore the replicas that live here, and look after them from then on, in a thread."""
         threading.Thread(target=self._live, name="keep", daemon=True).start()
 
     # What front ends ask.
@@ -115,18 +115,18 @@ class Host:
         return packed(Answer(value, error, views, call.facts, copy))
 
     def _view(self, stored: str) -> View | None:
-        """Return how one is now, for an answer that tells of it."""
+        """Return the present view of a replica, for an answer."""
         self._look(stored)
         return self._told.view(stored)
 
     async def withdraw(self, call: str) -> None:
-        """Know that nothing waits for a call any more."""
+        """Withdraw a call, as nothing waits for it any more."""
         self._under_way.get(call, lambda: None)()
 
     async def news(self, incarnation: str, moment: int, rows: Mapping[str, int]) -> bytes:
-        """Return what has changed since a moment of an incarnation, the last that a front end heard of: News, packed.
+        """Return packed News: what has changed since the moment and incarnation that a front end heard of last.
 
-        ``rows`` is how many were predicted there since, by stored name.
+        ``rows`` is the number of rows that it has predicted since, by stored name.
         """
         self._loop, began = asyncio.get_running_loop(), time.monotonic()
         for stored, count in rows.items():
@@ -146,10 +146,10 @@ class Host:
         return packed(News(reported.incarnation, reported.moment, reported.since(moment), line))
 
     async def _line(self) -> Endpoint | None:
-        """Return where front ends may call besides, if anywhere."""
+        """Return the endpoint for short calls, if there is one."""
 
     async def scrape(self) -> list[Metric]:
-        """Return the metrics of what is done here, with labels that say where they are from."""
+        """Return the metrics of this actor, with labels that say where they are from."""
         found = self._metrics.registry.collect()
         return [self._labelled(family) for family in found if family.name.startswith(SCRAPED)]
 
@@ -161,7 +161,7 @@ class Host:
     # On the event loop.
 
     async def _come_back(self) -> None:
-        """Wait until it is known what lives here; raises Restoring if that takes too long."""
+        """Wait until it is known which replicas live here; raises Restoring if that takes too long."""
         if not self._ready.is_set() and not await asyncio.to_thread(self._ready.wait, PATIENCE_SECONDS):
             raise Restoring(f"{self._name} is being restored")
 
@@ -176,7 +176,7 @@ class Host:
             return found
 
         def withdraw() -> None:
-            """Take it out of the mailbox, or end it if it changes nothing."""
+            """Take the command out of the mailbox, or end it if it changes nothing."""
             if not found.cancel() and not command.mutates:
                 solve.end(Withdrawn("the caller left"))
 
@@ -188,7 +188,7 @@ class Host:
                 del self._under_way[asked.id]
 
     def _at(self, stored: str) -> tuple[Collection[Any], str]:
-        """Return all of a kind, and an id."""
+        """Return the collection and the id of a stored name."""
         return self.registry.feeds if is_feed(stored) else self.registry.models, id_of(stored)
 
     def _found(self, stored: str) -> Any:
@@ -196,7 +196,7 @@ class Host:
         return home.known(id_)
 
     def _copy(self, stored: str) -> Published | None:
-        """Return the version that a model is at, if it is small enough to go along."""
+        """Return the present version of a model, if it is small enough to be sent with an answer."""
         live = self._found(stored)
         seen = live.published if isinstance(live, HostedModel) else None
         if seen is None or seen.predictor is None:
@@ -210,13 +210,13 @@ class Host:
             live.used_at = time.monotonic()
 
     def _look(self, stored: str) -> None:
-        """Learn whether a model or a feed has changed, and tell front ends that watch."""
+        """Note the present view of a replica; if it has changed, announce it to the front ends that wait for news."""
         if self._told.note(stored, self._found(stored)):
             for news in self._waiting:
                 news.set()
 
     def _look_at_all(self) -> None:
-        """Look at those that are awake, or unavailable, and at those that were."""
+        """Look at the replicas that are awake or unavailable, and at those that were."""
         homes = self.registry.models, self.registry.feeds
         for stored in {*self._told.due(), *(one.stored for home in homes for one in home.awake())}:
             self._look(stored)
@@ -224,7 +224,7 @@ class Host:
     # In threads.
 
     def _live(self) -> None:
-        """Learn what is stored, then look at the store, and take over what others release, for good."""
+        """Restore what is stored; then, until the end, check the store and take over what others release."""
         call_compiled_code()
         while not self._ready.is_set():
             try:
@@ -253,7 +253,7 @@ class Host:
             self._tend(Counter(self.registry.models.states()) + Counter(self.registry.feeds.states()))
 
     def _tend(self, states: Counter[ServingState]) -> None:
-        """Do what is due after a look at the store, by how many replicas are in which state."""
+        """Do what is due after a check of the store, given the number of replicas by state."""
 
     def _on_loop(self, call: Callable[[], None]) -> None:
         if self._loop is not None:
@@ -262,9 +262,9 @@ class Host:
 
 
 async def _awaited(future: Future[Any], solve: Solve) -> Any:
-    """Return the result of what a writer was asked.
+    """Return the result of a command that waits for a writer.
 
-    Raises TurnMissed or Withdrawn if its turn does not come in time.
+    Raises TurnMissed if its turn does not come in time, Withdrawn if the caller leaves before.
     """
     done, expired = asyncio.wrap_future(future), False
     await asyncio.wait([done], timeout=solve.rest())

@@ -1,4 +1,4 @@
-"""All that lives in actors, as a front end sees it: it owns none, and the store knows all."""
+"""The models and feeds that live in actors, as a front end knows them from the store and from announcements."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from livesvm.service.resources.memory import Budget
 from livesvm.service.store.base import StoreError
 
 LOOK_SECONDS = 0.25
-"""Between two looks at what the store knows, and whether actors have fallen silent."""
+"""Interval of checks for changes of the store's index, and for silent actors."""
 ASIDE = 10.0
-"""Times as long as reading the index takes, it is not read again."""
+"""The index is not read again for this many times the duration of its last reading."""
 ASKED_AT_ONCE = 64
-"""Of those of which not all is known."""
+"""Most calls under way for replicas that the index does not describe completely."""
 FIRST_SECONDS = 20.0
-"""For which a start waits to hear of what lives elsewhere."""
+"""Longest wait of a start for the actors' reports."""
 
 log = logging.getLogger(__name__)
 
@@ -35,9 +35,9 @@ class RemoteHosting:
 
     Parameters
     ----------
-    context : what all of this front end share; its budget is not that of replicas elsewhere
-    cluster : that they live in
-    gone : called with what one was stored under that another front end has deleted
+    context : what all parts of this front end share; its memory budget does not apply to replicas in actors
+    cluster : of the actors
+    gone : called with the stored name of a replica that another front end has deleted
     """
 
     def __init__(self, context: Context, cluster: Cluster, gone: Callable[[str], object]) -> None:
@@ -52,12 +52,12 @@ class RemoteHosting:
         self._due = threading.Event()
 
     def actors(self) -> dict[str, int]:
-        """Count the actors where something lives by whether they answer."""
+        """Return the numbers of actors that answer, and of silent ones."""
         answers = [there.answers for there in self._actors.all()]
         return {"answering": sum(answers), "silent": len(answers) - sum(answers)}
 
     def restore(self) -> None:
-        """Wait for the actors, learn what there is, and wait a while to hear of it; raises StoreError."""
+        """Join the cluster, read the index, and wait a while for the actors' reports; raises StoreError."""
         self._actors.join()
         self._look()
         threading.Thread(target=self._keep, name="remote-watch", daemon=True).start()
@@ -74,7 +74,7 @@ class RemoteHosting:
         """Do nothing: each actor does that by itself."""
 
     def stop(self) -> None:
-        """Ask nothing any more; replicas live on."""
+        """Stop asking actors; replicas live on."""
         for home in (self.models, self.feeds):
             home.close()
         self._due.set()
@@ -102,7 +102,7 @@ class RemoteHosting:
                 log.exception("what is hosted elsewhere was not looked at; it is again")
 
     def _look(self) -> None:
-        """Learn what there is now, where something was created or deleted, or an actor has come back."""
+        """Read the index if something was created or deleted, or if an actor has come back."""
         began, store = time.monotonic(), self._source.store
         with self._source.health.store_call("load"):
             if (changes := store.changes()) == self._changes:
@@ -126,7 +126,7 @@ class RemoteHosting:
         self._look_at = time.monotonic() + ASIDE * (time.monotonic() - began)
 
     def _ask_of_stale(self) -> None:
-        """Ask for the states that the index does not have in full."""
+        """Ask for the states of replicas that the index does not describe completely."""
         self._asked = {stored: call for stored, call in self._asked.items() if not call.done()}
         for home in (self.models, self.feeds):
             for id_ in islice(home.stale(), ASKED_AT_ONCE - len(self._asked)):

@@ -1,8 +1,8 @@
 """Connections of front ends with actors, for calls that are short and many.
 
-A call through Ray takes about 2 ms more, which is more than most updates are solved for. An actor says by such a call
-where it listens, and a secret. Both ends prove that they know it before anything else is read. Where Ray's connections
-are encrypted, these are too, by the same certificates. Without a line, calls go Ray's way.
+A call through Ray takes about 2 ms longer than one by a line, which is more than most updates take to solve. In answers
+by Ray, an actor says where it listens, and a secret. Both ends prove that they know the secret before anything else is
+read. If Ray's connections are encrypted, lines are too, by the same certificates. Without a line, calls go through Ray.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from dataclasses import dataclass, field
 import uvloop
 
 HEAD = struct.Struct("!QQ")
-"""Of a message: the number of its call, and its bytes."""
+"""Head of a message: the number of its call, and its size in bytes."""
 SECRET_BYTES = 32
 LARGEST = 64 * 2**20
-"""Bytes of a message."""
+"""Most bytes of a message."""
 BUFFER = 2**20
-"""Bytes that are held of what was not read yet: so little also of an end that has proved nothing."""
+"""Bytes that are buffered before they are read; no more are held of an end that has proved nothing yet."""
 CONNECT_SECONDS = 2.0
-"""For both ends to prove that they know the secret."""
+"""Time limit for both ends to prove that they know the secret."""
 HASH = "sha256"
 ASKS, ANSWERS = b"front end", b"actor"
 """The two ends, as their proofs name them."""
@@ -48,7 +48,7 @@ class Endpoint:
 
 
 class Listener:
-    """The actor's end: answers callers that know the secret. All of it belongs on the actor's event loop."""
+    """The actor's end: answers callers that know the secret. To be used on the actor's event loop only."""
 
     def __init__(self, answer: Callable[[bytes], Awaitable[bytes]]) -> None:
         self._answer, self._secret = answer, secrets.token_bytes(SECRET_BYTES)
@@ -57,7 +57,7 @@ class Listener:
         self._under_way: set[asyncio.Task[None]] = set()
 
     async def endpoint(self, host: str) -> Endpoint:
-        """Return where it listens; begins to, the first time. Raises OSError."""
+        """Return where it listens; the first call begins to listen. Raises OSError."""
         async with self._opening:
             if self._server is None:
                 context = _tls(ssl.Purpose.CLIENT_AUTH)
@@ -90,7 +90,7 @@ class Listener:
 
 
 class _Line:
-    """A front end's end, with the calls that wait for their answers."""
+    """The front end's end of a line, with the calls that wait for their answers."""
 
     def __init__(self, at: Endpoint) -> None:
         self.at = at
@@ -124,14 +124,14 @@ class ActorLines:
         self._thread.start()
 
     def find(self, name: str, at: Endpoint) -> None:
-        """Have a line with an actor that listens there, soon, if there is none."""
+        """Begin to connect a line to an actor that listens at an endpoint, if there is none."""
         line = self._lines.get(name)
         if line is None or line.at != at:
             self._lines[name] = line = _Line(at)
             self._loop.call_soon_threadsafe(lambda: self._loop.create_task(self._keep(name, line)))
 
     def ask(self, name: str, message: bytes) -> Future[bytes] | None:
-        """Return what the actor will answer, or why the line was lost; None if there is no line."""
+        """Return a future with an actor's answer, or a ConnectionError if the line is lost; None without a line."""
         line = self._lines.get(name)
         if line is None or line.writer is None or len(message) > LARGEST:
             return None
@@ -140,7 +140,7 @@ class ActorLines:
         return found
 
     def lose(self, name: str) -> None:
-        """Release a line: the actor is lost, whatever becomes of the connection."""
+        """End the line to a lost actor, whether or not its connection is still open."""
         if (line := self._lines.pop(name, None)) is not None:
             self._loop.call_soon_threadsafe(line.abort)
 
@@ -154,7 +154,7 @@ class ActorLines:
             runner.run(self._over.wait())  # what is under way is cancelled then
 
     async def _keep(self, name: str, line: _Line) -> None:
-        """Connect, and hand on answers until the line is lost."""
+        """Connect a line, and pass answers to their calls until it is lost."""
         writer = None
         try:
             async with asyncio.timeout(CONNECT_SECONDS):
@@ -181,7 +181,7 @@ class ActorLines:
 
 
 async def _meet(reader: StreamReader, writer: StreamWriter, secret: bytes, own: bytes, other: bytes) -> None:
-    """Prove that this end knows the secret, and have the other one prove it; raises ConnectionError, TimeoutError."""
+    """Prove that this end knows the secret, and check the other's proof; raises ConnectionError or TimeoutError."""
     challenge = secrets.token_bytes(SECRET_BYTES)
     writer.write(challenge)
     async with asyncio.timeout(CONNECT_SECONDS):
@@ -200,9 +200,9 @@ async def _message(reader: StreamReader) -> tuple[int, bytes]:
 
 
 def _tls(purpose: ssl.Purpose) -> ssl.SSLContext | None:
-    """Return what Ray's own connections are encrypted by, for the end that this purpose names; None where they are not.
+    """Return the TLS context of Ray's own connections, for the end that ``purpose`` names; None without encryption.
 
-    Both ends show a certificate of Ray's authority. Raises OSError where a file is not there or is no certificate.
+    Both ends show a certificate of Ray's authority. Raises OSError if a file is missing or has no certificate.
     """
     if os.environ.get("RAY_USE_TLS", "0").lower() not in ("1", "true"):
         return None

@@ -1,9 +1,9 @@
-"""A cluster of several nodes on this machine, for demonstrations and tests: Ray's own, each node with its processes.
+"""A Ray cluster of several nodes on this machine, each with its own processes, for demonstrations and tests.
 
-``python -m livesvm.service.ray.local --nodes 3`` prints where it is, as one line of JSON, and ends with its input. A
-line ``add`` adds a node; each node's line tells the process that its workers are children of, and the node's id. With
-``--redis`` the head keeps what it knows there; a line ``behead`` then kills the head's server, and ``head`` starts it
-again where it was, each answered by an empty object.
+``python -m livesvm.service.ray.local --nodes 3`` prints its address as one line of JSON, and ends with its input. An
+input line ``add`` adds a node. For each node it prints a line with the id of the process that starts its workers, and
+the node's id. With ``--redis``, the head stores its state there; an input line ``behead`` then kills the head's server,
+and ``head`` starts it again at its address. An empty object answers each of the two.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ SETTINGS = {
     "RAY_health_check_timeout_ms": "2000",
     "RAY_health_check_failure_threshold": "3",
 }
-"""How Ray is to be run, here and elsewhere: so a node that is stopped is noticed within about 10 seconds."""
+"""Settings of Ray, here and elsewhere; by these, a stopped node is noticed within about 10 seconds."""
 STORE_BYTES = 100 * 2**20
 
 
@@ -62,7 +62,7 @@ def main() -> int:
 
 
 def _facts(node: Any) -> dict[str, Any]:
-    """Return the process that a node's workers are children of, and what Ray knows the node as."""
+    """Return the id of the process that starts a node's workers, and the node's id."""
     return {"raylet": int(node.all_processes["raylet"][0].process.pid), "node": str(node.node_id)}
 
 

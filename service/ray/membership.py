@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from ray.exceptions import RayError
 
 CALL_SECONDS = 10.0
-"""For calls under way to end before the cluster is left."""
+"""Longest wait for calls under way before the cluster is left."""
 
 
 class NotJoined(RayError):  # type: ignore[misc]  # Ray's types are not read
@@ -27,7 +27,7 @@ class Membership:
 
     @contextmanager
     def inside(self) -> Iterator[None]:
-        """Call Ray inside; raises NotJoined."""
+        """Count a call of Ray that is made inside; raises NotJoined while the cluster is left."""
         with self._changed:
             if not self._is_open:
                 raise NotJoined("this front end joins the cluster anew")
@@ -40,7 +40,7 @@ class Membership:
                 self._changed.notify_all()
 
     def close(self) -> None:
-        """Refuse calls of Ray from now on, and wait until all that do have their answer, for a while."""
+        """Refuse calls of Ray from now on, and wait up to ``CALL_SECONDS`` until those under way have ended."""
         end = time.monotonic() + CALL_SECONDS
         with self._changed:
             self._is_open = False
@@ -54,4 +54,4 @@ class Membership:
 
 
 MEMBERSHIP = Membership()
-"""Of this process, as Ray's connection is."""
+"""The membership of this process, which has only one connection of Ray."""

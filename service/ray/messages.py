@@ -1,6 +1,6 @@
-"""What a front end and an actor tell each other.
+"""Messages between front ends and actors.
 
-They are pickled here: Ray would make arrays that cannot be written of theirs, and other errors, and takes longer.
+They are pickled here, as Ray's own pickling makes arrays read-only, replaces errors by others, and takes longer.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ from livesvm.service.store.base import Indexed
 
 SERVED: frozenset[ServingState] = frozenset({"live", "fenced", "behind"})
 EVENTS = 16
-"""Of a feed, the newest, that are reported with every change."""
+"""Number of a feed's newest events that are reported with every change."""
 
 
 @dataclass(frozen=True)
 class Question:
-    """One call: of what is stored under which name, and what.
+    """One call: a command for a replica, which is given by its stored name.
 
     Parameters
     ----------
-    id : by which it can be withdrawn
-    seconds : until the answer has to be there; None: the limit there is all
+    id : of the call, by which it can be withdrawn
+    seconds : time limit of the answer; None: only the limit of the actor's settings
     key : label of the API key that the caller has
-    predicts : whether the caller predicts by copies, so that a small one of the model after the call saves it a call
-    request : the caller's, by which it is found in the log
+    predicts : whether the caller predicts by copies, so that a small copy in the answer saves it a call
+    request : id of the caller's request in the log
     """
 
     id: str
@@ -54,7 +54,7 @@ class Question:
 
 @dataclass(frozen=True)
 class FeedNow:
-    """What is reported of a feed that is awake, or not served; ``view`` has its newest events alone."""
+    """The reported state of a feed that is awake or not served; ``view`` has only its newest events."""
 
     version: int
     queue_depth: int
@@ -64,7 +64,7 @@ class FeedNow:
 
     @classmethod
     def of(cls, feed: HostedFeed) -> FeedNow:
-        """Return what a feed shows in its actor."""
+        """Return the state of a feed in its actor."""
         now = feed.queue_depth, feed.returned, feed.flow
         try:
             seen = feed.view
@@ -74,15 +74,15 @@ class FeedNow:
 
 
 RESTING = FeedNow(0, 0, None, None)
-"""The same of one at rest."""
+"""The state of a feed at rest."""
 
 
 @dataclass(frozen=True)
 class View:
-    """What a front end knows of a model or a feed without asking; of one at rest, what the store's index says of it.
+    """What a front end knows of a replica without asking; while it is at rest, ``now`` is its entry in the index.
 
-    Its ``life`` is another one after it was at rest, or deleted and made again, or its actor came back: the actor's
-    incarnation, and a moment. Within an incarnation, ``moment`` tells which of two views is newer."""
+    ``life`` is the actor's incarnation and a moment. It changes when the replica was at rest, was deleted and created
+    again, or its actor came back. Within an incarnation, ``moment`` shows which of two views is newer."""
 
     spec: ModelSpec | FeedSpec
     state: ServingState
@@ -94,7 +94,7 @@ class View:
 
     @classmethod
     def of(cls, replica: HostedModel | HostedFeed, life: tuple[str, int], moment: int) -> View:
-        """Return what a replica shows in its actor."""
+        """Return the present view of a replica in its actor."""
         seen = FeedNow.of(replica) if isinstance(replica, HostedFeed) else replica.describe()
         now = replica.indexed or seen
         return cls(replica.spec, replica.state, replica.reason, replica.stale, now, life, moment)
@@ -107,10 +107,10 @@ class View:
 
 @dataclass(frozen=True)
 class Answer:
-    """What came of a call: its result or its error, and facts for the log.
+    """The answer to a call: its result or its error, and facts for the log.
 
-    ``views`` are what it may have changed, as that is after it, by stored name; ``copy`` is the version after it, if
-    small, for a front end that predicts by copies.
+    ``views`` has, by stored name, the views of the replicas that the call may have changed; ``copy`` is the version
+    after the call, if that is small, for a front end that predicts by copies.
     """
 
     value: Any = None
@@ -128,10 +128,10 @@ class Answer:
 
 @dataclass(frozen=True)
 class News:
-    """What has changed in an actor since a moment, and the moment that this is.
+    """What has changed in an actor since a moment, and the present moment.
 
-    ``views`` are None of those that are gone; of those that were at rest all the time the store's index tells.
-    ``line`` is where short calls may go, if there is such a place.
+    ``views`` has None for replicas that are gone, and nothing for those that were at rest all the time, which the
+    store's index describes. ``line`` is the endpoint for short calls, if there is one.
     """
 
     incarnation: str
@@ -141,10 +141,10 @@ class News:
 
 
 class _Pickler(pickle.Pickler):
-    """Pickles errors by what they hold, as their constructors take other arguments than they keep."""
+    """Pickles errors by their attributes, as their constructors take other arguments than ``args``."""
 
     def reducer_override(self, value: Any) -> Any:
-        """Return an error: its class, its message, what it holds besides."""
+        """Return how an error is made again: from its class, its ``args`` and its other attributes."""
         if isinstance(value, Exception):
             return _error, (type(value), value.args, {k: v for k, v in vars(value).items() if k != "__notes__"})
         return NotImplemented
@@ -166,7 +166,7 @@ def answered(call: Callable[..., Any], *arguments: Any, **named: Any) -> bytes:
 
 
 def packed(value: Any) -> bytes:
-    """Return bytes of a message; an error is in an answer, if anywhere."""
+    """Return the bytes of a message; only an Answer can contain an error."""
     if not (isinstance(value, Answer) and value.error is not None):
         return pickle.dumps(value, protocol=5)
     stream = io.BytesIO()

@@ -1,4 +1,4 @@
-"""Placement: which actor a model or a feed lives in, and what that takes of a node."""
+"""Placement: the actor of a model or feed, and the resources of a node that actors and workers take."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from livesvm.service.history.names import is_feed
 from livesvm.service.resources.memory import MEGABYTE
 
 ACTOR_CORES = 0.001
-"""What an actor asks for, so that it is started only where there are cores: not where front ends alone are."""
+"""Cores that an actor asks for, so that none is started on nodes without cores, which are for front ends."""
 WORKER_CORES = 0.97
-"""What a job's worker asks for: a node with as many as it has cores still takes actors that are started again."""
+"""Cores that a job's worker asks for: a node with a worker on each core still takes actors."""
 PROCESS_BYTES = 300 * MEGABYTE
-"""What either takes besides models or rows: the interpreter, libraries, compiled code."""
+"""Memory of an actor or worker besides models or rows: the interpreter, libraries, compiled code."""
 
 
 @dataclass(frozen=True)
@@ -22,8 +22,8 @@ class Place:
 
     Parameters
     ----------
-    name : by which it is found, and which it keeps when it is started again
-    model : what one is stored under that lives there alone, if there is such a one
+    name : of the actor, which stays the same when it is started again
+    model : stored name of the only replica that lives there; None if several may live there
     """
 
     name: str
@@ -31,12 +31,12 @@ class Place:
 
     @property
     def holder(self) -> str:
-        """What the store knows the actor as, whatever incarnation of it."""
+        """Name of the actor in the store, the same for all of its incarnations."""
         return f"ray-{self.name}"
 
 
 def place_of(model: str, actors: int) -> Place:
-    """Return where a model lives; ``actors`` is how many there are, 0 for one a model."""
+    """Return the place of a replica; ``actors`` is the number of actors, or 0 if each replica has its own."""
     if not actors:
         return Place(model if is_feed(model) else f"model-{model}", model)
     return Place(f"models-{crc32(model.encode()) % actors}-of-{actors}")

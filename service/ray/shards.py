@@ -1,7 +1,7 @@
 """Retraining over shards: workers of the cluster hold the rows of a dataset, and one process steers.
 
-In place of a worker that is lost another one is started, wherever there is space; it reads its rows again, prepares
-them as they were, and the search goes on from its coefficients. Too many losses end the retraining with that error.
+A lost worker is replaced by a new one, wherever there is space. The new one reads its rows again and prepares them as
+before, and the search goes on from its coefficients. Too many losses end the retraining with WorkerLost.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ from livesvm.solvers.estimators.over_shards import OverShards, Sharded
 from livesvm.solvers.frank_wolfe.shard import Preparation, Shard, ShardLost, cut
 
 LOSSES = 8
-"""Of workers, that a retraining withstands."""
+"""Most lost workers that a retraining replaces."""
 COPIES = 4
-"""Of its rows in memory: as they come and put together; or prepared in two precisions, and those that are looked at."""
+"""Copies of a shard's rows in memory: as received and joined; or prepared in two precisions, and rows in use."""
 
 T = TypeVar("T")
 Document = dict[str, Any]
@@ -46,14 +46,14 @@ class ShardActor:
         self._pieces: list[Any] = []
 
     def ready(self) -> None:
-        """Answer."""
+        """Return once the worker runs."""
 
     def feed(self, answer: bytes) -> None:
         """Take rows, or the error of their reader."""
         self._pieces.append(unpacked(answer).result())
 
     def do(self, work: bytes) -> bytes:
-        """Do some work on the shard; what comes of it, or what it raises."""
+        """Do some work on the shard; return its packed result or error."""
         with threadpool_limits(1, "blas"):
             return answered(lambda: unpacked(work)(self._shard))
 
@@ -68,14 +68,14 @@ class RayCrew:
 
     Parameters
     ----------
-    rows : reader of the dataset, which is of ``width`` bytes a row
-    parts : which of them each shard has
-    memory : bytes that a worker is placed by
-    seconds : for which space for workers is waited for
+    rows : reader of the dataset, which has ``width`` bytes a row
+    parts : the rows of each shard
+    memory : bytes that a worker asks the cluster for
+    seconds : longest wait for space for workers
     """
 
     def __init__(self, rows: Reading, parts: Sequence[slice], width: int, memory: int, seconds: float) -> None:
-        """Start them, and have them take their rows; raises WorkerLost if there is no space for them."""
+        """Start the workers, and send them their rows; raises WorkerLost if there is no space for them."""
         self._rows, self._parts, self._step = rows, parts, max(1, PIECE // max(1, width))
         self._memory, self._seconds = memory, seconds
         self._preparation, self.losses = Preparation(), 0
@@ -100,7 +100,7 @@ class RayCrew:
             raise WorkerLost(f"{room}; each takes {each}")
 
     def _feed(self, which: Sequence[int]) -> None:
-        """Have shards take their rows from the reader, some at a time."""
+        """Send shards their rows from the reader, a block at a time."""
         parts = [self._parts[s] for s in which]
         for at in range(0, max(part.stop - part.start for part in parts), self._step):
             under_way = []
@@ -111,21 +111,21 @@ class RayCrew:
             ray.get(under_way)
 
     def prepare(self, works: Sequence[Callable[[Shard], T]]) -> list[T]:
-        """Return what each of ``works`` returns of its own shard, which is another one where one was lost."""
+        """Return the result of each of ``works`` on its own shard; a lost shard is replaced, and its work repeated."""
         name = self._preparation.keep(works)
         found = self._tried([packed(work) for work in works])
         return [self._replaced(s)[name] if answer is None else answer.value for s, answer in enumerate(found)]
 
     def everywhere(self, work: Callable[[Shard], T]) -> list[T]:
-        """Return what ``work`` returns of each shard, all at once; raises ShardLost."""
+        """Return the results of ``work`` on all shards, which work at the same time; raises ShardLost."""
         return self._found(self._tried([ray.put(packed(work))] * len(self._actors)))
 
     def each(self, works: Sequence[Callable[[Shard], T]]) -> list[T]:
-        """Return what each of ``works`` returns of its own shard, all at once; raises ShardLost."""
+        """Return the result of each of ``works`` on its own shard, all at the same time; raises ShardLost."""
         return self._found(self._tried([packed(work) for work in works]))
 
     def _tried(self, works: Sequence[Any]) -> list[Answer | None]:
-        """Return the answer of each shard, None of those that are lost; raises what any of them does."""
+        """Return the answer of each shard, None for lost ones; raises the first error of a shard."""
         references = [actor.do.remote(work) for actor, work in zip(self._actors, works, strict=True)]
         found: list[Answer | None] = []
         for reference in references:
@@ -148,7 +148,7 @@ class RayCrew:
         return [answer.value for answer in answers if answer is not None]
 
     def _replaced(self, s: int) -> dict[str, Any]:
-        """Put another worker in place of a lost one; what it has prepared, by name."""
+        """Replace a lost worker; return the results of what the new one has prepared, by name."""
         while True:
             self.losses += 1
             if self.losses > LOSSES:
@@ -213,7 +213,7 @@ def _trained(work: Work, model: LiveL2SVC, data: Sharded, how: Document) -> tupl
 
 
 def _error(work: Work, model: LiveL2SVC, data: Sharded, out: Any) -> Document:
-    """Return what is reported of the error on rows that were held back, which come some at a time."""
+    """Return the report of the error on rows that were held back, which are read a block at a time."""
     step = max(1, PIECE // (8 * int(work.asked["dataset"]["described"]["n_features"])))
     parts = [out[start : start + step] for start in range(0, out.size, step)]
     wrong = sum(error_on(work, model, data.take(part), data.y[part]) * part.size for part in parts)

@@ -22,7 +22,7 @@ from livesvm.solvers.errors import Cancelled
 from livesvm.solvers.runtime.progress import Progress
 
 LOOK_SECONDS = 0.1
-"""Between two looks whether the job is still wanted, and between two words of how far it is."""
+"""Interval of checks whether the job is still wanted, and of reports of its progress."""
 
 
 def work_elsewhere(
@@ -30,7 +30,7 @@ def work_elsewhere(
 ) -> Document:
     """Return the result of a job's work on a copy of a model, by a task that is ended when ``check`` raises.
 
-    Raises what the work does, WorkerLost if its process or node is.
+    Raises the errors of the work, and WorkerLost if its process or node is lost.
     """
     task: Any = ray.remote(_work)
     message = packed((kind, asked, model))
@@ -55,13 +55,14 @@ def work_elsewhere(
         ends = True
         raise WorkerLost(f"the task was lost ({type(error).__name__}); ask for it again") from error
     finally:
-        if not ends:  # it waits until its answer is taken: Ray ends a process that cancels a task as that ends
+        # The task waits until its answer is taken: Ray ends a process that cancels a task at the moment when that ends.
+        if not ends:
             with suppress(RayError, ValueError), MEMBERSHIP.inside():
                 ray.cancel(reported, force=True)
 
 
 def _answers(reported: Any, check: Callable[[], None]) -> Iterator[Any]:
-    """Yield what a task tells, as it comes."""
+    """Yield the messages of a task as they come."""
     while True:
         check()
         with MEMBERSHIP.inside():
@@ -77,13 +78,13 @@ def _answers(reported: Any, check: Callable[[], None]) -> Iterator[Any]:
 
 
 def _work(message: bytes) -> Iterator[bytes]:
-    """Do the work of a job in a thread, and tell how far it is, and at last what came of it."""
+    """Do the work of a job in a thread; yield its packed progress, and at last its packed answer."""
     kind, asked, model = unpacked(message)
     reported: queue.SimpleQueue[Any] = queue.SimpleQueue()
     last = 0.0
 
     def progress(done: int, total: int) -> bool:
-        """Tell now and then how far it is; a caller that does not want it any more ends the process."""
+        """Report the progress now and then; to cancel the work, the caller ends this process."""
         nonlocal last
         if done >= total or time.monotonic() - last > LOOK_SECONDS:
             last = time.monotonic()
@@ -91,7 +92,7 @@ def _work(message: bytes) -> Iterator[bytes]:
         return True
 
     def work() -> None:
-        """Tell the result or the error."""
+        """Report the result or the error."""
         run = ALL_KINDS[kind].run
         assert run is not None
         reported.put(answered(run, asked, model, progress))

@@ -1,7 +1,7 @@
 """Receipts of erasures: signed JSON in one canonical form.
 
-A receipt proves that the service with this key said that it had done what it lists, of the keys whose salted hashes
-stand there. It says nothing of backups, replicas, disks below the files, or what clients keep.
+A receipt proves that the service with its public key declared the listed steps done, for the keys with the listed
+salted hashes. It says nothing about backups, replicas, disks below the files, or copies that clients keep.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ _FORMS: tuple[dict[str, Any], ...] = (
     {"indent": 2, "ensure_ascii": False},
     {"indent": 2},
 )
-"""How a receipt may be written: as answers are, and as ``json.dumps`` or jq do; in any other, bytes were changed."""
+"""JSON forms of a receipt: that of our answers, and those of ``json.dumps`` and jq. Others count as changed."""
 _SIGNATURE = re.compile("[0-9a-f]{128}")
 
 
 class BadReceipt(Exception):
-    """The receipt is not what a service has signed."""
+    """The file is not a receipt as a service has signed it."""
 
 
 def hashed(salt: bytes, name: Key) -> str:
@@ -46,9 +46,9 @@ def signed(receipt: Document, signer: Signer) -> Document:
 
 
 def verified(data: bytes, public_key: str | None = None) -> Document:
-    """Return the receipt in a file.
+    """Return the receipt that the bytes of a file hold.
 
-    Raises BadReceipt if any byte was changed, or if another key than this one has signed.
+    Raises BadReceipt if any byte was changed, or if it was signed with another key than ``public_key``.
     """
     try:
         receipt = json.loads(data, parse_constant=_refuse)
@@ -86,13 +86,13 @@ def _tells_of_an_erasure(receipt: Document) -> bool:
 
 
 def names(receipt: Document, key: Key) -> bool:
-    """Return whether a receipt belongs to this key."""
+    """Return whether a receipt lists this key."""
     keys = receipt["keys"]
     return hashed(bytes.fromhex(keys["salt"]), key) in keys["hashes"]
 
 
 def names_tag(receipt: Document, tag: str) -> bool:
-    """Return whether a receipt belongs to the examples with this tag."""
+    """Return whether a receipt lists this tag of examples."""
     keys = receipt["keys"]
     return hashed(bytes.fromhex(keys["salt"]), tag) in keys.get("tags", [])
 

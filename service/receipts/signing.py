@@ -10,20 +10,20 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 from livesvm.service.store.files import unfinished, write_whole
 
 FILE = "receipts.key"
-"""Below the data directory; the 32 bytes of the private key, which only the service's user may read."""
+"""File in the data directory with the 32 bytes of the private key; only the service's user may read it."""
 
 
 PUBLIC = "receipts.public"
-"""Next to it; the public keys that receipts were ever signed by here, oldest first, one a line."""
+"""File next to it with all public keys by which receipts were ever signed here, oldest first, one a line."""
 
 PRIME, SIGN = 2**255 - 19, 2**255
-"""Of the field of the curve; the bit of an encoded point that is the sign of x [RFC 8032, 5.1.2]."""
+"""The prime of the curve's field, and the bit of an encoded point that is the sign of x [RFC 8032, 5.1.2]."""
 SMALL_ORDER = {0, 1, 0x05FC536D880238B13933C6D305ACDFD5F098EFF289F4C345B027B2C28F95E826}
-"""y of the points of order 4, of those of 1 and 2, and of those of 8, each up to its sign."""
+"""y-coordinates, up to their sign, of the points of order 4, of orders 1 and 2, and of order 8."""
 
 
 class Signer:
-    """Signs with the key in a file, which is made when it is needed first, and so again when it was taken away."""
+    """Signs with the private key in a file; if the file is missing at the first use, a new key is made."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -35,12 +35,12 @@ class Signer:
 
     @property
     def public_key(self) -> str:
-        """What the signatures are verified by, in hex; raises as :meth:`sign`."""
+        """Public key that verifies the signatures, in hex; raises as :meth:`sign`."""
         return self._private().public_key().public_bytes_raw().hex()
 
     @property
     def public_keys(self) -> list[str]:
-        """That, and those of before, oldest first; raises as :meth:`sign`."""
+        """This public key and all earlier ones, oldest first; raises as :meth:`sign`."""
         return list(dict.fromkeys([*self._noted(), self.public_key]))
 
     def _private(self) -> Ed25519PrivateKey:
@@ -56,7 +56,7 @@ class Signer:
         return self._key
 
     def _noted(self) -> list[str]:
-        """Return what the file says; nothing where there is none."""
+        """Return the public keys in the file ``PUBLIC``; none if there is no such file."""
         try:
             return self._path.with_name(PUBLIC).read_text("ascii").split()
         except FileNotFoundError:

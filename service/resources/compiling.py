@@ -1,4 +1,4 @@
-"""Compilation of solvers that no update needs, in a process of its own, where it has not been done."""
+"""Compile, in another process, the solvers that only jobs need, unless they are compiled already."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from livesvm.solvers.warm_up import FAMILIES, Family, compiler, is_compiled
 
 NICENESS = 10
 LOOK_SECONDS = 0.1
-"""Between two looks whether a waiting caller still waits."""
+"""Seconds between two checks whether a waiting caller is still there."""
 
 log = logging.getLogger(__name__)
 
@@ -31,9 +31,9 @@ def call_compiled_code() -> None:
 
 
 class Compiling:
-    """One process at a time compiles what is left; jobs that need a family wait for it, and are next.
+    """Compiles families of solvers, one process at a time; a family that a job waits for is next.
 
-    Where machine code cannot be kept there is nothing to do beforehand: the first job of a family compiles it then.
+    If machine code cannot be stored nothing is compiled in advance; the first job of a family compiles it.
     """
 
     def __init__(self) -> None:
@@ -43,17 +43,17 @@ class Compiling:
         self._closed = False
 
     def begin(self) -> None:
-        """Compile what is not compiled, in the background."""
+        """Compile the families that are not compiled yet, in the background."""
         self._left = [] if directory() is None else [family for family in FAMILIES if not is_compiled(family)]
         if self._left:
             threading.Thread(target=self._run, name="compiling", daemon=True).start()
 
     def left(self) -> tuple[Family, ...]:
-        """Return what is not compiled yet."""
+        """Return the families that are not compiled yet."""
         return tuple(self._left)
 
     def wait_for(self, family: Family, check: Callable[[], None]) -> None:
-        """Return when a family is compiled, or could not be; what ``check`` raises meanwhile ends the wait."""
+        """Wait until a family is compiled, or could not be; an error that ``check`` raises ends the wait."""
         with self._changed:
             if family in self._left[1:]:
                 self._left.remove(family)
@@ -63,7 +63,7 @@ class Compiling:
                 self._changed.wait(LOOK_SECONDS)
 
     def close(self) -> None:
-        """End it; the next start goes on."""
+        """End the compilation; the next start of the service goes on with it."""
         with self._changed:
             self._closed = True
             if self._process is not None:
@@ -82,7 +82,7 @@ class Compiling:
             self._changed.notify_all()
 
     def _compiled(self, family: Family) -> bool:
-        """Compile one family; False: that could not be done."""
+        """Compile one family; return whether it succeeded."""
         began = time.perf_counter()
         with self._changed:
             if self._closed:

@@ -1,4 +1,4 @@
-"""Variables of the environment that look like settings and are none: named at the start."""
+"""Check the environment for variables that look like settings and are none."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from difflib import get_close_matches
 from livesvm.service import crash
 
 OTHERS = ("LIVESVM_URL", "LIVESVM_KEY", "LIVESVM_BUILD_CPU")
-"""What the command line's calls of a service read, and the build of the package: set where one is started too."""
+"""Variables that the command line's client and the build of the package read; they may be set for a service too."""
 
 GONE = {"LIVESVM_WORKERS": "use LIVESVM_RAY=local, with models in Redis"}
-"""Settings of earlier versions, and what is in their place."""
+"""Settings of earlier versions, and what to use in their place."""
 
 
 def check(environment: Mapping[str, str], prefix: str, settings: Mapping[str, object]) -> None:
-    """Raise ValueError for variables with our prefix that no part of the service reads, or that are set to nothing.
+    """Raise ValueError for variables with our prefix that no part of the service reads, or that are blank.
 
     Parameters
     ----------
-    settings : the default by variable; one with an empty default may be set to that
+    settings : the default of each setting, by variable; a setting with an empty default may be blank
     """
     ours = {name: value for name, value in sorted(environment.items()) if name.upper().startswith(prefix)}
     unknown = [name for name in ours if name.upper() not in {*settings, crash.VARIABLE, *OTHERS}]

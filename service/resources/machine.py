@@ -10,23 +10,23 @@ from contextlib import suppress
 from pathlib import Path
 
 _ARENAS = 2
-"""Heaps that threads share: each keeps what was freed in it, and one a thread would keep a peak a thread."""
+"""How many heaps the threads share: a heap keeps the memory freed in it, so one per thread would keep each's peak."""
 _LARGE = 2**20
 """Blocks of so many bytes are mapped by themselves and go back at once when they are freed."""
 _M_MMAP_THRESHOLD, _M_ARENA_MAX = -3, -8
 _THRESHOLDS = 20_000, 20
-"""Of garbage collection: new objects before the youngest generation is collected, and such collections before one of
-the next generation; Python's own are 700 and 10."""
+"""Thresholds of garbage collection: new objects before a collection of the youngest generation, and such collections
+before one of the next generation; Python's defaults are 700 and 10."""
 
 
 def memory_bytes(root: Path = Path("/")) -> int:
-    """Return the memory that this process may use: the machine's, or less if a control group says so."""
+    """Return the bytes of memory that this process may use: the machine's, or the limit of its control group."""
     machine = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     return min([machine, *_group_limits(root)])
 
 
 def _group_limits(root: Path) -> list[int]:
-    """Return the limits of the control groups that this process is in, version 1 and 2, where there are any."""
+    """Return the memory limits of this process's control groups, of version 1 and 2; empty if there are none."""
     limits = []
     for folder in _groups(root):
         for name in ("memory.max", "memory.limit_in_bytes"):
@@ -36,7 +36,7 @@ def _group_limits(root: Path) -> list[int]:
 
 
 def _groups(root: Path) -> list[Path]:
-    """Return the folders of this process's groups, and of those that hold them."""
+    """Return the folders of this process's control groups, and of the groups above them."""
     mounted = root / "sys/fs/cgroup"
     folders = {mounted, mounted / "memory"}
     with suppress(OSError):
@@ -49,19 +49,19 @@ def _groups(root: Path) -> list[Path]:
 
 
 def cores() -> int:
-    """Return cores that this process may use."""
+    """Return the number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def resident_bytes() -> int:
-    """Return what this process has in memory now; 0 where the system does not say."""
+    """Return the bytes that this process has in memory now; 0 if the system does not say."""
     with suppress(OSError):
         return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
     return 0
 
 
 def give_back_large_blocks() -> None:
-    """Have what is freed go back to the system sooner; to be called before there are threads."""
+    """Make freed memory go back to the system sooner; call it before there are threads."""
     with suppress(OSError, AttributeError):  # another C library
         libc = ctypes.CDLL(None)
         libc.mallopt(_M_ARENA_MAX, _ARENAS)
@@ -69,12 +69,12 @@ def give_back_large_blocks() -> None:
 
 
 def collect_seldom() -> None:
-    """Collect garbage after more new objects; with 2,000 series collections were 17% of a reading."""
+    """Collect garbage less often: with 2,000 series, collections took 17% of the time of a reading."""
     gc.set_threshold(*_THRESHOLDS)
 
 
 def give_back() -> None:
-    """Give free memory back to the system; takes some milliseconds and keeps no lock of Python's meanwhile."""
+    """Give free memory back to the system; this takes some milliseconds, in which other threads can run."""
     if sys.platform == "linux":
         with suppress(OSError, AttributeError):
             ctypes.CDLL(None).malloc_trim(0)

@@ -1,4 +1,4 @@
-"""The memory budget of the process, and what replicas hold of it: asked for before work begins, given back after."""
+"""The memory budget of the process: memory is reserved before work begins, and released afterwards."""
 
 from __future__ import annotations
 
@@ -17,32 +17,32 @@ log = logging.getLogger(__name__)
 Kind = Literal["base", "models", "jobs", "bodies", "updates", "predictions"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 LASTING = frozenset({"models", "jobs"})
-"""What is held for longer than a request; more of it has to wait until something is deleted."""
+"""Kinds of memory that are held for longer than a request; a request for more is refused until something is deleted."""
 RESERVED = 0.1
-"""Share of the budget that nothing lasting takes, so that full models still predict and forget."""
+"""Share of the budget that lasting kinds cannot take, so that full models can still predict and remove examples."""
 FLOAT = 8
 COPIES = 4
-"""Of the features: the solver's, a larger one while it grows, the support vectors that are shown, a snapshot's."""
+"""Copies of the features: the solver's, a larger one while it grows, the published support vectors, a snapshot's."""
 BYTES_AN_EXAMPLE = 600
-"""Of an example besides its features: its key, its arrival, and what the solver keeps by slot."""
+"""Bytes of an example besides its features: its key, its arrival, and the solver's values in its slot."""
 PAIR_BYTES = 2**16
-"""Of a pair of more than two classes besides its examples."""
+"""Bytes of a pair of classes besides its examples, for more than two classes."""
 FIXED_BYTES = 2**17
-"""Of a model besides its examples: the solver's work arrays, its journal, its handle."""
+"""Bytes of a model besides its examples: the solver's work arrays, its journal, its handle."""
 MEGABYTE = 2**20
 SMALL = MEGABYTE
-"""What a request may always take, as places bound how many do: where some fill the memory, small ones are served."""
+"""Bytes that a request may always take: its number is bounded too, and so small requests work when memory is full."""
 
 
 class Budget:
-    """So many bytes for the whole process; used from any thread.
+    """The memory budget of the whole process; used from any thread.
 
-    Invariant: what is held is at most the limit, but for what :meth:`insist` takes and for small pieces of work.
+    Invariant: at most ``limit`` bytes are held, except by :meth:`insist` and by small requests.
 
     Parameters
     ----------
-    limit : bytes
-    small : bytes that a request may take whatever is held
+    limit : bytes of the budget
+    small : bytes that a request may take however much is held
     """
 
     def __init__(self, limit: float = math.inf, small: int = SMALL) -> None:
@@ -54,37 +54,37 @@ class Budget:
         self._transient_peak = 0
 
     def held(self) -> Mapping[Kind, int]:
-        """Return bytes by what they are held for."""
+        """Return the held bytes by kind."""
         return dict(self._held)
 
     def rest_on(self, resident: int, least: int = 0) -> None:
-        """Count what the process has in memory, besides its models, as its base, and ``least`` bytes at any rate.
+        """Set the base to the ``resident`` bytes without those of models, but to at least ``least`` bytes.
 
-        Models that were just restored have not taken yet all that they hold.
+        Without ``least`` the base of a start would be too small, as restored models take their bytes only later.
         """
         with self._lock:
             self._held["base"] = max(least, resident - self._held["models"])
 
     def check(self, kind: Kind, size: int) -> None:
-        """Raise as :meth:`take`, and hold nothing."""
+        """Raise the errors of :meth:`take`, but hold nothing."""
         with self._lock:
             self._check(kind, size)
 
     def has_room(self, size: int) -> bool:
-        """Return whether ``size`` bytes more would last, whatever requests hold for the moment."""
+        """Return whether lasting kinds can hold ``size`` bytes more; bytes of requests are not counted."""
         with self._lock:
             lasting = sum(held for kind, held in self._held.items() if kind == "base" or kind in LASTING)
             return lasting + size <= (1.0 - RESERVED) * self.limit
 
     def reported(self) -> str:
-        """Return what is held, and by what."""
+        """Return a message with the held bytes of each kind."""
         with self._lock:
             return self._told(sum(self._held.values()))
 
     def take(self, kind: Kind, size: int, held_already: int = 0) -> None:
         """Hold ``size`` bytes more; raises BodyTooLarge, MemoryBusy or OutOfMemory if they do not fit.
 
-        ``held_already`` is what the same request holds already: with that it is too large, or others are in its way.
+        ``held_already`` is what the same request holds already; it decides between "too large" and "busy".
         """
         with self._lock:
             if held_already + size > self._small or kind in LASTING:
@@ -100,7 +100,7 @@ class Budget:
 
     @contextmanager
     def holding(self, kind: Kind, size: int, held_already: int = 0) -> Iterator[None]:
-        """Hold ``size`` bytes inside; raises as :meth:`take`."""
+        """Hold ``size`` bytes during the block; raises as :meth:`take`."""
         self.take(kind, size, held_already)
         try:
             yield
@@ -108,9 +108,9 @@ class Budget:
             self.give(kind, size)
 
     def check_lasting(self, resident: int) -> None:
-        """Raise OutOfMemory if the process has more in memory, besides what requests hold, than may last.
+        """Raise OutOfMemory if the ``resident`` bytes without those of requests are more than lasting kinds may have.
 
-        What is held is estimated, and how much a path will write down is not known.
+        The held bytes are estimates, and the memory that a path will need is not known in advance.
         """
         with self._lock:
             requests = sum(size for kind, size in self._held.items() if kind not in LASTING and kind != "base")
@@ -119,15 +119,15 @@ class Budget:
                 raise OutOfMemory(f"{_megabytes(resident)} are in use; {reported}; {_WHAT_TO_DO}")
 
     def largest_given(self) -> int:
-        """Return the most that was given back at once, by requests, since this was asked last."""
+        """Return the largest number of bytes that a request gave back at once since the last call."""
         with self._lock:
             size, self._transient_peak = self._transient_peak, 0
         return size
 
-    # Models: each, whatever object stands for it, holds what it needs as it is now.
+    # Models: each is identified by any object, and holds the bytes of its present state.
 
     def resize(self, model: object, size: int) -> None:
-        """Let a model hold ``size`` bytes from now on; raises OutOfMemory if that is more and does not fit."""
+        """Set the bytes of a model to ``size``; raises OutOfMemory if that is more than before and does not fit."""
         with self._lock:
             more = size - self._models.get(model, 0)
             if more > 0:
@@ -135,7 +135,7 @@ class Budget:
             self._hold(model, size)
 
     def insist(self, model: object, size: int) -> None:
-        """Let a model hold ``size`` bytes whether they fit or not: it is what was acknowledged, and is restored."""
+        """Set the bytes of a model to ``size``, whether they fit or not, as an acknowledged model must be restored."""
         with self._lock:
             self._hold(model, size)
             total = sum(self._held.values())
@@ -143,7 +143,7 @@ class Budget:
             log.warning("%s: with it %s; LIVESVM_MEMORY_MB had better be more", model, self._told(total))
 
     def release(self, model: object) -> None:
-        """Give up what a deleted model held."""
+        """Release the bytes of a model."""
         with self._lock:
             self._hold(model, 0)
             self._models.pop(model, None)
@@ -153,7 +153,7 @@ class Budget:
         self._models[model] = size
 
     def _check(self, kind: Kind, size: int, held_already: int = 0) -> None:
-        """Raise unless ``size`` bytes more fit."""
+        """Raise an error unless ``size`` bytes more fit."""
         total = sum(self._held.values())
         if kind in LASTING:
             if total + size > (1.0 - RESERVED) * self.limit:
@@ -180,7 +180,7 @@ def _megabytes(size: float) -> str:
 
 
 def check_grown(budget: Budget) -> None:
-    """Raise OutOfMemory if jobs have written down so much that the process nears its limit."""
+    """Raise OutOfMemory if jobs have allocated so much that the process is near its limit."""
     try:
         budget.check_lasting(resident_bytes())
     except OutOfMemory:
@@ -189,15 +189,15 @@ def check_grown(budget: Budget) -> None:
 
 
 class HeldMemory:
-    """What one replica holds of the budget while it is awake; changed in its mailbox alone, but for the release.
+    """The share of the budget that one replica holds while it is awake; changed in its mailbox, except the release.
 
-    A window that has become smaller holds what it had before: its arrays stay as large.
+    A window that has become smaller holds as much as before, as its arrays do not shrink.
 
     Parameters
     ----------
-    budget : of the process
-    name : of the replica, for people
-    make_room : puts others to rest until so many bytes are free; raises NoRoom
+    budget : the budget of the process
+    name : name of the replica in messages
+    make_room : puts other replicas to rest until a number of bytes is free; raises NoRoom
     """
 
     def __init__(self, budget: Budget, name: str, make_room: Callable[[int], None]) -> None:
@@ -208,18 +208,18 @@ class HeldMemory:
         return self._name
 
     def insist(self, size: int) -> None:
-        """Hold so many bytes, whether they fit or not: it is what was acknowledged."""
+        """Hold ``size`` bytes, whether they fit or not, as an acknowledged state must stay in memory."""
         self.size = size
         self._budget.insist(self, size)
 
     def cooled(self, size: int) -> None:
-        """Hold no more than these bytes, as an update makes the rest again."""
+        """Hold at most ``size`` bytes from now on, as the caches were freed."""
         self.size = min(self.size, size)
         self._budget.insist(self, self.size)
 
     @contextmanager
     def growing(self, size: int) -> Iterator[None]:
-        """Hold at least so many bytes; raises OutOfMemory. If what is inside fails, the replica holds what it did."""
+        """Hold at least ``size`` bytes; raises OutOfMemory. If the block fails, hold as much as before."""
         before = self.size
         after = max(before, size)
         try:
@@ -239,16 +239,16 @@ class HeldMemory:
         self.size = size
 
     def release(self) -> None:
-        """Hold nothing more: the replica is not in memory."""
+        """Hold nothing any more, as the replica is not in memory."""
         self.size = 0
         self._budget.release(self)
 
 
 def model_bytes(n: int, row_bytes: float, n_free: int, cache_mb: int, n_classes: int = 2) -> int:
-    """Return what a model of ``n`` examples may take, whose features have ``row_bytes`` each.
+    """Return the largest size in bytes of a model of ``n`` examples with ``row_bytes`` bytes of features each.
 
-    Its kernel rows take at most ``cache_mb``, with those of the free in them. Of more than two classes every example is
-    in as many problems as there are others, and ``n_free`` counts it so.
+    Kernel rows, those of free examples among them, take at most ``cache_mb``. With more than two classes each example
+    is in as many problems as there are other classes, and ``n_free`` counts it in each.
     """
     others = max(1, n_classes - 1)
     pairs = others * n_classes // 2 if others > 1 else 1

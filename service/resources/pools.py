@@ -1,4 +1,4 @@
-"""Threads for what must not run on the event loop, each pool with a bound on what may wait, and shared places."""
+"""Thread pools for calls that must not run on the event loop, each with a bound on the calls that may wait."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from livesvm.service.resources.shared_threads import SharedThreads, Steps
 T = TypeVar("T")
 
 LOOK_SECONDS = 0.5
-"""Between two looks whether whoever asked for work is still there."""
+"""Seconds between two checks whether the caller is still there."""
 
 
 class Places:
-    """So many places; used from one event loop.
+    """A limited number of places for calls; used from one event loop.
 
     Parameters
     ----------
-    limit : places in all
-    full, half : what the error says where all places are taken, and where the half of the caller is
+    limit : number of places
+    full, half : messages of the error if all places are taken, and if the caller has half of them already
     """
 
     def __init__(self, limit: int, full: str, half: str) -> None:
@@ -35,7 +35,7 @@ class Places:
         self._held: Counter[Hashable] = Counter()
 
     def take(self, caller: Hashable, size: int = 1) -> None:
-        """Hold places for a caller; None may have them all. Raises QueueFull at once."""
+        """Take places for a caller; ``None`` may take all of them. Raises QueueFull at once."""
         if self._held.total() + size > self._limit:
             raise QueueFull(self._full)
         if caller is not None and self._held[caller] + size > self._share:
@@ -50,7 +50,7 @@ class Places:
 
     @contextmanager
     def place(self, caller: Hashable) -> Iterator[None]:
-        """Hold one place inside; raises QueueFull at once."""
+        """Hold one place during the block; raises QueueFull at once."""
         self.take(caller)
         try:
             yield
@@ -63,9 +63,9 @@ class Pool:
 
     Parameters
     ----------
-    name : of the threads, for people
-    threads : that run at once
-    limit : places, that is calls that wait or run; their bodies are whole. One API key has half of them at most
+    name : name of the threads
+    threads : number of threads
+    limit : calls that may wait or run, whose bodies were received; one API key may have half of them
     """
 
     def __init__(self, name: str, threads: int, limit: int) -> None:
@@ -74,12 +74,12 @@ class Pool:
         self._threads = ThreadPoolExecutor(threads, name)
 
     def place(self) -> AbstractContextManager[None]:
-        """Hold one of the places inside, until the work is done; raises QueueFull at once."""
+        """Hold one of the pool's places during the block; raises QueueFull at once."""
         call = current()
         return self._places.place(None if call is None else call.key)
 
     def begin(self, call: Callable[..., T], *arguments: object) -> Future[T]:
-        """Have ``call(*arguments)`` made, for a caller that holds a place; return its result to come."""
+        """Start ``call(*arguments)`` in a thread, for a caller that holds a place; return the future of its result."""
         return self._threads.submit(copy_context().run, call, *arguments)
 
     async def run(self, call: Callable[..., T], *arguments: object) -> T:
@@ -99,9 +99,9 @@ class SteppedPool(Pool):
         self._shared = SharedThreads(self._threads)
 
     async def run_steps(self, steps: Steps[T], has_left: Callable[[], Awaitable[bool]]) -> T:
-        """Return the result of work in steps, between which others have their turn.
+        """Return the result of work in steps; other work can run between two steps.
 
-        Raises Withdrawn, and ends the work, when whoever waits for it ``has_left``.
+        Raises Withdrawn, and ends the work, when its caller ``has_left``.
         """
         result = asyncio.wrap_future(self._shared.submit(steps))
         while not (await asyncio.wait({result}, timeout=LOOK_SECONDS))[0]:

@@ -1,4 +1,4 @@
-"""Threads that share out their time by work: what has taken little so far goes on before what has taken much."""
+"""Share threads fairly between tasks in steps: a task that has done little work goes before one that has done much."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 Steps = Generator[float | Future[Any], None, T]
-"""Work in steps: it yields what the next step costs before it does that step, and returns its result.
+"""Work in steps: a generator that yields the cost of its next step before it does the step, and returns its result.
 
-Where it yields a future, the next step comes once that is done, and no thread waits for it.
+If it yields a future, its next step runs once the future is done, and no thread waits for it.
 """
 
 A_SECOND = 1.7e9
-"""What steps cost that take a second."""
+"""Cost of steps that take a second in all."""
 LONG = 5e7
-"""A step that costs more, about 30 ms, is long: one of those runs at a time, so that others find a thread."""
+"""A step with a higher cost, about 30 ms, is long; one long step runs at a time, so that others find a thread."""
 
 
 @dataclass(order=True)
 class _Task:
-    """Work that waits for its next step; the least that has been done, the next step included, comes first."""
+    """A task that waits for its next step; the task with the least ``work``, its next step included, comes first."""
 
     work: float
     number: int
@@ -37,7 +37,7 @@ class _Task:
 
 
 class SharedThreads:
-    """Runs work in steps, in the threads of an executor; between two steps the work that has had less goes first."""
+    """Runs tasks in steps, in the threads of an executor; a free thread takes the task with the least work."""
 
     def __init__(self, threads: Executor) -> None:
         self._threads = threads
@@ -48,7 +48,7 @@ class SharedThreads:
         self._open: set[Future[Any]] = set()
 
     def submit(self, steps: Steps[T]) -> Future[T]:
-        """Have work done; the future gets its result, and if it is cancelled nothing follows the step under way."""
+        """Start a task; the future gets its result. Cancelling the future ends the task after its present step."""
         future: Future[T] = Future()
         self._open.add(future)
         future.add_done_callback(self._open.discard)
@@ -56,11 +56,11 @@ class SharedThreads:
         return future
 
     def wait(self) -> None:
-        """Return when all work is done."""
+        """Wait until all tasks are done."""
         wait(list(self._open))
 
     def _queue(self, task: _Task, step: float) -> None:
-        """Have a thread do the next step of what comes first then, which may be another task."""
+        """Queue a task, and let a thread do the next step of the first task in order, which may be another one."""
         task.step, task.work = step, task.work + step
         with self._lock:
             self._waiting.append(task)
@@ -86,7 +86,7 @@ class SharedThreads:
 
 
 def _step(task: _Task) -> float | Future[Any] | None:
-    """Do one step; the cost of the next one, or what that waits for, None when it was the last."""
+    """Do one step; return the cost of the next one or the future that it waits for, None after the last step."""
     if task.future.cancelled():
         task.steps.close()
         return None
@@ -100,7 +100,7 @@ def _step(task: _Task) -> float | Future[Any] | None:
 
 
 def _settle(future: Future[Any], result: Any, error: BaseException | None) -> None:
-    """Give the future its result, or its error, unless it was cancelled."""
+    """Set the result or the error of a future, unless it was cancelled."""
     if not future.set_running_or_notify_cancel():
         return
     if error is None:

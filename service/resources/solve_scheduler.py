@@ -1,7 +1,7 @@
-"""Scheduling of solves: a number at once, the cheap before the hard, none longer than its limit.
+"""Schedule solves: a limited number at once, short ones before long ones, none longer than its limit.
 
-A solve that turns out long takes turns with others like it, and goes on each time from where it was; between two events
-it can also be ended, with its model as it was. So no update waits for the end of another model's hard one.
+Long solves take turns, and each goes on from where it was. Between two events a solve can also be ended, which leaves
+its model as it was. So no update waits for the end of another model's long solve.
 """
 
 from __future__ import annotations
@@ -19,23 +19,23 @@ from livesvm.service.logs.calls import stage
 from livesvm.solvers.runtime.interrupt import Interrupt, interruptible
 
 SHORT_SECONDS = 0.05
-"""A solve that has used less is short, and there is one place more for such."""
+"""A solve that has run for less is short; one place more is for short solves."""
 SLICE_SECONDS = 0.2
-"""How long one that is not runs at least before another one like it takes its place."""
+"""Least time that a long solve runs before another long one takes its place."""
 TICK_SECONDS = 0.02
-"""Between two looks at what runs."""
+"""Seconds between two checks of the running solves."""
 LINGER_SECONDS = 1.0
-"""For how long it is still looked when nothing runs, so that a stream of small updates need not begin it again."""
+"""Seconds for which the checks go on when nothing runs, so that a stream of small updates need not restart them."""
 
 
 @dataclass(eq=False, slots=True)
 class Solve:
-    """One solve: how long it may take, what it has taken, and whether it is still wanted.
+    """One solve: its time limits, the time that it has run, and whether its result is still wanted.
 
     Parameters
     ----------
-    seconds : of solving, waiting not included, that it may take
-    until : the monotonic time by which it has to have ended, waiting included
+    seconds : limit of the time of solving, waiting not included
+    until : the monotonic time at which it must end, waiting included
     """
 
     seconds: float = inf
@@ -49,21 +49,21 @@ class Solve:
     _interrupt: Interrupt | None = field(default=None, init=False)
 
     def end(self, error: NotSolved) -> None:
-        """Have it end soon, from any thread, with this error; the first one counts."""
+        """Make the solve end soon with this error, from any thread; the first error counts."""
         self._ended = self._ended or error
 
     @property
     def has_ended(self) -> bool:
-        """Whether it is not wanted any more."""
+        """Whether the result is no longer wanted."""
         return self._ended is not None
 
     def check(self) -> None:
-        """Raise NotSolved if it is not wanted any more, or has had its time."""
+        """Raise NotSolved if the result is no longer wanted, or the time is over."""
         if (error := self.objection()) is not None:
             raise error
 
     def objection(self) -> NotSolved | None:
-        """Return what stands against going on; None if nothing does."""
+        """Return the error with which the solve must end, None if it may go on."""
         now = time.monotonic()
         if self._ended is not None:
             return self._ended
@@ -76,20 +76,20 @@ class Solve:
         return None
 
     def rest(self) -> float | None:
-        """Return seconds until it has to have ended; None where no time was given."""
+        """Return the seconds until the solve must end, None without ``until``."""
         return None if self.until == inf else max(0.0, self.until - time.monotonic())
 
     def used_by(self, now: float) -> float:
-        """Return seconds that it has run until ``now``, a monotonic time."""
+        """Return the seconds that the solve has run until ``now``, a monotonic time."""
         return self.used + (0.0 if self._since is None else now - self._since)
 
 
 class SolveScheduler:
-    """The places of solves; each runs in the thread that asks for its turn.
+    """The places of solves; each solve runs in the thread that asks for its turn.
 
     Parameters
     ----------
-    at_once : hard solves that run at once; one more may, while it is short
+    at_once : long solves that run at once; one short solve more may run
     """
 
     def __init__(self, at_once: int) -> None:
@@ -103,7 +103,7 @@ class SolveScheduler:
 
     @contextmanager
     def turn(self, solve: Solve) -> Iterator[None]:
-        """Solve inside, when there is a place; raises NotSolved inside when the solve is to end."""
+        """Wait for a place and hold it during the block; raises NotSolved in the block when the solve must end."""
         stage("turn")
         self._take(solve)
         stage("solve")
@@ -115,7 +115,7 @@ class SolveScheduler:
                 self._leave(solve)
                 if self._waiting:
                     self._admit()
-            solve._interrupt = None  # which refers to what it solved
+            solve._interrupt = None  # it refers to the solved problem, which would stay in memory
 
     def counts(self) -> dict[str, int]:
         """Return how many solves run now, and how many wait for their turn."""
@@ -123,12 +123,12 @@ class SolveScheduler:
             return {"running": len(self._running), "waiting": len(self._waiting)}
 
     def check_open(self) -> None:
-        """Raise CutOff once no solve is begun any more."""
+        """Raise CutOff once no further solves may begin."""
         if self._closed:
             raise CutOff("the service stops; nothing was changed")
 
     def close(self) -> None:
-        """End every solve that runs, waits or comes."""
+        """End every solve that runs or waits, and refuse further ones."""
         with self._lock:
             self._closed = True
             self._wake.set()
@@ -155,11 +155,11 @@ class SolveScheduler:
                 return
             go = solve._go = threading.Event()
         go.wait()
-        if solve._since is None:  # it was woken because it is not to go on
+        if solve._since is None:  # it was woken without a place, as it must end
             solve.check()
 
     def _heed(self, solve: Solve) -> None:
-        """Do what a solve was asked to: end, or let others go first."""
+        """End the running solve if it must end, or let others go first if it was asked to."""
         solve.check()
         with self._lock:
             if not solve._must_yield:
@@ -213,7 +213,7 @@ class SolveScheduler:
                     self._wake.clear()
 
     def _look(self) -> None:
-        """Ask solves that are to end, or to let others go first, to do so."""
+        """Ask solves to end or to let others go first, if they must."""
         for solve in self._to_yield():
             solve._must_yield = True
         for solve in self._running:
@@ -226,7 +226,7 @@ class SolveScheduler:
                 solve._go = None
 
     def _to_yield(self) -> list[Solve]:
-        """Return the newest of the long ones that are too many, or the oldest when another like it waits."""
+        """Return the newest long solves if too many run, or else the oldest one if another long solve waits."""
         now = time.monotonic()
         long = sorted((solve for solve in self._running if _is_long(solve, now)), key=lambda solve: solve._since or now)
         if len(long) > self._at_once:

@@ -1,8 +1,8 @@
-"""Work in a process of its own, so that it takes no turn from the threads that answer requests.
+"""Run work in another process, so that it takes no time from the threads that answer requests.
 
-The process has a lower priority, gets its task in one line on its standard input and answers in lines on its
-standard output, JSON each. It ends with the service: when its input is closed, however that came about. Arrays are
-handed over as files.
+The process has a lower priority, gets its task as a line of JSON on its standard input, and answers with lines of JSON
+on its standard output. It ends when the service does, which closes its input however it ends. Arrays are handed over
+as files.
 """
 
 from __future__ import annotations
@@ -22,29 +22,29 @@ from livesvm.solvers import errors as solver_errors
 from livesvm.solvers.errors import InvalidInput, SolverError
 
 LOOK_SECONDS = 0.1
-"""Between two looks whether the work is still wanted."""
+"""Seconds between two checks whether the result is still wanted."""
 ROOT = Path(livesvm.__file__).resolve().parents[1]
-"""The folder that the package is imported from, should it not be installed."""
+"""The folder from which the package is imported, in case it is not installed."""
 SECRETS = "LIVESVM_"
-"""Settings, API keys among them, are not handed on."""
+"""Prefix of variables that the process does not get: settings, API keys among them."""
 
 Document = dict[str, Any]
 
 
 def run_beside(work: str, asked: Document, tell: Callable[[Document], object], check: Callable[[], None]) -> Document:
-    """Return the result of ``work`` in a process of its own.
+    """Run ``work`` in another process, and return its result.
 
     Parameters
     ----------
-    work : ``module:function``; the function is called with ``asked`` and with what tells a document on the way
-    asked : JSON values; ``memory``, if it is there, is how many bytes of its own the process may have
-    tell : called with what the function tells
-    check : called every tenth of a second; what it raises ends the process
+    work : ``module:function``; the function is called with ``asked`` and a function that reports progress
+    asked : JSON values; ``memory``, if given, is the limit of the process's own bytes
+    tell : called with each progress report, a document
+    check : called every tenth of a second; an error that it raises ends the process
 
     Raises
     ------
-    SolverError : that of the function, by name, with its place
-    WorkerLost : the process ended without an answer: it was killed, or did not have the memory
+    SolverError : the error of the function, by name, with its row and column
+    WorkerLost : the process ended without an answer: it was killed, or had too little memory
     """
     process = subprocess.Popen(
         [sys.executable, "-m", "livesvm.service.resources.subprocess_worker", work],
@@ -82,7 +82,7 @@ def _environment() -> dict[str, str]:
 
 
 def _lines(stream: IO[bytes], check: Callable[[], None]) -> Iterator[bytes]:
-    """Whole lines as they come, until the stream ends."""
+    """Yield whole lines as they come, until the stream ends."""
     rest = b""
     with selectors.DefaultSelector() as selector:
         selector.register(stream, selectors.EVENT_READ)
@@ -98,7 +98,7 @@ def _lines(stream: IO[bytes], check: Callable[[], None]) -> Iterator[bytes]:
 
 
 def _error(reported: Document) -> Exception:
-    """Return the error that a worker tells of."""
+    """Return the error that a worker has reported."""
     kind = getattr(solver_errors, reported["name"], None)
     if reported["place"] is not None:
         wrong = kind if isinstance(kind, type) and issubclass(kind, InvalidInput) else InvalidInput

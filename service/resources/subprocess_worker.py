@@ -1,4 +1,4 @@
-"""The process that :mod:`.subprocess_work` starts, named a module and a function of it."""
+"""The main program of the process that :mod:`.subprocess_work` starts."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ _PR_SET_PDEATHSIG = 1
 
 
 def main(work: str) -> None:
-    """Do the work that the first line of the standard input asks for, and tell what comes of it."""
+    """Run ``work``, ``module:function``, with the first line of standard input; write its result or error."""
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(2, 1)  # whatever prints does not print among the answers
+    os.dup2(2, 1)  # so that prints of libraries do not come between the answers
     _end_with_the_service()
     os.nice(NICENESS)
 
     lock = threading.Lock()
 
     def tell(document: dict[str, Any]) -> None:
-        """Write one line, whichever thread says it."""
+        """Write one line, from any thread."""
         with lock:
             answers.write(json.dumps(document) + "\n")
             answers.flush()
@@ -52,7 +52,7 @@ def main(work: str) -> None:
 
 
 def _told(error: Exception) -> dict[str, Any]:
-    """Return an error as JSON: its name as one that the service knows, what it says, and where."""
+    """Return an error as JSON values: a name that the service knows, its message, and its row and column."""
     names = (MemoryError, OSError)
     name = next((kind.__name__ for kind in names if isinstance(error, kind)), type(error).__name__)
     place = None
@@ -64,7 +64,7 @@ def _told(error: Exception) -> dict[str, Any]:
 
 
 def _end_with_the_service() -> None:
-    """Have the kernel kill this process when the thread that started it is gone, even in the middle of a long call."""
+    """Make the kernel kill this process when the thread that started it is gone, even in the middle of a long call."""
     if sys.platform == "linux":
         with suppress(OSError, AttributeError):
             ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)

@@ -1,12 +1,12 @@
-"""The contract of a store: no acknowledged update is lost. Bytes in, bytes out: it knows nothing of models.
+"""The protocol of a store, which loses no acknowledged update. A store keeps bytes and knows nothing of models.
 
 Each model has a *log* of records numbered 1, 2, 3, ... and a few *snapshots*, each of which says up to which record it
 goes. Every write carries the writer's :class:`Lease`; a writer whose epoch is no longer the newest is refused, so two
-writers never both succeed. Time only decides when a model may be taken over, never which is right, and it is read from
-monotonic clocks alone. All calls are safe from any thread, and block.
+writers never both succeed. Time only decides when a model may be taken over, never which writer is right, and it is
+read from monotonic clocks alone. All calls block, and are safe from any thread.
 
-Besides the models there are small *documents*, each under its kind and name. They have no writer: what was put last is
-what is there.
+Besides the models there are small *documents*, each under its kind and name. They have no leases: the document that was
+put last under a name replaces the one before.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import NamedTuple, Protocol
 
 
 class Durability(StrEnum):
-    """What an appended record survives."""
+    """The failures that an appended record survives."""
 
     FSYNCED = "fsynced"
     """A crash of the process, of the store, or of the machine."""
@@ -29,7 +29,7 @@ class Durability(StrEnum):
 
 
 class StoreError(Exception):
-    """Base of what a store raises."""
+    """Base class of the errors of a store."""
 
 
 class StoreUnavailable(StoreError):
@@ -37,11 +37,11 @@ class StoreUnavailable(StoreError):
 
 
 class StoreDamaged(StoreError):
-    """What is stored does not match its checksum, or is not what this program wrote."""
+    """Stored data do not match their checksum, or were not written by this program."""
 
 
 class StoreTooNew(StoreError):
-    """What is stored was written by a newer version of this program."""
+    """The stored data were written by a newer version of this program."""
 
 
 class StoreInUse(StoreError):
@@ -57,14 +57,14 @@ class ModelGone(Fenced):
 
 
 ERASED = "erased"
-"""The kind of documents in which models' writers say what erasures have left, each under the name of its model."""
+"""The kind of documents in which a model's writer lists what erasures have left, each under the name of its model."""
 WEBHOOK_WAITING, WEBHOOK_DEAD = "webhook-message", "webhook-dead-letter"
-"""The kinds of documents that webhooks are sent, or were not; their names begin with what a model is stored under."""
+"""The kinds of messages to webhooks, waiting and given up; their names begin with the name a model is stored under."""
 DELETING = "deleting"
-"""The kind of documents: of models and feeds that are being deleted, by what they are stored under; or of a fleet, by
-its name, with the feeds that its series are. A store without space takes these all the same."""
+"""The kind of documents that name what is being deleted: a model or a feed by the name it is stored under, or a fleet
+by its own name, with the feeds of its series. A store without space takes these all the same."""
 SERVICE = "service"
-"""The kind of documents in which services say, each under its name, where they are reached."""
+"""The kind of documents with the addresses of services, each under the name of its service."""
 
 
 class LeaseHeld(StoreError):
@@ -72,7 +72,7 @@ class LeaseHeld(StoreError):
 
 
 class StoreBehind(StoreError):
-    """The store has lost records that it had said to keep; writing on would hide the loss."""
+    """The store has lost records that it had acknowledged; to go on writing would hide the loss."""
 
 
 class OutOfSequence(StoreError):
@@ -98,7 +98,7 @@ class Lease:
     model: str
     epoch: int
     writer: str = ""
-    """The process that was given it, where a store can forget epochs that it gave out."""
+    """The process that holds the lease, where a store can forget epochs that it gave out."""
 
 
 @dataclass(frozen=True)
@@ -111,9 +111,9 @@ class Head:
 
 @dataclass(frozen=True)
 class SnapshotInfo:
-    """A kept snapshot: the record and the version it goes up to, its Unix time, its bytes.
+    """A kept snapshot: its newest record and version, the Unix time of its writing, and its size in bytes.
 
-    Of one that ``is_damaged`` only the record is known; one that is not may still turn out so when it is loaded.
+    Only the record of a snapshot that ``is_damaged`` is known. Other damage is found when the snapshot is loaded.
     """
 
     sequence: int
@@ -125,7 +125,7 @@ class SnapshotInfo:
 
 @dataclass(frozen=True)
 class Solution:
-    """What the model was solved to with all records up to one; its bytes leave out what those records hold."""
+    """The solution of a model with all records up to ``sequence``, without the data that those records hold."""
 
     sequence: int
     data: bytes
@@ -133,26 +133,26 @@ class Solution:
 
 @dataclass(frozen=True)
 class StoredModel:
-    """A model as it was created: its id and its specification; ``damage`` says what is known to be lost of it."""
+    """A model as it was created: its id and its specification; ``damage`` says what the store has lost of the model."""
 
     id: str
     spec: bytes
     damage: str = ""
 
     def check(self) -> None:
-        """Raise StoreDamaged if something of it is lost."""
+        """Raise StoreDamaged if the store has lost something of this model."""
         if self.damage:
             raise StoreDamaged(self.damage)
 
 
 class Indexed(NamedTuple):
-    """What a start reads of each stored model: neither its specification nor its state."""
+    """The entry of a stored model that a start reads: it has neither the specification nor the state."""
 
     id: str
     sequence: int
     """Number of the newest record."""
     summary: bytes
-    """The short description that was stored last, empty if there is none or it is damaged."""
+    """The short description that was stored last, empty if it is missing or damaged."""
     described: int
     """The record up to which the summary is true, 0 without one."""
     holder: str = ""
@@ -162,7 +162,7 @@ class Indexed(NamedTuple):
 
 
 class DocumentName(NamedTuple):
-    """What a document is found by: a kind, which has no colon, and a name."""
+    """The address of a document: a kind, which has no colon, and a name."""
 
     kind: str
     name: str
@@ -170,7 +170,7 @@ class DocumentName(NamedTuple):
 
 @dataclass(frozen=True)
 class Idempotency:
-    """The client's name for a request, and the SHA-256 of what it asked."""
+    """The client's name for a request, and the SHA-256 of the request's body."""
 
     key: str
     body: bytes
@@ -178,7 +178,7 @@ class Idempotency:
 
 @dataclass(frozen=True)
 class Remembered:
-    """An earlier request: what it asked, its record, and its answer once there was one."""
+    """An earlier request: the SHA-256 of its body, its record's number, and its answer, None before there was one."""
 
     body: bytes
     sequence: int
@@ -187,7 +187,7 @@ class Remembered:
 
 @dataclass(frozen=True)
 class LogRecord:
-    """One command in the log; an aborted one had no effect."""
+    """One command in the log; an aborted command had no effect."""
 
     sequence: int
     data: bytes
@@ -196,7 +196,7 @@ class LogRecord:
 
 @dataclass(frozen=True)
 class Appending:
-    """A record that is to be appended with those of other models."""
+    """A record that is to be appended together with records of other models."""
 
     lease: Lease
     sequence: int
@@ -205,14 +205,14 @@ class Appending:
 
 
 class Store(Protocol):
-    """The protocol; ``tests/contract`` holds what every implementation must pass.
+    """The protocol of a store; ``tests/contract`` has the tests that every implementation must pass.
 
-    What it answers itself is so where no other service uses the store, and each commit waits until it is on the disk.
+    The default answers here are those of a store on a disk that no other service uses and that syncs every commit.
     """
 
     @property
     def shared(self) -> bool:
-        """Whether other services may use what is stored at the same time."""
+        """Whether other services may use the store at the same time."""
         return False
 
     def durability(self) -> Durability:
@@ -221,24 +221,24 @@ class Store(Protocol):
 
     @property
     def weakness(self) -> str | None:
-        """Why that level is no more than memory, and what to do, as of the last time that it was asked for."""
+        """Why :meth:`durability` last returned no more than memory, and what to do; None if it returned more."""
         return None
 
     def memory(self) -> tuple[int, int] | None:
-        """Return the bytes that a store in memory holds, and those that it may, 0 for no limit; raises StoreError.
+        """Return the bytes that a store in memory uses, and its limit, 0 for no limit; raises StoreError.
 
-        None of a store that is on a disk, or that does not say.
+        A store that is on a disk, or whose server does not say, returns None.
         """
         return None
 
     def ping(self) -> None:
-        """Write that this service is alive; raise StoreUnavailable if the store could not take an update now.
+        """Show that this service is alive; raise StoreUnavailable if the store could not take an update now.
 
-        What can be checked without wearing the disk is checked each time; what takes a write, every few seconds.
+        Checks that wear the disk by a write are made every few seconds, all others each time.
         """
 
     def begin_again(self) -> None:
-        """Take what is written back although the store has lost what belongs to no model; otherwise do nothing."""
+        """Make an empty index and empty documents if the store has lost them, so that models can be written back."""
         return
 
     def create(self, model: str, spec: bytes, sequence: int = 0, summary: bytes = b"") -> Lease:
@@ -250,17 +250,17 @@ class Store(Protocol):
     def index(self, models: Iterable[str] | None = None) -> Iterator[Indexed]:
         """Yield every stored model, or those of these ids that are stored; read page by page, in no order.
 
-        A model that is created or deleted meanwhile may be missing or there.
+        A model that is created or deleted meanwhile may be among them or not.
         """
 
     def changes(self) -> int:
-        """Return a number that rises whenever a service creates or deletes a model; 0 where no other service can."""
+        """Return a number that rises whenever a service creates or deletes a model; 0 if no other service can."""
         return 0
 
     def describe(self, lease: Lease, sequence: int, summary: bytes) -> None:
         """Replace the summary by one that is true up to the record ``sequence``; raises Fenced.
 
-        A loss of power before the next append or snapshot may take it back.
+        A loss of power before the next append or snapshot may bring the old summary back.
         """
 
     def models(self) -> list[StoredModel]:
@@ -270,45 +270,45 @@ class Store(Protocol):
         """Return one stored model with its specification, None if it is not stored."""
 
     def acquire(self, model: str) -> Lease:
-        """Take a model over: a new epoch, which fences every writer before.
+        """Take a model over with a new epoch, which fences all earlier writers.
 
-        Raises ModelGone if there is no such model, LeaseHeld if another service holds it and is, or may be, alive.
+        Raises ModelGone if there is no such model, LeaseHeld if another service that may be alive holds it.
         """
 
     def retake(self, lease: Lease, attempt: int) -> tuple[Lease, int]:
-        """Take one's own model again, so that calls still under way are refused; the lease, the newest record.
+        """Fence this writer's calls under way on its model; return a new lease, and the newest record's number.
 
-        Every try of one writer has a higher ``attempt`` than those before, whose answers may have been lost. Raises
-        Fenced if another writer has the model.
+        A writer raises ``attempt`` with every try, as the answers to its earlier ones may have been lost. Raises Fenced
+        if another writer has the model.
         """
 
     def release(self, lease: Lease) -> None:
         """Let another service take the model over at once; raises Fenced."""
 
     def release_all(self) -> None:
-        """Let other services take every model of this one over at once, until it takes or creates a model again."""
+        """Let other services take over every model of this service, until it takes or creates a model again."""
 
     def is_silent(self, holder: str) -> bool:
-        """Return whether a service shows no life, so that its models can be taken; True where no other can be."""
+        """Return whether a service shows no life, so that its models can be taken; True if there can be no other."""
         return True
 
     def whereabouts(self, holder: str) -> str:
-        """Return where people reach a service, or its name where it does not say."""
+        """Return the address of a service, or its name if it has stored no address."""
         return holder
 
     def claim(self) -> str:
-        """Become the active service, which takes the calls, unless another one is that shows life; the other's name.
+        """Become the active service, which takes the calls, or return the name of an active service that is alive.
 
-        Empty if this one is active, as where no other can be.
+        The name is empty if this service is active, as it always is where there can be no other.
         """
         return ""
 
     def resign(self) -> None:
-        """Be active no longer, if this service is."""
+        """Give up the place of the active service, if this service has it."""
         return None
 
     def heads(self, models: Iterable[str]) -> dict[str, Head]:
-        """Return where each of these models stands; those that are not stored are left out."""
+        """Return the writer and the newest record of each of these models; models that are not stored are left out."""
 
     def delete(self, lease: Lease) -> None:
         """Remove the model and all of its records."""
@@ -316,60 +316,59 @@ class Store(Protocol):
     def append(
         self, lease: Lease, sequence: int, data: bytes, idempotency: Idempotency | None, *, keep: int
     ) -> Durability:
-        """Append a record and remember its idempotency key, both or neither; the level that it reached.
+        """Append a record and remember its idempotency key, both or neither; return the durability that it reached.
 
-        Keys of records more than ``keep`` before this one are forgotten. Checks before it writes: raises Fenced,
-        OutOfSequence if ``sequence`` is not the newest + 1, or RequestKnown.
+        Keys of records that are ``keep`` or more before this one are forgotten. Raises Fenced, OutOfSequence if
+        ``sequence`` is not the newest + 1, or RequestKnown, before anything is written.
         """
 
     def append_many(self, records: Sequence[Appending], *, keep: int) -> tuple[Durability, list[StoreError | None]]:
         """Append a record to each of many models as :meth:`append` does, each whole or not at all.
 
-        The level that they reached, and of each record what :meth:`append` would have raised before it wrote.
+        Returns the durability that they reached, and for each record the error of its refusal or None.
         """
 
     def abort(self, lease: Lease, sequence: int) -> None:
         """Mark a record as one without effect and forget its idempotency key; no error if it was never written."""
 
     def last_sequence(self, lease: Lease) -> int:
-        """Return number of the newest record ever appended, 0 before the first."""
+        """Return the number of the newest record ever appended, 0 before the first."""
 
     def recall(self, model: str, key: str) -> Remembered | None:
-        """Return what is remembered under an idempotency key."""
+        """Return the request that is remembered under an idempotency key, None if there is none."""
 
     def remembering(self, models: Sequence[str], key: str) -> set[str]:
-        """Return which of these models remember something under an idempotency key; of no other does :meth:`recall`."""
+        """Return which of these models remember a request under an idempotency key: the ones that can be recalled."""
 
     def remember(self, lease: Lease, key: str, answer: bytes) -> None:
-        """Keep the answer of the request that was appended under this key.
+        """Keep the answer to the request that was appended under this key.
 
-        A loss of power before the next append or snapshot may take it back; recovery makes it again from the log.
+        A loss of power before the next append or snapshot may lose the answer; recovery makes it again from the log.
         """
 
     def remember_many(self, answers: Sequence[tuple[Lease, str, bytes]]) -> None:
-        """Keep answers of requests of many models as :meth:`remember` does; of a lease that is fenced none is kept."""
+        """Keep answers to requests of many models as :meth:`remember` does, without those of a lease that is fenced."""
 
     def requests(self, model: str) -> dict[str, Remembered]:
-        """Return everything that is remembered, by idempotency key."""
+        """Return all requests that are remembered of a model, by idempotency key."""
 
     def put_requests(self, lease: Lease, requests: Mapping[str, Remembered]) -> None:
-        """Remember requests of records that another store held."""
+        """Remember requests that were made to a model in another store."""
 
     def forget_requests(self, lease: Lease, keys: Iterable[str]) -> None:
-        """Forget what is remembered under these idempotency keys; no error where nothing is."""
+        """Forget the requests under these idempotency keys; a key that is not known is no error."""
 
     def save_snapshot(self, lease: Lease, sequence: int, data: bytes, version: int, summary: bytes = b"") -> None:
-        """Store a snapshot that holds every record up to ``sequence``; keep two; trim the log below the older.
+        """Store a snapshot that holds every record up to ``sequence``; keep two, and trim the log below the older one.
 
         In the same step the ``summary`` takes the place of the one before; an empty one removes it.
         """
 
     def supersede(self, lease: Lease, sequence: int, data: bytes, version: int, summary: bytes = b"") -> None:
-        """Let one snapshot stand for every record up to ``sequence``, in one step, whatever was stored of them.
+        """Replace all that is stored of the records up to ``sequence`` by one snapshot, in one step.
 
-        Older records, snapshots, solutions and the summary go; remembered requests stay, and the log goes on after
-        ``sequence``.
-        Raises OutOfSequence if it has gone on already.
+        Older records, snapshots, solutions and the summary are removed; remembered requests stay, and the log goes on
+        after ``sequence``. Raises OutOfSequence if the log has newer records already.
         """
 
     def snapshots(self, model: str) -> list[SnapshotInfo]:
@@ -382,13 +381,13 @@ class Store(Protocol):
         """Keep a solution in place of the one before."""
 
     def solution(self, model: str) -> Solution | None:
-        """Return the solution that is kept, as it was given; raises StoreDamaged if it was altered."""
+        """Return the solution that is kept, as it was given, or None; raises StoreDamaged if it was altered."""
 
     def log(self, model: str, after: int) -> Iterator[LogRecord]:
-        """Return records with a number above ``after``, in order, aborted ones too."""
+        """Yield the records with a number above ``after``, in order, aborted ones too."""
 
     def put_document(self, at: DocumentName, data: bytes) -> None:
-        """Keep a document in place of the one before, whole; it is as durable as an appended record."""
+        """Store a whole document in place of the one before; it is as durable as an appended record."""
 
     def document(self, at: DocumentName) -> bytes | None:
         """Return a document as it was given, None if there is none; raises StoreDamaged if it was altered."""
@@ -397,14 +396,14 @@ class Store(Protocol):
         """Return every document of a kind, or of all, by kind and name."""
 
     def delete_document(self, at: DocumentName) -> bool:
-        """Remove a document; whether there was one."""
+        """Remove a document; return whether there was one."""
 
     def wipe(self, *, wholly: bool, models: Iterable[str] | None = None) -> dict[str, str]:
-        """Have nothing remain, where that is in the store's hands, of what was removed before; what became of it where.
+        """Erase the remains of removed data from the files that the store can write; return each place with its result.
 
-        ``models`` are those of which something was removed, None: any may be.
-        Not ``wholly``, it is left where looking for it would take long, and overwritten by what comes.
+        ``models`` are those of which something was removed; None stands for any model. Without ``wholly``, remains that
+        would take long to find are left until new data overwrite them.
         """
 
     def close(self) -> None:
-        """Release everything; no call may follow."""
+        """Release all connections and files; no call may follow."""

@@ -1,4 +1,4 @@
-"""Many things, a batch at a time."""
+"""Split an iterable into batches."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""A snapshot as chunks behind a pointer that holds their SHA-256: no altered, missing or extra byte goes unnoticed.
+"""Snapshots in chunks: a pointer holds their SHA-256, so that every altered, missing or extra byte is noticed.
 
-The pointer, in JSON, holds a SHA-256 of itself as well; those of the first version of this layout do not.
+The pointer is JSON, and holds a SHA-256 of itself as well.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ CHUNK_BYTES = 8 * 2**20
 
 @dataclass(frozen=True)
 class Pointer:
-    """Where the chunks of one snapshot are, and what they must be."""
+    """The pointer to one snapshot: the nonce in the names of its chunks, their number, and the SHA-256 of all bytes."""
 
     nonce: str
     chunks: int
@@ -35,7 +35,7 @@ class Pointer:
         return cls(uuid.uuid4().hex, chunks, len(data), hashlib.sha256(data).hexdigest(), version, time.time())
 
     def encode(self, sequence: int) -> bytes:
-        """JSON of the pointer to the snapshot that goes up to record ``sequence``."""
+        """Return the JSON of the pointer to the snapshot that goes up to record ``sequence``."""
         return json.dumps(asdict(self) | {"check": self._check(sequence)}).encode()
 
     @classmethod
@@ -55,7 +55,7 @@ class Pointer:
         return hashlib.sha256(json.dumps([sequence, asdict(self)]).encode()).hexdigest()
 
     def info(self, sequence: int) -> SnapshotInfo:
-        """Return what it says of its snapshot."""
+        """Return the pointer's description of its snapshot."""
         return SnapshotInfo(sequence, self.version, self.saved_at, self.size)
 
 
@@ -66,7 +66,7 @@ def split(data: bytes) -> Iterator[bytes]:
 
 
 def join(chunks: Sequence[bytes | None], pointer: Pointer, what: str) -> bytes:
-    """Return the bytes that were split; raises StoreDamaged."""
+    """Return the bytes of all chunks together; raises StoreDamaged if they do not match the pointer."""
     data = b"".join(chunk or b"" for chunk in chunks)
     if len(data) != pointer.size or hashlib.sha256(data).hexdigest() != pointer.sha256:
         raise StoreDamaged(f"{what} does not match its checksum")

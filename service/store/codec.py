@@ -1,10 +1,10 @@
-"""Bytes of what must survive: a magic number, the schema version, a SHA-256, and msgpack with raw arrays.
+"""The format of stored documents: a magic number, the schema version, a SHA-256, and msgpack with raw arrays.
 
     0   4  magic "LSVM"
     4   2  schema version, little endian
     6  32  SHA-256 of bytes 0 to 6 and of the payload
     38  .  payload: msgpack; an array is extension 1: msgpack (dtype, shape), then raw little-endian bytes; sparse rows
-           are extension 2: msgpack of their arrays as CSR; an array of words is extension 3: msgpack of them
+           are extension 2: msgpack of their arrays as CSR; an array of words is extension 3: msgpack of the words
 
 Any single damaged byte is noticed. Nothing is ever unpickled. A schema that is not in
 :data:`READABLE` is refused.
@@ -25,7 +25,7 @@ from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.sparse import SparseRows
 
 SCHEMA = 8
-"""8: keys that left are known, and rows that came before can be left out. 7: that of 0.2.0."""
+"""8: keys that left are known, and rows that came before can be left out. 7: the schema of 0.2.0."""
 READABLE = frozenset({7, 8})
 
 _MAGIC = b"LSVM"
@@ -36,7 +36,7 @@ _DTYPES = frozenset({"<f8", "<f4", "<i8", "<i4", "<i2", "<u8", "|i1", "|u1", "|b
 
 
 def encode(document: dict[str, Any]) -> bytes:
-    """Return bytes of a document of numbers, strings, lists, dicts and arrays."""
+    """Return the bytes of a document of numbers, strings, lists, dicts and arrays."""
     payload = pack(document)
     return _HEADER.pack(_MAGIC, SCHEMA, _digest(SCHEMA, payload)) + payload
 
@@ -48,12 +48,12 @@ def pack(document: dict[str, Any]) -> bytes:
 
 
 def digest(document: dict[str, Any]) -> bytes:
-    """SHA-256 of such a payload, by which requests are compared."""
+    """Return the SHA-256 of a document's payload, by which requests are compared."""
     return hashlib.sha256(pack(document)).digest()
 
 
 def unpack(payload: bytes) -> dict[str, Any]:
-    """Return the document of a payload; raises ValueError if it is none."""
+    """Return the document of a payload; raises ValueError if the payload holds no document."""
     document: dict[str, Any] = msgpack.unpackb(payload, ext_hook=_unpack, strict_map_key=False)
     return document
 

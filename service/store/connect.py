@@ -1,4 +1,4 @@
-"""From a URL to a connection with Redis: plain, TLS, a Unix socket, or behind Sentinel.
+"""Connect to the Redis of a URL: plain, by TLS, by a Unix socket, or behind Sentinel.
 
     redis://[user:password@]host:6379/0          rediss://...  the same over TLS
     unix:///run/redis.sock?db=0
@@ -35,8 +35,8 @@ _NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 def connect(url: str, timeout: float) -> Any:
     """Return a client of the server behind ``url`` whose calls end after ``timeout`` seconds; connects when first used.
 
-    Nothing is tried again by the client: whoever calls knows what may be repeated. Raises ValueError for a URL of
-    another kind. (Its type is left open: the library's own annotations do not know that answers are bytes.)
+    The client repeats no call: only its caller knows which calls may be repeated. Raises ValueError for a URL of
+    another kind. (The type is left open, as the library's own annotations do not know that answers are bytes.)
     """
     import redis  # a tenth of a second that a service on the embedded store need not spend
     from redis.backoff import NoBackoff
@@ -60,7 +60,7 @@ def root_of(prefix: str) -> str:
 
 
 def named_urls(text: str, check: Callable[[str], object]) -> dict[str, str]:
-    """Return URLs by name, of ``name=url`` separated by spaces; raises ValueError, as ``check`` does of a URL."""
+    """Return URLs by name, from ``name=url`` separated by spaces; raises ValueError, as ``check`` does for a URL."""
     found: dict[str, str] = {}
     for part in text.split():
         name, _, url = part.partition("=")
@@ -114,9 +114,9 @@ def _behind_sentinel(url: str, options: dict[str, Any]) -> Any:
 
 
 def check_server(client: Any, commands: str, key: str) -> None:
-    """Raise StoreError at a Redis Cluster, a Sentinel, a version that is too old, or one that refuses commands.
+    """Raise StoreError at a Redis Cluster, a Sentinel, a version that is too old, or a server that refuses commands.
 
-    ``commands`` stand between commas, as they are called; KEY is ``key`` there.
+    ``commands`` are separated by commas, each with its arguments; ``key`` takes the place of the word KEY in them.
     """
     import redis
 
@@ -140,7 +140,7 @@ def check_server(client: Any, commands: str, key: str) -> None:
 
 
 def refused_commands(client: Any, commands: str, key: str) -> list[str]:
-    """Return the names of those that the server would refuse to this user; before Redis 7 it does not say."""
+    """Return the names of the commands that the server would refuse to this user; empty before Redis 7."""
     import redis
 
     listed = [[key if word == "KEY" else word for word in command.split()] for command in commands.split(",")]

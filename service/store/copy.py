@@ -1,4 +1,4 @@
-"""Move what one store holds to another, whole: models with all that belongs to them, and documents."""
+"""Copy the contents of one store to another: models with all that belongs to them, and documents."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Copied:
-    """One model that was copied: its newest record, and how much came with it."""
+    """One model that was copied: its newest record's number, and the numbers of records, snapshots and requests."""
 
     model: str
     sequence: int
@@ -43,7 +43,7 @@ class Copied:
 
 
 def open_place(place: str, prefix: str, opened: ExitStack) -> Store:
-    """Return the store at a Redis URL or in a data directory, closed with ``opened``.
+    """Open the store at a Redis URL or in a data directory; the exit stack ``opened`` closes it.
 
     Raises StoreInUse while a service holds the directory, StoreError, or ValueError for a URL of another kind.
     """
@@ -65,7 +65,7 @@ def copy_models(source: Store, target: Store, patience: float, say: Callable[[Co
 
     Parameters
     ----------
-    patience : seconds to wait for the lease of a service that has stopped without letting go
+    patience : seconds to wait for the lease of a service that has stopped without releasing it
 
     Raises
     ------
@@ -137,7 +137,7 @@ def _copy(source: Store, target: Store, stored: StoredModel, held: Lease) -> Cop
 
 
 def _solution(store: Store, model: str) -> Solution | None:
-    """Return the solution that is kept; one that is damaged is left behind, as it can be found again."""
+    """Return the solution that is kept, None if it is damaged: a solution can be computed again."""
     try:
         return store.solution(model)
     except StoreDamaged as error:
@@ -152,7 +152,7 @@ def _append(target: Store, lease: Lease, record: LogRecord) -> None:
 
 
 def _check(source: Store, target: Store, model: str) -> None:
-    """Read everything back; raises StoreDamaged unless it is the same."""
+    """Compare all that both stores hold of a model; raises StoreDamaged unless it is the same."""
     kept = [snapshot.sequence for snapshot in source.snapshots(model)]
     same = (
         list(source.log(model, 0)) == list(target.log(model, 0))

@@ -1,4 +1,4 @@
-"""Files that are whole or not there, and on the disk when a call returns."""
+"""Write files atomically, so that they are on the disk when a call returns, and keep them private."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ log = logging.getLogger(__name__)
 
 
 def keep_private(directory: Path | None = None) -> None:
-    """Take the rights of other users from what this process makes from now on, and from all that a directory holds.
+    """Take the rights of other users from files that this process makes from now on, and from all in a directory.
 
-    The directory itself stays as it is, as it may be a volume; a warning says where others can read it.
+    The rights of the directory itself stay, as it may be a volume; if other users can read it, a warning says so.
     """
     os.umask(_OF_OTHERS)
     if directory is None or not directory.exists():
@@ -29,7 +29,7 @@ def keep_private(directory: Path | None = None) -> None:
 
 
 def write_whole(path: Path, data: bytes) -> None:
-    """Put a file in place of the one before, with its directories; raises OSError and leaves the old one then."""
+    """Replace a file as a whole, and make its directories; raises OSError, which leaves the old file in place."""
     fresh = unfinished(path)
     path.parent.mkdir(0o700, parents=True, exist_ok=True)
     with open(fresh, "wb", opener=_private) as file:
@@ -40,23 +40,23 @@ def write_whole(path: Path, data: bytes) -> None:
 
 
 def _private(path: str, flags: int) -> int:
-    """Open a file that no other user can read when it is new, whatever the process leaves to them."""
+    """Open a file; a new one can be read by no other user, whatever the umask of the process."""
     return os.open(path, flags, 0o600)
 
 
 def unfinished(path: Path) -> Path:
-    """Return where a file is while it is written."""
+    """Return the path of a file while it is being written."""
     return path.with_name(path.name + ".new")
 
 
 def put_in_place(fresh: Path, path: Path) -> None:
-    """Rename a file that is on the disk already; raises OSError."""
+    """Rename a file that is on the disk already, and sync the directory; raises OSError."""
     fresh.replace(path)
     sync_names(path.parent)
 
 
 def sync_names(directory: Path) -> None:
-    """Have the disk know which files are in a directory; raises OSError."""
+    """Sync a directory, so that the names of its files are on the disk; raises OSError."""
     number = os.open(directory, os.O_RDONLY)
     try:
         os.fsync(number)

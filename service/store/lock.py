@@ -1,4 +1,4 @@
-"""One process to a data directory: an advisory lock that the kernel releases when its holder dies."""
+"""The lock of a data directory: an advisory lock of one process, which the kernel releases when the process ends."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from livesvm.service.store.files import write_whole
 
 
 class DirectoryLock:
-    """Holds a directory until it is released or the process ends, however it ends."""
+    """A lock on a directory, held until it is released or the process ends, however it ends."""
 
     def __init__(self, directory: Path) -> None:
-        """Make the directory if it is absent and take it; raises StoreInUse or StoreUnavailable."""
+        """Make the directory if it is absent and lock it; raises StoreInUse or StoreUnavailable."""
         if fcntl is None:
             raise StoreUnavailable("the embedded store needs file locks of Linux or macOS: use it there, or in WSL")
         self._directory = directory
@@ -41,7 +41,7 @@ class DirectoryLock:
             os.write(self._file, str(os.getpid()).encode())
 
     def holder(self) -> str:
-        """Return a name for whoever holds this directory, the same after a restart; raises StoreUnavailable."""
+        """Return the name of a service on this directory, the same after a restart; raises StoreUnavailable."""
         path = self._directory / "holder"
         try:
             if not path.exists():
@@ -51,12 +51,12 @@ class DirectoryLock:
             raise StoreUnavailable(f"the data directory {self._directory} cannot be used: {error.strerror}") from error
 
     def release(self) -> None:
-        """Release the directory."""
+        """Release the lock."""
         os.close(self._file)
 
 
 def _opened(path: Path) -> int:
-    """Open the lock's file, made if it is absent; on a read-only disk an existing one can be locked too."""
+    """Open the lock's file, made if it is absent; on a read-only disk an existing file can be locked too."""
     try:
         return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as error:

@@ -1,4 +1,4 @@
-"""The Redis store: a stream a model as its log, snapshots in chunks, every write behind one check in one script.
+"""The Redis store: each model's log is a stream, snapshots are in chunks, and each write is a script with all checks.
 
 Keys, all under ``{prefix}``, whose braces keep them in one slot of a cluster:
 
@@ -9,20 +9,20 @@ Keys, all under ``{prefix}``, whose braces keep them in one slot of a cluster:
     {p}:alive:<holder>            text that a living service keeps changing, each time to a new one
     {p}:gone                      set of services whose models are free; one that takes or creates a model leaves it
     {p}:active                    the service that takes the calls; others stand by
-    {p}:documents                 hash: kind:name -> document, sealed; behind no name, a name of this store
+    {p}:documents                 hash: kind:name -> document, sealed; behind no name, a random name of this store
     {p}:m:<id>:meta               hash: lease "epoch:writer", holder, attempt, sequence, how many
                                   keys are there; summary behind its checksum, described
     {p}:m:<id>:log                stream: entry <sequence>-0, field data
     {p}:m:<id>:aborted            set of marks of records without effect, as :mod:`.sealed` makes them
-    {p}:m:<id>:requests, answers  hashes by idempotency key of what it makes of requests and of their answers
+    {p}:m:<id>:requests, answers  hashes: idempotency key -> sealed request, sealed answer, of :mod:`.sealed` too
     {p}:m:<id>:order              sorted set: idempotency keys by sequence
     {p}:m:<id>:snapshots          hash: sequence -> JSON pointer to chunks, with their SHA-256
     {p}:m:<id>:writing            hash: nonce -> chunks, of snapshots that are not finished
     {p}:m:<id>:chunk:<nonce>:<i>  bytes
     {p}:m:<id>:solution           the newest solution, sealed
 
-A model may be taken over from another holder when that holder is gone, or its counter has stood still for
-``lease_seconds`` on this process's monotonic clock: no wall clock takes part, neither here nor in Redis.
+A model may be taken over from another holder when that holder is gone, or its text has not changed for
+``lease_seconds`` on this process's monotonic clock. No wall clock is used, neither here nor in Redis.
 """
 
 from __future__ import annotations
@@ -88,17 +88,17 @@ from livesvm.service.store.sealed import (
 from livesvm.service.store.seals import checked_summary
 
 SCHEMA = 6
-"""4: of 0.2.0, the first release. 5: summaries, changes and services that are gone; what is from before has none. 6:
-what tells that keys are lost; a model from before has it from its next write on."""
+"""4: the schema of 0.2.0, the first release. 5: adds summaries, changes and services that are gone; older models have
+none. 6: adds the marks that tell that keys are lost; an older model gets them with its next write."""
 FIRST_SCHEMA = 4
-"""The oldest that is read."""
+"""The oldest schema that is read."""
 KEPT_SNAPSHOTS = 2
 SNAPSHOT_PATIENCE = 20
-"""How much longer than another call one chunk of a snapshot may take."""
+"""How many times longer than another call one chunk of a snapshot may take."""
 _ALIVE_SECONDS = 86_400
-"""After which the text of a service that is gone is removed; it means nothing long before."""
+"""Seconds after which the text of a service that is gone is removed; it means nothing long before."""
 _FOLLOWS = "equal or smaller than the target stream"
-"""In what Redis says of a record that does not follow the newest one."""
+"""Part of Redis's error at a record that does not follow the newest one."""
 _PAGE = 128
 _BATCH = 500
 MODELS = 1000
@@ -109,12 +109,12 @@ log = logging.getLogger(__name__)
 
 
 def _literal(text: str) -> str:
-    """Return a pattern of Redis that a text alone matches."""
+    """Return a pattern of Redis that matches this text alone."""
     return re.sub(r"([*?\[\]\\^-])", r"\\\1", text)
 
 
 def _appending(record: Appending, keep: int) -> list[Any]:
-    """Return what the script that appends a record is called with."""
+    """Return the arguments of the script that appends a record."""
     lease, sequence, asked = record.lease, record.sequence, record.idempotency
     named: tuple[str, bytes] = ("", b"")
     if asked is not None:
@@ -128,10 +128,10 @@ class RedisStore:
     Parameters
     ----------
     url : as :mod:`livesvm.service.store.connect` reads it
-    holder : name of this service, the same after a restart, so that its own models are its own at once
+    holder : name of this service, the same after a restart, so that it can take its own models at once
     prefix : of every key
     timeout : seconds after which a call gives up
-    lease_seconds : for which a holder has to show no life before its models may be taken over
+    lease_seconds : seconds for which a holder has to show no life before its models may be taken over
     known : file that keeps which store this service used last, so that an empty one in its place is noticed
     """
 
@@ -169,7 +169,7 @@ class RedisStore:
 
     @contextmanager
     def _errors(self) -> Iterator[None]:
-        """Turn Redis's errors into the store's; connections that may be dead are not used again."""
+        """Turn Redis's errors into the store's; after an error of a connection, close all that are idle."""
         try:
             yield
         except redis.RedisError as error:
@@ -178,7 +178,7 @@ class RedisStore:
             raise StoreUnavailable(f"Redis cannot be used: {why(error)}") from error
 
     def _begin(self) -> None:
-        """Begin a new store, or one of an older schema; raises StoreTooNew, or StoreDamaged where a key is lost."""
+        """Make a new store, or bring an older one to this schema; raises StoreTooNew, StoreDamaged if keys are lost."""
         pipe = self._client.pipeline(transaction=True)
         pipe.get(f"{self._p}:schema").hget(f"{self._p}:models", "")
         schema, noted = (int(part or 0) for part in pipe.execute())
@@ -194,7 +194,7 @@ class RedisStore:
             self._scripts(*self._beginning())
 
     def _compared(self, known: Path) -> str:
-        """Return what is said of an empty store where another one was used last; otherwise note this one."""
+        """Return a message if the store is empty and this service last used another one; otherwise note its name."""
         pipe = self._client.pipeline(transaction=True)
         name, n_models = pipe.hget(f"{self._p}:documents", "").hlen(f"{self._p}:models").execute()
         if n_models <= 1 and known.exists() and known.read_bytes() != name:
@@ -216,11 +216,14 @@ class RedisStore:
         )
 
     def _lost(self) -> str:
-        """Return which keys Redis has lost of those that every store has, empty if none."""
+        """Return the names of keys that every store has and Redis has lost, empty if there are none."""
         return " and ".join(name for name in self._names("models", "documents") if not self._client.exists(name))
 
     def _remains(self, schema: int = 0) -> str:
-        """Return what Redis has lost that holds something, and no schema, or an older one without an index."""
+        """Return the name of a lost key that must have existed, as other keys remain, and one of these; or nothing.
+
+        The lost key is the index of a store with an older schema, otherwise the schema.
+        """
         known = ("alive:", "gone", "active", *(("documents", "epochs", "changes", "schema") if schema else ()))
         for key in self._patient.scan_iter(match=f"{_literal(self._p)}:*", count=10_000):
             if not (name := key.decode(errors="replace")).startswith(tuple(self._names(*known))):
@@ -228,7 +231,7 @@ class RedisStore:
         return ""
 
     def _was_emptied(self) -> bool:
-        """Return whether Redis has nothing of the store, as one that was put in its place; then it begins again."""
+        """Return whether Redis holds nothing of the store, like a new server; if so, begin the store again."""
         if self._remains():
             return False
         self.begin_again()
@@ -253,7 +256,7 @@ class RedisStore:
     def _write(
         self, script: str, lease: Lease, *arguments: Any, patient: bool = False, also: Iterable[str] = ()
     ) -> Any:
-        """Run a script on a model that the lease must hold; its answer."""
+        """Run a script on a model, which checks that the lease holds; return its answer."""
         run = self._patient_scripts if patient else self._scripts
         with self._errors():
             answer = run(script, [*self._keys(lease.model), *also], [f"{lease.epoch}:{lease.writer}", *arguments])
@@ -267,7 +270,7 @@ class RedisStore:
         return True
 
     def durability(self) -> Durability:
-        """Judge by the server's own settings; the least where it does not say, or has lost what every store has."""
+        """Judge by the server's settings; the least if it does not show them, or has lost keys that every store has."""
         with self._errors():
             _, settings = self._scripts.with_config("", ())
             lost = self._lost()
@@ -276,11 +279,11 @@ class RedisStore:
 
     @property
     def weakness(self) -> str | None:
-        """As the server was when it was last asked for its durability."""
+        """The weakness of the server when it was last asked for its durability."""
         return self._weakness
 
     def memory(self) -> tuple[int, int] | None:
-        """Ask the server, which may not let this user know."""
+        """Ask the server; None if it refuses that to this user."""
         with self._errors():
             try:
                 found = self._client.info("memory")
@@ -289,12 +292,12 @@ class RedisStore:
         return int(found["used_memory"]), int(found["maxmemory"])
 
     def ping(self) -> None:
-        """Show life, which keeps this service's leases, by a text that another service has not seen before."""
+        """Write a new random text under this service's key, by whose changes others know that the service is alive."""
         with self._errors():
             self._client.set(f"{self._p}:alive:{self._holder}", uuid.uuid4().hex, ex=_ALIVE_SECONDS)
 
     def wipe(self, *, wholly: bool, models: Iterable[str] | None = None) -> dict[str, str]:
-        """Have the server write its append-only file again, where it has one and lets this user; wait for that."""
+        """Make the server write its append-only file again, if it has one and lets this user, and wait for the end."""
         if not wholly:
             return {}
         with self._errors():
@@ -308,7 +311,7 @@ class RedisStore:
     # Models and leases.
 
     def create(self, model: str, spec: bytes, sequence: int = 0, summary: bytes = b"") -> Lease:
-        """Add to the index and take the lease, in one script."""
+        """Add the model to the index and take its lease, in one script."""
         keys = [*self._names("models", "documents", "epochs", "changes", "gone"), self._key(model, "meta")]
         keys += [self._key(model, name) for name in scripts.COUNTED]
         value = checked_summary(model, sequence, summary)
@@ -322,7 +325,7 @@ class RedisStore:
         return Lease(model, int(checked(answer, model)[1]), self._writer)
 
     def index(self, models: Iterable[str] | None = None) -> Iterator[Indexed]:
-        """Read the ids, then a thousand models at once."""
+        """Read the ids, then the fields of a thousand models at once."""
         with self._errors():
             gone = self._client.smembers(f"{self._p}:gone")
             if models is None:
@@ -337,7 +340,7 @@ class RedisStore:
                     yield indexed(id_, found, gone)._replace(damage="" if is_whole else torn(id_))
 
     def _without_meta(self, models: Iterable[str]) -> set[str]:
-        """Return those that are in the index, and have lost what leads to all else."""
+        """Return which of these models are in the index, but have lost their meta."""
         found = set()
         for id_ in models:
             with self._errors():
@@ -348,7 +351,7 @@ class RedisStore:
         return found
 
     def _ids(self) -> list[str]:
-        """Return every stored model; where only some concern a service, those."""
+        """Return the ids of all stored models; a subclass may leave out models that do not concern its service."""
         return [id_.decode() for id_ in sorted(self._patient.hkeys(f"{self._p}:models")) if id_]
 
     def changes(self) -> int:
@@ -357,11 +360,11 @@ class RedisStore:
             return int(self._client.get(f"{self._p}:changes") or 0)
 
     def describe(self, lease: Lease, sequence: int, summary: bytes) -> None:
-        """Replace the fields, behind the lease."""
+        """Replace the fields of the summary in the model's meta, under the lease."""
         self._write(scripts.DESCRIBE, lease, sequence, checked_summary(lease.model, sequence, summary))
 
     def models(self) -> list[StoredModel]:
-        """Read the specifications."""
+        """Read all specifications, and the damage of each model from the index."""
         with self._errors():
             found = self._client.hgetall(f"{self._p}:models")
         found.pop(b"", None)
@@ -370,14 +373,14 @@ class RedisStore:
         return [StoredModel(id_, spec, damage[id_]) for id_, spec in specs.items() if id_ in damage]
 
     def model(self, model: str) -> StoredModel | None:
-        """Return one of them, if it is stored."""
+        """Read the model's specification, and its damage from the index."""
         with self._errors():
             spec = self._client.hget(f"{self._p}:models", model)
         found = None if spec is None else next(self.index([model]), None)
         return None if found is None else StoredModel(model, spec, found.damage)
 
     def acquire(self, model: str) -> Lease:
-        """Take the lease if it is this service's own, or released, or its holder shows no life."""
+        """Take the lease if this service has it already, or it is released, or its holder shows no life."""
         with self._errors():
             lease, holder = self._client.hmget(self._key(model, "meta"), "lease", "holder")
             if lease is None and not self._without_meta([model]):
@@ -389,14 +392,14 @@ class RedisStore:
         return Lease(model, int(checked(answer, model)[1]), self._writer)
 
     def whereabouts(self, holder: str) -> str:
-        """Read where it says that it is reached."""
+        """Read the address from the service's document."""
         with suppress(StoreDamaged):
             if (reported := self.document(DocumentName(SERVICE, holder))) is not None:
                 return f"at {reported.decode()}"
         return holder
 
     def _has_lapsed(self, holder: bytes) -> bool:
-        """Return whether a holder is gone, or silent for the length of a lease since the first look at it."""
+        """Return whether a holder is gone, or has shown the same text for the length of a lease."""
         pipe = self._client.pipeline(transaction=False)
         pipe.sismember(f"{self._p}:gone", holder).get(f"{self._p}:alive:{holder.decode()}")
         is_gone, shown = pipe.execute()
@@ -410,13 +413,13 @@ class RedisStore:
         return now - before[1] >= self._lease_seconds
 
     def is_silent(self, holder: str) -> bool:
-        """Return whether a service is gone, or silent for a day, or for a lease since the first look at it."""
+        """Return whether a service is gone, or has shown no life for a day, or for a lease since the first look."""
         with self._errors():
             there = self._client.exists(f"{self._p}:alive:{holder}")
             return not there or self._has_lapsed(holder.encode())
 
     def retake(self, lease: Lease, attempt: int) -> tuple[Lease, int]:
-        """Return a new epoch, unless another writer has the model or a later attempt came first."""
+        """Take a new epoch, unless another writer has the model or a later attempt came first."""
         keys = [f"{self._p}:epochs", self._key(lease.model, "meta")]
         with self._errors():
             answer = self._scripts(scripts.RETAKE, keys, [lease.writer, attempt])
@@ -424,16 +427,16 @@ class RedisStore:
         return Lease(lease.model, int(epoch), lease.writer), int(sequence)
 
     def release(self, lease: Lease) -> None:
-        """Leave the lease without a holder."""
+        """Clear the holder of the lease."""
         self._write(scripts.RELEASE, lease)
 
     def release_all(self) -> None:
-        """Add this service to those that are gone; its writers stay until they are fenced."""
+        """Add this service to the set of services that are gone; its writers can write until they are fenced."""
         with self._errors():
             self._scripts(scripts.RELEASE_ALL, self._names(f"alive:{self._holder}", "gone"), [self._holder])
 
     def claim(self) -> str:
-        """Read which service is active and whether it lives, then take its place if it is still the same."""
+        """Read which service is active and whether it is alive, then take its place if no third one has."""
         key, gone = self._names("active", "gone")
         with self._errors():
             active = (self._client.get(key) or b"").decode()
@@ -447,12 +450,12 @@ class RedisStore:
         return "" if found == self._holder else str(found)
 
     def resign(self) -> None:
-        """Leave the place of the active service."""
+        """Remove this service from the key of the active service."""
         with self._errors():
             self._scripts(scripts.RESIGN, self._names("active"), [self._holder])
 
     def heads(self, models: Iterable[str]) -> dict[str, Head]:
-        """Ask for a thousand of them at once."""
+        """Read the meta of a thousand models at once."""
         heads: dict[str, Head] = {}
         for batch in batches(models, MODELS):
             for model, ((lease, sequence), is_whole) in zip(
@@ -463,7 +466,7 @@ class RedisStore:
         return heads
 
     def _metas(self, models: Sequence[str], *fields: str) -> list[tuple[list[bytes | None], bool]]:
-        """Read these fields of what is kept of each model, and whether Redis has all of its keys, and the index."""
+        """Read these fields of each model's meta, and whether Redis has all of its keys, the index and documents."""
         with self._errors():
             pipe = self._client.pipeline(transaction=True)
             pipe.exists(*self._names("models", "documents"))
@@ -483,14 +486,14 @@ class RedisStore:
     def append(
         self, lease: Lease, sequence: int, data: bytes, idempotency: Idempotency | None, *, keep: int
     ) -> Durability:
-        """Check lease, sequence and request, then write, in one script; the level is read with it."""
+        """Check lease, sequence and request, then write, in one script; the durability is read with the answer."""
         reached, (refused,) = self.append_many([Appending(lease, sequence, data, idempotency)], keep=keep)
         if refused is not None:
             raise refused
         return reached
 
     def append_many(self, records: Sequence[Appending], *, keep: int) -> tuple[Durability, list[StoreError | None]]:
-        """Run the script of each in one pipeline, at most so many at once; each is whole by itself."""
+        """Run the script once for each record, in pipelines of limited length; each record is appended whole or not."""
         found: list[StoreError | None] = []
         settings: Mapping[str, str] = {}
         for batch in batches(records, _BATCH):
@@ -501,7 +504,7 @@ class RedisStore:
         return level(settings), found
 
     def _refusal(self, record: Appending, answer: Any) -> StoreError | None:
-        """Return what a record is refused for by what the script has answered; raises StoreUnavailable."""
+        """Return the error in the script's answer to a record, None if it was appended; raises StoreUnavailable."""
         model = record.lease.model
         if isinstance(answer, Exception):
             if isinstance(answer, redis.ResponseError) and _FOLLOWS in str(answer):
@@ -520,11 +523,11 @@ class RedisStore:
         return None
 
     def abort(self, lease: Lease, sequence: int) -> None:
-        """Leave a mark and forget the request."""
+        """Add a mark for the record and forget its request."""
         self._write(scripts.ABORT, lease, sequence, sealed_mark(lease.model, sequence))
 
     def last_sequence(self, lease: Lease) -> int:
-        """Read under the lease, so that a fenced writer gets its error."""
+        """Read the number in a script that checks the lease, so that a fenced writer gets its error."""
         return int(self._write(scripts.LAST_SEQUENCE, lease)[1])
 
     def log(self, model: str, after: int) -> Iterator[LogRecord]:
@@ -550,7 +553,7 @@ class RedisStore:
     # Requests.
 
     def recall(self, model: str, key: str) -> Remembered | None:
-        """Read request and answer together."""
+        """Read request and answer together; an answer that is damaged is left out."""
         with self._errors():
             pipe = self._client.pipeline(transaction=True)
             pipe.hget(self._key(model, "requests"), key).hget(self._key(model, "answers"), key)
@@ -565,7 +568,7 @@ class RedisStore:
             return Remembered(body, sequence, None)
 
     def remembering(self, models: Sequence[str], key: str) -> set[str]:
-        """Ask in one pipeline, of at most so many at once."""
+        """Look up the key of each model in pipelines of limited length."""
         found: set[str] = set()
         for batch in batches(models, _BATCH):
             with self._errors():
@@ -576,11 +579,11 @@ class RedisStore:
         return found
 
     def remember(self, lease: Lease, key: str, answer: bytes) -> None:
-        """Keep an answer while its request is known."""
+        """Set the answer, unless its request is no longer known."""
         self._write(scripts.REMEMBER, lease, key, sealed_answer(lease.model, key, answer))
 
     def remember_many(self, answers: Sequence[tuple[Lease, str, bytes]]) -> None:
-        """Run the script of each in one pipeline."""
+        """Run the script once for each answer, in pipelines of limited length."""
         for batch in batches(answers, _BATCH):
             calls = []
             for lease, key, answer in batch:
@@ -607,7 +610,7 @@ class RedisStore:
         return requests, answers
 
     def put_requests(self, lease: Lease, requests: Mapping[str, Remembered]) -> None:
-        """Write them in batches, each behind the lease."""
+        """Write the requests in batches, each under the lease."""
         for batch in batches(requests.items(), _BATCH):
             arguments: list[Any] = []
             for key, known in batch:
@@ -617,7 +620,7 @@ class RedisStore:
             self._write(scripts.PUT_REQUESTS, lease, *arguments)
 
     def forget_requests(self, lease: Lease, keys: Iterable[str]) -> None:
-        """Remove their fields in batches, each behind the lease."""
+        """Remove the requests and their answers in batches, each under the lease."""
         for batch in batches(keys, _BATCH):
             self._write(scripts.FORGET_REQUESTS, lease, *batch)
 
@@ -630,7 +633,7 @@ class RedisStore:
         self._publish(scripts.PUBLISH_SNAPSHOT, lease, sequence, pointer, summary, KEPT_SNAPSHOTS)
 
     def supersede(self, lease: Lease, sequence: int, data: bytes, version: int, summary: bytes = b"") -> None:
-        """Write the chunks, then put the pointer in place of all else, in one last script."""
+        """Write the chunks; one last script then removes all else of the model and sets the pointer."""
         self._publish(scripts.SUPERSEDE, lease, sequence, self._write_chunks(lease, data, version), summary)
 
     def _write_chunks(self, lease: Lease, data: bytes, version: int) -> Pointer:
@@ -650,7 +653,7 @@ class RedisStore:
             raise StoreUnavailable(f"snapshot {sequence} of model {lease.model} was lost while it was written")
 
     def snapshots(self, model: str) -> list[SnapshotInfo]:
-        """Read the pointers; one that does not match its checksum is listed as damaged."""
+        """Read the pointers; a pointer that does not match its checksum is listed as damaged."""
         with self._errors():
             found = self._client.hgetall(self._key(model, "snapshots"))
         pointers = {int(sequence): pointer for sequence, pointer in found.items()}
@@ -667,11 +670,11 @@ class RedisStore:
         return join(chunks, pointer, what)
 
     def save_solution(self, lease: Lease, solution: Solution) -> None:
-        """Replace the value, behind the lease."""
+        """Replace the solution, under the lease."""
         self._write(scripts.SAVE_SOLUTION, lease, sealed_solution(lease.model, solution))
 
     def solution(self, model: str) -> Solution | None:
-        """Read the value and check it."""
+        """Read the solution and check its seal."""
         with self._errors():
             found = self._patient.get(self._key(model, "solution"))
         return None if found is None else open_solution(model, found)
@@ -679,7 +682,7 @@ class RedisStore:
     # Documents.
 
     def _documents(self, call: Callable[[Any], Any], client: Any) -> Any:
-        """Return the answer to a call; raises StoreUnavailable where Redis has lost what held all documents."""
+        """Return the answer to a call on the documents; raises StoreUnavailable if Redis has lost their key."""
         with self._errors():
             pipe = client.pipeline(transaction=True)
             pipe.exists(f"{self._p}:documents")
@@ -690,7 +693,7 @@ class RedisStore:
         return answer
 
     def put_document(self, at: DocumentName, data: bytes) -> None:
-        """Set its field."""
+        """Set the document's field, unless Redis has lost the key of all documents."""
         keys = self._names("documents")
         arguments = [":".join(at), sealed_document(at, data), int(at.kind == DELETING)]
         with self._errors():
@@ -701,16 +704,16 @@ class RedisStore:
             raise StoreUnavailable(f"Redis has lost {keys[0]}, {ADVICE}")
 
     def document(self, at: DocumentName) -> bytes | None:
-        """Read its field and check it."""
+        """Read the document's field and check its seal."""
         found = self._documents(lambda pipe: pipe.hget(f"{self._p}:documents", ":".join(at)), self._patient)
         return None if found is None else open_document(at, found)
 
     def documents(self, kind: str | None = None) -> list[DocumentName]:
-        """Read the names of the fields."""
+        """Read the names of all documents and pick this kind."""
         names = self._documents(lambda pipe: pipe.hkeys(f"{self._p}:documents"), self._client)
         parts = (name.decode(errors="backslashreplace").partition(":") for name in names if name)
         return sorted(DocumentName(stored, name) for stored, _, name in parts if kind is None or stored == kind)
 
     def delete_document(self, at: DocumentName) -> bool:
-        """Remove its field."""
+        """Remove the document's field."""
         return bool(self._documents(lambda pipe: pipe.hdel(f"{self._p}:documents", ":".join(at)), self._client))

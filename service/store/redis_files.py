@@ -1,4 +1,4 @@
-"""Files of a Redis server, and their rewriting without what was removed."""
+"""Rewrite the append-only file of a Redis server, so that it no longer holds removed data."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from typing import Any
 import redis
 
 REWRITE_SECONDS = 30.0
-"""For which a rewriting is waited for; it goes on by itself."""
+"""How long a rewriting is waited for; a longer one goes on by itself."""
 _LOOK_SECONDS = 0.05
 
 ELSEWHERE = {
     "snapshot file": "holds what it held until the server writes the next one",
     "replicas": "follow, and their files after them, which were not looked at",
 }
-"""What is not in this client's hands."""
+"""Places that this client cannot write, each with what happens to removed data there."""
 
 
 def rewrite_log(client: Any) -> str:
-    """Have the server write its append-only file again, from what is in memory; what came of it."""
+    """Make the server write its append-only file again, from its memory; return the result in words."""
     end = time.monotonic() + REWRITE_SECONDS
     try:
         if not _state(client)["aof_enabled"]:

@@ -1,4 +1,4 @@
-"""Replies of Redis, and what they mean to its store."""
+"""Translate the replies of Redis into the results and errors of its store."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ ADVICE = "as after an eviction; restore a backup of Redis"
 
 
 def torn(model: str) -> str:
-    """Return what is said of a model that lacks keys."""
+    """Return the message about a model that has lost keys."""
     return f"Redis has lost keys of model {model}, {ADVICE}, write the model back, or delete it"
 
 
 def checked(answer: list[Any], model: str) -> list[Any]:
-    """Return what a script answered; raises ModelGone or Fenced."""
+    """Return the answer of a script; raises ModelGone, StoreDamaged or Fenced if it is a refusal."""
     if answer[0] == b"gone":
         raise ModelGone(f"model {model} is no longer stored")
     if answer[0] == b"unindexed":
@@ -32,13 +32,13 @@ def checked(answer: list[Any], model: str) -> list[Any]:
 
 
 def head(model: str, lease: bytes, sequence: bytes) -> Head:
-    """Return where a model stands, by its lease and its newest record."""
+    """Return the head of a model from its lease and its newest record, as Redis has them."""
     epoch, _, writer = lease.decode().partition(":")
     return Head(Lease(model, int(epoch), writer), int(sequence))
 
 
 def indexed(model: str, found: Sequence[bytes | None], gone: Collection[bytes]) -> Indexed:
-    """Return what a model's sequence, described, summary and holder say."""
+    """Return the index entry of a model from its fields sequence, described, summary and holder."""
     sequence, described, value, holder = (part or b"" for part in found)
     number = int(described) if described.isdigit() and len(described) <= LONGEST else 0
     held_by = b"" if holder in gone else holder
@@ -46,7 +46,7 @@ def indexed(model: str, found: Sequence[bytes | None], gone: Collection[bytes]) 
 
 
 def snapshot(sequence: int, pointer: bytes) -> SnapshotInfo:
-    """Return what a pointer says of its snapshot."""
+    """Return the description of a snapshot from its pointer, marked as damaged if the pointer is."""
     try:
         return Pointer.decode(pointer, sequence).info(sequence)
     except StoreDamaged:
@@ -63,14 +63,14 @@ WANTED = {
 
 
 def level(settings: Mapping[str, str]) -> Durability:
-    """Return what the server's own settings promise; the least where it does not say."""
+    """Return the durability that the server's settings promise; the least if the server does not show them."""
     if weakness_of(settings) is not None:
         return Durability.MEMORY
     return Durability.FSYNCED if settings["appendfsync"] == "always" else Durability.LOGGED
 
 
 def weakness_of(settings: Mapping[str, str]) -> str | None:
-    """Return which settings may lose what was acknowledged, or cannot be read; None if none does."""
+    """Return which settings may lose acknowledged records, or cannot be read, as a message; None if there are none."""
     if unread := [name for name in WANTED if name not in settings]:
         return f"Redis does not show {', '.join(unread)} to this user: allow it +config|get"
     wrong = [f"{name} {settings[name] or '(empty)'}" for name, values in WANTED.items() if settings[name] not in values]
@@ -79,7 +79,7 @@ def weakness_of(settings: Mapping[str, str]) -> str | None:
 
 
 def why(error: Exception) -> str:
-    """Return what an error of Redis means, and what to do."""
+    """Return the meaning of an error of Redis, and what to do."""
     said = str(error) or type(error).__name__
     if said.startswith("OOM") or "used memory > 'maxmemory'" in said:
         return f"it is full: raise its maxmemory, or delete models ({said})"

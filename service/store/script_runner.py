@@ -1,4 +1,4 @@
-"""Run Lua scripts by their hash; a server that does not know one yet is sent it, and asked again."""
+"""Run Lua scripts by their hash; a script that the server does not know yet is sent in full."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from redis.exceptions import NoScriptError
 
 PATTERNS = ("*append*", "maxmemory-policy")
-"""Of the settings that decide whether a server keeps what it acknowledges."""
+"""Patterns of the settings that decide whether a server keeps the records that it acknowledges."""
 
 
 class ScriptRunner:
@@ -34,9 +34,9 @@ class ScriptRunner:
     def with_config(
         self, script: str, calls: Sequence[tuple[Sequence[str], Sequence[Any]]]
     ) -> tuple[list[Any], Mapping[str, str]]:
-        """Run a script for each of some keys and arguments; the answers, or the errors in their place.
+        """Run a script once for each pair of keys and arguments; return the answers, errors in their place.
 
-        And the settings of the server then, of those that decide what it keeps.
+        The second value has the server's settings at that time that match :data:`PATTERNS`.
         """
         pipe = self._client.pipeline(transaction=False)
         for keys, arguments in calls:

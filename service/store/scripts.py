@@ -1,26 +1,26 @@
-"""Lua scripts of the Redis store, one step each. Each script checks everything before its first write.
+"""Lua scripts of the Redis store, each an atomic step. Each script checks everything before its first write.
 
-A script of Redis runs alone but does not roll back, so the first write of each is one that Redis refuses when it is out
-of memory, read-only or cannot write to its disk; after that first one, nothing can fail. A script that a full server
-has to run begins with a write that removes, after which the server takes the others too: leases are taken and models
-are deleted whatever the memory.
+A script of Redis runs alone but does not roll back. So its first write is one that Redis refuses when it is out of
+memory, read-only or cannot write to its disk; after the first write, none can fail. A script that must run on a full
+server too begins with a write that frees memory, after which the server takes the others: leases can be taken and
+models deleted however full the memory is.
 
-Every script on a model gets the model's keys in the order of :data:`MODEL_KEYS`, then the index of models; the names of
-chunks are made from the one of "chunk". The model's lease is the string ``epoch:writer``.
+Every script on a model gets the model's keys in the order of :data:`MODEL_KEYS`, then the index of models; the keys of
+chunks begin with the key "chunk". The model's lease is the string ``epoch:writer``.
 
 A script answers with an array whose first entry is ``ok``, ``gone``, ``fenced``, ``unindexed``, ``torn``, or a refusal
 of its own.
 
-A key that Redis evicts is not missed by Redis. So the index and the documents have a field without a name, which stays
-when all others go, and ``there`` of a model's meta says how many of its :data:`COUNTED` keys there are. A script that
-finds less refuses. The epochs and the changes are made again where they are gone.
+Redis cannot tell a key that it evicted from one that never was. So the index and the documents have a field without
+a name, which stays when all others are removed, and the field ``there`` of a model's meta counts its :data:`COUNTED`
+keys. A script that finds fewer refuses. The counters of epochs and changes are made again where they are gone.
 """
 
 from __future__ import annotations
 
 COUNTED = ("log", "aborted", "requests", "answers", "order", "snapshots")
-"""Keys of a model that nothing else can replace. Of the others, a solution is found again, and of snapshots two are
-kept, with all records behind the older one."""
+"""Keys of a model that nothing else can replace. Of the others, a solution is computed again, and two snapshots are
+kept, with all records after the older one."""
 MODEL_KEYS = ("meta", *COUNTED, "writing", "chunk", "solution")
 
 COMMANDS = """EVALSHA sha 1 KEY, MULTI, EXEC, SCAN 0, TIME, GET KEY, SET KEY value, SETNX KEY 0, INCR KEY, EXISTS KEY,
@@ -28,9 +28,9 @@ DEL KEY, UNLINK KEY, HGET KEY field, HMGET KEY field, HSET KEY field value, HEXI
 HDEL KEY field, HSETNX KEY field value, HLEN KEY, HGETALL KEY, HKEYS KEY, HVALS KEY, SADD KEY one, SREM KEY one,
 SMEMBERS KEY, SISMEMBER KEY one, ZADD KEY 1 one, ZSCORE KEY one, ZREM KEY one, ZRANGEBYSCORE KEY 1 2,
 XADD KEY * field value, XRANGE KEY - +, XTRIM KEY MINID 1-0"""
-"""All that the store cannot do without, as :func:`livesvm.service.store.connect.check_server` reads them."""
+"""All commands that the store needs, as :func:`livesvm.service.store.connect.check_server` reads them."""
 OPTIONAL = "INFO, BGREWRITEAOF"
-"""What reports of erasures are made of. CONFIG GET is missed where durability is asked for."""
+"""Commands that only reports of erasures need. A refusal of CONFIG GET is reported with the durability."""
 
 _LEASED = """
 local held = redis.call('HMGET', KEYS[1], 'lease', 'there')
@@ -286,7 +286,7 @@ return {'ok'}
 """
 )
 
-# A mark that does not say which record it is of is kept as one of the newest, until that is trimmed.
+# A mark that does not name its record is kept as a mark of the newest record, until that record is trimmed.
 # ARGV: nonce, sequence, pointer, the summary with its checksum or '', snapshots to keep. Of the pointer's JSON only
 # "nonce" and "chunks" are read, by their place, so that one that is damaged elsewhere is removed with its chunks like
 # any other.

@@ -18,12 +18,12 @@ LONGEST = 20  #: digits of a sequence number
 
 
 def sealed_request(model: str, key: str, sequence: int, body: bytes) -> bytes:
-    """Return the value that is kept of a request."""
+    """Return the sealed value of a request."""
     return request_seal(model, key, sequence, body) + b"%d:" % sequence + body
 
 
 def sealed_answer(model: str, key: str, answer: bytes) -> bytes:
-    """Return the value that is kept of its answer."""
+    """Return the sealed value of the answer to a request."""
     return answer_seal(model, key, answer) + answer
 
 
@@ -33,12 +33,12 @@ def sealed_mark(model: str, sequence: int) -> str:
 
 
 def sealed_solution(model: str, solution: Solution) -> bytes:
-    """Return the value that is kept of a solution."""
+    """Return the sealed value of a solution."""
     return solution_seal(model, solution.sequence, solution.data) + b"%d:" % solution.sequence + solution.data
 
 
 def open_solution(model: str, value: bytes) -> Solution:
-    """Return a solution; raises StoreDamaged."""
+    """Return the solution in a sealed value; raises StoreDamaged."""
     found = Solution(*_numbered(value[SEAL_BYTES:]))
     if value != sealed_solution(model, found):
         raise StoreDamaged(f"the solution of model {model} does not match its checksum")
@@ -46,12 +46,12 @@ def open_solution(model: str, value: bytes) -> Solution:
 
 
 def sealed_document(at: DocumentName, data: bytes) -> bytes:
-    """Return the value that is kept of a document."""
+    """Return the sealed value of a document."""
     return document_seal(*at, data) + data
 
 
 def open_document(at: DocumentName, value: bytes) -> bytes:
-    """Return a document; raises StoreDamaged."""
+    """Return the document in a sealed value; raises StoreDamaged."""
     data = value[SEAL_BYTES:]
     if value != sealed_document(at, data):
         raise StoreDamaged(f"{at.kind} {at.name} does not match its checksum")
@@ -59,14 +59,14 @@ def open_document(at: DocumentName, value: bytes) -> bytes:
 
 
 def open_request(model: str, key: str, value: bytes) -> tuple[int, bytes]:
-    """Sequence and body of a request; raises StoreDamaged."""
+    """Return the sequence number and the body of a request in a sealed value; raises StoreDamaged."""
     if not _is_sealed(model, key, value):
         raise StoreDamaged(f"what is remembered of request {key!r} of model {model} does not match its checksum")
     return _numbered(value[SEAL_BYTES:])
 
 
 def open_answer(model: str, key: str, value: bytes) -> bytes:
-    """Return an answer; raises StoreDamaged."""
+    """Return the answer in a sealed value; raises StoreDamaged."""
     answer = value[SEAL_BYTES:]
     if value[:SEAL_BYTES] != answer_seal(model, key, answer):
         raise StoreDamaged(f"the answer to request {key!r} of model {model} does not match its checksum")
@@ -74,7 +74,7 @@ def open_answer(model: str, key: str, value: bytes) -> bytes:
 
 
 def open_marks(model: str, marks: Iterable[bytes]) -> frozenset[int]:
-    """Return the records that are without effect; raises StoreDamaged."""
+    """Return the numbers of the records that the marks say are without effect; raises StoreDamaged."""
     found = []
     for mark in marks:
         sequence, _ = _numbered(mark)
@@ -89,6 +89,6 @@ def _is_sealed(model: str, key: str, value: bytes) -> bool:
 
 
 def _numbered(value: bytes) -> tuple[int, bytes]:
-    """Sequence, and what stands behind it; a sequence of -1 is what damage has left of one."""
+    """Return the sequence number of a value and the bytes behind its colon; -1 if the number is damaged."""
     digits, _, body = value.partition(b":")
     return int(digits) if digits.isdigit() and len(digits) <= LONGEST else -1, body

@@ -1,6 +1,6 @@
-"""Checksums over everything that is stored of one thing, so that damage to any byte of it is noticed.
+"""Checksums of stored rows, so that damage to any byte of a row is noticed.
 
-A seal is a SHA-256 over all columns of a row, its own name among them, so that one row cannot stand in for another.
+A seal is a SHA-256 over all columns of a row, the row's key among them, so that one row cannot stand in for another.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ import zlib
 
 
 def sha256(data: object) -> bytes:
-    """SHA-256 of a blob; of what damage has made of one, that of its text."""
+    """Return the SHA-256 of a blob; a value that damage has made something else is hashed as text."""
     return hashlib.sha256(data if isinstance(data, bytes) else repr(data).encode()).digest()
 
 
 def seal(*columns: object) -> bytes:
-    """SHA-256 of the columns of a row; a blob stands there as its own SHA-256."""
+    """Return the SHA-256 of the columns of a row; callers give a blob as its own SHA-256."""
     return sha256(repr(columns).encode())
 
 
@@ -25,12 +25,12 @@ _SUMMARY = struct.Struct("<I")
 
 
 def request_seal(model: object, key: object, sequence: object, body: object) -> bytes:
-    """Return the seal of a request that is remembered, without its answer, which comes later."""
+    """Return the seal of a remembered request without its answer, which comes later."""
     return seal(model, key, sequence, sha256(body))
 
 
 def answer_seal(model: object, key: object, answer: object) -> bytes:
-    """Return the seal of the answer to that request."""
+    """Return the seal of the answer to a remembered request."""
     return seal(model, key, sha256(answer))
 
 
@@ -50,7 +50,7 @@ def mark_seal(model: str, sequence: int) -> str:
 
 
 def checked_summary(model: str, described: int, summary: bytes) -> bytes:
-    """Return the value that is stored of a summary: a CRC-32, then its bytes; nothing for an empty one.
+    """Return the stored form of a summary: a CRC-32, then its bytes; empty for an empty summary.
 
     A seal would double the time that an index takes, and no model depends on a summary.
     """
@@ -58,7 +58,7 @@ def checked_summary(model: str, described: int, summary: bytes) -> bytes:
 
 
 def open_summary(model: str, described: object, value: object) -> tuple[bytes, int]:
-    """Return a summary and the record up to which it is true; nothing and 0 if it is damaged."""
+    """Return a summary and the record up to which it is true; an empty one and 0 if the summary is damaged."""
     if not (isinstance(value, bytes) and isinstance(described, int)):
         return b"", 0
     summary = value[_SUMMARY.size :]

@@ -1,4 +1,4 @@
-"""The embedded store: one SQLite file with a write-ahead log, which is synced after every commit that is to last."""
+"""The embedded store: one SQLite file with a write-ahead log, which is synced after every commit that must last."""
 
 from __future__ import annotations
 
@@ -46,18 +46,19 @@ from livesvm.service.store.seals import (
 )
 from livesvm.service.store.sqlite_database import PROBE_SECONDS, Database
 from livesvm.service.store.sqlite_file import overwriting, transaction
+from livesvm.service.store.sqlite_marks import marked
 from livesvm.service.store.sqlite_rows import Row, checked, damaged, is_sealed, remembered, request_rows
 from livesvm.service.store.sqlite_schema import mend_requests, shows_requests
 
 KEPT_SNAPSHOTS = 2
 PAGE = 1000
-"""Models that are read at once; other calls go between."""
+"""Models that are read at once; other calls can run between two pages."""
 DATABASE = "livesvm.sqlite3"
 """Name of the file in a data directory."""
 _ROW_OF = "rowid IN (SELECT rowid FROM {0} WHERE model = ?"
-"""Finds rows by the index and reads them from the table, so that both have to be as they were."""
+"""A condition that finds rows by the index and reads them from the table, so that damage to either is noticed."""
 _THESE = "(SELECT value FROM json_each(?))"
-"""The names in one JSON array. With a placeholder for each, every number of names would be a cached statement."""
+"""The names in one JSON array. With a placeholder for each name, SQLite would cache a statement for every count."""
 _REQUEST = "model, key, sequence, body, seal, answer, answer_seal"
 _REQUESTS = f"SELECT {_REQUEST} FROM requests"
 _INSERT_SNAPSHOT = """INSERT OR REPLACE INTO snapshots (model, sequence, version, saved, sha256, data, seal)
@@ -75,7 +76,7 @@ _ANSWER = """UPDATE requests SET answer = ?, answer_seal = ? WHERE model = ? AND
 _DESCRIBE = "UPDATE models SET described = ?, summary = ? WHERE id = ? AND epoch = ?"
 _KNOWN = "SELECT 1 FROM requests WHERE model = ? AND key = ?"
 _KNOWING = "SELECT model FROM requests INDEXED BY sqlite_autoindex_requests_1 WHERE key = ?"
-"""They ask the index alone."""
+"""Queries that read the index alone."""
 
 log = logging.getLogger(__name__)
 
@@ -86,19 +87,19 @@ def _described(model: str, sequence: int, summary: bytes) -> tuple[int, bytes]:
 
 
 def _stored(model: str, spec: object) -> StoredModel:
-    """Return a model with its specification; of what damage has made of one, something that no checksum fits."""
+    """Return a model with its specification; one that is no blob is taken as text, which no checksum fits."""
     if spec is None:
         return StoredModel(model, b"", f"the database has lost the specification of model {model}")
     return StoredModel(model, spec if isinstance(spec, bytes) else str(spec).encode())
 
 
 def _answered(lease: Lease, key: str, answer: bytes) -> tuple[bytes | str | int, ...]:
-    """Return what keeps an answer, where the lease holds."""
+    """Return the values of the statement that keeps an answer, where the lease holds."""
     return answer, answer_seal(lease.model, key, answer), lease.model, key, lease.model, lease.epoch
 
 
 def _requested(record: Appending) -> Iterator[Row]:
-    """Yield the row that remembers the request of a record, if it has one."""
+    """Yield the row that remembers the request of a record, if the record has one."""
     asked = record.idempotency
     if asked is not None:
         yield from request_rows(record.lease.model, {asked.key: Remembered(asked.body, record.sequence, None)})
@@ -114,7 +115,7 @@ class SqliteStore(Store):
     """Store in one file; see :class:`livesvm.service.store.base.Store` for what each call does."""
 
     def __init__(self, path: Path, probe_seconds: float = PROBE_SECONDS) -> None:
-        """Open the database, or make it; where it cannot be written, open it to be read until it can.
+        """Open the database, or make it; one that cannot be written is opened for reading until it can.
 
         Raises StoreDamaged, StoreTooNew, or StoreUnavailable if it cannot even be read.
         """
@@ -128,7 +129,10 @@ class SqliteStore(Store):
         return checked(lease, db.execute(_HEAD, (lease.model,)).fetchall())
 
     def ping(self) -> None:
-        """Look at the disk, take the write lock, and commit as much as was refused last, or a byte now and then."""
+        """Check the disk's free space, take the write lock, and now and then commit a few bytes as a test.
+
+        After a refused append the test commits as many bytes as were refused.
+        """
         self._database.probe()
 
     def create(self, model: str, spec: bytes, sequence: int = 0, summary: bytes = b"") -> Lease:
@@ -149,18 +153,18 @@ class SqliteStore(Store):
         return lease
 
     def index(self, models: Iterable[str] | None = None) -> Iterator[Indexed]:
-        """Read the table of models, page by page in the order of ids, and add those that it has lost."""
+        """Read the table of models, page by page in the order of ids, and add the models that it has lost."""
         damage = dict(self._database.marks.damage)
         if models is not None:
             models = list(models)
-            damage = {id_: damage[id_] for id_ in models if id_ in damage}
+            damage = {name: damage[name] for name in map(marked, models) if name in damage}
         for id_, sequence, described, value in self._pages(models):
-            yield Indexed(id_, sequence, *open_summary(id_, described, value), "", damage.pop(id_, ""))
+            yield Indexed(id_, sequence, *open_summary(id_, described, value), "", damage.pop(marked(id_), ""))
         for id_, reason in damage.items():
             yield Indexed(id_, 0, b"", 0, "", reason)
 
     def _pages(self, models: list[str] | None) -> Iterator[Row]:
-        """Read what a start reads of all models or of these."""
+        """Yield the rows of the index, of all models or of these."""
         if models is not None:
             for batch in batches(models, PAGE):
                 yield from self._read(f"{_INDEX} WHERE id IN {_THESE}", json.dumps(batch))
@@ -171,7 +175,7 @@ class SqliteStore(Store):
             page = self._read(f"{_INDEX} WHERE id > ? ORDER BY id LIMIT {PAGE}", page[-1][0])
 
     def describe(self, lease: Lease, sequence: int, summary: bytes) -> None:
-        """Write without an fsync of its own; while there is only reading, nothing."""
+        """Write the summary without an fsync of its own; do nothing while the database can only be read."""
         if self._database.only_read:
             return
         changed = (*_described(lease.model, sequence, summary), lease.model, lease.epoch)
@@ -180,22 +184,24 @@ class SqliteStore(Store):
                 self._held(db, lease)
 
     def models(self) -> list[StoredModel]:
-        """Read the tables of models and specifications, and add those that are lost."""
+        """Read the tables of models and specifications, and add the models that are lost."""
         found = {str(id_): _stored(str(id_), spec) for id_, spec in self._read(_MODEL)}
-        for id_, damage in dict(self._database.marks.damage).items():
+        known = {marked(id_): id_ for id_ in found}
+        for name, damage in dict(self._database.marks.damage).items():
+            id_ = known.get(name, name)
             found[id_] = StoredModel(id_, found[id_].spec if id_ in found else b"", damage)
         return [found[id_] for id_ in sorted(found)]
 
     def model(self, model: str) -> StoredModel | None:
-        """Read its rows, or say that it is lost."""
-        rows, damage = self._read(f"{_MODEL} WHERE id = ?", model), self._database.marks.damage.get(model, "")
+        """Read the model's rows, and add the damage that is known of it."""
+        rows, damage = self._read(f"{_MODEL} WHERE id = ?", model), self._database.marks.damage.get(marked(model), "")
         if not (rows or damage):
             return None
         found = _stored(model, rows[0][1]) if rows else StoredModel(model, b"")
         return replace(found, damage=damage) if damage else found
 
     def acquire(self, model: str) -> Lease:
-        """Take a new epoch; there is no other service to wait for. One that is lost can be taken to be deleted."""
+        """Take a new epoch; no other service can hold the model. A lost model can be taken too, to be deleted."""
         if self._database.only_read:
             return self._stored_lease(model)
         self._mend(model)
@@ -203,12 +209,12 @@ class SqliteStore(Store):
             epoch = self._database.new_epoch(db)
             query = "UPDATE models SET epoch = ?, writer = ?, attempt = 0 WHERE id = ?"
             is_there = db.execute(query, (epoch, self._database.writer, model)).rowcount
-            if not is_there and model not in self._database.marks.damage:
+            if not is_there and marked(model) not in self._database.marks.damage:
                 raise ModelGone(f"model {model} is not stored")
         return Lease(model, epoch, self._database.writer)
 
     def _mend(self, model: str) -> None:
-        """Build the indexes of requests from the table where they hide some of a model's."""
+        """Build the indexes of requests from the table if they do not show all requests of a model."""
         with self._database.unsynced() as db:
             if shows_requests(db, model):
                 return
@@ -222,14 +228,14 @@ class SqliteStore(Store):
             log.warning("the index of requests was damaged; it was built from the table")
 
     def _stored_lease(self, model: str) -> Lease:
-        """Return the lease of whoever wrote last, good for reading until the database can be written."""
+        """Return the lease of the last writer, good for reading until the database can be written."""
         head = self.heads([model]).get(model)
         if head is None:
             raise ModelGone(f"model {model} is not stored")
         return head.lease
 
     def retake(self, lease: Lease, attempt: int) -> tuple[Lease, int]:
-        """Return a new epoch, unless another writer has the model or a later attempt came first."""
+        """Take a new epoch, unless another writer has the model or a later attempt came first."""
         with self._transaction() as db:
             epoch = self._database.new_epoch(db)
             query = """UPDATE models SET epoch = ?, attempt = ? WHERE id = ? AND writer = ? AND attempt < ?
@@ -247,7 +253,7 @@ class SqliteStore(Store):
         """Do nothing: no other service may hold the file."""
 
     def heads(self, models: Iterable[str]) -> dict[str, Head]:
-        """Read where each stands; nowhere, once another file or none is in place of this one."""
+        """Read the heads; there are none if the database's file was replaced or removed."""
         if self._database.is_elsewhere:
             return {}
         found: dict[str, Head] = {}
@@ -259,6 +265,7 @@ class SqliteStore(Store):
     def delete(self, lease: Lease) -> None:
         """Remove the model's rows from every table."""
         marks = self._database.marks
+        # Before the transaction: after a crash behind it, the missing model does not count as lost.
         marks.deleting(lease.model)
         try:
             with self._transaction() as db, overwriting(db):
@@ -285,7 +292,7 @@ class SqliteStore(Store):
         return Durability.FSYNCED
 
     def _append(self, lease: Lease, sequence: int, data: bytes, idempotency: Idempotency | None, keep: int) -> None:
-        """Append in few statements: other threads may run between any two of them."""
+        """Append in few statements, as other threads may run between any two of them."""
         with self._transaction() as db:
             self._append_in(db, Appending(lease, sequence, data, idempotency), keep)
 
@@ -304,7 +311,7 @@ class SqliteStore(Store):
         return Durability.FSYNCED, found
 
     def _appended_all(self, db: sqlite3.Connection, records: Sequence[Appending], keep: int) -> bool:
-        """Append all, table by table; False, with nothing written, where one is to be refused."""
+        """Append all records, table by table; return False, with nothing written, if one must be refused."""
         db.execute("SAVEPOINT many")
         following = [(one.sequence, one.lease.model, one.lease.epoch, one.sequence - 1) for one in records]
         try:
@@ -322,7 +329,7 @@ class SqliteStore(Store):
         return is_whole
 
     def _refusal(self, db: sqlite3.Connection, record: Appending, keep: int) -> StoreError | None:
-        """Append a record of many; what it is refused for, with nothing of it written."""
+        """Append one record of many; if it is refused, write nothing of it and return the error."""
         lease, sequence = record.lease, record.sequence
         try:
             self._append_in(db, record, keep)
@@ -348,7 +355,7 @@ class SqliteStore(Store):
             db.execute(_DELETE_OLD, (model, sequence - keep))
 
     def abort(self, lease: Lease, sequence: int) -> None:
-        """Mark the record and forget its request; while there is only reading, that waits for the next recovery."""
+        """Mark the record and forget its request; a database that can only be read leaves that to the next recovery."""
         if self._database.only_read:
             return
         with self._transaction() as db:
@@ -359,11 +366,11 @@ class SqliteStore(Store):
             db.execute(f"DELETE FROM requests {where}", (lease.model, sequence))
 
     def last_sequence(self, lease: Lease) -> int:
-        """Read under the lease, so that a fenced writer gets its error."""
+        """Read the number and check the lease, so that a fenced writer gets its error."""
         return checked(lease, self._read(_HEAD, lease.model))
 
     def recall(self, model: str, key: str) -> Remembered | None:
-        """Find one request by the index and read it from the table; one whose answer is damaged has none."""
+        """Find the request by the index and read it from the table; an answer that is damaged is left out."""
         rows = self._read(
             f"SELECT {_REQUEST} FROM requests WHERE {_ROW_OF.format('requests')} AND key = ?)", model, key
         )
@@ -377,14 +384,14 @@ class SqliteStore(Store):
         return found
 
     def remembering(self, models: Sequence[str], key: str) -> set[str]:
-        """Ask the index alone."""
+        """Look the key up in the index alone."""
         found: set[str] = set()
         for batch in batches(models, PAGE):
             found.update(*self._read(f"{_KNOWING} AND model IN {_THESE}", key, json.dumps(batch)))
         return found
 
     def remember(self, lease: Lease, key: str, answer: bytes) -> None:
-        """Write without an fsync of its own; while there is only reading, that waits for the next recovery."""
+        """Write without an fsync of its own; a database that can only be read leaves that to the next recovery."""
         if self._database.only_read:
             return
         with self._database.unsynced() as db:
@@ -392,7 +399,7 @@ class SqliteStore(Store):
                 self._held(db, lease)  # or no caller asked
 
     def remember_many(self, answers: Sequence[tuple[Lease, str, bytes]]) -> None:
-        """Write all in one transaction without an fsync of its own."""
+        """Write all answers in one transaction without an fsync of its own."""
         if self._database.only_read:
             return
         with self._database.unsynced() as db, transaction(db):
@@ -409,20 +416,20 @@ class SqliteStore(Store):
         return found
 
     def put_requests(self, lease: Lease, requests: Mapping[str, Remembered]) -> None:
-        """Insert or replace them in one transaction."""
+        """Insert or replace the rows of the requests in one transaction."""
         with self._transaction() as db:
             self._held(db, lease)
             db.executemany(f"INSERT OR REPLACE {_INTO_REQUESTS}", request_rows(lease.model, requests))
 
     def forget_requests(self, lease: Lease, keys: Iterable[str]) -> None:
-        """Delete their rows in one transaction."""
+        """Delete the rows of the requests in one transaction."""
         with self._transaction() as db, overwriting(db):
             self._held(db, lease)
             rows = [(lease.model, key) for key in keys]
             db.executemany("DELETE FROM requests WHERE model = ? AND key = ?", rows)
 
     def save_snapshot(self, lease: Lease, sequence: int, data: bytes, version: int, summary: bytes = b"") -> None:
-        """Insert it and trim what lies below the older one, in one transaction."""
+        """Insert the snapshot, keep the newest two, and trim the log below the older one, in one transaction."""
         with self._transaction() as db:
             self._held(db, lease)
             self._insert_snapshot(db, lease.model, sequence, data, version, summary)
@@ -443,7 +450,7 @@ class SqliteStore(Store):
             db.execute("DELETE FROM log WHERE model = ? AND sequence <= ?", (model, kept[-1]))
 
     def snapshots(self, model: str) -> list[SnapshotInfo]:
-        """Read all but the bytes, and look whether all are there that should be."""
+        """Read all columns but the data; a snapshot that the model lists and the table lacks counts as damaged."""
         query = f"""SELECT length(data), model, sequence, version, saved, sha256, seal FROM snapshots
             WHERE {_ROW_OF.format("snapshots")})"""
         found = []
@@ -458,7 +465,7 @@ class SqliteStore(Store):
         return sorted(found, key=lambda snapshot: snapshot.sequence, reverse=True)
 
     def load_snapshot(self, model: str, sequence: int) -> bytes:
-        """Read the row and check it."""
+        """Read the snapshot's row and check its seal."""
         query = f"""SELECT data, model, sequence, version, saved, sha256, seal FROM snapshots
             WHERE {_ROW_OF.format("snapshots")} AND sequence = ?)"""
         rows = self._read(query, model, sequence)
@@ -481,7 +488,7 @@ class SqliteStore(Store):
         self._database.marks.reached(lease.model, sequence)
 
     def save_solution(self, lease: Lease, solution: Solution) -> None:
-        """Replace the row."""
+        """Replace the row of the solution."""
         sealed = solution_seal(lease.model, solution.sequence, solution.data)
         with self._transaction() as db:
             self._held(db, lease)
@@ -489,7 +496,7 @@ class SqliteStore(Store):
             db.execute("INSERT OR REPLACE INTO solutions (model, sequence, data, seal) VALUES (?, ?, ?, ?)", row)
 
     def solution(self, model: str) -> Solution | None:
-        """Read the row and check it."""
+        """Read the row of the solution and check its seal."""
         where = _ROW_OF.format("solutions")
         rows = self._read(f"SELECT model, sequence, data, seal FROM solutions WHERE {where})", model)
         if not rows:
@@ -500,7 +507,7 @@ class SqliteStore(Store):
         return Solution(sequence, data)
 
     def log(self, model: str, after: int) -> Iterator[LogRecord]:
-        """Read page by page; raises StoreDamaged at a record that does not match its checksum."""
+        """Read the log page by page; raises StoreDamaged at a record that does not match its checksum."""
         query = f"""SELECT data, seal, model, sequence, aborted FROM log
             WHERE {_ROW_OF.format("log")} AND sequence > ? ORDER BY sequence LIMIT 256) ORDER BY sequence"""
         while rows := self._read(query, model, after):
@@ -511,7 +518,7 @@ class SqliteStore(Store):
                 yield LogRecord(after, bytes(data), bool(aborted))
 
     def put_document(self, at: DocumentName, data: bytes) -> None:
-        """Replace the row."""
+        """Replace the row of the document."""
         with self._transaction() as db:
             row = (*at, data, document_seal(*at, data))
             db.execute("INSERT OR REPLACE INTO documents (kind, name, data, seal) VALUES (?, ?, ?, ?)", row)
@@ -519,7 +526,7 @@ class SqliteStore(Store):
         self._database.marks.documents_changed(epoch)
 
     def document(self, at: DocumentName) -> bytes | None:
-        """Read the row and check it."""
+        """Read the row of the document and check its seal."""
         rows = self._read("SELECT kind, name, data, seal FROM documents WHERE kind = ? AND name = ?", *at)
         if not rows:
             return None
@@ -529,13 +536,13 @@ class SqliteStore(Store):
         return bytes(data)
 
     def documents(self, kind: str | None = None) -> list[DocumentName]:
-        """Read the names."""
+        """Read the names of all documents and pick this kind."""
         rows = self._read("SELECT kind, name FROM documents ORDER BY kind, name")
         found = [DocumentName(str(stored), str(name)) for stored, name in rows]
         return [at for at in found if kind is None or at.kind == kind]
 
     def delete_document(self, at: DocumentName) -> bool:
-        """Delete the row."""
+        """Delete the row of the document."""
         with self._transaction() as db:
             if not db.execute("DELETE FROM documents WHERE kind = ? AND name = ?", at).rowcount:
                 return False
@@ -544,7 +551,7 @@ class SqliteStore(Store):
         return True
 
     def wipe(self, *, wholly: bool, models: Iterable[str] | None = None) -> dict[str, str]:
-        """Write the database again, or empty its log alone."""
+        """Rewrite the database and empty its log, or empty the log alone."""
         is_rebuilt = self._database.wipe(wholly=wholly)
         places = {"database": "written anew" if is_rebuilt else "overwritten in place", "write-ahead log": "emptied"}
         if copies := self._database.damaged_copies():

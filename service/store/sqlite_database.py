@@ -1,6 +1,6 @@
-"""One SQLite database as the store uses it: one connection, one lock, and what is committed is on the disk.
+"""One SQLite database as the store uses it: one connection, one lock, and commits that are on the disk.
 
-SQLite has a single writer anyway, and every call is short. The disk is waited for outside of the lock, together.
+SQLite has a single writer anyway, and every call is short. Threads wait for the disk together, outside of the lock.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ from livesvm.service.store.sqlite_file import (
 from livesvm.service.store.sqlite_syncs import Syncs
 
 PROBE_SECONDS = 3.0
-"""Silence after which a ping writes; what is committed in between says as much, and an idle disk wears little."""
+"""Seconds without a commit after which a ping writes; a commit shows as much, and an idle disk wears little."""
 
 
 class Database:
-    """The database, open to be written, or ``only_read`` until it can be.
+    """The database, open for writing, or ``only_read`` until it can be written.
 
     ``writer`` names this process among those that ever wrote it.
     """
 
     def __init__(self, path: Path, probe_seconds: float) -> None:
-        """Open it, or make it; where it cannot be written, open it to be read.
+        """Open the database, or make it; one that cannot be written is opened for reading.
 
         Raises StoreDamaged, StoreTooNew, or StoreUnavailable if it cannot even be read.
         """
@@ -74,7 +74,7 @@ class Database:
         self.marks = compare_marks(self._db, self._path)
 
     def _reopen(self) -> None:
-        """Try to write again what could only be read; a holder of a lease from then takes a new one."""
+        """Open a database for writing that could only be read; new epochs fence the leases from that time."""
         with self._lock:
             self._db.close()
             try:
@@ -88,19 +88,19 @@ class Database:
 
     @property
     def only_read(self) -> bool:
-        """Whether it cannot be written."""
+        """Whether the database cannot be written."""
         return bool(self._why_only_read)
 
     @property
     def is_elsewhere(self) -> bool:
-        """Whether another file or none is in place of this one."""
+        """Whether the file at the database's path was replaced or removed."""
         return is_elsewhere(self._path, self._opened)
 
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
-        """Run the block whole or not at all, alone; it is on the disk then.
+        """Run the block alone, as one transaction, and return once the transaction is on the disk.
 
-        What the disk did not take in the end may be there all the same, and is the first thing that it is given again.
+        A transaction whose sync failed may be on the disk all the same; the next one syncs it first.
         """
         with sqlite_errors():
             with self._lock:
@@ -115,7 +115,7 @@ class Database:
 
     @contextmanager
     def unsynced(self) -> Iterator[sqlite3.Connection]:
-        """Run the block alone; each statement is committed, and on the disk with the next transaction."""
+        """Run the block alone; each statement is committed by itself, and is on the disk with the next transaction."""
         with sqlite_errors(), self._lock:
             self._check_place()
             yield self._db
@@ -131,11 +131,14 @@ class Database:
         return int(db.execute("UPDATE epochs SET newest = newest + 1 RETURNING newest").fetchone()[0])
 
     def refused(self, size: int) -> None:
-        """Know that so many bytes were refused."""
+        """Note that a write of so many bytes was refused, for the next probe."""
         self._refused = max(1, size)
 
     def probe(self) -> None:
-        """Look at the disk, take the write lock, and commit as much as was refused last, or a byte now and then."""
+        """Check the disk's free space, take the write lock, and commit as many bytes as were refused last.
+
+        If none were refused, one byte is committed after each :data:`PROBE_SECONDS` without a commit.
+        """
         if self._why_only_read:
             self._reopen()
         check_room(self._path.parent)
@@ -149,9 +152,9 @@ class Database:
             self._marked_at = time.monotonic()
 
     def wipe(self, *, wholly: bool) -> bool:
-        """Write it again, with no page that is free and no byte between rows, and empty its log; whether it was.
+        """Empty the log, and rewrite the database without free pages and gaps between rows; return whether it was.
 
-        Other calls wait meanwhile. Not ``wholly``, a large database is rewritten where much of it is free.
+        Other calls wait meanwhile. Without ``wholly``, a large database is rewritten only if much of it is free.
         """
         with self.unsynced() as db:
             is_rebuilt = wholly or is_worthwhile(db)
@@ -162,11 +165,11 @@ class Database:
         return is_rebuilt
 
     def damaged_copies(self) -> list[str]:
-        """Return names of the copies that were kept of what was damaged."""
+        """Return the names of the copies that were kept of a damaged database."""
         return [copy.name for copy in damaged_copies(self._path)]
 
     def close(self) -> None:
-        """Close it."""
+        """Close the database, its marks and its log."""
         with self._lock:
             if not self._why_only_read:
                 self._syncs.close()
@@ -174,7 +177,7 @@ class Database:
             self._db.close()
 
     def _check_place(self) -> None:
-        """Raise StoreUnavailable where nothing can be written now."""
+        """Raise StoreUnavailable if nothing can be written now."""
         if self._why_only_read:
             raise StoreUnavailable(self._why_only_read)
         if self.is_elsewhere:

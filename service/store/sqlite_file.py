@@ -1,4 +1,4 @@
-"""The file of the embedded store: made whole, never taken for a new one, and read where it cannot be written."""
+"""Open, check and copy the file of the embedded store; a damaged or lost file is never replaced by a new one."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from urllib.parse import quote
 
 from livesvm.service.store.base import StoreDamaged, StoreUnavailable
 from livesvm.service.store.files import put_in_place, unfinished
-from livesvm.service.store.sqlite_marks import ENDING, Marks, new_marks, read_marks
+from livesvm.service.store.sqlite_marks import ENDING, LONGEST, Marks, marked, new_marks, read_marks
 from livesvm.service.store.sqlite_schema import (
     add_functions,
     bring_up_to_date,
@@ -26,16 +26,16 @@ from livesvm.service.store.sqlite_schema import (
 from livesvm.service.store.sqlite_wal import Walk, walk
 
 ROOM = 2**20
-"""Bytes that have to be left on the disk: with less, an update of common size may not fit besides its log."""
+"""Bytes that must be free on the disk: with less, the database and its log may not both grow by a common update."""
 SMALL = 64 * 2**20
-"""Bytes of a database that is rewritten in a moment."""
+"""Largest size in bytes of a database that is rewritten in a moment."""
 FREE = 0.25
-"""Share of a larger one that has to be free, so that others wait for that."""
+"""Share of a larger database that must be free to make its rewriting worth the wait."""
 COPY = "-damaged-"
-"""Of the name of a copy of what was damaged, behind that of the database."""
+"""Part of the name of a copy of a damaged database, behind the database's own name."""
 _BUSY_SECONDS = 1.0
 _VERSION = slice(60, 64)
-"""Where the header of a database has its PRAGMA user_version, by SQLite's description of the file format."""
+"""Position of PRAGMA user_version in the header of a database, by SQLite's description of the file format."""
 _DAMAGE = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
 _WHAT_TO_DO = "restore a backup, or remove {} to start anew without what it held"
 
@@ -44,7 +44,7 @@ log = logging.getLogger(__name__)
 
 @contextmanager
 def sqlite_errors() -> Iterator[None]:
-    """Turn SQLite's errors, and those of the disk, into the store's."""
+    """Turn errors of SQLite and of the disk into the store's errors."""
     try:
         yield
     except sqlite3.DatabaseError as error:
@@ -56,10 +56,10 @@ def sqlite_errors() -> Iterator[None]:
 
 
 def open_database(path: Path) -> tuple[sqlite3.Connection, Marks]:
-    """Return the database, brought up to date, and its marks; a new one only where there is no trace of an older.
+    """Return the database, brought up to date, and its marks; make a new one if there is no trace of an older one.
 
     Raises StoreDamaged if it has lost its tables or documents, StoreTooNew, or StoreUnavailable if it cannot be
-    written. Models that have lost something are the damage of the marks.
+    written. ``damage`` of the marks lists the models that have lost something.
     """
     with sqlite_errors():
         marks = _check_file(path)
@@ -94,10 +94,10 @@ def compare_marks(db: sqlite3.Connection, path: Path) -> Marks:
 
 
 def _compare(db: sqlite3.Connection, path: Path, marks: Marks) -> dict[bytes, int]:
-    """Learn what the database has lost, before anything is written to it; return its heads; raises StoreDamaged.
+    """Compare the database with its marks before anything is written to it; return its heads; raises StoreDamaged.
 
-    What the write-ahead log holds behind its damage is overwritten from here on, so files are copied where something
-    is lost, or may be.
+    From here on SQLite overwrites the part of the write-ahead log behind its damage, so the files are copied if
+    something is lost, or may be.
     """
     found = walk(write_ahead_log(path))
     try:
@@ -118,7 +118,7 @@ def _compare(db: sqlite3.Connection, path: Path, marks: Marks) -> dict[bytes, in
 
 
 def _keep_copy(path: Path, found: Walk) -> None:
-    """Copy the database, its log and its marks into a directory next to them, once for each content of the log."""
+    """Copy the database, its log and its marks into a directory next to them, unless this log was copied before."""
     wal = write_ahead_log(path)
     if found.behind:
         log.error("the write-ahead log %s is damaged: %s", wal, found)
@@ -135,7 +135,7 @@ def _keep_copy(path: Path, found: Walk) -> None:
 
 
 def _copy_files(path: Path, copy: Path) -> None:
-    """Copy what belongs to a database into a new directory, whole and on the disk; raises OSError."""
+    """Copy the files of a database into a new directory, which appears when all are on the disk; raises OSError."""
     fresh = unfinished(copy)
     shutil.rmtree(fresh, ignore_errors=True)
     try:
@@ -152,14 +152,17 @@ def _copy_files(path: Path, copy: Path) -> None:
 
 
 def damaged_copies(path: Path) -> list[Path]:
-    """Return directories of copies of a database whose log was damaged."""
+    """Return the directories of copies of a damaged database."""
     return sorted(path.parent.glob(f"{path.name}{COPY}*"))
 
 
 def _heads(db: sqlite3.Connection) -> dict[bytes, int]:
-    """Return the newest record of each model, by its id as bytes, of which SQLite makes many at once."""
+    """Return the newest record of each model, by its name in the marks, as bytes, which are read faster than text."""
     query = "SELECT CAST(id AS BLOB), coalesce(CAST(sequence AS INTEGER), 0) FROM models WHERE length(id) > 0"
-    return dict(db.execute(query))
+    found = dict(db.execute(query))
+    for name in [name for name in found if len(name) > LONGEST]:
+        found[marked(name.decode()).encode()] = found.pop(name)
+    return found
 
 
 def _newest_epoch(db: sqlite3.Connection) -> int:
@@ -167,10 +170,10 @@ def _newest_epoch(db: sqlite3.Connection) -> int:
 
 
 def open_for_reading(path: Path) -> sqlite3.Connection:
-    """Return the database where it cannot be written, with all that its write-ahead log holds; raises StoreUnavailable.
+    """Open a database that cannot be written, with all that its write-ahead log holds; raises StoreUnavailable.
 
-    Alone, SQLite needs no file next to the log, which a full disk would not take; a read-only disk may hold one
-    already, or no log.
+    In exclusive mode SQLite needs no shared-memory file next to the log, for which a full disk has no space. A
+    read-only disk may hold that file already, or no log.
     """
     ways: list[Callable[[Path], sqlite3.Connection]] = [_alone, _read_only]
     if not _size(_beside(path, "-wal")):
@@ -186,9 +189,9 @@ def open_for_reading(path: Path) -> sqlite3.Connection:
 
 
 def copy_database(path: Path, to: Path) -> None:
-    """Copy a database, which may be in use, as it is at one moment, and check the copy.
+    """Copy one state of a database, which may be in use, and check the copy.
 
-    Raises StoreDamaged where something is lost or damaged, StoreTooNew, or StoreUnavailable.
+    Raises StoreDamaged if something is lost or damaged, StoreTooNew, or StoreUnavailable.
     """
     with sqlite_errors():
         marks = read_marks(path)
@@ -221,7 +224,7 @@ def transaction(db: sqlite3.Connection) -> Iterator[None]:
 
 @contextmanager
 def overwriting(db: sqlite3.Connection) -> Iterator[None]:
-    """Overwrite with zeros what is deleted inside; elsewhere only where that costs no writing more."""
+    """Make SQLite overwrite rows deleted in the block with zeros; elsewhere it does so only without extra writes."""
     db.execute("PRAGMA secure_delete = ON")
     try:
         yield
@@ -230,7 +233,7 @@ def overwriting(db: sqlite3.Connection) -> Iterator[None]:
 
 
 def is_worthwhile(db: sqlite3.Connection) -> bool:
-    """Return whether writing the database again is quick, or gives much of its file back."""
+    """Return whether rewriting the database is quick, or would make its file much smaller."""
     size, pages, free = (
         db.execute(f"PRAGMA {name}").fetchone()[0] for name in ("page_size", "page_count", "freelist_count")
     )
@@ -238,24 +241,24 @@ def is_worthwhile(db: sqlite3.Connection) -> bool:
 
 
 def write_probe(db: sqlite3.Connection, size: int) -> None:
-    """Write so many bytes of no use."""
+    """Write ``size`` random bytes, to test whether the disk takes them."""
     db.execute("INSERT OR REPLACE INTO probe VALUES (1, randomblob(?))", (size,))
 
 
 def write_ahead_log(path: Path) -> Path:
-    """Return the file next to the database that commits are written to first."""
+    """Return the path of the write-ahead log, next to the database."""
     return _beside(path, "-wal")
 
 
 def copy_log(db: sqlite3.Connection) -> None:
-    """Have all that is committed in the database itself, and on the disk; raises StoreUnavailable."""
+    """Copy all commits from the write-ahead log into the database, and sync it; raises StoreUnavailable."""
     is_busy, *_ = db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
     if is_busy:
         raise StoreUnavailable("the write-ahead log is in use, and cannot be copied now")
 
 
 def is_elsewhere(path: Path, opened: os.stat_result) -> bool:
-    """Return whether the file that was ``opened`` is no longer the one at ``path``; raises StoreUnavailable."""
+    """Return whether the file at ``path`` is missing or another than the ``opened`` one; raises StoreUnavailable."""
     with sqlite_errors():
         try:
             found = path.stat()
@@ -276,7 +279,7 @@ def check_room(path: Path) -> None:
 
 
 def connect(path: Path, options: str = "mode=rw") -> sqlite3.Connection:
-    """Open a database, in which the seals are functions."""
+    """Open a database, and add the seals as functions of its SQL."""
     db = sqlite3.connect(
         f"file:{quote(str(path.absolute()))}?{options}",
         uri=True,
@@ -290,7 +293,7 @@ def connect(path: Path, options: str = "mode=rw") -> sqlite3.Connection:
 
 
 def _text(data: bytes) -> str:
-    """Text as it is stored; what damage has made of it is still some text, which no seal fits."""
+    """Return stored text; damaged bytes are escaped, so that they can be read and no seal fits them."""
     return data.decode(errors="backslashreplace")
 
 
@@ -320,7 +323,7 @@ def _checked(db: sqlite3.Connection, path: Path) -> sqlite3.Connection:
 
 
 def _check_file(path: Path) -> Marks | None:
-    """Return the marks of a database, if it has any; raises StoreDamaged if there is only a trace of it."""
+    """Return the marks of a database, if it has any; raises StoreDamaged if the database itself is missing or empty."""
     if path.exists() and not path.stat().st_size:
         raise StoreDamaged(f"{path} is empty, 0 bytes: {_WHAT_TO_DO.format('the file')}")
     _check_header(path)
@@ -336,7 +339,7 @@ def _check_file(path: Path) -> Marks | None:
 
 
 def _check_header(path: Path) -> None:
-    """Raise StoreTooNew, or StoreUnavailable if it is too old: SQLite would change the file before it says that."""
+    """Raise StoreTooNew, or StoreUnavailable if the schema is too old, before SQLite can change the file."""
     with suppress(FileNotFoundError), path.open("rb") as file:
         header = file.read(_VERSION.stop)
         if header.startswith(b"SQLite format 3"):
@@ -356,7 +359,7 @@ def _bring_up_to_date(db: sqlite3.Connection, path: Path) -> None:
 
 
 def _make(path: Path) -> None:
-    """Make an empty database under another name first, so that one which is there has all of its tables."""
+    """Make an empty database under another name and rename it, so that it never exists without all of its tables."""
     fresh = path.with_name(path.name + ".new")
     for ending in ("", "-wal", "-shm", "-journal"):
         with suppress(FileNotFoundError):

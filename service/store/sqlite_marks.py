@@ -1,11 +1,11 @@
-"""High-water marks of the embedded store: what it has acknowledged, in a file next to the database.
+"""High-water marks of the embedded store: a file next to the database that tells which records were acknowledged.
 
-A database that has less than its marks say has lost what it had acknowledged: the newest record of each model, a
-deletion, or a document. Each mark is written once what it says is on the disk, and never before. It is not synced by
-itself, so an update waits for the disk once: a crash of the process loses no mark, a loss of power the last seconds'.
+A database that has less than its marks say has lost acknowledged data: the newest record of a model, a deletion, or a
+document. A mark is written once its record is on the disk, and never before. The marks are not synced with each update,
+so an update waits for the disk once: a crash of the process loses no mark, a loss of power those of the last seconds.
 
-The file is a row of slots of 128 bytes, each with a checksum. The first says since which boot of the machine it was
-written; within that boot, nothing was acknowledged that it does not say.
+The file is a sequence of slots of 128 bytes, each with a checksum. The first slot names the boot of the machine since
+which the file was written; within that boot, everything that was acknowledged has its mark.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import threading
 import zlib
 from collections.abc import Iterator, Mapping
 from enum import IntEnum
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -27,32 +28,44 @@ from livesvm.service.store.base import StoreDamaged
 from livesvm.service.store.files import write_whole
 
 ENDING = "-mark"
-"""Of the file's name, behind that of the database."""
+"""End of the file's name, behind the name of the database."""
 _SIZE = 128
-_NAME = _SIZE - 22
-_SLOT = struct.Struct(f"<BBqq{_NAME}s")
+LONGEST = _SIZE - 22
+"""Most bytes of a name in a mark."""
+_SLOT = struct.Struct(f"<BBqq{LONGEST}s")
 _CHECKSUM = struct.Struct("<I")
 _SLOTS = np.dtype(
-    [("check", "<u4"), ("kind", "u1"), ("length", "u1"), ("sequence", "<i8"), ("epoch", "<i8"), ("name", f"S{_NAME}")]
+    [("check", "<u4"), ("kind", "u1"), ("length", "u1"), ("sequence", "<i8"), ("epoch", "<i8"), ("name", f"S{LONGEST}")]
 )
-"""A checksum and a slot, as a row of an array: a start reads a hundred thousand of them at once."""
+"""A checksum and a slot as a row of an array, as a start reads a hundred thousand of them at once."""
+_HASH = 32
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
 DOCUMENTS = b"documents:"
 """Name of the mark of all documents; no model has a colon in its id."""
 _UNUSED = b""
-"""Name of the mark in a slot that the next new name takes; it says that nothing is deleted."""
+"""Name in an unused slot, which the next new name takes; its mark says "deleted", of no model."""
 Slots = npt.NDArray[np.void]
 
 log = logging.getLogger(__name__)
 
 
+def marked(model: str) -> str:
+    """Return the name of a model in the marks: its id, or the beginning and a hash of an id that is too long.
+
+    The two are separated by two tildes, which no id has in a row.
+    """
+    if len(model) <= LONGEST:
+        return model
+    return f"{model[: LONGEST - _HASH - 2]}~~{blake2b(model.encode(), digest_size=_HASH // 2).hexdigest()}"
+
+
 class Kind(IntEnum):
-    """What a slot says."""
+    """What a slot says of its name."""
 
     BOOT = 1
-    """Its name is the machine's boot."""
+    """The name is the id of the machine's boot."""
     STORED = 2
-    """The model, or a document, is stored."""
+    """The model, or the documents, are stored."""
     DELETING = 3
     """The model may be deleted."""
     DELETED = 4
@@ -60,14 +73,14 @@ class Kind(IntEnum):
     LOST = 5
     """The database has less of the model than was acknowledged."""
     RETURNED = 6
-    """The database has lost that a model of that id was deleted."""
+    """The database has lost the deletion of a model of that id."""
 
 
 _DAMAGE = (Kind.LOST, Kind.RETURNED)
 
 
 class Mark(NamedTuple):
-    """What is acknowledged of one name: its newest record, and the epoch of its making, deletion or change."""
+    """The acknowledged state of one name: its newest record, and the epoch of its creation, deletion or change."""
 
     kind: Kind
     sequence: int = 0
@@ -77,13 +90,13 @@ class Mark(NamedTuple):
 class Marks:
     """The marks of one database; safe from any thread.
 
-    They are kept as the file holds them, as that is a third of what as many objects take.
+    In memory the marks have the format of the file, which takes a third of the memory of as many objects.
 
     Parameters
     ----------
     path : the file, which :meth:`write` makes
-    slots : the marks, without that of a boot
-    boot : the boot of the machine that they were written in
+    slots : the marks, without the slot of the boot
+    boot : id of the boot of the machine in which they were written
     """
 
     def __init__(self, path: Path, slots: bytes = b"", boot: str = "") -> None:
@@ -95,10 +108,10 @@ class Marks:
         self._lock = threading.Lock()
         self._is_synced = True
         self.damage: dict[str, str] = {}
-        """What was lost, by the id of its model."""
+        """The loss of each model that has lost something, as a message, by the model's name in the marks."""
 
     def _find(self) -> None:
-        """Find the places of all marks."""
+        """Find the places of all marks, the unused slots, and the names that are deleted."""
         names: list[bytes] = self._rows()["name"].tolist()
         self._places = dict(zip(names[1:], range(1, len(names)), strict=True))
         self._places.pop(_UNUSED, None)
@@ -123,30 +136,30 @@ class Marks:
 
     @property
     def is_exact(self) -> bool:
-        """Whether nothing was acknowledged that the marks do not say."""
+        """Whether everything that was acknowledged has its mark."""
         return bool(self._boot) and self._boot == _this_boot()
 
     @property
     def newest_epoch(self) -> int:
-        """The newest epoch that they know."""
+        """The newest epoch in the marks."""
         return int(self._rows()["epoch"].max())
 
     @property
     def lost(self) -> list[str]:
-        """Models that the database was found to have lost, or some of."""
+        """The ids of models that the database has lost wholly or in part."""
         return sorted(name.decode() for name in self._named(*_DAMAGE))
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing is stored."""
+        """Whether the marks say that nothing is stored."""
         return not self._named(Kind.STORED, *_DAMAGE)
 
     def compare(self, heads: Mapping[bytes, int], epoch: int) -> list[str]:
-        """Learn which models the database has lost, or some of; return those that were not known to be lost.
+        """Find the models that the database has lost wholly or in part; return the ids of newly found ones.
 
         Parameters
         ----------
-        heads : the newest record of each model that the database has, by its id as bytes
+        heads : the newest record of each model that the database has, by its name here as bytes
         epoch : the newest epoch that the database has given out
 
         Raises
@@ -177,13 +190,13 @@ class Marks:
         return new
 
     def adopt(self, heads: Mapping[bytes, int]) -> None:
-        """Know that these records are on the disk; what is lost stays so."""
+        """Note that these records are on the disk; a mark of a loss stays one."""
         rows, found = self._compared_with(heads)
         for name in {*rows["name"][found > rows["sequence"]].tolist()} | (heads.keys() - self._places.keys()):
             self._set(name, (self._get(name) or Mark(Kind.STORED))._replace(sequence=heads[name]))
 
     def _compared_with(self, heads: Mapping[bytes, int]) -> tuple[Slots, npt.NDArray[np.int64]]:
-        """Return the marks, and the newest record that the database has of each, -1 for none."""
+        """Return the marks, and for each the newest record in the database, -1 for none."""
         rows = self._rows()
         return rows, np.array([heads.get(name, -1) for name in rows["name"].tolist()])
 
@@ -196,7 +209,7 @@ class Marks:
         return f"{lost}: restore a backup, delete the model, or {accept}"
 
     def write(self) -> None:
-        """Write all marks into a new file, on the disk, without those of what is deleted; raises OSError."""
+        """Write all marks but those of deleted models into a new file, which is synced; raises OSError."""
         with self._lock:
             rows = self._rows()
             is_kept = rows["kind"] != Kind.DELETED
@@ -213,7 +226,7 @@ class Marks:
             self._is_synced = True
 
     def forget_deleted(self) -> None:
-        """Overwrite the marks of what is deleted, and have that on the disk; raises OSError."""
+        """Overwrite the marks of deleted models, and sync the file; raises OSError."""
         with self._lock:
             for name in list(self._deleted):
                 self._write(self._places[name], _FREE)
@@ -221,53 +234,55 @@ class Marks:
         self.sync()
 
     def reached(self, model: str, sequence: int) -> None:
-        """Know that a record is on the disk."""
+        """Note that a record is on the disk."""
         with self._lock:
-            mark = self._get(model.encode()) or Mark(Kind.STORED)
+            name = marked(model).encode()
+            mark = self._get(name) or Mark(Kind.STORED)
             if sequence >= mark.sequence:
-                self._put(model.encode(), mark._replace(kind=Kind.STORED, sequence=sequence))
-                self.damage.pop(model, None)
+                self._put(name, mark._replace(kind=Kind.STORED, sequence=sequence))
+                self.damage.pop(name.decode(), None)
 
     def reached_all(self, sequences: Mapping[str, int]) -> None:
-        """Know of many models that a record is on the disk; marks that lie side by side are written together."""
+        """Note for many models that a record is on the disk; adjacent marks are written together."""
         with self._lock:
             places = []
             for model, sequence in sequences.items():
-                name = model.encode()
+                name = marked(model).encode()
                 mark = self._get(name) or Mark(Kind.STORED)
                 if sequence >= mark.sequence:
                     places.append(self._set(name, mark._replace(kind=Kind.STORED, sequence=sequence)))
-                    self.damage.pop(model, None)
+                    self.damage.pop(name.decode(), None)
             for first, last in _pieces(sorted(places)):
                 self._put_slots(first, last)
 
     def created(self, model: str, sequence: int, epoch: int) -> None:
-        """Know that a new model is on the disk."""
+        """Note that a new model is on the disk."""
         with self._lock:
-            self._put(model.encode(), Mark(Kind.STORED, sequence, epoch))
-            self.damage.pop(model, None)
+            self._put(marked(model).encode(), Mark(Kind.STORED, sequence, epoch))
+            self.damage.pop(marked(model), None)
 
     def deleting(self, model: str) -> None:
-        """Know that a model may be deleted from here on, until it is or its next record is on the disk."""
+        """Note that a model may be deleted from now on, until its deletion or its next record is on the disk."""
         with self._lock:
-            before = self._get(model.encode())
+            name = marked(model).encode()
+            before = self._get(name)
             if before is not None and before.kind is not Kind.DELETED:
-                self._put(model.encode(), before._replace(kind=Kind.DELETING))
+                self._put(name, before._replace(kind=Kind.DELETING))
 
     def deleted(self, model: str, epoch: int) -> None:
-        """Know that the disk no longer has a model."""
+        """Note that the deletion of a model is on the disk."""
         with self._lock:
-            self._put(model.encode(), Mark(Kind.DELETED, 0, epoch))
-            self.damage.pop(model, None)
+            self._put(marked(model).encode(), Mark(Kind.DELETED, 0, epoch))
+            self.damage.pop(marked(model), None)
 
     def documents_changed(self, epoch: int) -> None:
-        """Know that a change of documents is on the disk."""
+        """Note that a change of documents is on the disk."""
         with self._lock:
             before = self._get(DOCUMENTS) or Mark(Kind.STORED)
             self._put(DOCUMENTS, before._replace(epoch=max(epoch, before.epoch)))
 
     def sync(self) -> None:
-        """Have the marks on the disk, so that a loss of power takes none of them; raises OSError."""
+        """Sync the file, so that a loss of power takes none of the marks; raises OSError."""
         with self._lock:
             if self._file is None or self._is_synced:
                 return
@@ -286,12 +301,12 @@ class Marks:
             self._close()
 
     def _put(self, name: bytes, mark: Mark) -> None:
-        """Write one slot; where the disk does not take it, the mark is older than what it could say."""
+        """Write one mark; if the disk does not take it, the file keeps the older mark."""
         place = self._set(name, mark)
         self._put_slots(place, place)
 
     def _put_slots(self, first: int, last: int) -> None:
-        """Write the slots from one place to another."""
+        """Write the slots from the place ``first`` to ``last``; an error of the disk is logged."""
         try:
             self._write(first, self._slots[first * _SIZE : (last + 1) * _SIZE])
         except OSError as error:
@@ -329,7 +344,7 @@ class Marks:
 
 
 def read_marks(database: Path) -> Marks | None:
-    """Return the marks next to a database, None if there are none that can be read; raises OSError."""
+    """Return the marks next to a database, None if the file is missing or no mark is whole; raises OSError."""
     path = database.with_name(database.name + ENDING)
     try:
         data = memoryview(path.read_bytes())
@@ -357,7 +372,7 @@ def new_marks(database: Path) -> Marks:
 
 
 def _compared(mark: Mark, head: int | None, epoch: int) -> Kind | None:
-    """Return what a model's mark says now that the database has it up to ``head``; None: nothing any more."""
+    """Return the new kind of a model's mark when the database has records up to ``head``; None: drop the mark."""
     if mark.kind in (Kind.DELETED, Kind.RETURNED):
         is_back = head is not None and (mark.kind is Kind.RETURNED or mark.epoch > epoch)
         return Kind.RETURNED if is_back else None
@@ -369,7 +384,7 @@ def _compared(mark: Mark, head: int | None, epoch: int) -> Kind | None:
 
 
 def _pieces(places: list[int]) -> Iterator[tuple[int, int]]:
-    """Yield the first and the last of the places that follow each other, ascending."""
+    """Yield the first and the last place of each run of consecutive places, ascending."""
     there = set(places)
     firsts = [place for place in places if place - 1 not in there]
     lasts = [place for place in places if place + 1 not in there]
@@ -385,5 +400,5 @@ _FREE = _packed(_UNUSED, Mark(Kind.DELETED))
 
 
 def _this_boot() -> str:
-    """Return what tells this boot of the machine from others; nothing where the system does not say."""
+    """Return the id of this boot of the machine, empty if the system has none."""
     return _BOOT.read_text().strip() if _BOOT.exists() else ""

@@ -1,4 +1,4 @@
-"""Rows of the embedded store, checked to be as they were written."""
+"""Read and write rows of the embedded store, with their seals."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Row = tuple[Any, ...]
 
 
 def checked(lease: Lease, rows: list[Row]) -> int:
-    """Return the newest sequence number of a model's row of epoch and sequence, if the lease holds; raises Fenced."""
+    """Return the sequence number in a model's row of epoch and sequence, if the lease holds; raises Fenced."""
     if not rows:
         raise ModelGone(f"model {lease.model} is no longer stored")
     epoch, sequence = rows[0]
@@ -28,15 +28,15 @@ def is_sealed(model: str, row: list[Any]) -> bool:
 
 
 def damaged(sequence: object) -> SnapshotInfo:
-    """Return what is known of a snapshot that is damaged; 0 for a number that is none any more."""
+    """Return the description of a damaged snapshot; its record is 0 if the number itself is damaged."""
     number = str(sequence)
     return SnapshotInfo(int(number) if number.isdecimal() else 0, 0, 0.0, 0, is_damaged=True)
 
 
 def remembered(model: str, key: str, row: Row) -> tuple[Remembered, bool]:
-    """Return what is remembered under a key, without an answer that is damaged, and whether it is.
+    """Return the request in a row, without an answer that is damaged, and whether its answer is damaged.
 
-    Raises StoreDamaged.
+    Raises StoreDamaged if the request itself is damaged.
     """
     *name, sequence, body, sealed, answer, answer_sealed = row
     if name != [model, key] or sealed != request_seal(model, key, sequence, body):

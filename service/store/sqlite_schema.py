@@ -1,7 +1,7 @@
-"""The tables of the embedded store, how those of 0.2.0 become these, and the seals of their rows.
+"""The tables of the embedded store, their migration from 0.2.0, and the seals of their rows.
 
-Rows of the log, of snapshots and of requests end with their seal. A row that is gone is noticed too: a log has no gaps,
-and each model lists the snapshots that it keeps.
+Rows of the log, of snapshots and of requests end with their seal. A missing row is noticed too: a log has no gaps, and
+each model lists the snapshots that it keeps.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from livesvm.service.store.seals import request_seal, seal, sha256
 SCHEMA = 8
 """8: summaries; specifications in a table of their own."""
 OLDEST = 7
-"""That of 0.2.0."""
+"""The schema of 0.2.0."""
 _TABLES = {
     "models": """CREATE TABLE models (
         id TEXT PRIMARY KEY, epoch INTEGER NOT NULL, sequence INTEGER NOT NULL, created REAL NOT NULL,
@@ -40,8 +40,8 @@ _TABLES = {
         kind TEXT NOT NULL, name TEXT NOT NULL, data BLOB NOT NULL, seal BLOB NOT NULL, PRIMARY KEY (kind, name)
         ) WITHOUT ROWID""",
 }
-"""What a start and every append read of a model is short, so that many models take few pages. Documents are one tree:
-there is no index that could show less than the table holds."""
+"""The rows that a start and every append read of a model are short, so that many models take few pages. Documents have
+no separate index, which damage could make show less than the table holds."""
 _NEW = (
     *_TABLES.values(),
     "CREATE INDEX requests_by_sequence ON requests (model, sequence)",
@@ -61,7 +61,7 @@ _REQUESTS = f"""SELECT rowid, model, key, sequence FROM requests NOT INDEXED
 
 
 def add_functions(db: sqlite3.Connection) -> None:
-    """Have SQL know the seals of rows as functions on this connection."""
+    """Add the seals of rows to this connection as functions of its SQL."""
     db.create_function("sha256", 1, sha256, deterministic=True)
     db.create_function("seal", -1, seal, deterministic=True)
 
@@ -74,7 +74,7 @@ def missing_tables(db: sqlite3.Connection) -> list[str]:
 
 
 def is_old(db: sqlite3.Connection) -> bool:
-    """Return whether it is to be brought up to date."""
+    """Return whether the database has an older schema, which must be brought up to date."""
     return _schema(db) < SCHEMA
 
 
@@ -83,7 +83,7 @@ def _schema(db: sqlite3.Connection) -> int:
 
 
 def checked_schema(found: int) -> int:
-    """Return a schema that is read here; raises StoreTooNew, StoreUnavailable if it is too old."""
+    """Return the given schema number if it can be read; raises StoreTooNew, StoreUnavailable if it is too old."""
     if found > SCHEMA:
         raise StoreTooNew(f"the database has schema {found}; this version reads up to {SCHEMA}")
     if 0 < found < OLDEST:
@@ -109,10 +109,10 @@ def _change(db: sqlite3.Connection, statements: Iterable[str]) -> None:
 
 
 def shows_requests(db: sqlite3.Connection, model: str) -> bool:
-    """Return whether the indexes of requests show all of a model's requests, by what they hold of it alone.
+    """Return whether both indexes of requests show all of a model's requests; only this model's entries are read.
 
     Each index is compared with the rows that the other one finds. A request that its index does not show would be
-    taken for a new one and be done twice.
+    taken for a new one and applied twice.
     """
     try:
         keys = dict(db.execute(f"SELECT rowid, key {_BY_KEY}", (model,)))
@@ -128,7 +128,7 @@ def shows_requests(db: sqlite3.Connection, model: str) -> bool:
 def mend_requests(db: sqlite3.Connection) -> bool:
     """Build the indexes of requests from the table, inside a transaction, unless a row itself is damaged.
 
-    Then it is the old index that tells. Returns whether anything was built.
+    If a row is damaged, the old index stays, as it still finds that row's request. Returns whether it was built.
     """
     rows = db.execute("SELECT model, key, sequence, body, seal FROM requests NOT INDEXED")
     if not all(sealed == request_seal(*row) for *row, sealed in rows):

@@ -1,8 +1,8 @@
-"""Commits on the disk, with one wait for all that were committed before it began.
+"""Sync commits to the disk, with one wait for all that were committed before it began.
 
-SQLite itself would wait for the disk inside each commit, one after the other. It is set not to
-(``synchronous=NORMAL``: it still syncs whenever it copies its write-ahead log into the database or begins that log
-again), and the log is synced here, outside of the database's lock; what was waited for survives a loss of power.
+SQLite itself would wait for the disk inside each commit, one after the other. With ``synchronous=NORMAL`` it does not:
+it syncs only when it copies its write-ahead log into the database or begins that log again. The log is synced here
+instead, outside of the database's lock; a commit that was waited for survives a loss of power.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from livesvm.service.store.files import sync_names
 
 
 class Syncs:
-    """The disk of one write-ahead log; safe from any thread.
+    """Syncs of one write-ahead log; safe from any thread.
 
     Parameters
     ----------
-    wal : the log, which is there once something has been committed
+    wal : the log's path; the file exists once something has been committed
     """
 
     def __init__(self, wal: Path) -> None:
@@ -32,20 +32,21 @@ class Syncs:
         self._done = 0
 
     def wait(self) -> None:
-        """Return when all that the calling thread has committed is on the disk; raises OSError."""
+        """Wait until all commits of the calling thread are on the disk; raises OSError."""
         with self._asking:
             self._asked += 1
             mine = self._asked
         with self._lock:
             if self._done >= mine:
                 return
+            # Read before the sync begins: it need not cover a commit that comes later.
             with self._asking:
                 all_so_far = self._asked
             self._sync()
             self._done = all_so_far
 
     def close(self) -> None:
-        """Release the file."""
+        """Close the file."""
         with self._lock:
             self._forget()
 
@@ -65,6 +66,6 @@ class Syncs:
 
 
 def _is_other(path: Path, file: int) -> bool:
-    """Return whether the file at ``path`` is not the open one."""
+    """Return whether the file at ``path`` is another than the open one."""
     there, ours = path.stat(), os.fstat(file)
     return (there.st_dev, there.st_ino) != (ours.st_dev, ours.st_ino)

@@ -1,4 +1,4 @@
-"""SQLite's write-ahead log as a file: how far its frames match their checksums, and what stands behind them.
+"""Check SQLite's write-ahead log: count its frames that match their checksums, and the transactions behind them.
 
     header   32 bytes: magic, format, page size, number of checkpoints, two salts, two checksums
     frame    24 bytes: page, size of the database after a commit or 0, two salts, two checksums; then the page
@@ -33,9 +33,9 @@ Sums = tuple[int, int]
 
 @dataclass(frozen=True)
 class Walk:
-    """What a log holds: the ``frames`` before the first that does not match, and the whole transactions ``behind`` it.
+    """The contents of a log: ``frames`` before the first that does not match, and whole transactions ``behind`` it.
 
-    Behind a damaged header there is one transaction at least, if the log has any frame.
+    Behind a damaged header one transaction is counted, if the log has any frame.
     """
 
     frames: int = 0
@@ -46,7 +46,7 @@ class Walk:
 
 
 def walk(path: Path) -> Walk:
-    """Return what the write-ahead log at ``path`` holds: nothing, if there is none."""
+    """Return the contents of the write-ahead log at ``path``; a log that does not exist has none."""
     try:
         with path.open("rb") as file:
             return _walked(file, os.fstat(file.fileno()).st_size)
@@ -77,7 +77,7 @@ def _walked(file: BinaryIO, size: int) -> Walk:
 
 
 def _frames(file: BinaryIO, size: int) -> Iterator[npt.NDArray[np.uint8]]:
-    """Yield the frames of a log, many at once, without a last one that is cut off."""
+    """Yield the frames of a log as rows of arrays, without a last frame that is cut off."""
     many = max(1, _AT_ONCE // size)
     while data := file.read(many * size):
         whole = len(data) // size
@@ -88,8 +88,8 @@ def _frames(file: BinaryIO, size: int) -> Iterator[npt.NDArray[np.uint8]]:
 def _powers(pairs: int) -> list[tuple[int, int, int]]:
     """Return a, b, c of [[a, b], [b, c]] = [[1, 1], [1, 2]]^n modulo 2^32, for n from 0 to ``pairs``.
 
-    A pair of words (x, y) makes of the sums (s, t) the sums s + t + x and s + 2t + x + y: this matrix times (s, t),
-    and (x, x + y).
+    A pair of words (x, y) changes the sums (s, t) to s + t + x and s + 2t + x + y, which is this matrix times (s, t),
+    plus (x, x + y).
     """
     found = [(1, 0, 1)]
     for _ in range(pairs):
@@ -100,7 +100,7 @@ def _powers(pairs: int) -> list[tuple[int, int, int]]:
 
 @lru_cache(maxsize=8)
 def _weights(pairs: int) -> Words:
-    """Return (2 * pairs, 2): what each word of a block adds to the two sums at its end, modulo 2^32."""
+    """Return the factors (2 * pairs, 2) with which each word of a block adds to the two sums at its end, mod 2^32."""
     behind = np.array(_powers(pairs)[pairs - 1 :: -1], np.uint32)
     a, b, c = behind.T
     of_first, of_second = np.stack([a + b, b + c], axis=1), np.stack([b, c], axis=1)
@@ -108,12 +108,12 @@ def _weights(pairs: int) -> Words:
 
 
 def _sums(words: Words) -> list[Sums]:
-    """Return what each block of words, one a row, adds to the sums at its end."""
+    """Return what each block of words, a row of ``words``, adds to the two sums at its end."""
     native, weights = words.astype(np.uint32), _weights(words.shape[1] // 2)
     return [(one, two) for one, two in (native @ weights).tolist()]
 
 
 def _chained(before: Sums, added: Sums, pairs: int) -> Sums:
-    """Return the sums behind a block of so many pairs, from those before it and what the block adds."""
+    """Return the sums at the end of a block of ``pairs``, from the sums before it and what the block adds."""
     (s, t), (a, b, c) = before, _powers(pairs)[-1]
     return (a * s + b * t + added[0]) % 2**32, (b * s + c * t + added[1]) % 2**32

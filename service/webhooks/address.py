@@ -1,4 +1,4 @@
-"""Which addresses webhooks may be sent to: those of the public internet, whatever they are written as."""
+"""Check of the addresses that webhooks may be sent to: only those of the public internet, in any notation."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def is_address(host: str) -> bool:
 
 
 def check_address(text: str) -> None:
-    """Raise Refused unless an address is one of the public internet; of IPv4 in IPv6, the address inside counts."""
+    """Raise Refused unless an address is public; if an IPv6 address contains an IPv4 address, the latter counts."""
     address = _inside(ip_address(text))
     is_plain = address.is_global and not (address.is_multicast or address.is_reserved or address.is_private)
     if not is_plain or _is_tunnel(address) or any(address in network for network in _SPECIAL):

@@ -1,4 +1,4 @@
-"""The webhooks that there are: a document of the store each; and their dead letters."""
+"""The registered webhooks, each stored as a document, and their dead letters."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from livesvm.service.webhooks.spec import Webhook, WebhookSpec, key_in, new_secr
 
 KIND = "webhook"
 MOST = 32
-"""Webhooks that there may be; each has a thread."""
+"""Most webhooks of a service; each has a thread."""
 PING = "ping"
 
 Document = dict[str, Any]
@@ -44,7 +44,7 @@ class Webhooks:
         self._lock = threading.Lock()
 
     def learn(self) -> None:
-        """Know what the store has; raises StoreError."""
+        """Read the webhooks that the store has; raises StoreError."""
         with self._lock:
             self._learn()
 
@@ -73,14 +73,14 @@ class Webhooks:
         return sorted(self._known.values(), key=lambda one: one.created_at)
 
     def get(self, id: str) -> Webhook:
-        """Return one; raises UnknownWebhook."""
+        """Return the webhook with this id; raises UnknownWebhook."""
         found = self._known.get(id)
         if found is None:
             raise UnknownWebhook(f"there is no webhook {id[:64]!r}")
         return found
 
     def create(self, spec: WebhookSpec, secret: str | None) -> Webhook:
-        """Keep a new one, which gets a secret where none is given.
+        """Store a new webhook, with a random secret if none is given.
 
         Raises InvalidInput, TooManyWebhooks or StoreError.
         """
@@ -99,7 +99,7 @@ class Webhooks:
         return made
 
     def delete(self, id: str) -> None:
-        """Remove one, with what waits for it and its dead letters; raises UnknownWebhook or StoreError."""
+        """Remove a webhook, its waiting messages and its dead letters; raises UnknownWebhook or StoreError."""
         with self._lock:
             webhook, store = self.get(id), self._source.store
             with self._source.health.store_call("document"):
@@ -113,12 +113,12 @@ class Webhooks:
         changed("webhook-deleted", f"webhook {id}", host=webhook.spec.host)
 
     def addresses(self, kind: str, id: str | None = None) -> list[Address]:
-        """Return the messages of a kind, of one webhook or of all, oldest event first; raises StoreError."""
+        """Return the addresses of messages of a kind, of one webhook or of all, oldest first; raises StoreError."""
         found = map(Address.of, self._source.store.documents(kind))
         return sorted((one for one in found if id in (None, one.webhook)), key=lambda one: one.age)
 
     def ping(self, id: str) -> str:
-        """Send a test; the id of its message. Raises UnknownWebhook or StoreError."""
+        """Queue a test message, and return its id; raises UnknownWebhook or StoreError."""
         webhook = self.get(id)
         event = Happened(PING, "", secrets.token_hex(8), time.time(), lambda spec: {"webhook": id})
         made = message_for(webhook, event, self._outbox.holder)
@@ -128,7 +128,7 @@ class Webhooks:
         return made[0].id
 
     def dead_letters(self, id: str, most: int) -> Iterator[Document]:
-        """Yield the dead letters of one, newest first; raises UnknownWebhook or StoreError."""
+        """Yield at most ``most`` dead letters of a webhook, newest first; raises UnknownWebhook or StoreError."""
         self.get(id)
         for address in self.addresses(WEBHOOK_DEAD, id)[::-1][:most]:
             data = self._source.store.document(address.dead)
@@ -138,13 +138,14 @@ class Webhooks:
                 yield {"id": address.id, "type": address.type, **numbers, "message": json.loads(letter.body)}
 
     def resend(self, id: str, message: str | None) -> int:
-        """Try dead letters again, one or all; how many. Raises UnknownWebhook or StoreError."""
+        """Queue one dead letter or all again, and return their number; raises UnknownWebhook or StoreError."""
         self.get(id)
         count, store = 0, self._source.store
         with self._source.health.store_call("document"):
             for address in self.addresses(WEBHOOK_DEAD, id):
                 if message not in (None, address.id) or (data := store.document(address.dead)) is None:
                     continue
+                # Stored before it is deleted: a crash in between sends a message twice, and loses none.
                 again = address._replace(holder=self._outbox.holder)
                 store.put_document(again.waiting, Message(Message.decode(data).body, time.time()).encode())
                 if store.delete_document(address.dead):

@@ -1,7 +1,7 @@
-"""What brings one webhook its messages: a thread of its own, so that a receiver delays no other.
+"""The courier of a webhook: a thread that sends its messages, so that a slow receiver delays no other.
 
-The oldest message is tried until it is delivered or dead, and those behind it wait: what a receiver that does not
-answer costs follows from time, not from how many messages wait.
+The oldest message is tried until it is delivered or dead, and later ones wait. So the number of attempts to reach a
+receiver that does not answer depends on time, not on the number of waiting messages.
 """
 
 from __future__ import annotations
@@ -29,21 +29,21 @@ if TYPE_CHECKING:
     from livesvm.service.webhooks.sending import Connection
 
 ANSWER_SECONDS = 15.0
-"""For each step of an attempt: to connect, and to send or to read a piece."""
+"""Time limit of each step of an attempt: to connect, and to send or to read a piece."""
 FIRST_SECONDS, MOST_SECONDS = 2.0, 600.0
-"""Until the next attempt, after the first failure and at most; doubled each time, and up to a half less by chance."""
+"""Delay after the first failure, and the longest; it doubles with each failure, less up to half of it at random."""
 LONGEST_SECONDS = 3600.0
-"""For which a receiver may ask to be left alone, by Retry-After."""
+"""Longest delay that a receiver may ask for by Retry-After."""
 APART_SECONDS = 0.02
-"""Between two messages, so that what has waited for long does not come all at once."""
+"""Pause between two messages, so that a long queue is not sent all at once."""
 KEPT_SECONDS = 4.0
-"""For which a connection is kept that nothing is sent on; common servers close theirs after five."""
+"""How long an idle connection is kept; common servers close theirs after five seconds."""
 STORE_SECONDS = 1.0
-"""Until a store that is away is asked again."""
+"""Delay before a store that is away is asked again."""
 MOST_WAITING = 1000
-"""Messages that wait for one webhook; the newest of more are dead letters at once."""
+"""Most messages that wait for one webhook; the newest of more become dead letters at once."""
 MOST_DEAD = 1000
-"""Dead letters of one webhook; the oldest of more are dropped."""
+"""Most dead letters of one webhook; the oldest of more are dropped."""
 GONE = 410
 """Status by which a receiver says that it does not want a message."""
 
@@ -51,7 +51,7 @@ log = logging.getLogger("livesvm.webhooks")
 
 
 class Outcome(NamedTuple):
-    """What came of an attempt: when, the status if there was an answer, and why it was no delivery."""
+    """Result of an attempt: its time, the status of the answer if there was one, and the reason of a failure."""
 
     at: float
     status: int | None = None
@@ -59,7 +59,7 @@ class Outcome(NamedTuple):
 
 
 class Courier:
-    """Sends what waits for one webhook, oldest first, until it is stopped."""
+    """Sends the waiting messages of one webhook, oldest first, until it is stopped."""
 
     def __init__(self, webhook: Webhook, source: Source, settings: Settings) -> None:
         self.webhook, self._source, self._settings = webhook, source, settings
@@ -73,7 +73,7 @@ class Courier:
         threading.Thread(target=self._run, name=f"webhook-{webhook.id}", daemon=True).start()
 
     def offer(self, addresses: Collection[Address]) -> None:
-        """Know all that waits now."""
+        """Replace the queue by the messages that wait now."""
         with self._changed:
             ordered = sorted(addresses, key=lambda one: one.age)
             self._waiting = {address: self._waiting.get(address, 0) for address in ordered}
@@ -81,7 +81,7 @@ class Courier:
             self._changed.notify()
 
     def stop(self) -> None:
-        """Begin nothing more; returns at once. What is under way is not waited for, and is sent again."""
+        """Begin no more attempts, and return at once; a message that is being sent now is sent again later."""
         with self._changed:
             self._is_over = True
             self._changed.notify()
@@ -100,7 +100,7 @@ class Courier:
         self._hang_up()
 
     def _next(self) -> Callable[[], None] | None:
-        """Wait until something is to be done, and return it; None once it is over."""
+        """Wait until a step is due, and return the function that does it; None once the courier is stopped."""
         with self._changed:
             while not self._is_over:
                 rest = self._due_at - time.monotonic()
@@ -126,7 +126,7 @@ class Courier:
         self._forget(address)
 
     def _read(self, address: Address) -> Message | None:
-        """Return a message that waits; None where it is gone, or is dropped as it is damaged."""
+        """Return a waiting message; None if it is gone, or if it was damaged and has been dropped."""
         try:
             if (data := self._source.store.document(address.waiting)) is not None:
                 return Message.decode(data)
@@ -137,7 +137,7 @@ class Courier:
         return None
 
     def _try(self, address: Address, message: Message) -> bool:
-        """Make an attempt, and return whether it was a delivery; where it was none, all that waits is put off."""
+        """Try to deliver a message, and return whether it was delivered; failures but 410 delay all messages."""
         with self._changed:
             self._waiting[address] = attempt = self._waiting.get(address, 0) + 1
         self.last, patience = self._sent(address, message)
@@ -164,7 +164,7 @@ class Courier:
         return False
 
     def _sent(self, address: Address, message: Message) -> tuple[Outcome, float]:
-        """Make one attempt, unless the host is not allowed any more; and for how long the receiver asks to wait."""
+        """Send a message if its host is still allowed; return the outcome and the delay that the receiver asks for."""
         from livesvm.service.webhooks import sending  # takes time to load, which a start without webhooks saves
 
         settings, webhook, now = self._settings, self.webhook, time.time()
@@ -183,7 +183,7 @@ class Courier:
         return Outcome(now, status, None if 200 <= status < 300 else f"it was answered {status}"), patience
 
     def _put_off(self, patience: float) -> float:
-        """Have the next attempt wait, for so long at least; for how many seconds."""
+        """Delay the next attempt, longer after each failure or as ``patience`` asks; return the delay in seconds."""
         longest = min(MOST_SECONDS, FIRST_SECONDS * 2 ** min(self._failures, 20))
         delay: float = max(longest * random.uniform(0.5, 1.0), min(patience, LONGEST_SECONDS))
         now = time.monotonic()
@@ -199,20 +199,20 @@ class Courier:
             self._connection = None
 
     def _given_up(self, delay: float) -> list[Address]:
-        """Return what is tried no more: the oldest if its time ends before it would be, and what waits for too long."""
+        """Return messages to give up: those past their time, and the oldest if it will be at its next attempt."""
         with self._changed:
             waiting = list(self._waiting)
         now, found = time.time(), []
         for address in waiting:
             until = now + (delay if address == waiting[0] else 0.0) - self._settings.webhook_seconds
-            if int(address.made) / 1000 > until:  # which it was tried from, or earlier
+            if int(address.made) / 1000 > until:  # ``since`` is never earlier, and the rest was made later
                 break
             if (message := self._read(address)) is not None and message.since < until:
                 found.append(address)
         return found
 
     def _bury_newest(self) -> None:
-        """Make dead letters of what is more than may wait."""
+        """Make dead letters of the newest messages beyond ``MOST_WAITING``."""
         with self._changed:
             newest = list(self._waiting)[MOST_WAITING:]
         self._bury(newest, f"{MOST_WAITING} messages wait already")
@@ -224,6 +224,7 @@ class Courier:
             if (message := self._read(address)) is None:
                 continue
             letter = replace(message, attempts=self._waiting.get(address, 0), reason=reason, dead_at=time.time())
+            # Stored before the message is deleted: a crash in between leaves both, and loses none.
             store.put_document(address.dead, letter.encode())
             if not store.delete_document(address.waiting):  # it was erased meanwhile
                 store.delete_document(address.dead)

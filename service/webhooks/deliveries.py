@@ -1,4 +1,4 @@
-"""Deliveries: looks for what waits, and hands it to the courier of each webhook."""
+"""Deliveries: finds the messages that wait in the store, and gives them to the couriers of their webhooks."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from livesvm.service.webhooks.messages import Address
 from livesvm.service.webhooks.outbox import Outbox
 
 LOOK_SECONDS = 1.0
-"""Between two looks, where other processes may put something into the outbox."""
+"""Interval of searches where other processes may put messages into the outbox."""
 GATHER_SECONDS = 0.05
-"""Between two looks at least: what happens meanwhile is found together."""
+"""Shortest interval of searches: messages that come meanwhile are found together."""
 ASIDE = 10
-"""How many times as long as a look took the next one waits, as what waits may be much."""
+"""The pause after a search is this many times its duration, as very many messages may wait."""
 
 log = logging.getLogger(__name__)
 
 
 class Deliveries:
-    """Sends what waits in the store, from this service and from those that show no life.
+    """Sends the waiting messages of this service, and those of services that have fallen silent.
 
     Parameters
     ----------
-    before : called before each look, where there is a webhook; may put something into the outbox
+    before : called before each search if there is a webhook; may put messages into the outbox
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class Deliveries:
         self._thread.start()
 
     def stop(self) -> None:
-        """Send nothing more; what is under way is sent again at the next start."""
+        """Send nothing more; messages that are being sent now are sent again at the next start."""
         self._over.set()
         self._outbox.rang.set()
         for courier in list(self._couriers.values()):
@@ -69,15 +69,15 @@ class Deliveries:
         return {state: found.total() for state, found in self._messages.items()}
 
     def oldest_seconds(self) -> float:
-        """Return for how long the oldest message has waited that this service is to send; 0 where none waits."""
+        """Return the seconds that the oldest message of this service has waited; 0 if none waits."""
         return 0.0 if self._oldest is None else max(0.0, time.time() - self._oldest)
 
     def of(self, id: str) -> dict[str, int]:
-        """Return the same of one webhook."""
+        """Return the numbers of waiting messages and dead letters of one webhook."""
         return {state: found[id] for state, found in self._messages.items()}
 
     def last(self, id: str) -> Outcome | None:
-        """Return what came of the newest attempt since the start."""
+        """Return the outcome of a webhook's newest attempt since the start; None if there was none."""
         courier = self._couriers.get(id)
         return None if courier is None else courier.last
 
@@ -99,7 +99,8 @@ class Deliveries:
             self._over.wait(min(LOOK_SECONDS, max(GATHER_SECONDS, ASIDE * (time.monotonic() - began))))
 
     def _look(self) -> None:
-        """Learn what waits; messages are read before webhooks, so that one of none is one of a webhook that is gone."""
+        """Give waiting messages to couriers, and delete those of deleted webhooks."""
+        # Messages are read before webhooks: the webhook of a new message is then known, unless it was deleted.
         store = self._source.store
         if self._outbox.webhooks or not store.shared:
             for call in self._before if self._outbox.webhooks else ():

@@ -21,15 +21,15 @@ Document = dict[str, Any]
 
 
 class Happened(NamedTuple):
-    """An event, of which a replay makes the same again.
+    """An event; a replay of the log makes the same event again.
 
     Parameters
     ----------
     type : of the event
     stored : what the model or feed is stored under; empty for events of the service
-    key : tells it from all others of the same
-    at : Unix time, which the message has
-    data_for : makes what a webhook is sent; None where it is sent nothing
+    key : distinguishes it from other events of its type and model or feed
+    at : Unix time of the event, which the message contains
+    data_for : returns the data for a webhook; None if it is sent nothing
     """
 
     type: str
@@ -40,7 +40,7 @@ class Happened(NamedTuple):
 
 
 class Address(NamedTuple):
-    """What the name of a message's document says; the model or feed comes first, as its share holds the message.
+    """Parts of the name of a message's document, of which the model or feed comes first.
 
     ``made``: when the message was made, in milliseconds.
     """
@@ -54,7 +54,7 @@ class Address(NamedTuple):
 
     @property
     def age(self) -> tuple[str, str]:
-        """Return what messages are sorted by, the oldest first."""
+        """Return the key by which messages are sorted, oldest first."""
         return self.made, self.id
 
     @classmethod
@@ -64,12 +64,12 @@ class Address(NamedTuple):
 
     @property
     def waiting(self) -> DocumentName:
-        """Return where the message waits."""
+        """Return the name of its document while the message waits."""
         return DocumentName(WEBHOOK_WAITING, " ".join(self))
 
     @property
     def dead(self) -> DocumentName:
-        """Return where the message is as a dead letter."""
+        """Return the name of its document once the message is a dead letter."""
         return DocumentName(WEBHOOK_DEAD, " ".join(self))
 
 
@@ -88,7 +88,7 @@ class Message:
     dead_at: float | None = None
 
     def encode(self) -> bytes:
-        """Return all of it, for the store."""
+        """Return the message as bytes for the store."""
         return json.dumps(asdict(self)).encode()
 
     @classmethod
@@ -101,7 +101,7 @@ class Message:
 
 
 def message_for(webhook: Webhook, happened: Happened, holder: str) -> tuple[Address, Message] | None:
-    """Return what a webhook is sent of an event, None if nothing; of the same event always under the same id."""
+    """Return the message about an event for a webhook, or None; the same event always gets the same id."""
     data = happened.data_for(webhook.spec)
     if data is None:
         return None
@@ -113,7 +113,7 @@ def message_for(webhook: Webhook, happened: Happened, holder: str) -> tuple[Addr
 
 
 def headers_of(secret: str, id: str, body: str, at: float) -> dict[str, str]:
-    """Return the headers of an attempt, signed as Standard Webhooks has it."""
+    """Return the headers of an attempt, signed as the Standard Webhooks specification asks."""
     timestamp = str(int(at))
     signed = hmac.digest(key_in(secret), f"{id}.{timestamp}.{body}".encode(), "sha256")
     return {

@@ -1,6 +1,6 @@
-"""The outbox: what happened is a document of the store before its call is answered, and is sent from there.
+"""The outbox: messages about a call's events are stored before the call is answered, and sent from the store.
 
-Where a process dies before an event is stored, the next start applies the call again, and stores the event then. So
+If a process dies before an event is stored, the next start applies the call again, and stores the event then. So
 every event of an acknowledged call is sent at least once.
 """
 
@@ -19,11 +19,11 @@ Messages = Sequence[tuple[Address, Message]]
 
 
 class Outbox:
-    """The webhooks that this process knows, and what they are sent.
+    """The webhooks that this process knows; makes and stores their messages.
 
     Parameters
     ----------
-    holder : the service that is to send what is put here
+    holder : name of the service that is to send the messages
     """
 
     def __init__(self, holder: str = "-") -> None:
@@ -32,18 +32,18 @@ class Outbox:
         self.rang = threading.Event()  #: something is new
 
     def wants(self, type: str, stored: str) -> list[Webhook]:
-        """Return the webhooks that are sent events of a type, of what is stored under a name."""
+        """Return the webhooks that are sent events of a type about the model or feed that is stored under a name."""
         model, feed = (None, id_of(stored)) if is_feed(stored) else (stored or None, None)
         return [one for one in self.webhooks if type in one.spec.events and one.spec.concerns(model, feed)]
 
     def messages(self, happened: Iterable[Happened]) -> Messages:
-        """Return what is to be sent of events."""
+        """Return the messages to send about events."""
         pairs = ((webhook, event) for event in happened for webhook in self.wants(event.type, event.stored))
         found = (message_for(webhook, event, self.holder) for webhook, event in pairs)
         return [one for one in found if one is not None]
 
     def keep(self, source: Source, messages: Messages) -> None:
-        """Have the store keep messages; raises StoreError. Done again, it has the same effect."""
+        """Store messages; raises StoreError. A repeated call has the same effect."""
         with source.health.store_call("document"):
             for address, message in messages:
                 source.store.put_document(address.waiting, message.encode())

@@ -1,7 +1,7 @@
-"""Requests to receivers, to addresses that are checked where the connection is made.
+"""HTTP requests to receivers; their addresses are checked when the connection is made.
 
-A name is resolved once, and the connection goes to an address that was checked, so that a name which leads elsewhere
-the next time gains nothing. Redirects are not followed, and no proxy of the environment is asked.
+A name is resolved once, and the connection is made to an address that was checked, so that DNS rebinding gains
+nothing. Redirects are not followed, and proxies of the environment are not used.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ import httpx
 from livesvm.service.webhooks.address import Refused, check_address
 
 UNDELIVERED = (Refused, httpcore.NetworkError, httpcore.TimeoutException, httpcore.ProtocolError, OSError, ValueError)
-"""What an attempt may end with that was not answered; URLs that no request can be made of are among the last."""
+"""Errors of an attempt without an answer; ValueError is raised for URLs of which no request can be made."""
 REST_BYTES, REST_SECONDS = 65_536, 1.0
-"""Of the body of an answer, which says nothing, that are read so that the connection can be kept."""
+"""Limits of reading an answer's body, which is read only so that the connection can be kept."""
 
 
 @cache
 def authorities() -> ssl.SSLContext:
-    """Return the certificate authorities, or those that SSL_CERT_FILE or SSL_CERT_DIR name."""
+    """Return a TLS context with the default authorities, or those that SSL_CERT_FILE or SSL_CERT_DIR name."""
     return httpx.create_ssl_context()
 
 
 class Connection:
-    """The connection to one receiver: opened when it is needed, and kept for what is sent soon after.
+    """The connection to one receiver: opened when it is needed, and kept for messages that follow soon.
 
     Parameters
     ----------
@@ -49,9 +49,9 @@ class Connection:
         )
 
     def post(self, headers: dict[str, str], body: bytes, seconds: float) -> tuple[int, float]:
-        """Send a body, and return the status of the answer, and for how many seconds it asks to wait (Retry-After).
+        """Send a body; return the answer's status and the seconds that it asks to wait (Retry-After).
 
-        Of an answer that has more than a little to say, nothing more is read, and the connection is closed.
+        If the answer's body is long or slow, the rest is not read, and the connection is closed.
 
         Parameters
         ----------
@@ -80,7 +80,7 @@ class Connection:
 
 
 def _patience(headers: Iterable[tuple[bytes, bytes]]) -> float:
-    """Return the seconds that Retry-After names, or those until its date; 0 where it says nothing that can be read."""
+    """Return the seconds that Retry-After names, or those until its date; 0 if it is missing or cannot be parsed."""
     found = next((value.decode("latin-1").strip() for name, value in headers if name.lower() == b"retry-after"), "")
     if found.isascii() and found.isdigit():
         return float(found)
@@ -91,7 +91,7 @@ def _patience(headers: Iterable[tuple[bytes, bytes]]) -> float:
 
 
 class _Checked(httpcore.SyncBackend):
-    """Connects to addresses that are allowed."""
+    """Network backend that connects only to allowed addresses."""
 
     def __init__(self, may_be_private: bool) -> None:
         self._may_be_private = may_be_private
@@ -104,7 +104,7 @@ class _Checked(httpcore.SyncBackend):
         local_address: str | None = None,
         socket_options: Iterable[Any] | None = None,
     ) -> httpcore.NetworkStream:
-        """Connect to the first address of a host that can be reached; raises Refused where none is allowed."""
+        """Connect to the first allowed address of a host that can be reached; raises Refused if none is allowed."""
         failure: Exception | None = None
         for address in self._allowed(host, port):
             try:

@@ -1,4 +1,4 @@
-"""Webhooks as they are created: where messages go, of which events, and the secret that signs them."""
+"""Settings of webhooks: the receiver's URL, the events that it is sent, and the secret that signs messages."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from livesvm.solvers.errors import InvalidInput
 
 EventType = Literal["forecast.outside", "drift", "store.fenced", "job.finished"]
 FORECAST: EventType = "forecast.outside"
-"""The one event that has numbers which follow from readings."""
+"""The only event with numbers that depend on readings."""
 PREFIX_OF_SECRET = "whsec_"
 LEAST_SECRET, MOST_SECRET = 24, 64
 """Bytes of a secret, by the Standard Webhooks specification."""
 SERIES_OF = "/*"
-"""Behind the id of a fleet: all of its series."""
+"""Suffix of a fleet's id that stands for all of its series."""
 Limit = Annotated[float, Field(allow_inf_nan=False)]
 ModelName = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,63}$")]
 FeedName = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,63}(/([A-Za-z0-9._~-]{1,64}|\*))?$")]
@@ -54,7 +54,7 @@ class WebhookSpec(BaseModel):
     below: Limit | None = Field(default=None, description="A forecast below it is outside.")
 
     def check(self, settings: Settings) -> None:
-        """Raise InvalidInput where this service cannot send such messages."""
+        """Raise InvalidInput if this service cannot send messages with these settings."""
         if settings.ray:
             raise InvalidInput(f"webhooks are not sent over Ray: this service has {PREFIX}RAY", field="url")
         _check_url(self.url, settings)
@@ -77,7 +77,7 @@ class WebhookSpec(BaseModel):
         return (self.above is not None and value > self.above) or (self.below is not None and value < self.below)
 
     def concerns(self, model: str | None, feed: str | None) -> bool:
-        """Return whether a model's events, or a feed's, are sent; of neither, those of the service."""
+        """Return whether events about a model or a feed are sent, or with neither, those about the service."""
         if (model is None and feed is None) or (self.models is None and self.feeds is None):
             return True
         if feed is None:
@@ -88,7 +88,7 @@ class WebhookSpec(BaseModel):
 
 @dataclass(frozen=True)
 class Webhook:
-    """A webhook that there is; the secret is empty where nothing is sent."""
+    """A registered webhook, with its settings and secret."""
 
     id: str
     spec: WebhookSpec
@@ -96,7 +96,7 @@ class Webhook:
     secret: str = field(default="", repr=False)
 
     def encode(self) -> bytes:
-        """Return all of it, for the store."""
+        """Return the webhook as bytes for the store."""
         document = {"spec": self.spec.model_dump(mode="json"), "created_at": self.created_at, "secret": self.secret}
         return json.dumps(document).encode()
 
@@ -111,12 +111,12 @@ class Webhook:
 
 
 def new_secret() -> str:
-    """Return a secret that nothing else has."""
+    """Return a new random secret."""
     return PREFIX_OF_SECRET + base64.b64encode(secrets.token_bytes(32)).decode()
 
 
 def key_in(secret: str) -> bytes:
-    """Return the bytes that a secret stands for; raises InvalidInput, which never repeats it."""
+    """Return the bytes of a secret; raises InvalidInput with a message that never contains the secret."""
     try:
         key = base64.b64decode(secret.removeprefix(PREFIX_OF_SECRET), validate=True)
     except (binascii.Error, ValueError):
@@ -151,7 +151,7 @@ def _check_url(url: str, settings: Settings) -> None:
 
 
 def _check_literal(host: str) -> None:
-    """Raise InvalidInput for an address inside, where the URL has an address and no name."""
+    """Raise InvalidInput for localhost or a private address; a name is checked when messages are sent."""
     try:
         if host == "localhost":
             raise Refused("localhost is this machine")

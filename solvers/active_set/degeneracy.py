@@ -14,10 +14,10 @@ from livesvm.solvers.runtime.types import Floats, Ints
 
 @compiled
 def leave_ends(e: Examples, fac: Factor, n: int, intercept: bool, snap: float, dust: float, rounding: float) -> bool:
-    """Put free examples with beta at an end of their box, but for dust, or beyond it, on the piece there.
+    """Put free examples with beta at, within ``dust`` of, or beyond an end of their box on the piece there.
 
-    A bound beta within ``snap`` of its level is put on it. Says whether a free one was moved by more than rounding, so
-    that f must be computed afresh. A single free beta is what the sum leaves it, with the rounding of that sum.
+    A bound beta within ``snap`` of its level is put on it. Returns whether a free beta moved by more than rounding, so
+    that f must be computed afresh. A single free beta has the rounding error of the sum of all others.
     """
     moved = False
     if intercept and fac.size[1] == 1:
@@ -44,7 +44,7 @@ def leave_ends(e: Examples, fac: Factor, n: int, intercept: bool, snap: float, d
 
 @compiled
 def center(w: Walk) -> float:
-    """Put b in the middle of the interval that the kinks leave it, with no example free; return its change."""
+    """Put b in the middle of the interval that the kinks allow, with no example free; return its change."""
     e = w.examples
     low, high = -np.inf, np.inf
     for j in range(w.n):
@@ -67,10 +67,10 @@ def center(w: Walk) -> float:
 
 @compiled
 def perturb(w: Walk, random: Floats, size_f: float, size_beta: float) -> None:
-    """Spread ties: move every limit that an example is near outward by a random amount that vanishes at the path's end.
+    """Spread ties: move limits near examples outward by random amounts that vanish at the end of the path.
 
-    With generic kinks and boxes no two examples reach theirs at once, every step is positive, and each set of free
-    examples is met at most once (rule 6).
+    With generic kinks and boxes no two examples reach a limit at once, every step is positive, and each set of free
+    examples occurs at most once (rule 6).
     """
     e = w.examples
     tau = w.at[0].tau
@@ -89,7 +89,7 @@ def perturb(w: Walk, random: Floats, size_f: float, size_beta: float) -> None:
 
 @compiled
 def send_dependent(w: Walk, free: Ints) -> None:
-    """Send examples that were free, and are not in the factor any more, to the nearer end of their box."""
+    """Send examples that were free, and are no longer in the factor, to the nearer end of their box."""
     e = w.examples
     for slot in free:
         if w.factor.position[slot] >= 0:
@@ -106,7 +106,7 @@ def send_dependent(w: Walk, free: Ints) -> None:
 
 @compiled
 def clear(fac: Factor) -> None:
-    """Let no example stand in a factor."""
+    """Remove all examples from a factor."""
     for k in range(fac.size[0]):
         if fac.slot[k] >= 0:
             fac.position[fac.slot[k]] = -1
@@ -118,10 +118,10 @@ def clear(fac: Factor) -> None:
 def extend(
     fac: Factor, rows: Floats, row_of: Ints, free: Ints, diagonal: Floats, kappa: float, dependent: float
 ) -> None:
-    """Append examples to a factor, without squared pivots of at most ``dependent`` times the diagonal.
+    """Append examples to a factor, except those with squared pivots of at most ``dependent`` times the diagonal.
 
-    With 0 no example is left out, and one that has no pivot but for rounding gets the least usable one. Only
-    the factor itself is made, not what is solved along with it.
+    If it is 0, no example is left out, and a pivot that is lost in rounding is replaced by the least usable one. Only
+    the factor itself is made, not the forward-solved right-hand sides.
     """
     for slot in free:
         n = fac.size[0]

@@ -75,9 +75,9 @@ def along_row(w: Walk, coefficients: Floats, slot: int) -> float:
 
 @compiled
 def add_free_rows(w: Walk, coefficients: Floats, out: Floats, n: int) -> None:
-    """Add the kernel rows of the free examples, times ``coefficients`` by position, to ``out``, below slot ``n``.
+    """Add the kernel rows of free examples, times ``coefficients`` by position, to the first ``n`` slots of ``out``.
 
-    That is every example, or in a narrow walk those that are near.
+    ``n`` covers every example, or in a narrow walk the near ones.
     """
     fac, row_of = w.factor, w.row_of
     rows = w.seen_rows if w.members.size > 0 and n == w.n_seen else w.rows
@@ -138,7 +138,7 @@ def holds(w: Walk, step: float) -> bool:
 
 @compiled
 def refine(w: Walk, step: float) -> None:
-    """Improve the direction until the free examples stay at their kinks for a step, or three times."""
+    """Improve the direction, at most three times, until the free examples stay at their kinks for a step."""
     w.at[0].work += 2.0 * w.factor.size[0] * (w.n_seen + w.factor.size[0])
     resolve(w)
     find_direction(w)

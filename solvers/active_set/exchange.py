@@ -1,4 +1,4 @@
-"""Change of sides: an example at the end of its segment goes on to the next one, in or out of the free block."""
+"""Change of sides: an example at the end of its segment moves to the next one, into or out of the free block."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from livesvm.solvers.runtime.compile import compiled
 from livesvm.solvers.runtime.interrupt import is_stopped
 from livesvm.solvers.runtime.types import Floats
 
-INDEFINITE_BELOW = 1e-3  #: what a nearly dependent block makes of a squared pivot, of the diagonal, is less than this
+INDEFINITE_BELOW = 1e-3  #: squared pivots that are due to a nearly dependent block are below this part of the diagonal
 
 
 @compiled
 def change_side(w: Walk, slot: int, side: int) -> Exit:
-    """Let an example that is at the end of its segment go on to the next one."""
+    """Move an example that is at the end of its segment to the next one."""
     if w.row_of[slot] < 0 and not gather_row(w, slot):
         return Exit.NEED_ROW
     if is_free(w.examples.segment[slot]):
@@ -32,7 +32,7 @@ def change_side(w: Walk, slot: int, side: int) -> Exit:
 
 @compiled
 def gather_row(w: Walk, slot: int) -> bool:
-    """Pick an example's row out of the cached row of the whole, in an outer iteration, if there is one."""
+    """Copy an example's row for an outer iteration from the cached row of the whole window; False: it has none."""
     if w.members.size == 0 or not gather_seen(w, slot):
         return False
     complete_row(w, slot)
@@ -41,7 +41,7 @@ def gather_row(w: Walk, slot: int) -> bool:
 
 @compiled
 def gather_seen(w: Walk, slot: int) -> bool:
-    """Pick the columns of near examples out of a cached row of the whole, in an outer iteration, if there is one."""
+    """Copy the columns of near examples from a cached row of the whole window; False: no row, or no space for it."""
     parent = w.parent_row_of[w.members[slot]]
     if parent < 0 or w.at[0].rows >= w.rows.shape[0]:
         return False
@@ -55,7 +55,7 @@ def gather_seen(w: Walk, slot: int) -> bool:
 
 @compiled
 def complete_row(w: Walk, slot: int) -> None:
-    """Pick all of a row that was there only for examples that are near."""
+    """Complete a row that has only the columns of near examples."""
     if w.members.size == 0 or w.is_whole[slot]:
         return
     row, out = w.parent_rows[w.parent_row_of[w.members[slot]]], w.rows[w.row_of[slot]]
@@ -85,7 +85,7 @@ def leave(w: Walk, slot: int, side: int) -> None:
 
 @compiled
 def solve_for_bound_rate(w: Walk, v: float) -> None:
-    """Remove ``v`` of an example outside the block, with its forward-solved column ready, from the rates."""
+    """Remove the velocity ``v`` of an example outside the block, its column already forward-solved, from the rates."""
     fac = w.factor
     kappa = w.at[0].kappa if w.intercept else 0.0
     for k in range(fac.size[0]):
@@ -94,15 +94,16 @@ def solve_for_bound_rate(w: Walk, v: float) -> None:
 
 @compiled
 def enter(w: Walk, slot: int, side: int) -> Exit:
-    """Enter a bound example that has reached a kink.
+    """Enter a bound example that has reached a kink into the free block.
 
-    It becomes free, in exchange for another if it depends on examples that are.
+    If it depends on free examples, it moves along with them until one of them leaves, or until it has crossed its box.
     """
     e, fac = w.examples, w.factor
     row = w.rows[w.row_of[slot]]
     kappa = w.at[0].kappa if w.intercept else 0.0
     diagonal = e.diagonal[slot] + kappa
     column = fac.column
+    # Each exchange is a pivot of a linear program; the limit guards against cycling.
     for _ in range(1000):
         n = fac.size[0]
         for k in range(n):
@@ -127,7 +128,7 @@ def enter(w: Walk, slot: int, side: int) -> Exit:
 
 @compiled
 def become_free(w: Walk, slot: int, side: int, pivot2: float) -> None:
-    """Put an example with its forward-solved column ready into the free block."""
+    """Put an example into the free block, with its column already forward-solved."""
     e, motion, fac = w.examples, w.motion, w.factor
     v = motion.v[slot]
     if v != 0.0:
@@ -145,11 +146,10 @@ def become_free(w: Walk, slot: int, side: int, pivot2: float) -> None:
 
 @compiled
 def exchange(w: Walk, slot: int, side: int) -> bool:
-    """Move along the direction that changes no f until the entrant has crossed its box or a free example blocks (rule
-    5).
+    """Move along the direction that changes no f until the entrant crosses its box or a free one blocks (rule 5).
 
-    This is one pivot of the linear program in [Ong et al., eq. 30-34]. Says whether the entrant has crossed; if not,
-    the blocker has left and the entrant can be tried again.
+    This is one pivot of the linear program in [Ong et al., eq. 30-34]. Returns whether the entrant has crossed; if not,
+    the blocking example has left the free block and the entrant can be tried again.
     """
     e, motion, fac = w.examples, w.motion, w.factor
     n = fac.size[0]
@@ -182,7 +182,7 @@ def exchange(w: Walk, slot: int, side: int) -> bool:
 
 @compiled
 def refine_dependence(w: Walk, slot: int, z: Floats) -> None:
-    """Improve the combination ``z`` of the free examples that an example is, by one step of iterative refinement."""
+    """Refine ``z``, the combination of free examples that equals an example, by one step of iterative refinement."""
     fac = w.factor
     kappa = w.at[0].kappa if w.intercept else 0.0
     residual = fac.column
@@ -202,7 +202,7 @@ def refine_dependence(w: Walk, slot: int, z: Floats) -> None:
 
 @compiled
 def blocking(w: Walk, z: Floats, side: int, length: float) -> tuple[int, int]:
-    """Return the free example that ends its box first within ``length`` along ``side z``, and at which end, or -1."""
+    """Return the first free example to end its box within ``length`` along ``side z``, and at which end, or -1."""
     e, motion, fac = w.examples, w.motion, w.factor
     bound = length
     for k in range(fac.size[0]):
@@ -227,7 +227,7 @@ def blocking(w: Walk, z: Floats, side: int, length: float) -> tuple[int, int]:
 
 @compiled
 def move_along(w: Walk, z: Floats, slot: int, side: int, length: float) -> None:
-    """Move beta along the null direction; f changes only by what the dependence is not exact."""
+    """Move betas along the null direction; f changes only where the dependence is inexact."""
     if length == 0.0:
         return
     e, motion, fac = w.examples, w.motion, w.factor

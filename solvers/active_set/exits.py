@@ -1,10 +1,10 @@
-"""Why a compiled loop has stopped: all reasons there are, of which each loop has some."""
+"""Reasons why a compiled loop stops; each loop uses some of them."""
 
 from enum import IntEnum
 
 
 class Exit(IntEnum):
-    """What the loop has come to, or what it asks for before it is called again."""
+    """The result of a loop, or what it asks for before it is called again."""
 
     DONE = 0  #: the end of the path; inside, that the loop can go on
     NEED_ROW = 1  #: the kernel row of ``switching`` is not cached
@@ -17,17 +17,17 @@ class Exit(IntEnum):
     ITERATION = 8  #: the end of an outer iteration
     WANT_ROWS = 9  #: rows that will be needed soon are not cached
     COSTLY = 23  #: more work than solving from nothing
-    # of a loop that writes down what it does
-    STOPPED = 10  #: ``switching`` has come to a cutoff
+    # of a loop that records its path
+    STOPPED = 10  #: ``switching`` has reached a cutoff
     LOG_FULL = 11  #: call again with an empty log
     NEED_ROWS = 12  #: rows of examples with moving coefficients are not cached
     # of the D-steps of outlier paths
     SWITCHES_FULL = 13  #: no space to record which examples switched
-    INEXACT = 14  #: the state is not at the optimum of its losses, and is to be brought there
+    INEXACT = 14  #: the state is not at the optimum of its losses; the caller must bring it there
     ROSE = 15  #: the objective rose
     ENDLESS = 16  #: too many switches in a row
     # of a solve
-    NO_PLACE = 25  #: of a pair of classes: there are not as many vacant slots or rows as come, or too much moves
+    NO_PLACE = 25  #: of a pair of classes: too few vacant slots or rows for the new examples, or too much moves
     UNJUDGED = 24  #: it has ended, and the f that decide about it have yet to be computed
     # of outlier paths
     NOTES_FULL = 17  #: call again with empty notes
@@ -35,4 +35,4 @@ class Exit(IntEnum):
     STUCK = 19  #: too many legs without progress
     TIED = 20  #: a leg has stalled
     LOST = 21  #: a leg has no end
-    WITH_TIES = 22  #: an example stands at a cutoff before the first leg
+    WITH_TIES = 22  #: an example is at a cutoff before the first leg

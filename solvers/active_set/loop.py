@@ -1,7 +1,7 @@
 """The compiled homotopy loop: direction, step, move, change side.
 
-Each pass finds the direction in which the free examples must move so that they stay at their kinks, the largest step
-that keeps every example on its segment of the staircase, takes it, and lets the example that ended it change sides.
+Each pass finds the direction in which the free examples must move to stay at their kinks, and the largest step that
+keeps every example on its segment of the staircase. It takes that step, and the example that ended it changes sides.
 Rule numbers, here and in the modules it calls, are those of ``homotopy.solve``.
 """
 
@@ -34,12 +34,11 @@ from livesvm.solvers.runtime.interrupt import is_stopped
 
 @compiled
 def walk(w: Walk, log: Log | None, cutoffs: Cutoffs | None) -> Exit:
-    """Go from event to event until the path or the outer iteration ends, or something is needed; returns why it
-    stopped.
+    """Go from event to event until the path or the outer iteration ends, or something is needed; return why.
 
-    ITERATION is also where no example is free and the betas are out of balance. With a ``log`` all is written down, and
-    LOG_FULL asks for an empty one; with ``cutoffs``, STOPPED says that example ``at.switching`` has come to its cutoff.
-    A loop is made for each of the combinations that there are, without what it does not need.
+    ITERATION also means that no example is free and the betas are out of balance. With a ``log`` each segment is
+    recorded, and LOG_FULL asks for an empty log. With ``cutoffs``, STOPPED means that example ``at.switching`` has
+    reached its cutoff. Each combination of these arguments is compiled separately, without what it does not need.
     """
     at = w.at[0]
     while True:
@@ -81,9 +80,9 @@ def walk(w: Walk, log: Log | None, cutoffs: Cutoffs | None) -> Exit:
 
 @compiled_once_allocating
 def track_path(w: Walk, log: Log, cutoffs: Cutoffs) -> int:
-    """Follow the path to its end on the whole window, letting no example through, and write down each linear piece.
+    """Follow the path to its end on the whole window, without outer iterations, and record each segment.
 
-    Stops like ``walk``; ITERATION: so many events are done as the caller asked for.
+    Stops like ``walk``; ITERATION: as many events are done as the caller asked for.
     """
     at = w.at[0]
     if at.started == 0:
@@ -104,7 +103,7 @@ def track_path(w: Walk, log: Log, cutoffs: Cutoffs) -> int:
 
 @compiled
 def next_event(w: Walk) -> tuple[float, int, int]:
-    """Find the direction; return the step, which example changes sides there, and to which; -1: to the end."""
+    """Find the direction; return the step, the example that ends it, and its side; -1: the path ends first."""
     find_direction(w)
     w.at[0].work += w.factor.size[0] * (w.n_seen + w.factor.size[0])
     step, switching, side = longest_step(w)

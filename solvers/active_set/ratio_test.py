@@ -1,4 +1,4 @@
-"""The step: how far the direction goes until an example is at a limit, and going there."""
+"""The step: how far the direction goes until an example reaches a limit, and the move there."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from livesvm.solvers.runtime.types import Floats, Ints
 
 MANY_FREE = 100  #: free examples from which on one step may span several events, as each direction is much work
 AT_ONCE = 8  #: events that a step spans at most
-SPAN = 0.2  #: largest share of what is left of the path that such a step takes
-LEAST_LEFT = 0.01  #: share of the path that is left at least where such a step begins
-UNLIKELY = 0.2  #: of its way to a limit: an example that goes no further in the present direction may be left out
+SPAN = 0.2  #: largest share of the rest of the path that such a step takes
+LEAST_LEFT = 0.01  #: least share of the path that must be left for such a step
+UNLIKELY = 0.2  #: an example whose direction takes it less than this part of its way to a limit may be left out
 
 
 @compiled
 def longest_step(w: Walk) -> tuple[float, int, int]:
     """Return the step to the next event, its example, and on which side it is (-1 low, +1 high).
 
-    No example (-1) makes it where the path, or the part of it that the outer iteration is for, ends before.
+    The example is -1 if the path, or the part of it for this outer iteration, ends first.
 
-    Two passes [Harris]: the longest step with every limit relaxed by its tolerance, then among the examples that would
-    pass their own limit within it, the one that does so at the highest speed.
+    There are two passes [Harris]: the longest step with every limit relaxed by its tolerance; then, among the examples
+    that would pass their own limit within that step, the one that does so at the highest speed.
     """
     motion = w.motion
     rest = w.at[0].tau - w.at[0].last
@@ -36,8 +36,8 @@ def longest_step(w: Walk) -> tuple[float, int, int]:
     switching, side = -1, 0
     step = rest
     for j in range(w.n):
-        # The fastest to its relaxed limit passes its own one at a speed of at least `highest` tolerances; one that may
-        # be preferred to it passes that, and so is relaxed by no more than its way to its own limit.
+        # Half of `highest` suffices. The first example at its relaxed limit moves at `highest` tolerances or faster;
+        # a preferred one is faster still, so it takes at most `bound` for its gap, and again for its tolerance.
         if motion.work[j] < 0.49 * highest:
             continue
         x, dx, tol = coordinate(w, j)
@@ -54,7 +54,7 @@ def longest_step(w: Walk) -> tuple[float, int, int]:
 
 @compiled
 def largest(x: Floats, n: int, least: float) -> float:
-    """Return the largest of the first ``n``, and ``least``; four at a time, so that none waits for the one before."""
+    """Return the largest of ``least`` and the first ``n``; four at a time, so that none waits for the one before."""
     m0, m1, m2, m3 = least, least, least, least
     whole = n - n % 4
     for j in range(0, whole, 4):
@@ -66,7 +66,7 @@ def largest(x: Floats, n: int, least: float) -> float:
 
 @compiled
 def coordinate(w: Walk, j: int) -> tuple[float, float, float]:
-    """Return what the limits of an example are about, its rate, and the tolerance: beta if it is free, f if bound."""
+    """Return the coordinate that an example's limits apply to, its rate and tolerance: beta if free, f if bound."""
     if is_free(w.examples.segment[j]):
         return w.examples.beta[j], w.motion.dbeta[j], w.tol[0].beta
     return w.examples.f[j], w.motion.df[j], w.tol[0].f
@@ -76,8 +76,8 @@ def coordinate(w: Walk, j: int) -> tuple[float, float, float]:
 def frequencies(w: Walk, out: Floats) -> None:
     """Compute for each example one over the step at which it passes the relaxed limit it moves to.
 
-    Loops here and below are without branches: that is what vector instructions need. Which limit it is, is found
-    without dividing; ways to limits that do not exist are infinite, and an example that stays where it is passes none.
+    Loops here and below have no branches, as vector instructions require. The limit is chosen without dividing.
+    Distances to limits that do not exist are infinite, and an example at rest passes none.
     """
     e, motion = w.examples, w.motion
     segment, f, beta, df, dbeta = e.segment, e.f, e.beta, motion.df, motion.dbeta
@@ -97,9 +97,9 @@ def frequencies(w: Walk, out: Floats) -> None:
 
 @compiled
 def find_likely(w: Walk, found: Ints) -> int:
-    """Fill ``found`` with the examples without a kernel row that may change sides soon, but for the next one.
+    """Fill ``found`` with the examples without a kernel row that may change sides soon, except the next one.
 
-    Returns how many there are; ``motion.work`` says how often each would in the present direction.
+    Returns their number; ``motion.work`` has for each how often it would change sides in the present direction.
     """
     often, m = w.motion.work, 0
     frequencies(w, often)
@@ -137,20 +137,20 @@ def advance(w: Walk, step: float) -> None:
 
 @compiled
 def pass_time(w: Walk, step: float) -> None:
-    """Move b, and along the path."""
+    """Move b and tau by a step."""
     w.at[0].b += step * w.at[0].db
     w.at[0].tau = max(0.0, w.at[0].tau - step)
 
 
 @compiled
 def step_over_several(w: Walk, first: float, switching: int) -> bool:
-    """Move every example over several events, the first of which is the step ``first`` away; say whether it was done.
+    """Take one step over several events, the first of them at ``first``; return whether it was taken.
 
-    Limits stay behind, so that ``find_beyond`` finds the examples that have passed theirs (rule 9).
+    Limits that are passed are not moved along, so that ``find_beyond`` finds the examples beyond them (rule 9).
     """
     at, e, motion, often = w.at[0], w.examples, w.motion, w.motion.work
     few = w.factor.size[1] < MANY_FREE or switching < 0 or not first > w.tol[0].zero_step
-    has_copies = at.exchanges > 0  # those of an example leave its kink together
+    has_copies = at.exchanges > 0  # copies of an example leave its kink together
     if at.alone == 1 or few or has_copies or at.passes > 0 or at.tau < LEAST_LEFT:
         return False
     step, count = min(SPAN * at.tau, at.tau - at.last), w.n
@@ -174,9 +174,9 @@ def step_over_several(w: Walk, first: float, switching: int) -> bool:
 
 @compiled
 def find_beyond(w: Walk) -> bool:
-    """Find one that a step over several events took beyond its limits, and let it change sides; False: there is none.
+    """Find an example that a step over several events took beyond its limit, to change sides; False: there is none.
 
-    What is beyond by less than its tolerance takes its limit along.
+    The limit of an example that is beyond it by less than the tolerance moves to the example.
     """
     motion = w.motion
     for j in range(w.n):

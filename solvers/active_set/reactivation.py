@@ -1,4 +1,4 @@
-"""Laps of a walk: how each sets out, and how examples that were let through are sent back."""
+"""Passes of a walk: how each starts, and how examples that were let through are sent back."""
 
 from __future__ import annotations
 
@@ -7,17 +7,15 @@ from livesvm.solvers.active_set.workspace import Walk, set_limits
 from livesvm.solvers.problem.state import Examples, is_free
 from livesvm.solvers.runtime.compile import compiled
 
-LARGE = 2500  #: in larger windows an outer iteration costs much: its length and the care it takes are other ones
-EVENTS_EACH = 20  #: events that each one that moves is taken to make, before there was any
-EVENTS_EACH_OF_LARGE = (
-    3  #: and in a large window, where one outer iteration too many costs more than some that are missed
-)
-LEAST_PACE = 1e-9  #: the part of the path that an event is taken to use up at least
+LARGE = 2500  #: in larger windows an outer iteration costs much, so that its length and margins are different
+EVENTS_EACH = 20  #: events expected of each moving example, before any has happened
+EVENTS_EACH_OF_LARGE = 3  #: the same in a large window, where an outer iteration too many costs more than one too few
+LEAST_PACE = 1e-9  #: the least part of the path that an event is assumed to use up
 
 
 @compiled
 def start(w: Walk) -> None:
-    """Set every example's limits and solve the right-hand sides: the motion has just been set."""
+    """Set every example's limits and solve the right-hand sides, after the motion has been set."""
     moving = 0
     for j in range(w.n):
         set_limits(w, j)
@@ -29,7 +27,7 @@ def start(w: Walk) -> None:
 
 @compiled
 def is_moving(w: Walk, slot: int) -> bool:
-    """Say whether the beta of a bound example moves by itself, or an example's limits do."""
+    """Say whether the beta of a bound example moves by itself, or the limits of an example move."""
     motion = w.motion
     moving: bool = motion.v[slot] != 0.0 or motion.dlow[slot] != 0.0 or motion.dhigh[slot] != 0.0
     return moving
@@ -37,10 +35,10 @@ def is_moving(w: Walk, slot: int) -> bool:
 
 @compiled
 def another_pass(w: Walk) -> bool:
-    """Send the kinks of examples that were let through back, at the end of the path, on a path of their own.
+    """Send the kinks of examples that were let through back, on another path after the end of this one.
 
-    With them goes what rounding has made of the sum of the betas. Says whether there is anything to do. Everything else
-    has arrived and stands still.
+    The rounding error of the sum of the betas is corrected too. Returns whether there is anything to do. Everything
+    else has arrived and rests.
     """
     e, motion = w.examples, w.motion
     off = w.at[0].sum_end
@@ -70,7 +68,7 @@ def another_pass(w: Walk) -> bool:
 
 @compiled
 def let_through(w: Walk, slot: int) -> None:
-    """Move the kink of a bound example that was found beyond its limit, and back by the end of the path."""
+    """Shift the kink of a bound example found beyond its limit to its f, and back by the end of the path."""
     e = w.examples
     w.at[0].through += 1
     if w.at[0].tau > 1e-6:
@@ -80,7 +78,7 @@ def let_through(w: Walk, slot: int) -> None:
 
 @compiled
 def shift_kinks(e: Examples, slot: int, tau: float) -> None:
-    """Move those kinks of a bound example that its f is beyond to where it is, for now."""
+    """Move the kinks that the f of a bound example has passed to where f is now."""
     q = e.segment[slot] // 2
     for k in range(e.n_kinks[slot]):
         now = e.kinks[slot, k] - tau * e.dkinks[slot, k]

@@ -1,8 +1,8 @@
 """The record of a path, segment by segment, and the cutoffs at which it stops.
 
-What is written down are *segments*, between two events, on each of which b and the betas of the free examples are
-linear in tau, and *changes*, which example went from which place on the staircase to which other at which tau. The
-betas of bound examples follow from their place.
+The log has *segments*, between two events, on which b and the betas of the free examples are linear in tau, and
+*changes*: which example went from which place on its staircase to which other, and at which tau. The betas of bound
+examples follow from their place.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from livesvm.solvers.runtime.compile import compiled
 from livesvm.solvers.runtime.scalars import One, Scalars
 from livesvm.solvers.runtime.types import Bools, Floats, Ints
 
-# Columns of what is written down of segments, of the betas in them, and of changes
+# Columns of the arrays of a log: of segments, of the betas in them, and of changes
 START_TAU, START_B, END_TAU, END_B = range(4)
 POOL_BEFORE, CHANGES_BEFORE = range(2)
 START, END = range(2)
 SLOT, BEFORE, AFTER = range(3)
 
-CLIPPED = 2  #: what STARTED may be set to by a caller that has set limits that heed the cutoffs
+CLIPPED = 2  #: value of ``started`` set by a caller whose limits already stop at the cutoffs
 
 
 class Used(Scalars):
@@ -38,13 +38,13 @@ class Used(Scalars):
 
 @by_reference
 class Log(NamedTuple):
-    """What is written down; space for some, and how much of it is used."""
+    """Segments and changes of a path, in arrays with space for more, and how much of it is used."""
 
-    ends: Floats  #: (segments, 4) where it starts and ends; columns named above
-    before: Ints  #: (segments, 2) how much of the pool, and how many changes, came before; named above
-    idle: Bools  #: (segments,) no example is free but at an end of its box: b is one of many
+    ends: Floats  #: (segments, 4) where each segment starts and ends; columns named above
+    before: Ints  #: (segments, 2) entries of the pool, and changes, before each; named above
+    idle: Bools  #: (segments,) no example is free except at an end of its box: b is one of many
     slot: NDArray[np.int32]  #: (pool,) the free examples
-    beta: Floats  #: (pool, 2) where the segment starts, and where it ends
+    beta: Floats  #: (pool, 2) at the start and at the end of the segment
     change_tau: Floats  #: (changes,)
     change: Ints  #: (changes, 3) slot, place on the staircase before and after (``segment`` of ``problem.state``)
     used: One[Used]
@@ -69,11 +69,11 @@ def empty_log(slots: int, segments: int, pool: int) -> Log:
 
 @by_reference
 class Cutoffs(NamedTuple):
-    """Between what each f must stay for the walk to go on."""
+    """Limits within which each f must stay for the walk to go on."""
 
     low: Floats  #: (slots,)
     high: Floats  #: (slots,)
-    slack: float  #: an example that is beyond by at most this rests at the cutoff
+    slack: float  #: an example beyond a cutoff by at most this rests at it
 
 
 @compiled
@@ -85,7 +85,7 @@ def record_places(w: Walk, log: Log) -> None:
 
 @compiled
 def is_full(w: Walk, log: Log) -> bool:
-    """Say whether one more segment, and a change of every example's side, may not fit."""
+    """Say whether another segment, with a change of every example, may not fit."""
     used = log.used[0]
     full: bool = used.changes + w.n > log.change_tau.size or used.segments >= log.idle.size
     return full or used.pool + w.factor.size[1] + 1 > log.slot.size
@@ -93,7 +93,7 @@ def is_full(w: Walk, log: Log) -> bool:
 
 @compiled
 def clip_to_bound(w: Walk, cutoffs: Cutoffs, j: int) -> None:
-    """Let a bound example's limits be no further away than its cutoffs."""
+    """Clip the limits of a bound example to its cutoffs."""
     motion, f = w.motion, w.examples.f[j]
     if is_free(w.examples.segment[j]):
         return
@@ -106,14 +106,14 @@ def clip_to_bound(w: Walk, cutoffs: Cutoffs, j: int) -> None:
 
 @compiled
 def clip_to_bounds(w: Walk, cutoffs: Cutoffs) -> None:
-    """Let the limits of all examples that are bound be no further away than their cutoffs."""
+    """Clip the limits of all bound examples to their cutoffs."""
     for j in range(w.n):
         clip_to_bound(w, cutoffs, j)
 
 
 @compiled
 def is_at_cutoff(w: Walk, cutoffs: Cutoffs, switching: int, side: int) -> bool:
-    """Say whether the limit that an example comes to on a side is a cutoff."""
+    """Say whether the limit that an example reaches on a side is a cutoff."""
     if switching < 0 or is_free(w.examples.segment[switching]):
         return False
     cutoff: bool = (
@@ -126,7 +126,7 @@ def is_at_cutoff(w: Walk, cutoffs: Cutoffs, switching: int, side: int) -> bool:
 
 @compiled
 def distance_to_cutoff(w: Walk, cutoffs: Cutoffs, switching: int, side: int) -> float:
-    """Return how far the f of an example is from its cutoff on a side; it may be beyond by the slack."""
+    """Return how far the f of an example is from its cutoff on a side; 0 if it is beyond, within the slack."""
     way: float = (
         cutoffs.high[switching] - w.examples.f[switching]
         if side > 0
@@ -137,7 +137,7 @@ def distance_to_cutoff(w: Walk, cutoffs: Cutoffs, switching: int, side: int) -> 
 
 @compiled
 def jump_stops(w: Walk, cutoffs: Cutoffs) -> bool:
-    """After a jump of b, say whether it has come to a cutoff; then take back what it went beyond."""
+    """Say whether a jump of b has reached a cutoff; if so, take back how far it went beyond."""
     e, switching, side = w.examples, w.at[0].switching, w.at[0].side
     if not is_at_cutoff(w, cutoffs, switching, side):
         return False
@@ -150,7 +150,7 @@ def jump_stops(w: Walk, cutoffs: Cutoffs) -> bool:
 
 @compiled
 def update_bounds(w: Walk, cutoffs: Cutoffs, switching: int, exchanges: int) -> None:
-    """Keep every cutoff within the limits after ``switching`` made so many ``exchanges``, which move others too."""
+    """Clip limits to cutoffs after ``switching`` changed sides; all limits if there are more than ``exchanges``."""
     if w.at[0].exchanges > exchanges:
         clip_to_bounds(w, cutoffs)
     elif switching >= 0 and w.at[0].switching < 0:
@@ -159,7 +159,7 @@ def update_bounds(w: Walk, cutoffs: Cutoffs, switching: int, exchanges: int) -> 
 
 @compiled
 def record_breakpoint(w: Walk, log: Log, switching: int, exchanges: int) -> None:
-    """Note which examples have changed sides with the turn of ``switching``."""
+    """Record which examples changed sides when ``switching`` did."""
     if switching >= 0 and w.at[0].switching < 0:
         for j in range(w.n if w.at[0].exchanges > exchanges else 0):
             if j != switching:
@@ -169,7 +169,7 @@ def record_breakpoint(w: Walk, log: Log, switching: int, exchanges: int) -> None
 
 @compiled
 def record_change(w: Walk, log: Log, slot: int) -> None:
-    """Note a change if there is one."""
+    """Record the change of an example's place, if there is one."""
     before, after = log.seen[slot], w.examples.segment[slot]
     if before != after:
         i = log.used[0].changes
@@ -181,7 +181,7 @@ def record_change(w: Walk, log: Log, slot: int) -> None:
 
 @compiled
 def note_start(w: Walk, log: Log, step: float) -> None:
-    """Write down where a segment starts, and which way the free betas go with a ``step``."""
+    """Record where a segment starts, and where a ``step`` takes the free betas."""
     s, end = log.used[0].segments, log.used[0].pool
     log.ends[s, START_TAU], log.ends[s, START_B] = w.at[0].tau, w.at[0].b
     log.before[s, POOL_BEFORE], log.before[s, CHANGES_BEFORE] = end, log.used[0].changes
@@ -197,7 +197,7 @@ def note_start(w: Walk, log: Log, step: float) -> None:
 
 @compiled
 def note_end(w: Walk, log: Log) -> None:
-    """Write down where a segment ends."""
+    """Record where a segment ends."""
     s = log.used[0].segments
     log.ends[s, END_TAU], log.ends[s, END_B] = w.at[0].tau, w.at[0].b
     log.used[0].segments = s + 1

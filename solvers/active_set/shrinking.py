@@ -1,10 +1,10 @@
 """The path in outer iterations, each among examples that may have an event soon.
 
-Most examples of a window are far from their limits. For an outer iteration of some dozens of events, and of no more of
-the path than they are expected to take, the loop is given only those that could meet a limit, in arrays of their own,
-and the free examples, whose f is known to rest. Then every example is brought up to date by one product with the kernel
-rows of the betas that took part. An example that has crossed a limit gets it moved to where it is, and back by the end
-of the path: the path may differ, its end does not.
+Most examples of a window are far from their limits. An outer iteration covers some dozens of events, and no more of the
+path than these are expected to take. The loop works on copies of the examples that could meet a limit, and of the free
+examples, for which f is known. One product with the kernel rows of the betas that moved then brings every example up to
+date. If an example has crossed a limit, the limit is moved to where it is, and back by the end of the path: the path
+may differ, its end does not.
 """
 
 from __future__ import annotations
@@ -23,44 +23,42 @@ from livesvm.solvers.runtime.compile import compiled, compiled_allocating, compi
 from livesvm.solvers.runtime.types import Floats, Ints
 
 MOST_PASSES = 4  #: how often examples that were let through are sent back before the walk is judged
-HALVINGS = 10  #: of an outer iteration with too many members, where it would be work for all to walk ...
-SHARE = 0.125  #: ... until no more than this share are
+HALVINGS = 10  #: most halvings of an outer iteration with too many members, if walking all is costly, ...
+SHARE = 0.125  #: ... until no more than this share are members
 SHORT = 20  #: events of a short outer iteration, where an ordinary one would have far more members
-FEWER = 3  #: that is, more than so many times as many
+FEWER = 3  #: "far more" is more than this many times as many
 REACH = 3.0  #: an example is near if it would meet a limit at this multiple of its present rate
 SPREAD = 0.6  #: or at this multiple of the mean rate
-STEADY = 100.0  #: with more free examples the direction changes less from event to event, and less of both will do
-STEADIEST = 0.5  #: but not less than this fraction,
+STEADY = 100.0  #: with more free examples the direction changes less from event to event: both multiples shrink,
+STEADIEST = 0.5  #: but not below this fraction,
 STEADIEST_OF_LARGE = 0.6  #: or this one in large windows, whose outer iterations are longer
-LESS_SAFETY = 0.8  #: and less of both after an outer iteration that let no example through, or where all had to walk
-LEAST_SAFETY = 0.2  #: but not less than this fraction
-MORE_SAFETY = 1.5  #: and more after one that let through ...
-MANY = 30  #: ... more than one in so many events
-LOST = 4  #: one in so many: near examples cannot be predicted at present, and all walk ...
-ALL = 4 * ITERATION_EVENTS  #: ... for so many events
+LESS_SAFETY = 0.8  #: factor of both after an outer iteration that let no example through, or where all had to walk
+LEAST_SAFETY = 0.2  #: the least product of these factors
+MORE_SAFETY = 1.5  #: factor of both after an iteration that let through more than one example ...
+MANY = 30  #: ... in this many events
+LOST = 4  #: if one is let through in this many events, near examples cannot be predicted, and all walk ...
+ALL = 4 * ITERATION_EVENTS  #: ... for this many events
 WHOLE_BELOW = 128  #: windows smaller than this are always walked whole
-SMALL = (
-    600  #: and those smaller than this, while few are free: outer iterations would save little, and make more events
-)
-WHOLE_WORK = 30_000  #: few are free as long as that many products make an event;
-HARD_WORK = 100_000  #: from so many on, too many to go with more than half of the window,
-HEAVY_WORK = 500_000  #: and from so many on, with more than the share
-PRODUCTS = 80_000  #: of members and free examples, which are read at every event, that stay near the processor ...
-FEW = 100  #: ... or so many members: an outer iteration of a large window with more is halved,
+SMALL = 600  #: also windows smaller than this, while few are free: outer iterations save little, and add events
+WHOLE_WORK = 30_000  #: few are free as long as an event takes fewer products than this;
+HARD_WORK = 100_000  #: from this many on, an outer iteration with more than half of the window as members is halved,
+HEAVY_WORK = 500_000  #: and from this many on, one with more than ``SHARE``
+PRODUCTS = 80_000  #: products of members and free examples, read at every event, that stay near the processor ...
+FEW = 100  #: ... or this many members: an outer iteration of a large window with more is halved,
 FEWER_HALVINGS = 3  #: but no more often than that
-SHORTEST = 8  #: events that an outer iteration is planned for at least, however many members that takes
+SHORTEST = 8  #: the fewest events that an outer iteration is planned for, however many members that takes
 IDLE = 20  #: outer iterations without an event that a path may have, and one more ...
-IDLE_EVENTS = 4  #: ... in so many events, before it goes on without outer iterations
+IDLE_EVENTS = 4  #: ... in this many events, before it goes on without outer iterations
 
 
 @compiled_once_allocating
 def follow_path(w: Walk) -> int:
-    """Follow the path to its end, in outer iterations, or until something is needed; returns why it stopped.
+    """Follow the path to its end, in outer iterations, or until something is needed; return why it stopped.
 
-    With NEED_ROW or FACTOR_FULL the example ``at.switching`` is about to change sides; call again when its kernel row
-    is cached and the factor has space. WANT_ROWS, where ``at.asking`` is 1, asks for those that the next outer
-    iteration may need, so that it need not stop for them. It is returned as a number: Python need not make it a
-    member of ``Exit``.
+    After NEED_ROW or FACTOR_FULL the example ``at.switching`` is about to change sides; call again when its kernel row
+    is cached and the factor has space. If ``at.asking`` is 1, WANT_ROWS asks for rows that the next outer iteration may
+    need, so that it need not stop for them. The exit is returned as a number, which spares Python making it a member of
+    ``Exit``.
     """
     if w.at[0].started == 0:
         w.at[0].started = 1
@@ -79,7 +77,7 @@ def follow_path(w: Walk) -> int:
                 left = abs(w.at[0].sum_rate - w.at[0].sum_v) * w.at[0].tau
                 if not left < np.inf or (w.at[0].passes == 0 and left > w.tol[0].balance):
                     return Exit.UNBALANCED
-                w.at[0].sum_rate = w.at[0].sum_v  # what was left of the sum was rounding
+                w.at[0].sum_rate = w.at[0].sum_v  # the rest of the sum was rounding
             continue
         tau, events = w.at[0].tau, w.at[0].events
         members, n_seen = choose(w, direction_valid)
@@ -115,7 +113,7 @@ def wants_rows(w: Walk, members: Ints, n_seen: int) -> bool:
 
 @compiled
 def count_speeds(w: Walk) -> None:
-    """Add the velocities of the bound betas up afresh: with no example free, rounding of their sum is no imbalance."""
+    """Sum the velocities of bound betas afresh, so that with no example free rounding of the sum is no imbalance."""
     total = 0.0
     for j in range(w.n):
         total += w.motion.v[j]
@@ -124,11 +122,10 @@ def count_speeds(w: Walk) -> None:
 
 @compiled_allocating
 def choose(w: Walk, direction_valid: bool) -> tuple[Ints, int]:
-    """Plan an outer iteration: return its members, examples near a limit first, the other free ones last, and how many
-    are first.
+    """Plan an outer iteration: return its members, near examples first and other free ones last, and how many are near.
 
-    The number is -1 where most would be members, even if the outer iteration were much shorter, or where few events are
-    expected (the first ``at.whole``), so that all may walk.
+    The number is -1, and all examples walk, where most would be members even of a much shorter iteration, or where few
+    events are expected (the first ``at.whole``).
     """
     at = w.at[0]
     at.stride_end = at.events + SHORT
@@ -166,7 +163,7 @@ def choose(w: Walk, direction_valid: bool) -> tuple[Ints, int]:
     if 2 * m > w.n:
         learn(w, 0, 0)
         return members, -1
-    at.stride_end = at.events + (2 * length if w.n > LARGE else length)  # so many the horizon allows for
+    at.stride_end = at.events + (2 * length if w.n > LARGE else length)  # the horizon allows for this many
     at.last = at.tau - horizon
     m = 0
     for j in range(w.n):
@@ -186,7 +183,7 @@ def choose(w: Walk, direction_valid: bool) -> tuple[Ints, int]:
 def events_of_iteration(n: int) -> int:
     """Return the events of an ordinary outer iteration.
 
-    More in a large window, as bringing every example up to date costs more.
+    There are more in a large window, where bringing every example up to date costs more.
     """
     return ITERATION_EVENTS if n <= LARGE else int(ITERATION_EVENTS * np.sqrt(n / LARGE))
 
@@ -211,13 +208,13 @@ def expect(w: Walk, out: Floats) -> None:
 
 @compiled
 def is_last(w: Walk) -> bool:
-    """Say whether an ordinary outer iteration would end the path of a small window: what it misses needs a pass."""
+    """Say whether an ordinary iteration would end a small window's path: events it misses then need another pass."""
     return w.n <= LARGE and events_of_iteration(w.n) * 2.0 * w.at[0].pace >= w.at[0].tau
 
 
 @compiled
 def expect_any_way(w: Walk, out: Floats) -> None:
-    """Expect the same on a pass, whose direction need not be known: no f moves much more than the kinks do."""
+    """Compute the same as ``expect`` on a pass with an unknown direction: no f moves much more than the kinks do."""
     e, motion = w.examples, w.motion
     most = 1e-300
     for j in range(w.n):
@@ -250,14 +247,14 @@ def outer_iteration(w: Walk, members: Ints, n_seen: int) -> Exit:
 
 @compiled
 def learn_pace(w: Walk, used: float, events: int) -> None:
-    """Update the part of the path that an event takes; one without events says only that it is no less than that."""
+    """Update the part of the path that an event takes; an iteration without events only gives a lower bound of it."""
     at = w.at[0]
     at.pace = max(LEAST_PACE, used / events) if events > 0 else max(at.pace, used)
 
 
 @compiled
 def count_idle(w: Walk) -> None:
-    """Count an outer iteration without an event; plan no more of them where they are many for the events."""
+    """Count an outer iteration without an event; plan no more of them if there are many compared with the events."""
     at = w.at[0]
     at.idle += 1
     if at.idle > IDLE + at.events // IDLE_EVENTS:
@@ -266,7 +263,7 @@ def count_idle(w: Walk) -> None:
 
 @compiled
 def learn(w: Walk, through: int, events: int) -> None:
-    """Choose the members of the next outer iterations with more or less care, by how many this one has let through."""
+    """Adapt the care with which members are chosen to how many examples this outer iteration has let through."""
     if w.n > LARGE:
         return
     if LOST * (through - 8) > events:

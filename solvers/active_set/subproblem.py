@@ -1,7 +1,4 @@
-"""The walk of examples that are near.
-
-Arrays of their own for an outer iteration, and every example brought up to date after it.
-"""
+"""The walk of near examples: separate arrays for an outer iteration, and an update of all examples after it."""
 
 from __future__ import annotations
 
@@ -22,7 +19,7 @@ from livesvm.solvers.runtime.compile import compiled, compiled_allocating
 from livesvm.solvers.runtime.memory import LINE
 from livesvm.solvers.runtime.types import Floats, Ints
 
-CHANGE, RATE = range(2)  #: of the betas that took part in an outer iteration
+CHANGE, RATE = range(2)  #: rows of the numbers of the betas that took part in an outer iteration
 
 
 @compiled_allocating
@@ -71,7 +68,7 @@ def walk_working_set(w: Walk, members: Ints, n_seen: int) -> Exit:
 
 @compiled_allocating
 def examples_of(e: Examples, members: Ints) -> Examples:
-    """Return copies for some."""
+    """Return copies of the arrays for ``members``."""
     return Examples(
         e.kinks[members],
         e.levels[members],
@@ -87,7 +84,7 @@ def examples_of(e: Examples, members: Ints) -> Examples:
 
 @compiled_allocating
 def motion_of(v: Motion, members: Ints) -> Motion:
-    """Return copies for some."""
+    """Return copies of the arrays for ``members``."""
     return Motion(
         v.low[members],
         v.high[members],
@@ -105,7 +102,7 @@ def motion_of(v: Motion, members: Ints) -> Motion:
 def buffer_for_rows(scratch: Floats, rows: int, m: int, n_seen: int) -> tuple[Floats, Floats]:
     """Return arrays (rows, m) and (rows, n_seen) in the scratch memory, or new ones where that is too small.
 
-    Their rows are a little longer, so that all of them are aligned if the memory is.
+    Rows are padded to whole cache lines, so that all are aligned if the memory is.
     """
     m, n_seen = whole_lines(m), whole_lines(n_seen)
     if rows * (m + n_seen) > scratch.size:
@@ -116,7 +113,7 @@ def buffer_for_rows(scratch: Floats, rows: int, m: int, n_seen: int) -> tuple[Fl
 
 @compiled
 def whole_lines(length: int) -> int:
-    """Return the least whole number of lines of the cache that holds so many numbers."""
+    """Return ``length`` rounded up to whole cache lines."""
     return (length + LINE - 1) // LINE * LINE
 
 
@@ -131,10 +128,10 @@ def rename(slot: Ints, size: int, name: Ints, position: Ints) -> None:
 
 @compiled_allocating
 def update_all_examples(near: Walk, w: Walk, used: float, db: float) -> None:
-    """Bring the whole up to date after an outer iteration that used up ``used`` of tau and moved b by ``db``.
+    """Bring all examples up to date after an outer iteration that used ``used`` of tau and moved b by ``db``.
 
-    As that takes the kernel rows of all free examples, the direction in which every example goes on is found with it,
-    or at the end of the path their f from every example's beta.
+    As this takes the kernel rows of all free examples, it also finds the direction of every example, or at the end of
+    the path the f of free examples from all betas.
     """
     e, motion, members = w.examples, w.motion, near.members
     change, df = motion.work, motion.df
@@ -190,7 +187,7 @@ def update_all_examples(near: Walk, w: Walk, used: float, db: float) -> None:
 
 @compiled
 def freshen(near: Walk, w: Walk, products: Floats) -> None:
-    """Give free examples the f that the ``products`` of their kernel rows with the betas say, and note by how much."""
+    """Set the f of free examples from ``products``, kernel rows times betas, and note the largest change."""
     f, m = w.examples.f, 0
     w.at[0].drift, w.at[0].fresh = 0.0, 1
     for i in range(near.n):

@@ -14,17 +14,17 @@ from livesvm.solvers.runtime.compile import compiled
 from livesvm.solvers.runtime.scalars import One, Scalars
 from livesvm.solvers.runtime.types import Bools, Floats, Ints
 
-IDLE_BREAKPOINTS = 4  #: turns that a walk is allowed for each event that it is: without any it must end too
+IDLE_BREAKPOINTS = 4  #: turns allowed to a walk for each event allowed to it: it must also end without events
 ITERATION_EVENTS = 80  #: events after which every example is brought up to date
 SPANNED, BEYOND = 1, 2  #: see ``Status.several``
 
 
 class Status(Scalars):
-    """Where the loop stands, and what it has counted."""
+    """The position of the loop on its path, and its counts."""
 
     # given at the start
     b: float
-    tau: float  #: what remains of the path
+    tau: float  #: the rest of the path
     sum_v: float  #: of the velocities of bound examples
     sum_rate: float  #: at which the sum of the betas has to change
     sum_end: float  #: the sum of the betas at the end
@@ -36,15 +36,15 @@ class Status(Scalars):
     # zero at the start
     db: float  #: rate of b
     pace: float  #: tau used up per event
-    member_safety: float  #: with which the members of an outer iteration are chosen
+    member_safety: float  #: factor of the reach by which the members of an outer iteration are chosen
     last: float  #: the tau at which an outer iteration ends at the latest
-    drift: float  #: what the f of free examples were off when they were computed afresh at the end
+    drift: float  #: the error of the f of free examples when they were computed afresh at the end
     events: int
     exchanges: int
     zero_steps: int  #: in a row
     side: int
     rows: int  #: kernel rows of an outer iteration in use
-    stride_end: int  #: events at which it ends
+    stride_end: int  #: the number of events at which an outer iteration ends
     through: int  #: examples that were let through
     passes: int
     started: int
@@ -60,7 +60,7 @@ class Status(Scalars):
 
 
 class Tolerances(Scalars):
-    """What counts as equal; absolute, in the units named."""
+    """Tolerances of the loop; absolute, in the units named."""
 
     f: float  #: slack of a kink that the ratio test may use up, in units of f
     reentry: float  #: how far beyond a kink an example must be to be sent back on a pass of its own, in units of f
@@ -68,7 +68,7 @@ class Tolerances(Scalars):
     dependent: float  #: a squared pivot below this, relative to the diagonal, means dependence
     balance: float  #: an imbalance of velocities that counts as none, in units of beta
     zero_step: float  #: a step that counts as no progress, of the path's length 1
-    stall: int  #: how many of those in a row mean a stall
+    stall: int  #: how many steps without progress in a row mean a stall
 
 
 @by_reference
@@ -76,7 +76,7 @@ class Walk(NamedTuple):
     """Everything the loop reads and writes."""
 
     n: int  #: slots in use
-    n_seen: int  #: those of them with a computed df; the others are free when an outer iteration starts
+    n_seen: int  #: slots with a computed df; the other examples are free when an outer iteration starts
     intercept: bool
     examples: Examples
     motion: Motion
@@ -85,7 +85,7 @@ class Walk(NamedTuple):
     row_of: Ints  #: the row of a slot, -1: not at hand
     seen_rows: Floats  #: in a narrow walk, the first ``n_seen`` columns of the rows, side by side in memory
     is_whole: Bools  #: in a narrow walk, examples with a row of all columns in ``rows``
-    members: Ints  #: in a narrow walk, the slot of each one in the whole; empty: all walk
+    members: Ints  #: in a narrow walk, the slot of each example in the whole; empty: all walk
     parent_rows: Floats  #: in a narrow walk, the cached rows of the whole
     parent_row_of: Ints
     scratch: Floats  #: work of the outer iterations
@@ -99,7 +99,7 @@ NO_FLAGS, NO_MEMBERS = np.empty(0, np.bool_), np.empty(0, np.int64)
 
 
 def new_counters() -> Counters:
-    """Return those of a walk that has not begun."""
+    """Return the counters of a walk that has not begun."""
     return Status.of(), np.zeros(1, np.int64), Tolerances.of()
 
 
@@ -120,7 +120,7 @@ def whole_walk(
 
 @compiled
 def count_again(w: Walk) -> None:
-    """Start to count."""
+    """Reset the counters of a walk."""
     at = w.at[0]
     at.events = at.exchanges = at.zero_steps = at.side = at.rows = at.stride_end = 0
     at.through = at.passes = at.started = at.whole = at.direction_valid = at.fresh = 0
@@ -189,5 +189,5 @@ def add_to_bound_rate(w: Walk, slot: int, change: float) -> None:
 
 @compiled
 def balanced(w: Walk) -> bool:
-    """Say whether the betas that move keep their sum by themselves."""
+    """Say whether the bound betas alone move at the rate that the sum of all betas must have."""
     return not w.intercept or abs(w.at[0].sum_rate - w.at[0].sum_v) <= w.tol[0].balance

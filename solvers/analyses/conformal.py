@@ -1,8 +1,8 @@
-"""Prediction sets and intervals from exact leave-one-out decisions, with a promise that holds for any distribution.
+"""Prediction sets and intervals from exact leave-one-out decisions, with a guarantee that holds for any distribution.
 
-Jackknife+ and jackknife-minmax [Barber et al. 2021, sections 2 and 3.1]; sets of classes are cross-conformal with as
-many folds as examples [Vovk 2015], by the rule of [Barber et al. 2021, eq. 12]. With weights the quantiles are those of
-[Barber et al. 2023, section 4.2].
+Intervals are jackknife+ and jackknife-minmax [Barber et al. 2021, sections 2 and 3.1]. Sets of classes are
+cross-conformal with as many folds as examples [Vovk 2015], by the rule of [Barber et al. 2021, eq. 12]. With weights
+the quantiles are those of [Barber et al. 2023, section 4.2].
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ BLOCK = 2**21  # decisions that are held at once
 
 @dataclass(frozen=True)
 class Conformal:
-    """What a model's leave-one-out residuals promise of its predictions.
+    """The guarantees that a model's leave-one-out residuals give for its predictions.
 
     Attributes
     ----------
@@ -51,7 +51,7 @@ class Conformal:
 
     @property
     def nbytes(self) -> int:
-        """Bytes that it holds."""
+        """Bytes of its arrays."""
         return self.models.nbytes + self.scores.nbytes + self.weights.nbytes
 
     def intervals(self, X: Any, coverage: float, method: Method = "plus") -> tuple[Floats, Floats]:
@@ -93,7 +93,7 @@ class Conformal:
         return low, high
 
     def sets(self, X: Any, coverage: float) -> Bools:
-        """Return which classes are in the set of each row, (m, k); it may hold none, or all.
+        """Return which classes are in the set of each row, (m, k); a set may be empty, or have all.
 
         Parameters
         ----------
@@ -125,14 +125,14 @@ class Conformal:
         return found
 
     def _blocks(self, rows: Any) -> Iterator[tuple[slice, Floats]]:
-        """Decide rows by the models without each example, some rows at a time."""
+        """Yield the decisions of the models without each example, for some rows at a time."""
         step = max(1, BLOCK // self.scores.size)
         for start in range(0, len(rows), step):
             part = slice(start, start + step)
             yield part, self.models.decisions(rows[part])
 
     def _quantile(self, values: Floats, level: float) -> Floats:
-        """Return the smallest of each column (n, m) that a share ``level`` of weight is not above; a row counts 1."""
+        """Return the weighted ``level`` quantile of each column (n, m); the row to predict counts 1 and is infinite."""
         order = np.argsort(values, axis=0)
         weight = np.cumsum(self.weights[order], axis=0) / (self.weights.sum() + 1.0)
         place = (weight < level - 1e-12).sum(axis=0)
@@ -142,7 +142,7 @@ class Conformal:
 
 
 def conformal(model: LiveEstimator, *, weights: ArrayLike | None = None, progress: Progress | None = None) -> Conformal:
-    """Return what the exact leave-one-out decisions of a model's window promise of its predictions.
+    """Return the guarantees that exact leave-one-out decisions on a model's window give for its predictions.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""The single update, the classical way and the baseline: one example after the other [Cauwenberghs & Poggio]."""
+"""The single update, one example after the other: the classical method, and the baseline [Cauwenberghs & Poggio]."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ def update_singly(
 ) -> list[UpdateReport]:
     """Do what ``model.update`` does, by one path for each example: the new ones first, then those that leave.
 
-    The optimum at the end is the same; what it costs to get there is what the multiple update is compared with
-    [Karasuyama & Takeuchi, section 3.4]. An error leaves the model where the examples before it have brought it.
+    The optimum at the end is the same; the cost of reaching it is compared with that of the multiple update [Karasuyama
+    & Takeuchi, section 3.4]. An error leaves the model as it was after the examples before.
 
     Parameters
     ----------

@@ -15,13 +15,16 @@ from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.models.base import LiveEstimator
 from livesvm.solvers.models.model_view import View, places_of
 from livesvm.solvers.models.pairs_predictor import by_other_class
+from livesvm.solvers.runtime import interrupt
+from livesvm.solvers.runtime.html import table_of
 from livesvm.solvers.runtime.progress import Progress, steadily
 from livesvm.solvers.runtime.types import Floats, Ints
 from livesvm.solvers.validation import Key
 
-SMALL = 1500  #: examples up to which leave-one-out costs at most three times what folds cost
-MOST_FREE = 0.2  #: share of free examples up to which it does so in larger windows
-MOST_CLASSES = 10  #: up to which it does so; for 26 it is seven times
+SMALL = 1500  #: examples up to which leave-one-out costs at most three times as much as folds
+MOST_FREE = 0.2  #: share of free examples up to which this holds in larger windows
+MOST_CLASSES = 10  #: classes up to which this holds; with 26, leave-one-out costs seven times as much
+NEAREST = 3  #: examples of the better label that are listed with each example
 
 
 @dataclass(frozen=True)
@@ -41,6 +44,8 @@ class SuspectedLabels:
         the example. Negative: another label fits better.
     doubt : ndarray of shape (n,)
         Probability that the label is the wrong one of the two, above 0.5 where the margin is negative.
+    why : tuple of tuple of str or int
+        Keys of the three examples of the better label that are nearest by the kernel, the nearest first.
     method : str
         "leave_one_out" or "k_fold": which models the margins are by.
     seconds : float
@@ -52,6 +57,7 @@ class SuspectedLabels:
     better: NDArray[Any]
     margin: Floats
     doubt: Floats
+    why: tuple[tuple[Key, ...], ...]
     method: Literal["leave_one_out", "k_fold"]
     seconds: float
 
@@ -66,22 +72,24 @@ class SuspectedLabels:
         Returns
         -------
         list of dict
-            Each with key, label, better, margin and doubt.
+            Each with key, label, better, margin, doubt and why.
         """
-        names, columns = (
-            ("key", "label", "better", "margin", "doubt"),
-            (self.labels, self.better, self.margin, self.doubt),
-        )
-        rows = zip(self.keys[:n], *(one[:n].tolist() for one in columns), strict=True)
+        names = "key", "label", "better", "margin", "doubt", "why"
+        columns = (one[:n].tolist() for one in (self.labels, self.better, self.margin, self.doubt))
+        rows = zip(self.keys[:n], *columns, map(list, self.why[:n]), strict=True)
         return [dict(zip(names, row, strict=True)) for row in rows]
+
+    def _repr_html_(self) -> str:
+        worst = self.head()
+        return table_of("SuspectedLabels", [list(row.values()) for row in worst], tuple(worst[0]))
 
 
 def suspected_labels(model: LiveEstimator, *, progress: Progress | None = None) -> SuspectedLabels:
     """Return all examples of a classifier's window, worst label first, by exact decisions of models without them.
 
     Leave-one-out ranks a little better than folds, and is used unless it costs more than about three times as much: for
-    more than ten classes, or where many examples are free. It is not used where a pair of classes has no free example,
-    as it may then be wrong of every label, see ``leave_one_out``. Folds are those of ``predict_proba``.
+    more than ten classes, or where many examples are free. It is not used if a pair of classes has no free example,
+    because it may then be wrong about every label, see ``leave_one_out``. Folds are those of ``predict_proba``.
 
     Parameters
     ----------
@@ -128,8 +136,9 @@ def suspected_labels(model: LiveEstimator, *, progress: Progress | None = None) 
             decisions = left_out(model, np.arange(places.size), tell)
         else:
             decisions = held_out_by_class(model, tell=tell)
+        margin, better = _margins(decisions, places, counts)
+        nearest = _nearest(view, places, better)
         tell(places.size, places.size)
-    margin, better = _margins(decisions, places, counts)
     order = np.argsort(margin, kind="stable")
     labels, keys = np.asarray(cast(Any, model).classes_), list(view.window.keys)
     return SuspectedLabels(
@@ -138,6 +147,7 @@ def suspected_labels(model: LiveEstimator, *, progress: Progress | None = None) 
         labels[better[order]],
         margin[order],
         _doubts(margin, view.window.weights)[order],
+        tuple(tuple(keys[j] for j in nearest[i]) for i in order),
         method,
         time.perf_counter() - started,
     )
@@ -151,7 +161,7 @@ def _is_worth_its_cost(view: View) -> bool:
 
 
 def _margins(decisions: Floats, places: Ints, counts: Ints) -> tuple[Floats, Ints]:
-    """Return by how much each class (n,) is ahead of the best other one that has examples, (n,), and which that is."""
+    """Return how far each class (n,) is ahead of the best other class with examples, (n,), and that class."""
     first = -decisions[None] if decisions.ndim == 1 else decisions.T  # positive for the first class of each pair
     others = np.arange(counts.size - 1) + (np.arange(counts.size - 1) >= places[:, None])
     ahead = by_other_class(-first, places, counts.size) * np.where(others > places[:, None], 1.0, -1.0)
@@ -160,11 +170,25 @@ def _margins(decisions: Floats, places: Ints, counts: Ints) -> tuple[Floats, Int
     return ahead[np.arange(places.size), best], others[np.arange(places.size), best]
 
 
-def _doubts(margin: Floats, weights: Floats) -> Floats:
-    """Return 1 - p (n,), where p = 1 / (1 + exp(-a margin)) is most likely for a share (W + 1) / (W + 2) of the weight.
+def _nearest(view: View, places: Ints, better: Ints) -> list[list[int]]:
+    """Return the nearest examples of the better class of each example, by place, the nearest first."""
+    found: list[list[int]] = [[] for _ in places]
+    for label in np.unique(better):
+        members, others = np.flatnonzero(better == label), np.flatnonzero(places == label)
+        most = min(NEAREST, others.size)
+        for part in interrupt.parts(members.size, others.size * (view.window.width or 1)):
+            distances = view.distances(members[part], others)
+            near = np.argpartition(distances, most - 1, axis=1)[:, :most]
+            for i, row, far in zip(members[part], near, np.take_along_axis(distances, near, axis=1), strict=True):
+                found[i] = others[row[np.lexsort((row, far))]].tolist()
+    return found
 
-    That is the sigmoid of Platt without an intercept; as in [Platt 1999] the share below 1 keeps ``a`` finite where all
-    margins are positive. Where it would be negative it is 0, and so each doubt 0.5.
+
+def _doubts(margin: Floats, weights: Floats) -> Floats:
+    """Return 1 - p (n,), p = 1 / (1 + exp(-a margin)), with a fitted to a share (W + 1) / (W + 2) of right labels.
+
+    This is the sigmoid of Platt without an intercept; as in [Platt 1999] the share below 1 keeps ``a`` finite if all
+    margins are positive. A negative ``a`` becomes 0, so that each doubt is 0.5.
     """
     from scipy.optimize import brentq  # takes long to load, and a service may never need it
     from scipy.special import expit

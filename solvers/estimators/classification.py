@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from itertools import combinations
@@ -26,7 +27,9 @@ from livesvm.solvers.models.class_labels import (
     targets_of,
 )
 from livesvm.solvers.models.class_window import ClassWindow
+from livesvm.solvers.models.keyed_window import ExampleUpdate
 from livesvm.solvers.models.pairs_predictor import scores, winners
+from livesvm.solvers.models.record import Record
 from livesvm.solvers.models.repeats import OnRepeat
 from livesvm.solvers.models.window import Window
 from livesvm.solvers.models.window_edits import Edited, Edits
@@ -41,9 +44,10 @@ class LiveSVC(WithPaths):
     """A support vector classifier of two or more classes that stays exactly optimal while examples come and go.
 
     Two classes are one problem: it minimizes ``1/2 |w|^2 + C sum_i weight_i max(0, 1 - y_i f(x_i))`` over the window,
-    and an update moves many examples in and out along one path [Karasuyama & Takeuchi, eqs. 3-4]. Of more, every pair
-    is one [Hsu & Lin, one-against-one]: all share one window, in which features are held once; an update moves the
-    pairs that it touches, all or none of them. Labels may be of any one type, and new ones may come in any update.
+    and an update moves many examples in and out along one path [Karasuyama & Takeuchi, eqs. 3-4]. With more classes,
+    every pair is one problem [Hsu & Lin, one-against-one]: all pairs share one window, in which features are held once;
+    an update changes all pairs that it touches, or none. Labels may be of any one type, and new ones may come in any
+    update.
 
     Parameters
     ----------
@@ -127,8 +131,9 @@ class LiveSVC(WithPaths):
     def decision_function(self, X: Any) -> Floats:
         """Return decisions.
 
-        Of two classes f(x), positive for ``classes_[1]``. Of more by ``decision_function_shape``: the votes of each
-        class, and by less than a third of a vote their margins; or a decision for each pair, positive for the first.
+        For two classes they are f(x), positive for ``classes_[1]``. For more, ``decision_function_shape`` selects a
+        score of each class, which is its votes and less than a third of a vote for its margins, or a decision for each
+        pair, positive for the first.
         """
         decisions = self._decision(X)
         if not self._has_several():
@@ -140,7 +145,7 @@ class LiveSVC(WithPaths):
 
     @taking_rows("ndarray, shape (m,)\n    Labels.")
     def predict(self, X: Any) -> NDArray[Any]:
-        """Return the label of each row: the class that wins most pairs, and of several the first."""
+        """Return the label of each row: that of the class that wins most pairs, or of the first of equals."""
         if self.break_ties and self.decision_function_shape == "ovo" and self._has_several():
             raise InvalidInput("must be False when decision_function_shape is 'ovo'", field="break_ties")
         decisions, n = self._decision(X), self.classes_.size
@@ -177,7 +182,7 @@ class LiveSVC(WithPaths):
 
     @property
     def _of_classes(self) -> ClassWindow:
-        """The window, where there are more than two classes."""
+        """The window, if there are more than two classes."""
         return cast(ClassWindow, self._window)
 
     def _has_several(self) -> bool:
@@ -185,7 +190,7 @@ class LiveSVC(WithPaths):
 
     @property
     def support_(self) -> NDArray[np.int32]:
-        """Places in the window of those with a coefficient, (n_support,): by class, oldest first."""
+        """Places in the window of examples with a coefficient, (n_support,): by class, oldest first."""
         places = np.flatnonzero(np.atleast_2d(self._learnt.beta).any(axis=0))
         return places[np.argsort(self._learnt.y[places], kind="stable")].astype(np.int32)
 
@@ -196,7 +201,7 @@ class LiveSVC(WithPaths):
         return np.bincount(places, minlength=self.classes_.size).astype(np.int32)
 
     def _places_of(self, targets: Floats) -> Ints:
-        """Return the place in ``classes_`` of each target, or of a decision by its sign."""
+        """Return the place in ``classes_`` of each target, or of each decision by its sign."""
         n = self.classes_.size
         return targets.astype(np.int64) if self._has_several() else np.where(targets > 0, n - 1, 0)
 
@@ -210,7 +215,7 @@ class LiveSVC(WithPaths):
     def _of_pair(self, two: tuple[int, int], *, alone: bool) -> LiveSVC:
         """Return the model of one pair of places in ``classes_``, positive for the second.
 
-        It has the examples of its classes ``alone``, or the whole window, in which those of others have no weight.
+        With ``alone`` it has only the examples of its classes, else the whole window, in which others have no weight.
         """
         window, arrays = self._of_classes, self.to_arrays()
         y = window.y.astype(np.int64)
@@ -238,6 +243,28 @@ class LiveSVC(WithPaths):
         parameters |= {"C": self.C_, "gamma": window.kernel.gamma}
         cache_mb = self.cache_mb / len(window.pairs) if alone else self.cache_mb
         return LiveSVC.from_arrays(parameters | {"classes": tuple(labels.tolist()), "cache_mb": cache_mb}, arrays)
+
+    # -- record --------------------------------------------------------------------------------------------------------
+
+    def _begin_record(self) -> None:
+        self._record = self._record or Record(None)
+        self._record.window = Counter(self.window_y.tolist())
+
+    def _judge(self, change: ExampleUpdate) -> None:
+        record, window, labels = self._record, self._window, self.classes_.tolist()
+        told, given, gone = window.unlearnt[: change.y.size], change.y, window.left
+        if len(labels) > 2:
+            told, given, gone = told.astype(np.int64), given.astype(np.int64), gone.astype(np.int64)
+        else:
+            labels, told, given, gone = (labels[0], labels[-1]), told > 0, given > 0, gone > 0
+        assert record is not None
+        name = labels.__getitem__
+        record.judge(map(name, told.tolist()), [*map(name, given.tolist())], map(name, gone.tolist()))
+
+    def _foretold(self, X: Any) -> list[Any]:
+        decisions = self.predictor().decision_function(X)
+        found = winners(decisions, self.classes_.size) if self._has_several() else decisions
+        return self.classes_[self._places_of(found)].tolist()
 
     # -- labels --------------------------------------------------------------------------------------------------------
 
@@ -283,7 +310,7 @@ class LiveSVC(WithPaths):
         self._meet(given)
 
     def _meet(self, given: list[Any]) -> None:
-        """Make space for classes that come with an update, if it brings a third one; what is no label is left alone."""
+        """Make space for classes of an update, if it brings a third one; invalid labels are left to later checks."""
         known = self.classes_
         for labels in given:
             try:
@@ -292,7 +319,7 @@ class LiveSVC(WithPaths):
                     these = self._known_classes(exact_labels(labels, found.reshape(-1), "y"), "y")
                     known = known if these is known else joined(known, these)
             except (InvalidInput, ValueError, TypeError):
-                continue  # to be refused by name where labels are read
+                continue  # refused with its name when labels are read
         if known.size > max(2, self.classes_.size):
             self._set_classes(known)
 
@@ -300,7 +327,7 @@ class LiveSVC(WithPaths):
         labels = column_of(y, m, field)
         known = self._known_classes(labels, field)
         if hasattr(self, "_window") and known.size > max(2, self.classes_.size):
-            known = self.classes_  # no example is learnt: a label that is not known is wrong
+            known = self.classes_  # nothing is learnt here: an unknown label is an error
         targets = targets_of(labels, known, self._values_of(known), field)
         if known.size < 3 or not hasattr(self, "_window"):
             self._set_classes(known)
@@ -334,23 +361,23 @@ class LiveSVC(WithPaths):
         elif isinstance(window, ClassWindow) and window.n_classes != known.size:
             window.rename(places_of(self.classes_, known), known.size)
         elif window is not None and self._mirrors(known):
-            window.flip_signs()  # what was the only class, and so the positive one, is the negative one now
+            window.flip_signs()  # the class that was alone, and so positive, is now the negative one
         self.classes_ = known
 
     def _mirrors(self, known: NDArray[Any]) -> bool:
-        """Say whether the only class so far has the other sign among the ``known`` ones."""
+        """Say whether the only class so far has the other sign among the ``known`` classes."""
         before = vars(self).get("classes_", known)
         return bool(before.size == 1 and known.size == 2 and known[0] == before[0])
 
     def _widened(self, window: Window, places: Ints, n_classes: int) -> ClassWindow:
-        """Return the window of several classes that a window of no more than two becomes."""
+        """Return the window of several classes that is made of a window of at most two."""
         if self.robust_ is not None:
             raise InvalidInput("a robust model is of two classes; make it convex first, by theta = 1", field="robust")
         arrays, own = window.to_arrays(), self.classes_.size - 1
         y = np.where(arrays["y"] > 0, own, 0)
         arrays |= {"y": y.astype(np.float64), "intercept": np.array([arrays["intercept"]])}
         out = self._class_window(window.state.kernel.gamma, 2, window.state.kernel.center)
-        if own == 0:  # one class, which stands as the second of two where its targets are 1
+        if own == 0:  # one class, which counts as the second of two if its targets are 1
             arrays["y"] = np.ones(y.size)
         costs = validation.cost(self.C_) * arrays["sample_weight"] * self._class_weights(window.y)
         out.restore(arrays, hinge(np.ones(y.size), costs), 0.0)
@@ -398,7 +425,7 @@ class LiveSVC(WithPaths):
         return np.asarray(window.y, np.int64)
 
     def _balance(self, targets: Floats) -> bool:
-        """Take note of the weights that balance these targets; say whether they are other ones than before."""
+        """Record the weights that balance these targets; return whether they have changed."""
         values, counts = np.unique(targets, return_counts=True)
         weights = targets.size / (values.size * counts) if values.size else counts
         before = vars(self).get("balance_")
@@ -426,7 +453,7 @@ class LiveSVC(WithPaths):
         return np.asarray(np.where(targets > 0, weights[-1], weights[0]), np.float64)
 
     def _weights_by_class(self) -> Floats:
-        """Return the weight of each class by name, (n_classes,); raises InvalidInput."""
+        """Return the given weight of each class, (n_classes,); raises InvalidInput."""
         if not isinstance(self.class_weight, Mapping):
             raise InvalidInput("must be a mapping from label to weight, or 'balanced'", field="class_weight")
         labels = self.classes_.tolist()

@@ -1,6 +1,6 @@
 """Parameters and attributes that code for scikit-learn's ``SVC``, ``SVR`` and ``OneClassSVM`` expects.
 
-Parameters that steer libsvm's search are taken and ignored: the optimum is reached exactly, whatever they are.
+Parameters that steer libsvm's search are accepted and ignored: the optimum is reached exactly, whatever they are.
 """
 
 from __future__ import annotations
@@ -48,9 +48,9 @@ class DropIn(ChangingEstimator):
 
     @property
     def coef_(self) -> Any:
-        """Weights of the features, (1, d), of several classes (n_pairs, d); of a linear kernel, on its scale.
+        """Weights of features on the model's scale, (1, d), of several classes (n_pairs, d); linear kernels only.
 
-        Read-only; of a sparse window a csr_array.
+        They are read-only, and a csr_array if the window is sparse.
         """
         if self.kernel != "linear":
             raise AttributeError("coef_ is only available when using a linear kernel")
@@ -62,7 +62,7 @@ class DropIn(ChangingEstimator):
         return self.dual_coef_ @ self._learnt.state.kernel.centered(self.support_vectors_)
 
     def _like_window(self, values: Any) -> Any:
-        """Return numbers (m, n) as scikit-learn has what it has learnt: sparse where the window is."""
+        """Return numbers (m, n) in the form of scikit-learn's attributes: sparse if the window is."""
         if not self._learnt.is_sparse:
             return np.asarray(values)
         from scipy.sparse import csr_array
@@ -71,12 +71,12 @@ class DropIn(ChangingEstimator):
 
     @property
     def shape_fit_(self) -> tuple[int, ...]:
-        """The window's examples and their features, (n, d); of examples that are no rows of numbers (n,)."""
+        """The shape of the window, (n, d); of examples that are not rows of numbers (n,)."""
         X = self.window_X
         return (len(X),) if isinstance(X, list) else tuple(X.shape)
 
     def to_sklearn(self) -> Any:
-        """Return scikit-learn's estimator that predicts the same, see ``estimators.to_sklearn``.
+        """Return scikit-learn's estimator with the same predictions, see ``estimators.to_sklearn``.
 
         Returns
         -------
@@ -101,5 +101,5 @@ class DropIn(ChangingEstimator):
 
     @property
     def n_support_(self) -> NDArray[np.int32]:
-        """How many support vectors there are, (1,); of a classifier those of each class."""
+        """Number of support vectors, (1,); of a classifier those of each class."""
         return np.array([self.support_.size], np.int32)

@@ -20,7 +20,7 @@ from livesvm.solvers.models.base import LiveEstimator
 from livesvm.solvers.sparse import SPARSE, SparseRows
 
 FORMAT = "livesvm model"
-VERSION = 5  #: 2: sparse features. 3: those of a model with a scale are as they came. 4: a center. 5: tables. Others: 1
+VERSION = 5  #: 2: sparse features. 3: unscaled features of a model with a scale. 4: a center. 5: tables. Others: 1
 OF_TABLES = ("encoding", "words", "chosen", "choice")  #: parts of models with columns, or that tune themselves
 KINDS: dict[str, Any] = {
     kind.__name__: kind
@@ -35,7 +35,7 @@ PLAIN = (str, int, float, bool, type(None))
 
 
 def _version(arrays: Mapping[str, Any], X: Any) -> int:
-    """Return the least version whose readers know all that these arrays hold."""
+    """Return the least version with readers that know all that these arrays hold."""
     if any(name in arrays for name in OF_TABLES):
         return VERSION
     if "center" in arrays:
@@ -44,7 +44,7 @@ def _version(arrays: Mapping[str, Any], X: Any) -> int:
 
 
 def _parameters(model: LiveEstimator) -> dict[str, Any]:
-    """Return the parameters of a model without those that older readers do not know, where they say nothing."""
+    """Return the parameters of a model, without unset ones that older readers do not know."""
     found = model.get_params(deep=False)
     if found.get("columns") is None:
         found.pop("columns", None)
@@ -84,7 +84,7 @@ def save_model(model: LiveEstimator, path: str | os.PathLike[str]) -> None:
         "keys": arrays.pop("keys"),
         "next_key": int(arrays.pop("next_key")),
     }
-    head |= {name: arrays.pop(name) for name in OF_TABLES if name in arrays}
+    head |= {name: arrays.pop(name) for name in (*OF_TABLES, "record") if name in arrays}
     if "classes" in arrays:
         head["classes"] = _plain(np.asarray(arrays.pop("classes")), "classes")
     if hasattr(model, "feature_names_in_"):
@@ -144,12 +144,12 @@ def load_model(path: str | os.PathLike[str]) -> Any:
 
 
 def _model(head: dict[str, Any], arrays: dict[str, Any]) -> Any:
-    """Return the model that a file's head and arrays tell of; raises anything for what does not fit together."""
+    """Return the model that a file's head and arrays describe; raises anything if they do not fit together."""
     kind, parameters = KINDS[head["kind"]], {name: _back(value) for name, value in head["parameters"].items()}
     arrays |= {"keys": head["keys"], "next_key": int(head["next_key"])}
     if "X_width" in arrays:
         arrays["X"] = SparseRows.from_arrays({name: arrays.pop(f"X_{name}") for name in SPARSE})
-    arrays |= {name: head[name] for name in OF_TABLES if name in head}
+    arrays |= {name: head[name] for name in (*OF_TABLES, "record") if name in head}
     if "classes" in head:
         arrays["classes"] = _back(head["classes"])
     _check(arrays)
@@ -163,7 +163,7 @@ def _model(head: dict[str, Any], arrays: dict[str, Any]) -> Any:
 
 
 def _check(arrays: Mapping[str, Any]) -> None:
-    """Raise InvalidInput for keys, targets, weights or labels that no model has."""
+    """Raise InvalidInput for keys, targets, weights or labels that no model can have."""
     n = len(validation.new_keys(arrays["keys"], len(arrays["keys"]), (), ()))
     y = validation.vector(arrays["y"], n, field="y")
     validation.sample_weights(arrays["sample_weight"], n)
@@ -179,7 +179,7 @@ def _check(arrays: Mapping[str, Any]) -> None:
 
 
 def _plain(value: Any, name: str) -> Any:
-    """Return a value as JSON has it: arrays and mappings as objects that say so."""
+    """Return a value in the types of JSON: arrays and mappings become objects that say so."""
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, np.ndarray):
@@ -195,7 +195,7 @@ def _plain(value: Any, name: str) -> Any:
 
 
 def _back(value: Any) -> Any:
-    """Return what ``_plain`` was given."""
+    """Return the value that ``_plain`` was given."""
     if not isinstance(value, dict):
         return value
     if "array" in value:

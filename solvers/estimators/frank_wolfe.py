@@ -237,7 +237,7 @@ class FrankWolfeSVC(_Classifier, _Estimator):
         return self
 
     def _read(self, X: Any) -> tuple[FunctionKernel | None, Any, Any]:
-        """Return the kernel that is a function, its examples, and what is learnt from: their values, or features."""
+        """Return the function kernel and its examples, and the training data: kernel values, or features."""
         if not callable(self.kernel):
             rows = examples_of(X)
             return None, rows, rows
@@ -246,11 +246,11 @@ class FrankWolfeSVC(_Classifier, _Estimator):
 
     @property
     def _is_given(self) -> bool:
-        """Whether kernel values are held as a matrix: a given one, or that of a function."""
+        """Whether kernel values are held as a matrix: a given one, or one that a function has computed."""
         return callable(self.kernel) or self.kernel == "precomputed"
 
     def _options(self) -> Options:
-        """Return how to solve; raises InvalidInput."""
+        """Return the options of the search; raises InvalidInput."""
         tol = validation.positive(self.tol, "tol")
         cache = int(2**20 * validation.positive(self.cache_mb, "cache_mb"))
         sampling = None if self.sampling is None else validation.whole(self.sampling, "sampling")
@@ -273,7 +273,7 @@ class FrankWolfeSVC(_Classifier, _Estimator):
         return Kernel(name, validation.positive(gamma, "gamma"), self.degree, self.coef0)
 
     def _last_places(self, places: ArrayLike | None, n: int, classes: NDArray[Any]) -> tuple[Last | None, Ints | None]:
-        """Return what to start from and where each row was in it, or nothing."""
+        """Return the last fit and the place of each row in it, or nothing."""
         last: Last | None = getattr(self, "_last", None) if self.warm_start else None
         if places is not None and last is None:
             raise InvalidInput("there is no last fit with warm_start to start from", field="places")
@@ -292,7 +292,7 @@ class FrankWolfeSVC(_Classifier, _Estimator):
         return last, found.astype(np.int64)
 
     def _start(self, q: int, pair: PairProblem, last: Last | None, was: Ints | None) -> Known | None:
-        """Return what the search for a pair starts from."""
+        """Return the start of the search for a pair; None: it starts from nothing."""
         if last is None or was is None or self._is_given:
             return None
         before = last.pairs[q]
@@ -309,7 +309,7 @@ class FrankWolfeSVC(_Classifier, _Estimator):
         own: list[PairProblem],
         solutions: list[DualSolution],
     ) -> None:
-        """Set what is known of a trained model."""
+        """Set the attributes of a trained model."""
         support, self.dual_coef_ = one_versus_one.coefficients_of(solutions, own, X.shape[0])
         self.support_ = support.astype(np.int32)
         self.intercept_ = self.dual_coef_.sum(axis=1)
@@ -323,7 +323,7 @@ class FrankWolfeSVC(_Classifier, _Estimator):
         self._kernel, self._support = kernel, prepared.take(self.support_.astype(np.int64))
 
     def _know(self, labels: NDArray[Any], classes: NDArray[Any]) -> None:
-        """Have all ``labels`` for classes; the pairs of one without weight are won by those with weight."""
+        """Make all ``labels`` classes; one without weight loses its pairs to those with weight."""
         self.classes_ = labels
         has_weight = np.isin(labels, classes)
         if has_weight.all():
@@ -383,7 +383,7 @@ class FrankWolfeSVC(_Classifier, _Estimator):
         return np.asarray(out + self.intercept_)
 
     def certificate(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Gap:
-        """Return the gap of ``dual_coef_`` for training data, recomputed from both alone.
+        """Return the gap of ``dual_coef_`` on training data, recomputed from the two alone.
 
         Parameters
         ----------

@@ -1,4 +1,4 @@
-"""A live model of a window too large for a path: it slides without a solve, and is retrained when that is asked for."""
+"""A live model of a window too large for a path: it slides without a solve, and is retrained on request."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ from livesvm.solvers.validation import Key
 
 
 class _NotOffered:
-    """What a live estimator with a path has, and a window that is trained from time to time has not."""
+    """An attribute that live estimators with a path have, but not a window that is trained from time to time."""
 
     def __set_name__(self, owner: type, name: str) -> None:
         self._name = name
@@ -54,8 +54,8 @@ class LiveL2SVC(LiveEstimator):
     """A classifier with squared losses over a window, trained by Frank-Wolfe methods [Frandi et al.].
 
     It minimizes ``1/2 |w|^2 + 1/2 b^2 + C/2 sum_i weight_i max(0, 1 - y_i f(x_i))^2``, the problem of
-    ``FrankWolfeSVC``; of several classes, for each pair of them. ``update`` changes the window and solves nothing:
-    decisions are those of the last ``retrain``, whose solution is where the next one sets out.
+    ``FrankWolfeSVC``; with several classes, for each pair of them. ``update`` changes the window and solves nothing:
+    decisions are those of the last ``retrain``, and the next one starts from its solution.
 
     Parameters
     ----------
@@ -115,7 +115,7 @@ class LiveL2SVC(LiveEstimator):
         robust: Robustness | None = None,
         on_repeat: OnRepeat = "refuse",
     ) -> UpdateReport:
-        """Change the window, all or nothing; what each parameter is, and what is raised, see ``IncrementalSVC``."""
+        """Change the window, all or nothing; for the parameters and errors see ``IncrementalSVC``."""
         began, w = time.perf_counter(), self._examples_here
         asked = settled(Asked(add, keys, sample_weight, remove), on_repeat, w.slots)
         add, keys, sample_weight, remove, ignored = asked
@@ -165,12 +165,12 @@ class LiveL2SVC(LiveEstimator):
     def _with_labels(
         self, known: NDArray[Any], y: ArrayLike | None, m: int, field: str
     ) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Return the classes known after labels ``y`` (m,), and these; raises InvalidInput."""
+        """Return the classes known after labels ``y`` (m,), and the labels of ``y``; raises InvalidInput."""
         return labels_after(known, y, m, field, is_fixed=self.classes is not None)
 
     @property
     def labels_(self) -> NDArray[Any]:
-        """All labels that are known: of the window, now or before, and of the last training."""
+        """All known labels: those of the window, now or before, and those of the last training."""
         trained = self._trained
         if trained is None or are_among(trained.classes, self._labels).all():
             return self._labels
@@ -178,12 +178,12 @@ class LiveL2SVC(LiveEstimator):
 
     @property
     def classes_(self) -> NDArray[Any]:
-        """The labels that decisions are about: of the last training, and before it of the window."""
+        """The labels that decisions are about: those of the last training, or before it those of the window."""
         return self._labels if self._trained is None else self._trained.classes
 
     @property
     def counts(self) -> dict[Any, int]:
-        """How many examples of the window each class has, by label; of the last training's classes 0 at least."""
+        """How many examples of the window each class has, by label; a class of the last training may have none."""
         w = self._examples_here
         own = np.bincount(w.y[w.indices], minlength=self._labels.size)
         here = dict(zip(self._labels.tolist(), own.tolist(), strict=True))
@@ -191,7 +191,7 @@ class LiveL2SVC(LiveEstimator):
 
     @property
     def trained_on(self) -> tuple[Any, Mapping[str, Any] | None] | None:
-        """What the last training was on: names of its support vectors, and what was kept; None: there is none."""
+        """Names of the support vectors of the last training, and what was kept with it; None: there is no training."""
         return None if self._trained is None else (self._trained.names, self._trained.origin)
 
     @property
@@ -218,7 +218,7 @@ class LiveL2SVC(LiveEstimator):
     def window_coefficients(self) -> Floats:
         """Signed coefficients of the window's examples in the last training, (n,), oldest first.
 
-        Of several classes (n, n_classes - 1), see ``models.sliding_window.signed_coefficients``.
+        With several classes (n, n_classes - 1), see ``models.sliding_window.signed_coefficients``.
         """
         return signed_coefficients(self._trained, self._examples_here)
 
@@ -229,7 +229,7 @@ class LiveL2SVC(LiveEstimator):
         return np.asarray(found if found.ndim == 1 else found.any(axis=1))
 
     def forget_training(self) -> None:
-        """Know the window alone from now on, and nothing of the examples that have left, nor of their classes."""
+        """Drop the training, and all that is known of examples that have left and of their classes."""
         with all_or_nothing(self, self._examples_here):
             self._trained = None
             self._forget_labels()
@@ -238,7 +238,7 @@ class LiveL2SVC(LiveEstimator):
             self._examples_here.forget()
 
     def forget_labels(self) -> None:
-        """Know no class that neither the window nor the last training has."""
+        """Drop all classes that neither the window nor the last training has."""
         with all_or_nothing(self, self._examples_here):
             self._forget_labels()
 
@@ -268,7 +268,7 @@ class LiveL2SVC(LiveEstimator):
         progress: Progress | None = None,
         look: Look | None = None,
     ) -> Training:
-        """Train on the window, from the last solution if there is one; the model as it was if this raises.
+        """Train on the window, from the last solution if there is one; after an error the model is as it was.
 
         Parameters
         ----------
@@ -314,9 +314,9 @@ class LiveL2SVC(LiveEstimator):
         look: Look | None = None,
         names: NDArray[Any] | None = None,
     ) -> Training:
-        """Train on other examples, (n, d) dense or CSR, and leave the window as it is; as :meth:`retrain`.
+        """Train on other examples, (n, d) dense or CSR, as :meth:`retrain` does; the window stays as it is.
 
-        ``names`` (n, ...) are what the examples are known by; those of support vectors are kept.
+        ``names`` (n, ...) identify the examples; those of support vectors are kept.
         """
         _, labels = self._with_labels(self._labels, y, X.shape[0], "y")
         weights = validation.sample_weights(sample_weight, X.shape[0])
@@ -340,9 +340,9 @@ class LiveL2SVC(LiveEstimator):
         look: Look | None,
         slots: Ints | None = None,
     ) -> tuple[Training, list[PairProblem], Ints]:
-        """Train on features (n, d), classes (k,), numbers of these (n,) and weights (n,), and predict by what is found.
+        """Train on features (n, d), classes (k,), class numbers (n,) and weights (n,), and predict by the result.
 
-        Examples of the window have ``slots`` (n,). Returns also the pairs, and which rows are support vectors.
+        Examples of the window have ``slots`` (n,). Also returns the pairs, and which rows are support vectors.
         """
         X, classes, codes, weights = examples
         kernel = self._kernel_of(X, weights)
@@ -363,11 +363,11 @@ class LiveL2SVC(LiveEstimator):
         return found, own, support
 
     def keep_origin(self, origin: Mapping[str, Any]) -> None:
-        """Keep with the last training what the caller has to know of it."""
+        """Keep with the last training what its caller must know of it."""
         self._trained = self._known()._replace(origin=origin)
 
     def take_over(self, other: LiveL2SVC) -> None:
-        """Have the solution of another model, whose window was this one's before it slid."""
+        """Adopt the solution of another model, which had this model's window before it slid."""
         with all_or_nothing(self, self._examples_here):
             for name in ("_trained", "C", "kernel", "gamma", "degree", "coef0", "gamma_"):
                 setattr(self, name, getattr(other, name))
@@ -379,7 +379,7 @@ class LiveL2SVC(LiveEstimator):
         return self.kernel_by(lambda: scale_of(X, weights))
 
     def kernel_by(self, scale: Callable[[], float]) -> Kernel:
-        """Return the kernel; "scale" stays what it was for the first training, for which ``scale`` says what it is."""
+        """Return the kernel; a gamma of "scale" keeps its first value, computed by ``scale`` for the first training."""
         gamma = self.gamma
         if gamma == "scale":
             known = self._trained is not None and self._trained.kernel.name == self.kernel
@@ -387,7 +387,7 @@ class LiveL2SVC(LiveEstimator):
         return Kernel(self.kernel, validation.positive(gamma, "gamma"), self.degree, self.coef0)
 
     def predict_by(self, trained: Trained) -> None:
-        """Predict by what was found on other examples from now on, and leave the window as it is."""
+        """Predict by a training on other examples from now on; the window stays as it is."""
         self._trained, self.gamma_, self.n_features_in_ = trained, trained.kernel.gamma, int(trained.X.shape[1])
         self._examples_here.forget()
 
@@ -412,7 +412,7 @@ class LiveL2SVC(LiveEstimator):
 
     @property
     def pair_certificates(self) -> dict[tuple[Any, Any], Certificate]:
-        """The certificate of every pair of labels that was trained on the window, of more than two classes."""
+        """The certificate of every pair of labels trained on the window, if there are more than two classes."""
         return {} if self.classes_.size == 2 else self._proofs()
 
     def _proofs(self) -> dict[tuple[Any, Any], Certificate]:
@@ -423,7 +423,7 @@ class LiveL2SVC(LiveEstimator):
 
     @property
     def held_bytes(self) -> int:
-        """Bytes of all arrays: the window's, and of what the last training found."""
+        """Bytes of all arrays: those of the window, and those of the last training."""
         return self._examples_here.held_bytes + (0 if self._trained is None else self._trained.held_bytes)
 
     def check_scale(
@@ -434,7 +434,7 @@ class LiveL2SVC(LiveEstimator):
         reweight: Mapping[Key, float] | None = None,
         C: float | None = None,
     ) -> None:
-        """Raise InvalidInput for examples whose kernel is not finite."""
+        """Raise InvalidInput for examples with kernel values that are not finite."""
         if X is None:
             return
         gamma = self.gamma if isinstance(self.gamma, float) else 1.0
@@ -460,7 +460,7 @@ class LiveL2SVC(LiveEstimator):
 
     @classmethod
     def from_arrays(cls, params: Mapping[str, Any], arrays: Mapping[str, Any]) -> Self:
-        """Return the model that ``to_arrays`` was taken from; raises NotOptimal where they do not belong together."""
+        """Return the model that ``to_arrays`` describes; raises NotOptimal if the arrays do not belong together."""
         model = cls(**params)
         try:
             model._restore(arrays)

@@ -1,4 +1,4 @@
-"""The live one-class model: its losses, and where its boundary is."""
+"""The live one-class model: its losses, and the place of its boundary."""
 
 from __future__ import annotations
 
@@ -65,13 +65,13 @@ class LiveOneClassSVM(ChangingEstimator):
     def decision_function(self, X: Any) -> Floats:
         """Return the signed distance to the boundary; negative for outliers.
 
-        Margin examples lie on the boundary: what only rounding keeps off it, 1e-10 of rho, is 0.
+        Margin examples lie on the boundary: values of at most 1e-10 of rho, which are rounding, become 0.
         """
         return self._decision(X)
 
     @taking_rows("ndarray, shape (m,)\n    ``w'x``.")
     def score_samples(self, X: Any) -> Floats:
-        """Return ``w'x``, from which the boundary takes ``offset_``."""
+        """Return ``w'x``; the decision function is this less ``offset_``."""
         return self.decision_function(X) + self.offset_
 
     @taking_rows("ndarray of int, shape (m,)\n    1 or -1.")

@@ -1,4 +1,4 @@
-"""A training of the large-scale classifier over examples that are in shards, wherever these live."""
+"""A training of the large-scale classifier on examples in shards, wherever these live."""
 
 from __future__ import annotations
 
@@ -37,16 +37,16 @@ class Sharded:
     y: NDArray[Any]  #: (n,) labels of all rows
     weights: Floats  #: (n,)
     take: Callable[[Ints], Any]  #: features of rows by their numbers, (k, d), dense or CSR
-    names: NDArray[Any] | None = None  #: (n, ...) what the rows are known by
+    names: NDArray[Any] | None = None  #: (n, ...) names of the rows
 
     def each(self, column: NDArray[Any]) -> list[NDArray[Any]]:
-        """Return a shard's part of a column (n,), for each of them."""
+        """Return each shard's part of a column (n,)."""
         return [column[part] for part in self.parts]
 
 
 @dataclass(frozen=True)
 class Trainings:
-    """The worst gap of all pairs of classes, how many blocks that took, and the gap against time, (k, 2)."""
+    """The worst gap of all pairs of classes, the number of blocks, and the gap over time, (k, 2)."""
 
     relative_gap: float
     steps: int
@@ -58,7 +58,7 @@ class OverShards:
 
     Parameters
     ----------
-    counts : (n,) which rows the first training is over: those that gamma "scale" is of
+    counts : (n,) the rows of the first training, which determine the gamma "scale"
 
     Raises
     ------
@@ -101,7 +101,7 @@ class OverShards:
         progress: Progress | None = None,
         look: Look | None = None,
     ) -> Trainings:
-        """Train on the rows that count, (n,), from nothing; the model as it was if this raises.
+        """Train on the rows that count, (n,), from nothing; after an error the model is as it was.
 
         Parameters
         ----------

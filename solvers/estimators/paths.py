@@ -1,4 +1,4 @@
-"""What classifiers and regressors have in common: their paths over C, and those of robust losses."""
+"""What classifiers and regressors have in common: paths over C, and paths of robust losses."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from livesvm.solvers.runtime.progress import Progress
 
 
 class WithPaths(ChangingEstimator):
-    """A live estimator with a cost C, and with robust losses besides."""
+    """A live estimator with a cost C, and with robust losses."""
 
     def regularization_path(self, C_min: float, C_max: float, *, progress: Progress | None = None) -> Any:
         """Return the optimum of the window for every C, exact between its breakpoints [Ong, Shao & Yang].

@@ -1,4 +1,4 @@
-"""The live model of positive and unlabelled examples: its losses, which hang together, and its paths."""
+"""The live model of positive and unlabelled examples: its losses, which depend on each other, and its paths."""
 
 from __future__ import annotations
 
@@ -35,11 +35,15 @@ class LivePUClassifier(WithThresholds, ChangingEstimator):
 
     It minimizes ``lam |w|^2 + mean over the unlabelled of max(0, (1 + f) / 2, f) - prior times mean over the positives
     of f`` over its window [du Plessis et al. 2015], the problem of :class:`solvers.PUClassifier`. Means are weighted:
-    they change with every example, and so do the losses of all, each a little, along the same path. An unlabelled
-    example that turns out to be positive is relabelled.
+    they change with every example, and so do the losses of all, each a little, along the same path.
 
-    A model whose ``update`` has brought examples of one kind alone waits for the other kind: it holds the examples and
-    predicts nothing. Once both kinds are there, a window keeps both, or is emptied.
+    An unlabelled example that turns out to be negative is relabelled -1. It stays one of the unlabelled, and the risk
+    of positives and negatives joins that of positives and unlabelled [Sakai et al. 2017]: a confirmed negative counts
+    four times as much as an unlabelled example. Positives are a fair sample of all positives: what was found by looking
+    at the highest decisions alone is none, and stays unlabelled, or gets a weight of one over its chance to be found.
+
+    While ``update`` has brought examples of only one kind, the model waits for the other kind: it holds the examples
+    and predicts nothing. Once both kinds have come, an update must leave some of each, or none at all.
 
     Parameters
     ----------
@@ -63,8 +67,9 @@ class LivePUClassifier(WithThresholds, ChangingEstimator):
         The lam that counts.
     is_waiting_ : bool
         Whether examples of one kind wait for the other.
-    class_mass_ : ndarray, shape (2,)
-        Sums of the weights of the unlabelled and of the positives in the window.
+    class_mass_ : ndarray, shape (3,)
+        Sums of the weights in the window: of the unlabelled, with the confirmed negatives, of the positives, and of
+        the confirmed negatives.
     keys_, support_, support_vectors_, dual_coef_, intercept_, n_window_ : as in ``IncrementalSVC``
 
     Examples
@@ -85,7 +90,7 @@ class LivePUClassifier(WithThresholds, ChangingEstimator):
     classes_ = np.array([0, 1])
     class_mass_: Floats
     prior_estimate_: PriorEstimate | None
-    chosen_lam_: float | None  #: None where it was given
+    chosen_lam_: float | None  #: None: lam was given
     _begun: bool  # whether there have been both kinds
     _loss_parameters = ("prior_", "lam_")
     _shares_costs = True
@@ -107,7 +112,7 @@ class LivePUClassifier(WithThresholds, ChangingEstimator):
 
     def _check_first(self, y: ArrayLike | None) -> None:
         given = labels(y, np.shape(validation.column(y, "y"))[0])
-        n = int(np.count_nonzero(given))
+        n = int(np.count_nonzero(given > 0))
         check_both_kinds(given.size - n, n)
         if is_open(self.prior):
             check_enough(n, given.size - n)
@@ -125,7 +130,7 @@ class LivePUClassifier(WithThresholds, ChangingEstimator):
         Parameters
         ----------
         add : tuple of array_like, or None, default None
-            Features (m, d) and labels (m,), 1 or 0, of new examples.
+            Features (m, d) and labels (m,) of new examples: 1 positive, 0 unlabelled, -1 confirmed to be negative.
         remove : iterable of str or int, or None, default None
             Keys of examples that leave.
         lam : float or None, default None
@@ -158,7 +163,7 @@ class LivePUClassifier(WithThresholds, ChangingEstimator):
         """Return the optimum of the window for every lam from ``lam_min`` to ``lam_max``.
 
         The parameter of the path is ``C = 1 / (2 lam)``, in which it is piecewise linear: ``path.at(0.5 / lam)`` is the
-        model for a lam. Errors along it are of labels 1 and 0, where these are known. Otherwise as
+        model for a lam. Its errors are those on labels 1 and 0, where these are known. Otherwise it is as in
         ``IncrementalSVC.regularization_path``.
 
         Parameters
@@ -188,7 +193,7 @@ class LivePUClassifier(WithThresholds, ChangingEstimator):
 
     @property
     def prior_(self) -> float:
-        """The prior that counts; NaN before one that is open has been estimated."""
+        """The prior in use; NaN before an open one has been estimated."""
         if not is_open(self.prior):
             return float(self.prior)  # type: ignore[arg-type]
         estimate: PriorEstimate | None = getattr(self, "prior_estimate_", None)
@@ -196,7 +201,7 @@ class LivePUClassifier(WithThresholds, ChangingEstimator):
 
     @property
     def lam_(self) -> float:
-        """The lam that counts; NaN before one that is open has been chosen."""
+        """The lam in use; NaN before an open one has been chosen."""
         if not is_lam_open(self.lam):
             return validation.positive(self.lam, "lam")
         chosen: float | None = getattr(self, "chosen_lam_", None)
@@ -204,7 +209,7 @@ class LivePUClassifier(WithThresholds, ChangingEstimator):
 
     @property
     def C(self) -> float:
-        """``1 / (2 lam)``: what the risk counts against ``|w|^2 / 2``; NaN while lam is open."""
+        """``1 / (2 lam)``: the weight of the risk relative to ``|w|^2 / 2``; NaN while lam is open."""
         return 0.5 / self.lam_
 
     @C.setter
@@ -213,7 +218,7 @@ class LivePUClassifier(WithThresholds, ChangingEstimator):
 
     @property
     def window_y(self) -> Ints:
-        """Labels of the window, (n,), oldest first: 1 positive, 0 unlabelled."""
+        """Labels of the window, (n,), oldest first: 1 positive, 0 unlabelled, -1 confirmed to be negative."""
         return self._window.y.astype(np.int64)
 
     @classmethod
@@ -225,27 +230,27 @@ class LivePUClassifier(WithThresholds, ChangingEstimator):
 
     @property
     def is_waiting_(self) -> bool:
-        """Whether the window holds examples of one kind alone, or too few to estimate a prior by."""
+        """Whether the window has examples of only one kind, or too few to estimate a prior."""
         window = self._learnt
-        return bool(window.keys) and not (self._begun and self.class_mass_.all())
+        return bool(window.keys) and not (self._begun and self.class_mass_[:2].all())
 
     @property
     def is_trained(self) -> bool:
-        """Whether there is something to predict by."""
+        """Whether the model has examples to predict by, and does not wait for others."""
         return super().is_trained and not self.is_waiting_
 
     @property
     def is_settled(self) -> bool:
-        """Whether what the first examples decide is decided."""
+        """Whether everything that the first examples determine once is set."""
         return bool(vars(self).get("_begun", False))
 
     @property
     def flagged_warnings(self) -> list[ModelWarning]:
-        """What is wrong with what the model makes of its window; quick."""
+        """Warnings about the predictions of the model on its window; quick."""
         if self.is_waiting_:
             return [ModelWarning("waits", self._lacking(self._window.y, self._window.weights))]
         window = self._window
-        decisions = window.state.examples.f[window.slots[window.y == 0.0]]
+        decisions = window.state.examples.f[window.slots[window.y <= 0.0]]
         return flag_warnings(int(np.count_nonzero(decisions > 0)), decisions.size, self.lam_)
 
     # -- inside --------------------------------------------------------------------------------------------------------
@@ -258,15 +263,15 @@ class LivePUClassifier(WithThresholds, ChangingEstimator):
         return zero_one_risk(decisions[known], decisions[~known], validation.fraction(self.prior_, "prior"))
 
     def _losses(self, targets: Floats, weights: Floats, C: float | None = None) -> Losses:
-        if not (self._begun and all(self.class_mass_.tolist())):
-            return live_losses(targets > 0, np.zeros(targets.size), self.class_mass_, 0.5, 1.0)
-        return live_losses(targets > 0, weights, self.class_mass_, self.prior_, self.lam_ if C is None else 0.5 / C)
+        if not (self._begun and all(self.class_mass_[:2].tolist())):
+            return live_losses(targets, np.zeros(targets.size), self.class_mass_, 0.5, 1.0)
+        return live_losses(targets, weights, self.class_mass_, self.prior_, self.lam_ if C is None else 0.5 / C)
 
     def _unit_cost(self, C: float | None) -> float:
         C = self.C if C is None else C
         cost = super()._unit_cost(0.5 / 10.0 ** STEPS[-1] if math.isnan(C) else C)
         mass = vars(self).get("class_mass_")
-        return cost if mass is None else cost / min((m for m in mass.tolist() if m > 0), default=1.0)
+        return cost if mass is None else cost / min((m for m in mass[:2].tolist() if m > 0), default=1.0)
 
     def _weigh(self, window: Window, leaving: list[Key], new: tuple[Floats, Floats], changed: Edited) -> bool:
         before: Floats | None = getattr(self, "class_mass_", None)
@@ -277,8 +282,8 @@ class LivePUClassifier(WithThresholds, ChangingEstimator):
         self.class_mass_ = masses(stay, (changed.y, changed.weights), new)
         if before is None:
             return False
-        if self._begun and before.all() and (stay[0].size or changed.y.size or new[0].size):
-            check_both_kinds(*self.class_mass_)
+        if self._begun and before[:2].all() and (stay[0].size or changed.y.size or new[0].size):
+            check_both_kinds(*self.class_mass_[:2])
         return bool(before.tolist() != self.class_mass_.tolist())
 
     def _kinds(self, window: Window) -> Ints:
@@ -286,7 +291,7 @@ class LivePUClassifier(WithThresholds, ChangingEstimator):
         return np.asarray(np.unique(of_all, axis=0, return_inverse=True)[1].reshape(-1), np.int64)
 
     def _learn(self, *args: Any, **kwargs: Any) -> UpdateReport:
-        """Learn what comes; once a model that waits lacks nothing, solve the window from nothing."""
+        """Learn new examples; if a waiting model then lacks nothing, solve the window from nothing."""
         if not hasattr(self, "_window") or self._begun:
             return super()._learn(*args, **kwargs)
         window, before = self._window, vars(self).copy()
@@ -309,10 +314,10 @@ class LivePUClassifier(WithThresholds, ChangingEstimator):
         self._held_out = None
 
     def _lacking(self, y: Floats, weights: Floats) -> str:
-        """Return what a model with these examples waits for; nothing where they suffice."""
+        """Return what a model with these examples waits for; empty if they suffice."""
         least = 2 if math.isnan(self.prior_) else 1
-        for kind, what in ((0.0, "unlabelled"), (1.0, "positive")):
-            if (n := int(np.count_nonzero((y == kind) & (weights > 0)))) < least:
+        for is_kind, what in ((y <= 0.0, "unlabelled"), (y > 0.0, "positive")):
+            if (n := int(np.count_nonzero(is_kind & (weights > 0)))) < least:
                 return f"the model waits for {what} examples: it has {n} and needs {least}"
         return ""
 
@@ -331,7 +336,7 @@ class LivePUClassifier(WithThresholds, ChangingEstimator):
             self._find_open(window, rows, targets > 0, weights)
 
     def _find_open(self, window: Window, rows: Features, known: Bools, weights: Floats) -> None:
-        """Estimate the prior and choose lam, where they are open and not known."""
+        """Estimate the prior and choose lam, if they are open and not known yet."""
         kernel, X = numbered(window.state.kernel, rows)
         if not is_open(self.prior):
             self.prior_estimate_ = None
@@ -343,7 +348,7 @@ class LivePUClassifier(WithThresholds, ChangingEstimator):
             self.chosen_lam_ = Folds(kernel, X, known, weights).best_lam(self.prior_)
 
     def _bring_up(self) -> None:
-        """Find what ``set_params`` has left open since, forget what has been found where it is given."""
+        """Determine what ``set_params`` has left open since, and forget results for what is given now."""
         window = self._window
         is_known = is_lam_open(self.lam) == (self.chosen_lam_ is not None)
         is_known = is_known and is_open(self.prior) == (self.prior_estimate_ is not None)
@@ -384,7 +389,7 @@ class LivePUClassifier(WithThresholds, ChangingEstimator):
         super()._restore(arrays)
 
     def keep_estimate_of(self, other: LiveEstimator, but: Container[str] = ()) -> None:
-        """Take over what another model has found where it was left open.
+        """Take over what another model has found for its open parameters.
 
         Parameters
         ----------
@@ -398,11 +403,11 @@ class LivePUClassifier(WithThresholds, ChangingEstimator):
 
     @property
     def has_estimates(self) -> bool:
-        """Whether the examples that have come decided the prior or lam."""
+        """Whether the prior or lam was determined from examples."""
         return self.prior_estimate_ is not None or self.chosen_lam_ is not None
 
     def keep_estimate(self, arrays: Mapping[str, Any]) -> None:
-        """Take over what ``to_arrays`` has kept of what was left open.
+        """Restore what ``to_arrays`` has kept of the open parameters.
 
         Parameters
         ----------
@@ -415,20 +420,23 @@ class LivePUClassifier(WithThresholds, ChangingEstimator):
 
 
 def labels(y: ArrayLike | None, m: int, field: str = "y") -> Floats:
-    """Return labels (m,) as numbers: 1 positive, 0 unlabelled; raises InvalidInput for any other."""
+    """Return labels (m,) as numbers: 1 positive, 0 unlabelled, -1 negative; raises InvalidInput for any other."""
     found = validation.vector(validation.column(y, field), m, field=field)
-    is_positive = found == 1.0
-    if np.count_nonzero(found) != np.count_nonzero(is_positive):
-        row = int(((found != 0.0) & ~is_positive).argmax())
-        reason = f"must be 1 (positive) or 0 (unlabelled), not {found[row]:g}"
-        if found[row] == -1.0:
-            reason += "; confirmed negatives are not supported yet: give 0, or leave them out"
-        raise InvalidInput(reason, field=field, row=row)
+    check_kinds(found, field)
     return found
 
 
+def check_kinds(y: Floats, field: str) -> None:
+    """Raise InvalidInput unless every label in ``y`` (m,) is 1, positive, 0, unlabelled, or -1, known as negative."""
+    wrong = (y != 0.0) & (np.abs(y) != 1.0)
+    if wrong.any():
+        row = int(wrong.argmax())
+        known = "1 (positive), 0 (unlabelled) or -1 (confirmed to be negative)"
+        raise InvalidInput(f"a label is {known}, not {y[row]:g}", field=field, row=row)
+
+
 def flag_warnings(flagged: int, n: int, lam: float) -> list[ModelWarning]:
-    """Return what is wrong with a model that predicts so many of ``n`` unlabelled examples to be positive."""
+    """Return the warnings about a model that predicts ``flagged`` of ``n`` unlabelled examples to be positive."""
     if 0 < flagged < n or n == 0:
         return []
     which, name, way = ("all", "everything", "larger") if flagged else ("none", "nothing", "smaller")

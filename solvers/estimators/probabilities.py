@@ -1,4 +1,4 @@
-"""Probabilities of classes, calibrated from exact decisions of folds, and kept up with the window."""
+"""Probabilities of classes, calibrated from exact decisions of folds, and kept up to date with the window."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ PROBABILITY = """    probability : bool, "platt" or "isotonic", default False
 
 
 class _Decisions(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
-    """A classifier whose features are the decisions themselves, so that scikit-learn can calibrate those."""
+    """A classifier with the decisions themselves as features, so that scikit-learn can calibrate them."""
 
     def __init__(self, classes: Any = None) -> None:
         self.classes = classes
@@ -38,7 +38,7 @@ class _Decisions(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return self
 
     def decision_function(self, X: Floats) -> Floats:
-        """Return what it is given, (m, n_classes), or (m,) of two classes."""
+        """Return the features, which are decisions already: (m, n_classes), or (m,) for two classes."""
         return X[:, 0] if X.shape[1] == 1 else X
 
     def predict(self, X: Floats) -> NDArray[Any]:
@@ -55,7 +55,7 @@ def _is_asked_for(model: Any) -> bool:
 
 
 class Kept(NamedTuple):
-    """A calibration, and what it is of."""
+    """A calibration, with the window and the method that it belongs to."""
 
     window: Any
     updates: int
@@ -91,7 +91,7 @@ class Probabilities(ChangingEstimator):
             return np.asarray(np.log(self.predict_proba(X)))
 
     def _calibrated(self) -> Calibration:
-        """Return the calibration of the window as it is now."""
+        """Return the calibration for the present window."""
         method = METHODS.get(self.probability)
         if method is None:
             raise InvalidInput(

@@ -1,4 +1,4 @@
-"""The classifier of positive and unlabelled examples in batch, for as many unlabelled as there are."""
+"""The batch classifier of positive and unlabelled examples, for any number of unlabelled ones."""
 
 from __future__ import annotations
 
@@ -149,6 +149,9 @@ class PUClassifier(_TwoClassEstimator, WithThresholds):
         validation.check_some(rows.shape)
         self._check_features(X, reset=True)
         known = labels(y, rows.shape[0])
+        if (known < 0).any():
+            reason = "only IncrementalPUClassifier learns from confirmed negatives (-1); give 0 for them here"
+            raise InvalidInput(reason, field="y", row=int(known.argmin()))
         weights = validation.sample_weights(sample_weight, rows.shape[0])
         tau = validation.positive(self.tol, "tol")
         cache_bytes = int(validation.positive(self.cache_mb, "cache_mb") * 2**20)
@@ -177,7 +180,7 @@ class PUClassifier(_TwoClassEstimator, WithThresholds):
         return self.predictor_.decide(rows)
 
     def certificate(self) -> Certificate:
-        """Return how far the model is from the optimum, recomputed from the data: as long as many passes may take.
+        """Return how far the model is from the optimum, recomputed from the data; takes as long as many passes.
 
         Returns
         -------
@@ -189,7 +192,7 @@ class PUClassifier(_TwoClassEstimator, WithThresholds):
 
     @property
     def diagonal_raised_(self) -> float:
-        """What is added to the diagonal of a kernel matrix that was rounded to single or half precision, else 0."""
+        """The number added to the diagonal of a kernel matrix rounded to single or half precision, else 0."""
         self._check_fitted()
         gram = self._problem.kernel.gram
         return 0.0 if gram is None else gram.raised
@@ -215,11 +218,11 @@ class PUClassifier(_TwoClassEstimator, WithThresholds):
         return self._examples
 
     def _read(self, X: Any) -> Features:
-        """Return rows checked, dense or sparse; raises InvalidInput."""
+        """Return rows after a check, dense or sparse; raises InvalidInput."""
         return validation.matrix(X) if self.kernel == "precomputed" else validation.features(X)
 
     def _kernel(self, X: Floats, weights: Floats) -> tuple[Kernel, Floats]:
-        """Return the kernel, and what it takes for the rows of ``X``."""
+        """Return the kernel, and the rows of ``X`` as it takes them."""
         gamma = self.gamma
         if isinstance(gamma, str):
             if gamma != "scale":
@@ -249,9 +252,9 @@ class PUClassifier(_TwoClassEstimator, WithThresholds):
 
 
 def _make_positive(kernel: Kernel, rows: Floats, limit: int) -> None:
-    """Refuse data on which the kernel is not positive semi-definite, as far as ``limit`` bytes hold a matrix of it.
+    """Refuse data on which the kernel is not positive semi-definite, as far as ``limit`` bytes allow the check.
 
-    Of kernel values that were rounded the diagonal is raised, see ``kernels.definiteness``.
+    If kernel values were rounded, their diagonal is raised, see ``kernels.definiteness``.
 
     Raises
     ------

@@ -1,6 +1,6 @@
 """The live estimators as scikit-learn's: its base class, mixins and tags, and its checks of feature names.
 
-They are apart so that a process that only serves models need not import scikit-learn.
+They are separate so that a process that only serves models need not import scikit-learn.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ GATE = ("feature_names_in_", "n_features_in_", "kernel")  #: attributes that fea
 
 
 def warn_of(found: Sequence[ModelWarning]) -> None:
-    """Warn, as Python does, the caller of ``fit`` of what makes its model useless."""
+    """Issue a Python warning, to the caller of ``fit``, for each condition that makes its model useless."""
     for one in found:
         warnings.warn(one.message, UserWarning, stacklevel=3)
 
 
 class _Estimator(BaseEstimator):  # type: ignore[misc]
-    """What scikit-learn adds to every one of them; goes before the live estimator among the bases."""
+    """Additions of scikit-learn to every estimator; this base precedes the live estimator."""
 
     kernel: str
     columns: Any = None
@@ -50,7 +50,7 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]
     def _check_features(self, X: ArrayLike, *, reset: bool) -> None:
         """Let scikit-learn note or compare the number and the names of the features.
 
-        That takes longer than a small update, and need not be done for a plain array where no names are known.
+        This takes longer than a small update, and is skipped for a plain array if no names are known.
         """
         if self.columns is not None:
             return  # which the columns themselves do
@@ -67,7 +67,7 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]
     def _gate(self) -> Gate | None:
         if self.columns is not None:
             return None
-        named: Any = object.__new__(type(self))  # which has the names, and nothing that is learnt
+        named: Any = object.__new__(type(self))  # an object with the names, and nothing learnt
         known = vars(self)
         vars(named).update({name: known[name] for name in GATE if name in known})
         return partial(named._check_features, reset=False)
@@ -80,7 +80,7 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]
         return tags
 
 
-#: Parameters and attributes that several estimators have: what each is, with its unit, and what it means.
+#: Parameters and attributes that several estimators have: the type, unit and meaning of each.
 SHARED = {
     "kernel": (
         'str or callable, default "rbf"',
@@ -131,7 +131,7 @@ def _entry(name: str, kind: str, meaning: str) -> str:
 
 
 def _written_out(doc: str | None, ignored: Iterable[str] = (), more: str = "") -> str:
-    """Return a docstring in which what is the same as elsewhere is said, and which parameters are ignored, and why."""
+    """Return a docstring with shared entries written out, and with the ignored parameters and why they are."""
 
     def said(line: re.Match[str]) -> str:
         return "".join(_entry(name, *SHARED[name]) for name in line[1].split(", ")).rstrip("\n")
@@ -147,12 +147,12 @@ _OF_REGRESSION = tuple(name for name in IGNORED if name != "random_state")
 
 
 class _Classifier(ClassifierMixin):  # type: ignore[misc]
-    """What scikit-learn adds to a classifier of any labels."""
+    """Additions of scikit-learn to a classifier of any labels."""
 
     classes_: NDArray[Any]
 
     def score(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
-        """Return the share of rows that are given their label.
+        """Return the share of rows with a correct prediction.
 
         Parameters
         ----------
@@ -175,11 +175,13 @@ class _Classifier(ClassifierMixin):  # type: ignore[misc]
 class IncrementalSVC(SelfTuning, _Classifier, _Estimator, DropIn, Probabilities, LiveSVC):  # type: ignore[misc]
     __doc__ = _written_out(LiveSVC.__doc__, IGNORED, PROBABILITY)
 
+    keeps_record = True
+
     n_support_ = LiveSVC.n_support_
 
     @property
     def class_weight_(self) -> NDArray[np.float64]:
-        """What multiplies C for each class, (n_classes,)."""
+        """The factor of C for each class, (n_classes,)."""
         self._check_fitted()
         n = self.classes_.size
         targets = np.arange(n, dtype=np.float64) if n > 2 else np.array([-1.0, 1.0])[-n:]
@@ -199,9 +201,11 @@ class IncrementalSVC(SelfTuning, _Classifier, _Estimator, DropIn, Probabilities,
 class IncrementalSVR(SelfTuning, RegressorMixin, _Estimator, DropIn, LiveSVR):  # type: ignore[misc]
     __doc__ = _written_out(LiveSVR.__doc__, _OF_REGRESSION)
 
+    keeps_record = True
+
 
 class _TwoClassEstimator(ClassifierMixin, _Estimator):  # type: ignore[misc]
-    """What scikit-learn adds to a classifier of no more than two classes."""
+    """Additions of scikit-learn to a classifier of no more than two classes."""
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -12,9 +12,9 @@ from livesvm.solvers.runtime.types import Floats, Ints
 
 
 class WithThresholds:
-    """A classifier whose decisions can be cut elsewhere than at 0."""
+    """A classifier whose decisions can have other thresholds than 0."""
 
-    _held_out: HeldOut | None = None  #: of the examples as they are
+    _held_out: HeldOut | None = None  #: decisions on the present examples by models without them
 
     def decision_function(self, X: ArrayLike) -> Floats:
         """Return f(x).
@@ -40,7 +40,7 @@ class WithThresholds:
         return np.asarray(model._decision(X))
 
     def held_out(self) -> HeldOut:
-        """Return decisions of the examples by models that have not seen them, of folds; found once.
+        """Return decisions on the examples by models without their fold; they are computed once.
 
         Returns
         -------
@@ -80,7 +80,7 @@ class WithThresholds:
         return np.where(decisions > (self.threshold(alerts, precision).value if is_asked else 0.0), 1, 0)
 
     def threshold(self, alerts: float | None = None, precision: float | None = None) -> Threshold:
-        """Return where to cut decisions, by held-out decisions of the examples; give one of the two.
+        """Return the threshold for ``alerts`` or ``precision``, from held-out decisions of the examples.
 
         Parameters
         ----------

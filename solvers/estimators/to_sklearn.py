@@ -1,4 +1,4 @@
-"""A live model as scikit-learn's estimator that predicts the same, and as ONNX: to be taken along, not to learn on."""
+"""A live model as scikit-learn's estimator with the same predictions, and as ONNX: to predict with, not to learn."""
 
 from __future__ import annotations
 
@@ -18,10 +18,9 @@ from livesvm.solvers.sparse import like
 def to_sklearn(model: Any) -> Any:
     """Return a fitted ``SVC``, ``SVR`` or ``OneClassSVM`` with the decisions of a live model as it is now.
 
-    A model with a ``scale`` comes as a pipeline that begins with it. Losses that scikit-learn has not, or robust ones,
-    make no difference to what is predicted. Probabilities are not taken along. Where the features of a linear kernel
-    have a center, the support vectors come without it: as their coefficients sum up to 0, that changes no decision, but
-    keeps digits.
+    A model with a ``scale`` becomes a pipeline that begins with it. Losses that scikit-learn does not have, and robust
+    ones, do not affect predictions. Probabilities are not included. If the features of a linear kernel have a center,
+    the support vectors come without it: as their coefficients sum up to 0, that changes no decision, but keeps digits.
 
     Raises
     ------
@@ -41,13 +40,13 @@ def to_sklearn(model: Any) -> Any:
     if scale is None:
         return machine
     scaler = _scaler(scale)
-    if hasattr(model, "feature_names_in_"):  # columns in another order are refused by the step that takes them
+    if hasattr(model, "feature_names_in_"):  # the step that takes the columns refuses another order
         scaler.feature_names_in_ = model.feature_names_in_
     return Pipeline([("scale", scaler), ("svm", machine)])
 
 
 def _empty(model: Any) -> Any:
-    """Return scikit-learn's estimator with the parameters of a model."""
+    """Return scikit-learn's unfitted estimator with the parameters of a model."""
     names = ("kernel", "degree", "coef0")
     parameters = {name: getattr(model, name) for name in names} | {"gamma": model.gamma_}
     if hasattr(model, "nu"):
@@ -60,7 +59,7 @@ def _empty(model: Any) -> Any:
 
 
 def _filled(machine: Any, model: Any) -> Any:
-    """Give an estimator what fitting would have given it."""
+    """Give an estimator the attributes that fitting would have given it."""
     given = model.kernel == "precomputed"
     support, dual = model.support_, model.dual_coef_
     dual = dual.toarray() if hasattr(dual, "toarray") else dual
@@ -94,7 +93,7 @@ def _filled(machine: Any, model: Any) -> Any:
 
 
 def _scaler(scale: FeatureScale) -> StandardScaler:
-    """Return scikit-learn's scaler that does what a scale does, whatever it was fitted to."""
+    """Return scikit-learn's scaler with the effect of a scale, whatever that was fitted to."""
     out = StandardScaler()
     out.mean_, out.scale_, out.var_ = scale.offset, scale.factor, scale.factor**2
     out.n_features_in_, out.n_samples_seen_ = scale.offset.size, 1

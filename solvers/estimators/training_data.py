@@ -1,4 +1,4 @@
-"""Training data as the large-scale estimators take them: dense or sparse, any labels; checked at the public edge."""
+"""Training data as the large-scale estimators take them: dense or sparse, any labels; checked when they come in."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ from livesvm.solvers.runtime.types import Floats, Ints
 from livesvm.solvers.sparse import Features, SparseRows, checked, columns_of, like
 
 FARTHEST = 1e12
-"""Of gamma |x|^2, beyond which kernel values by products of features lack the digits that distances need."""
+"""Largest gamma |x|^2 at which kernel values by products of features have the digits that distances need."""
 LOOKED_AT = 256
-"""Examples by which a kernel is known not to be positive semi-definite, if it is not on these."""
+"""Examples on which a kernel is tested for being positive semi-definite."""
 
 
 def matrix_of(X: Any) -> Any:
@@ -46,7 +46,7 @@ def matrix_of(X: Any) -> Any:
         rows = rows.copy()
         rows.sum_duplicates()
     if not np.isfinite(rows.data).all():
-        checked(rows.indptr, rows.indices, rows.data, rows.shape[1])  # which names the first that is not
+        checked(rows.indptr, rows.indices, rows.data, rows.shape[1])  # the error names the first unsuitable one
     return rows
 
 
@@ -58,7 +58,7 @@ def examples_of(X: Any) -> Any:
 
 
 def check_costs(costs: Floats) -> None:
-    """Raise InvalidInput where C times a weight leaves the numbers that the ridge can have."""
+    """Raise InvalidInput if C times a weight is outside of the range of the ridge."""
     small = (costs > 0) & (costs < 1e-100)
     if small.any() or costs.max() > validation.LARGEST:
         row = int(np.argmax(small)) if small.any() else int(costs.argmax())
@@ -66,7 +66,7 @@ def check_costs(costs: Floats) -> None:
 
 
 def labels_of(y: ArrayLike | None, n: int) -> NDArray[Any]:
-    """Return labels (n,); raises InvalidInput for anything else, as targets of a regression."""
+    """Return labels (n,); raises InvalidInput for anything else, such as targets of a regression."""
     labels = column_of(y, n, "y")
     labels_with(labels[:0], labels, "y")
     return labels
@@ -78,7 +78,7 @@ def scale_of(X: Any, weights: Floats) -> float:
 
 
 def seed_of(random_state: Any) -> int:
-    """Return a seed of what scikit-learn calls a random state; raises InvalidInput."""
+    """Return a seed for what scikit-learn calls a random state; raises InvalidInput."""
     if isinstance(random_state, np.random.Generator):
         return int(random_state.integers(2**32))
     from sklearn.utils import check_random_state
@@ -92,7 +92,7 @@ def seed_of(random_state: Any) -> int:
 
 
 def check_kernel(examples: PreparedRows) -> None:
-    """Raise InvalidInput for examples whose kernel values are not finite, or have no digits left; it names the row."""
+    """Raise InvalidInput, which names the row, for kernel values that are not finite, or have no digits left."""
     check_finite(examples.diagonal())
     if examples.largest_norm > FARTHEST:
         reason = f"gamma |x|^2 is above {FARTHEST:g}, where distances have no digits left; scale the features"
@@ -101,7 +101,7 @@ def check_kernel(examples: PreparedRows) -> None:
 
 
 def check_convex(problem: Problem) -> None:
-    """Raise NotPositiveSemidefinite where some examples show that a problem has no optimum that could be proved."""
+    """Raise NotPositiveSemidefinite if some examples show that a problem is not convex."""
     kernel = problem.examples.kernel
     if kernel.always_positive:
         return
@@ -115,9 +115,9 @@ def check_convex(problem: Problem) -> None:
 
 
 def convex_costs(kernel: Kernel, X: Any, costs: Floats) -> Floats:
-    """Return costs that keep a problem convex where its kernel values ``X`` (n, n) were rounded.
+    """Return costs that keep a problem convex if its kernel values ``X`` (n, n) were rounded.
 
-    The ridge 1 / C of an example is no less than what rounding may take off the eigenvalues.
+    The ridge 1 / C of an example becomes no less than what rounding may take off the eigenvalues.
     """
     if kernel.name != "precomputed":
         return costs
@@ -131,7 +131,7 @@ def convex_costs(kernel: Kernel, X: Any, costs: Floats) -> Floats:
 
 
 def read_by_function(function: Any, X: Any) -> tuple[FunctionKernel, Features]:
-    """Return the kernel that a function is of training examples ``X``, and these as it takes them."""
+    """Return the function kernel for training examples ``X``, and the examples as it takes them."""
     given = objects_in(X)
     if given is None:
         return FunctionKernel(function=function), validation.any_examples(X)
@@ -174,7 +174,7 @@ def solved(
 ) -> Training:
     """Return the solutions of all pairs, see ``one_versus_one.train``.
 
-    Raises NotPositiveSemidefinite for a solution that no convex problem has: a'K~a of it is not positive.
+    Raises NotPositiveSemidefinite if a'K~a of a solution is not positive, which no convex problem allows.
     """
     with steadily(progress, PER_MILLE if len(own) == 1 else len(own)) as tell, one_blas_thread():
         found = one_versus_one.train(own, options, starts, threads, tell, look)

@@ -12,14 +12,14 @@ from livesvm.solvers.runtime.threads import together
 from livesvm.solvers.runtime.types import Floats, Ints, Numbers
 
 SHARE = 8192  #: columns that a thread adds up at once
-SPARE = 8  #: one column for so many examples is there for those that come later
+SPARE = 8  #: for this many examples one spare column is made, for examples that come later
 
 
 class ActiveRows:
-    """A bounded cache of rows ``k(x_i, .)`` over ``examples``; chance says which give way.
+    """A bounded cache of rows ``k(x_i, .)`` over ``examples``; random rows give way.
 
-    Whoever visits every example in turn would find nothing in a cache that keeps what was used last: it has lost just
-    what comes next. With chance, it finds the share that there is space for.
+    A search that visits every example in turn would find nothing in a cache of the rows used last, which always loses
+    the rows that come next. With random replacement it finds the share of rows that fit.
 
     Parameters
     ----------
@@ -34,7 +34,7 @@ class ActiveRows:
         self.computed = 0  #: kernel values so far
         self._threads, self._random = threads, random
         width = largest + largest // SPARE
-        # one piece of memory for all shapes that the rows will have: new memory takes longer than what is moved in it
+        # one piece of memory for all later shapes of the rows: new memory takes longer than moving rows in it
         self._memory: Numbers = np.empty(
             min(max(limit // examples.dtype.itemsize, width), largest * width), examples.dtype
         )
@@ -45,7 +45,7 @@ class ActiveRows:
         width = n + n // SPARE
         most = min(n, self._memory.size // width)
         self.values: Numbers = self._memory[: most * width].reshape(most, width)  #: (most, n or more)
-        self.place_of = np.full(n, -1, np.int64)  #: (n,) where the row of an example is, -1: nowhere
+        self.place_of = np.full(n, -1, np.int64)  #: (n,) the place of an example's row, -1: no row
         self._owner = np.full(most, -1, np.int64)  # (most,) the example of a place, -1: no example
 
     @property
@@ -65,7 +65,7 @@ class ActiveRows:
         return self.place_of[indices]
 
     def _vacated(self, count: int, keep: Ints) -> Ints:
-        """Return so many free places, where need be after some whose rows are not those of ``keep`` gave way."""
+        """Return ``count`` free places; where necessary random rows give way, but none of ``keep``."""
         free = np.flatnonzero(self._owner < 0)[:count]
         if free.size < count:
             wanted = np.zeros(self.examples.n, bool)
@@ -79,7 +79,7 @@ class ActiveRows:
         return free
 
     def times(self, indices: Ints, weights: Floats) -> Floats:
-        """Return the sums of the rows of ``indices`` with ``weights`` (p, m): (p, n)."""
+        """Return weighted sums of the rows of ``indices``, with ``weights`` (p, m), as (p, n)."""
         out = np.zeros((weights.shape[0], self.examples.n))
         for start in range(0, indices.size, self.most):
             some = slice(start, start + self.most)
@@ -93,7 +93,7 @@ class ActiveRows:
         return out
 
     def extend(self, examples: PreparedRows) -> bool:
-        """Go on with more ``examples``, the present ones first, where there are columns for them; say whether."""
+        """Continue with more ``examples``, the present ones first; False, with nothing changed: too few columns."""
         n, more = self.examples.n, examples.n - self.examples.n
         if examples.n > self.values.shape[1]:
             return False
@@ -106,7 +106,7 @@ class ActiveRows:
         return True
 
     def change(self, examples: PreparedRows, stay: Ints) -> None:
-        """Go on with other ``examples``: those that were at ``stay`` come first, in their order, then new ones."""
+        """Continue with other ``examples``: those that were at ``stay`` come first, in that order, then new ones."""
         values, before = self.values, self.place_of[stay]
         held = np.flatnonzero(before >= 0)
         held = held[np.argsort(before[held])]
@@ -133,8 +133,8 @@ class ActiveRows:
 def _move_rows(old: Numbers, rows: Ints, columns: Ints, new: Numbers) -> None:
     """Move ``columns`` of ``rows``, which ascend, to the first rows and columns of ``new``, in the same memory.
 
-    They are put side by side first; then longer rows are moved from the last on, shorter ones from the first on, so
-    that none is written to before it is read.
+    The rows are first moved together. Then longer rows are moved from the last on, and shorter ones from the first on,
+    so that none is overwritten before it is read.
     """
     for i, row in enumerate(rows.tolist()):
         if row > i:

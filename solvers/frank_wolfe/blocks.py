@@ -1,10 +1,10 @@
-"""The default: blocks of examples of both classes, exact in each block, over active examples that grow.
+"""The default search: steps on blocks of examples of both classes, over a growing set of active examples.
 
 A Frank-Wolfe step moves one coefficient and scales all others, to stay on the simplex. A block step moves hundreds, and
-scales those of either class by a factor of its own, all at their best together: the minimum over the block and two
-directions more. Blocks of one class crawl, as the penalized bias couples every example; so do coefficients without the
-two factors, of which there are many before they are few. Half of a block is the half that was new in the block before:
-without that the two undo each other's work [Joachims 1999; half as in Wen et al. 2018].
+scales the others of each class by one factor; block and factors are optimized together. Blocks of one class would make
+little progress, because the penalized bias couples all examples; so would blocks without the two factors, as early
+solutions have many coefficients. Half of a block are examples that were new in the block before: otherwise the two undo
+each other's work [Joachims 1999; half as in Wen et al. 2018].
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from livesvm.solvers.runtime.interrupt import check
 from livesvm.solvers.runtime.types import Floats, Ints
 
 BLOCK = 256  #: examples of a block
-ACCURACY = 0.3  #: to which part of the largest violation a block is solved
+ACCURACY = 0.3  #: part of the largest violation to which a block is solved
 WORTH = 0.02  #: violations below this part of the largest one can wait
-ENOUGH = 0.5  #: and those below this part of what the tolerance allows stay as they are
-LEAST_FACTOR = 0.05  #: by which a class is scaled at least
-DIGITS = 100  #: times the precision of the rows: what is left of products that cancel is noise below this part
-WORSE = 1e-3  #: by which part the objective may rise in a block, by rounding
+ENOUGH = 0.5  #: violations below this part of what the tolerance allows are left
+LEAST_FACTOR = 0.05  #: least factor by which a class is scaled
+DIGITS = 100  #: times the precision of the rows: products that cancel to less than this part are noise
+WORSE = 1e-3  #: part by which rounding may raise the objective in a block
 NEGLIGIBLE = 1e-14  #: coefficients below this part of the largest are zero
 PATIENCE = 200  #: blocks, and
 ROUNDS = 10  #: times each example could have been in one, without a smaller gap, after which only rounding moves
@@ -37,7 +37,7 @@ Tell = Callable[[float], None]
 
 @dataclass
 class Active:
-    """What is searched: active examples, their coefficients of the twin, and the parts of g at them."""
+    """The active examples, their coefficients of the twin problem, and the parts of g at them."""
 
     indices: Ints  #: (k,) places among all
     y: Floats  #: (k,) their labels
@@ -55,14 +55,14 @@ def active_of(problem: Problem, indices: Ints, b: Floats, parts: Floats, rows: A
 
 
 def relative_gap(active: Active, least: float = np.inf) -> float:
-    """Return ``2 (R - min g) / R`` with no g of others below ``least``; infinite without coefficients."""
+    """Return ``2 (R - min g) / R``, if other examples have no g below ``least``; infinite without coefficients."""
     g = active.parts.sum(axis=0)
     square = float(active.b @ g)
     return 2.0 * (1.0 - min(float(g.min()), least) * float(active.b.sum()) / square) if square > 0 else np.inf
 
 
 def optimize(active: Active, tol: float, most_blocks: int, tell: Tell) -> tuple[int, bool]:
-    """Take block steps until the gap among the active examples is ``tol``; return how many, and whether it is."""
+    """Take block steps until the gap of the active examples is ``tol``; return how many, and whether it is reached."""
     kept: Ints = np.empty(0, np.int64)
     best, since = np.inf, 0
     patience = max(PATIENCE, ROUNDS * active.b.size // BLOCK)
@@ -85,7 +85,7 @@ def optimize(active: Active, tol: float, most_blocks: int, tell: Tell) -> tuple[
 
 
 def _descends(active: Active, indices: Ints, tol: float, *, scales: bool = True) -> bool:
-    """Take a step, and say so; take it back where by rounding it leads up, or below what the primal at 0 allows."""
+    """Take a step and return True; take it back if rounding makes it lead up, or below the bound of the primal at 0."""
     before, b, parts = _objective(active), active.b.copy(), active.parts.copy()
     _step(active, indices, tol, scales=scales)
     if -0.5 * float((1.0 / active.ridge).sum()) <= _objective(active) <= before + WORSE * abs(before):
@@ -100,10 +100,7 @@ def _objective(active: Active) -> float:
 
 
 def _worst(active: Active, violations: Floats, kept: Ints, count: int, least: float) -> Ints:
-    """Return ``count`` examples, half of each class if there are, with the largest violations above ``least``.
-
-    No example of ``kept`` is among them.
-    """
+    """Return up to ``count`` of the worst violators above ``least``, half of each class, but none of ``kept``."""
     own = violations.copy()
     own[kept] = 0.0
     found = []
@@ -116,7 +113,7 @@ def _worst(active: Active, violations: Floats, kept: Ints, count: int, least: fl
 
 
 def _step(active: Active, indices: Ints, tol: float, *, scales: bool) -> None:
-    """Move the coefficients of ``indices`` (m,) and scale those of the others by class, to where both are best.
+    """Optimize the coefficients of ``indices`` (m,) together with one factor for the others of each class.
 
     Without ``scales``, the others stay as they are.
     """
@@ -124,8 +121,8 @@ def _step(active: Active, indices: Ints, tol: float, *, scales: bool) -> None:
     Q, h = _own(active, indices), b[indices]
     own = np.zeros((2, m))
     own[in_class, np.arange(m)] = h
-    rest = parts[:, indices] - own @ Q  # parts of g at the block that the others make
-    cross = own @ rest.T  # [c, e]: those of class c in the block against those of e outside
+    rest = parts[:, indices] - own @ Q  # parts of g at the block from examples outside it
+    cross = own @ rest.T  # [c, e]: class c in the block with class e outside
     products = _products(active)
     outer = products - own @ Q @ own.T - cross - cross.T
     sums = _sums_outside(active, indices)
@@ -164,7 +161,7 @@ def _sums_outside(active: Active, indices: Ints) -> Floats:
 
 
 def _move(active: Active, indices: Ints, values: Floats, factors: Floats) -> None:
-    """Give the block its coefficients, the others their factors, and bring the parts of g along."""
+    """Set the coefficients of the block, scale the others by ``factors``, and update the parts of g."""
     in_class, y = active.of_class[indices], active.y[indices]
     values = np.where(values <= NEGLIGIBLE * values.max(initial=0.0), 0.0, values)
     changes = values - factors[in_class] * active.b[indices]

@@ -15,38 +15,38 @@ from livesvm.solvers.frank_wolfe.solution import BLOCKS, DualSolution, GapTrace,
 from livesvm.solvers.kernels.matrix_products import PreparedRows
 from livesvm.solvers.runtime.types import Floats, Ints
 
-INSIDE = 0.5  #: to which part of the last gap of all the gap of the active ones is brought before the next look
-MARGIN = 0.8  #: and to which part of the tolerance at the end: the look at all is not to be in vain
+INSIDE = 0.5  #: part of the last gap of all to which the active gap is brought before the next check of all
+MARGIN = 0.8  #: part of the tolerance to which it is brought at the end, so that the check of all succeeds
 NOT_FAR = 3.0  #: tolerances
-TRUSTED = 0.5  #: of the distance that makes an example's exact g not matter, if errors of single precision are no more
-ROUNDS = 60  #: looks at all, at most
+TRUSTED = 0.5  #: single precision suffices if its errors are at most this part of ``problem.CLEAR``
+ROUNDS = 60  #: most checks of all
 
 
 @dataclass
 class Search:
-    """Where the search is."""
+    """The state of the search."""
 
     problem: Problem
     examples: PreparedRows  #: all, in the precision of the search
     cache_bytes: int
     random: np.random.Generator
     b: Floats  #: (n,) coefficients of the twin
-    parts: Floats  #: (2, n) of g; those of examples that are not active are as of the last look
-    exact: Known | None = None  #: where all parts were known in double precision last
-    seen: Known | None = None  #: where those of every example were known last
+    parts: Floats  #: (2, n) of g; for examples that are not active, as of the last check of all
+    exact: Known | None = None  #: the last point where all parts were known in double precision
+    seen: Known | None = None  #: the last point where the parts of every example were known
     computed: int = 0
     steps: int = 0
     active: Active = field(init=False)
 
     def activate(self, indices: Ints) -> None:
-        """Let ``indices`` (k,) be active and no other example."""
+        """Make ``indices`` (k,) the active examples."""
         rows = ActiveRows(
             self.examples.take(indices), self.cache_bytes, self.problem.threads, self.random, self.problem.n
         )
         self.active = active_of(self.problem, indices, self.b, self.parts, rows)
 
     def add(self) -> None:
-        """Let more examples be active, and those that are safe not any more where all has to be arranged again."""
+        """Activate more examples; where the rows must be rearranged, deactivate those that are safely inactive."""
         active, outside = self.active, self.outside()
         g, of_class = self.parts[:, outside].sum(axis=0), self.problem.of_class[outside]
         new = growth.added(outside, g, of_class, active.indices.size, self.random)
@@ -60,7 +60,7 @@ class Search:
         self.active = active_of(self.problem, indices, self.b, self.parts, active.rows)
 
     def optimize(self, tol: float, most: int, trace: GapTrace) -> bool:
-        """Solve among the active ones and note their coefficients; say whether their gap is ``tol``."""
+        """Solve among the active examples and store their coefficients; return whether their gap is ``tol``."""
         active = self.active
         steps, is_there = optimize(active, tol, most - self.steps, trace)
         self.steps += steps
@@ -75,7 +75,7 @@ class Search:
         return np.flatnonzero(others)
 
     def look(self) -> None:
-        """Compute g of examples that are not active."""
+        """Update g of the examples that are not active."""
         outside = self.outside()
         _, changes = since(self.problem.of_class, self.b, None if self.seen is None else self.seen.b)
         self.computed += outside.size * int(np.count_nonzero(changes))
@@ -83,10 +83,9 @@ class Search:
         self.seen = Known(self.b.copy(), self.parts.copy())
 
     def prove(self) -> None:
-        """Compute g in double precision: of all but examples whose g is so large that no error of single precision
-        counts.
+        """Compute g in double precision, except where it is too large for errors of single precision to count.
 
-        They have no coefficient, are not the least, and have no loss. How large the error is, others tell.
+        Such examples have no coefficient, are not the least, and have no loss. The error is measured at other examples.
         """
         problem, b, age = self.problem, self.b, 0 if self.exact is None else self.exact.age
         g, is_active = self.parts.sum(axis=0), np.zeros(problem.n, bool)
@@ -104,7 +103,7 @@ class Search:
         self.active.parts = np.ascontiguousarray(self.parts[:, self.active.indices])
 
     def use_double(self) -> bool:
-        """Go on in double precision; say whether that was not so before."""
+        """Continue in double precision; return False if the search has done so before."""
         if self.examples is self.problem.examples:
             return False
         self.examples = self.problem.examples
@@ -114,16 +113,16 @@ class Search:
 
     @property
     def kernel_values(self) -> int:
-        """How many were computed to search."""
+        """How many kernel values the search has computed."""
         return self.computed + self.active.rows.computed
 
     def gap(self) -> float:
-        """Return the relative gap of all, as far as ``parts`` are right."""
+        """Return the relative gap over all examples, as far as ``parts`` are exact."""
         return gap_of(self.problem, self.b, self.parts).relative
 
 
 class Looking(Protocol):
-    """A search over active examples, with looks at all others wherever these are."""
+    """A search over active examples that can look at all others, wherever these are held."""
 
     active: Active
     steps: int
@@ -159,7 +158,7 @@ def close_gap(search: Looking, n: int, tol: float, most_steps: int, trace: GapTr
 def solve(
     problem: Problem, options: Options, start: Known | None, random: np.random.Generator, trace: GapTrace
 ) -> DualSolution:
-    """Return a solution whose relative gap is ``options.tol``, unless rounding or ``max_steps`` end it sooner."""
+    """Return a solution with a relative gap of ``options.tol``, unless rounding or ``max_steps`` end it sooner."""
     search = _begun(problem, start, options.cache_bytes, random)
     close_gap(search, problem.n, options.tol, options.max_steps or BLOCKS, trace)
     found = solution(problem, search.b, search.parts, options.tol, search.steps, search.kernel_values, trace)
@@ -180,6 +179,6 @@ def _begun(problem: Problem, start: Known | None, cache_bytes: int, random: np.r
 
 
 def next_goal(goal: float, gap: float, tol: float, outside: int) -> float:
-    """Return to which gap the active ones are brought next: the last one at once where it is not far."""
+    """Return the next goal for the gap of the active examples: the final one at once where it is not far."""
     following = INSIDE * gap
     return min(goal, following) if outside and following > NOT_FAR * tol else MARGIN * tol

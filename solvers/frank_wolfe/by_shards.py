@@ -1,8 +1,8 @@
-"""The search of the default over shards: block steps over active examples here, looks at all others where they are.
+"""The default search over shards: block steps over active examples here, looks at all others where they are held.
 
-It is the search of :mod:`.by_blocks`, whose parts of g for examples that are not active are kept by shards. What goes
-to them are the rows whose coefficients have changed since the last look; what comes back are counts, and the rows that
-become active. The proof at the end is computed by all shards.
+It is the search of :mod:`.by_blocks`, but shards keep the parts of g of examples that are not active. They receive the
+rows with coefficients that have changed since the last look. They return counts, and the rows that become active. All
+shards together compute the proof at the end.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ SEEDS = 2**31
 
 @dataclass(frozen=True)
 class Over:
-    """One problem whose rows are in shards."""
+    """One problem with its rows in shards."""
 
     crew: Crew  #: the shards, each of which has begun with this problem
-    counts: Ints  #: (shards, 2) how many rows of each class each has
+    counts: Ints  #: (shards, 2) numbers of rows of each class
     norm: float  #: the largest gamma |x|^2
-    threads: int  #: how many may work here at once
-    begin: Sequence[Callable[[Shard], Ints]]  #: what shards have begun with
+    threads: int  #: most threads that work here at once
+    begin: Sequence[Callable[[Shard], Ints]]  #: functions with which shards have begun
 
     @property
     def n(self) -> int:
@@ -44,7 +44,7 @@ class Over:
 
 @dataclass(frozen=True)
 class ShardedSolution:
-    """A solution: the examples with coefficients, as (shard, row of it), and ``a_i y_i``, whose sizes sum up to 1."""
+    """A solution: the examples with coefficients, as (shard, row there), and ``a_i y_i``, with sizes of sum 1."""
 
     shard: Ints
     rows: Ints
@@ -58,7 +58,7 @@ class ShardedSolution:
 
 
 class ShardedSearch:
-    """Where the search is: the active examples, and what shards have reported of the others."""
+    """The state of the search: the active examples, and the reports of the shards on the others."""
 
     def __init__(self, over: Over, cache_bytes: int, random: np.random.Generator) -> None:
         self.over, self.random, self._cache_bytes = over, random, cache_bytes
@@ -68,13 +68,13 @@ class ShardedSearch:
         self._begin(self._take(np.inf, over.counts, growth.of_first(over.counts.sum(axis=0))))
 
     def resume(self) -> None:
-        """Have shards begin again with those that are active here; the next look brings all others along."""
+        """Let shards begin again with the examples that are active here; the next look updates all others."""
         own = [np.flatnonzero(self._shard == s) for s in range(len(self.over.counts))]
         self.over.crew.each([partial(Shard.hold, at=self._at[some]) for some in own])
         self.seen = np.zeros(self._at.size)
 
     def _take(self, below: float, there: Ints, counts: Ints) -> list[Taken]:
-        """Choose rows that become active: ``counts`` (2,) of each class, at random among ``there`` (shards, 2)."""
+        """Activate ``counts`` (2,) random rows of each class with g ``below`` this, among ``there`` (shards, 2)."""
         each = np.stack([_by_chance(there[:, c], int(counts[c]), self.random) for c in (0, 1)], axis=1)
         seeds = self.random.integers(SEEDS, size=len(there)).tolist()
         return self.over.crew.each(
@@ -82,7 +82,7 @@ class ShardedSearch:
         )
 
     def _begin(self, taken: list[Taken]) -> None:
-        """Let those that were taken first be active."""
+        """Make the rows that were taken first the active examples."""
         self._shard, self._at, self._rows, self._costs = _of_all(taken)
         self._double = joined([own.examples for own in taken])
         of_class = np.concatenate([own.of_class for own in taken])
@@ -95,7 +95,7 @@ class ShardedSearch:
         return self._double if self.is_double else self._double.single()
 
     def add(self) -> None:
-        """Activate more examples: those that violate, or a random choice of many."""
+        """Activate more examples: those that violate, or a random choice if these are too many."""
         capacity = (growth.GROWTH - 1) * self.active.b.size
         is_few = sum(int(reported.violating.sum()) for reported in self.outside) <= capacity
         below = 1.0 + growth.NEAR if is_few else np.inf
@@ -125,7 +125,7 @@ class ShardedSearch:
         self.active = _active(self._costs, of_class, b, np.ascontiguousarray(parts), active.rows)
 
     def _drop(self, stay: Ints) -> None:
-        """Give examples that do not stay back to their shards."""
+        """Return examples that do not stay active to their shards."""
         gone = np.ones(self._at.size, bool)
         gone[stay] = False
         works = []
@@ -135,13 +135,13 @@ class ShardedSearch:
         self.over.crew.each(works)
 
     def optimize(self, tol: float, most: int, trace: GapTrace) -> bool:
-        """Solve among the active ones; say whether their gap is ``tol``."""
+        """Solve among the active examples; return whether their gap is ``tol``."""
         steps, is_there = optimize(self.active, tol, most - self.steps, trace)
         self.steps += steps
         return is_there
 
     def look(self) -> None:
-        """Have the shards bring g along."""
+        """Let the shards update their parts of g."""
         active = self.active
         scales, changes = since(active.of_class, active.b, self.seen)
         indices = np.flatnonzero(changes)
@@ -151,7 +151,7 @@ class ShardedSearch:
         self.seen = active.b.copy()
 
     def prove(self) -> None:
-        """Have the shards compute g in double precision, wherever errors of single precision could count."""
+        """Let the shards compute g in double precision, wherever errors of single precision could count."""
         active = self.active
         indices = np.flatnonzero(active.b)
         change = CoefficientChange(np.zeros(2), self._double.take(indices), self._weights(active.b, indices))
@@ -181,7 +181,7 @@ class ShardedSearch:
         return weights
 
     def use_double(self) -> bool:
-        """Go on in double precision; say whether that was not so before."""
+        """Continue in double precision; return False if the search has done so before."""
         if self.is_double:
             return False
         self.is_double = True
@@ -191,7 +191,7 @@ class ShardedSearch:
         return True
 
     def gap(self) -> float:
-        """Return the relative gap of all, as far as the parts of g are right."""
+        """Return the relative gap over all examples, as far as the parts of g are exact."""
         return relative_gap(self.active, min(reported.least for reported in self.outside))
 
     def found(self, tol: float, trace: GapTrace) -> ShardedSolution:
@@ -222,9 +222,9 @@ class ShardedSearch:
 def solve(
     over: Over, tol: float, *, cache_bytes: int, most_steps: int, random: np.random.Generator, trace: GapTrace
 ) -> ShardedSolution:
-    """Return a solution whose relative gap is ``tol``, unless rounding or ``most_steps`` blocks end it sooner.
+    """Return a solution with a relative gap of ``tol``, unless rounding or ``most_steps`` blocks end it sooner.
 
-    Where a shard is lost, it goes on from the coefficients that it had.
+    If a shard is lost, the search continues from the coefficients that it had.
     """
     search: ShardedSearch | None = None
     while True:
@@ -244,14 +244,14 @@ def _active(costs: Floats, of_class: Ints, b: Floats, parts: Floats, rows: Activ
 
 
 def _of_all(taken: Sequence[Taken]) -> tuple[Ints, Ints, Ints, Floats]:
-    """Return shard, place there, row there and cost of all that were taken."""
+    """Return shard, place there, row there and cost of all rows that were taken."""
     shard = np.repeat(np.arange(len(taken)), [own.at.size for own in taken])
     at, rows, costs = (np.concatenate([own[i] for own in taken]) for i in (0, 1, 4))
     return shard, at, rows, costs
 
 
 def _by_chance(there: Ints, count: int, random: np.random.Generator) -> Ints:
-    """Return how many of ``count`` come from each shard, of so many ``there``: as if all were in one."""
+    """Return how many of ``count`` random rows come from each shard, with ``there`` in each, as if all were in one."""
     if count >= int(there.sum()):
         return there
     return np.asarray(random.multivariate_hypergeometric(there, count, method="marginals"))

@@ -1,4 +1,4 @@
-"""Growth of the active set: some of each class at first, then those that violate, until none outside does."""
+"""Growth of the active set: some examples of each class at first, then violators, until no other example violates."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ import numpy as np
 from livesvm.solvers.runtime.types import Floats, Ints
 
 FIRST = 4096  #: active examples at first
-GROWTH = 4  #: times as many at most the next time
-NEAR = 0.02  #: how far above 1 the g of an example is that may soon be below
-SAFE = 0.2  #: and of one without a coefficient that need not be active any more
-MANY = 0.75  #: of the active ones, if no more than these need be: to move kernel rows takes time as well
+GROWTH = 4  #: largest factor by which their number grows at a time
+NEAR = 0.02  #: distance above 1 within which a g may soon be below 1
+SAFE = 0.2  #: distance above 1 from which an example without a coefficient need not stay active
+MANY = 0.75  #: examples are deactivated only if at most this share must stay, as moving kernel rows takes time
 
 
 def first(of_class: Ints, random: np.random.Generator) -> Ints:
     """Return which examples are active at first.
 
-    ``FIRST`` by chance, a quarter at least of each class if it has so many.
+    ``FIRST`` of them are chosen at random, at least a quarter from each class if it has so many.
     """
     if of_class.size <= FIRST:
         return np.arange(of_class.size)
@@ -27,7 +27,7 @@ def first(of_class: Ints, random: np.random.Generator) -> Ints:
 
 
 def of_first(counts: Ints) -> Ints:
-    """Return how many of each class, (2,), are active at first, of so many ``counts`` (2,)."""
+    """Return how many of each class, (2,), are active at first; the classes have ``counts`` (2,) examples."""
     n = int(counts.sum())
     if n <= FIRST:
         return counts
@@ -37,10 +37,10 @@ def of_first(counts: Ints) -> Ints:
 
 
 def added(outside: Ints, g: Floats, of_class: Ints, active: int, random: np.random.Generator) -> Ints:
-    """Return which examples ``outside`` become active, (k,), whose g (k,) and classes (k,) are given.
+    """Return which examples ``outside`` (k,), with ``g`` (k,) and classes (k,), become active.
 
-    Every example that violates, where these are few. Of many, chance chooses among all: the worst alone, which are
-    noise or far on the wrong side, would teach their opposite.
+    If the violators are few, all become active. If they are many, a random choice is taken from all examples: the worst
+    alone, which are noise or far on the wrong side, would mislead the search.
     """
     capacity = (GROWTH - 1) * active
     is_few = int((g < 1.0).sum()) <= capacity
@@ -55,7 +55,7 @@ def added(outside: Ints, g: Floats, of_class: Ints, active: int, random: np.rand
 
 
 def shared(counts: Ints, capacity: int) -> Ints:
-    """Return how many candidates of each class, (2,), there is space for, of so many ``counts`` (2,)."""
+    """Return how many candidates of each class, (2,), fit into ``capacity``; there are ``counts`` (2,) of them."""
     total = int(counts.sum())
     if total <= capacity:
         return counts
@@ -71,6 +71,6 @@ def _rarer(counts: Ints) -> int:
 
 
 def staying(b: Floats, g: Floats) -> Ints:
-    """Return which examples stay active: all, unless there are many without a coefficient whose g is far above 1."""
+    """Return which examples stay active: all, unless many have no coefficient and a g far above 1."""
     stay = np.flatnonzero((b > 0.0) | (g < 1.0 + SAFE))
     return stay if stay.size < MANY * b.size else np.arange(b.size)

@@ -1,4 +1,4 @@
-"""Several classes: one problem for each pair of them, several pairs at once, each by any of the variants."""
+"""Several classes: one problem for each pair of them, several at once, each solved by any of the variants."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MOST_POINTS = 2000  #: of the gap against time that are kept
 
 
 class PairProblem(NamedTuple):
-    """The problem of two classes, and which rows its examples are."""
+    """The problem of two classes, and the rows of its examples."""
 
     problem: Problem
     indices: Ints
@@ -38,22 +38,22 @@ class Training:
 
     @property
     def relative_gap(self) -> float:
-        """The largest of all pairs."""
+        """The largest relative gap of all pairs."""
         return max(found.gap.relative for found in self.solutions)
 
     @property
     def is_converged(self) -> bool:
-        """Whether every gap is what was asked for."""
+        """Whether every gap is as small as asked for."""
         return all(found.is_converged for found in self.solutions)
 
     @property
     def steps(self) -> int:
-        """Those of all pairs."""
+        """The steps of all pairs together."""
         return sum(found.steps for found in self.solutions)
 
 
 def pairs(n_classes: int) -> list[tuple[int, int]]:
-    """Return the pairs (negative, positive) of so many classes, in their order."""
+    """Return the pairs (negative, positive) of ``n_classes`` classes, in their order."""
     return list(combinations(range(n_classes), 2))
 
 
@@ -78,7 +78,7 @@ def problems(examples: PreparedRows, classes: Ints, costs: Floats, n_classes: in
 
 
 def coefficients_of(found: Sequence[DualSolution], own: Sequence[PairProblem], n: int) -> tuple[Ints, Floats]:
-    """Return the rows, (s,), of ``n`` that are a support vector of some pair, and ``a_i y_i`` of each, (pairs, s)."""
+    """Return the rows (s,) that are support vectors of some pair, and ``a_i y_i`` for each pair, (pairs, s)."""
     used = np.zeros(n, bool)
     for pair, solution in zip(own, found, strict=True):
         used[pair.indices[solution.a > 0]] = True
@@ -102,8 +102,8 @@ def train(
 
     Parameters
     ----------
-    starts : what the search for each sets out from, if anything
-    tell : called with how much is done, and how much there is: of the only pair, or pairs
+    starts : what the search for each pair starts from, if anything
+    tell : called with the work done and the total: of the only pair, or counted in pairs
     look : called with the gap as it gets smaller
     """
     reported = PairsTrace(len(own), tell, look)
@@ -135,9 +135,9 @@ def solve(problem: Problem, options: Options, trace: GapTrace, start: Known | No
 
 
 class PairsTrace:
-    """What is reported of the searches for all pairs of classes: the worst gap of those that have begun.
+    """Reports on the searches for all pairs of classes: the worst gap of those that have begun.
 
-    Progress is that of the only one, or how many have ended.
+    With one search, progress is its own; with several, it is the number of searches that have ended.
     """
 
     def __init__(self, count: int, tell: Callable[[int, int], None], look: Look | None) -> None:
@@ -148,11 +148,11 @@ class PairsTrace:
         self.points: list[tuple[float, float]] = []  #: seconds, and the worst gap known then
 
     def of(self, q: int, tol: float) -> GapTrace:
-        """Return what the search for pair ``q`` is to report."""
+        """Return the trace to which the search for pair ``q`` reports."""
         return GapTrace(tol, self._tell if self._count == 1 else None, partial(self._see, q))
 
     def ended(self) -> None:
-        """Take note of the end of one search."""
+        """Note the end of one search."""
         with self._lock:
             self._done += 1
             if self._count > 1:

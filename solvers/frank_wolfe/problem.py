@@ -4,8 +4,8 @@
 its twin ``min 1/2 b'K~b - sum b`` over ``b >= 0`` has the solution ``b = a / a'K~a``, and is the dual of
 ``min 1/2 |w|^2 + 1/2 b0^2 + 1/2 sum C_i max(0, 1 - y_i f(x_i))^2`` with the intercept b0.
 
-Glossary: ``a`` on the simplex, ``b`` of the twin; ``g = K~a`` or ``K~b``, ``R = a'K~a``; a *part* of g is what the
-examples of one class, [negative, positive], make of it.
+Glossary: ``a`` is on the simplex, ``b`` belongs to the twin; ``g = K~a`` or ``K~b``, ``R = a'K~a``; a *part* of g is
+the contribution of the examples of one class, [negative, positive].
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from livesvm.solvers.runtime.types import Floats, Ints
 SMALL = 2048  #: examples up to which everything is computed in double precision
 FAR = 1e3  #: gamma |x|^2 beyond which single precision has too few digits for distances
 STEEP = 1e-5  #: of k(x, x), the 1 / C below which kernel values in single precision may not be convex
-CLEAR = 0.1  #: how far above 1 the g of an example without a coefficient is whose exact value does not matter
+CLEAR = 0.1  #: distance above 1 beyond which the exact g of an example without a coefficient does not matter
 UNTOUCHED = 1e-12  #: relative difference of coefficients that are the same but for their class's scale
 
 
@@ -33,7 +33,7 @@ class Problem:
     examples: PreparedRows  #: n examples in double precision
     y: Floats  #: (n,) of -1 and 1, both there
     costs: Floats  #: (n,) the positive weights C_i of the squared losses
-    threads: int = 1  #: how many may work at once
+    threads: int = 1  #: most threads that work at once
 
     @property
     def n(self) -> int:
@@ -83,18 +83,18 @@ class Problem:
 
 @dataclass(frozen=True)
 class Known:
-    """Coefficients of the twin, whose parts of g are known in double precision, but for those of ``rough``."""
+    """Coefficients of the twin, with parts of g known in double precision, except for those of ``rough``."""
 
     b: Floats  #: (n,)
     parts: Floats  #: (2, n)
-    age: int = 0  #: how often these were brought along since all of them were computed from the data
+    age: int = 0  #: how often the parts were updated since they were computed from the data
     come: Ints = field(default_factory=lambda: np.empty(0, np.int64))  #: (m,) examples that came since
-    #: (n,) of bool, whose parts are known in single precision alone; None: no example's
+    #: (n,) True: an example's parts are known in single precision only; None: none are
     rough: NDArray[np.bool_] | None = None
 
 
 def rough_of(b: Floats, parts: Floats) -> NDArray[np.bool_]:
-    """Return whose parts of g may be known in single precision alone, (n,), where ``b`` is a solution."""
+    """Return for which examples (n,) single precision suffices for the parts of g, if ``b`` is a solution."""
     return np.asarray((b == 0) & (parts.sum(axis=0) > 1.0 + 0.5 * CLEAR))
 
 
@@ -108,7 +108,7 @@ class Gap:
 
 
 def gap_of(problem: Problem, b: Floats, parts: Floats) -> Gap:
-    """Return the gap of coefficients ``b`` (n,), of any scale, whose parts of g are known."""
+    """Return the gap of coefficients ``b`` (n,), of any scale, with the given parts of g."""
     g = parts.sum(axis=0)
     total, square = float(b.sum()), float(b @ g)
     scale = total / square  # the twin's best multiple of b
@@ -120,7 +120,7 @@ def gap_of(problem: Problem, b: Floats, parts: Floats) -> Gap:
 
 
 def exact_parts(problem: Problem, b: Floats, known: Known | None = None, among: Ints | None = None) -> Floats:
-    """Return the parts of g in double precision, (2, k), of those ``among`` all; ``known`` as in :func:`parts_from`."""
+    """Return the parts of g in double precision, (2, k), of ``among``, or all; ``known`` as in :func:`parts_from`."""
     indices = np.arange(problem.n) if among is None else among
     found = parts_from(problem, problem.examples, b, known, indices)
     if known is not None and known.rough is not None:
@@ -132,12 +132,11 @@ def exact_parts(problem: Problem, b: Floats, known: Known | None = None, among: 
 def parts_from(
     problem: Problem, examples: PreparedRows, b: Floats, known: Known | None, among: Ints | slice = slice(None)
 ) -> Floats:
-    """Return the parts of g, (2, k), of those ``among`` all, from ``examples``, which are all of them.
+    """Return the parts of g, (2, k), of the examples ``among`` all; ``examples`` are all of them.
 
     Parameters
     ----------
-    known : where most coefficients are a multiple of these, one for each class, only what the others make of it is
-        computed
+    known : if most coefficients are a multiple of these, one for each class, only the effect of the others is computed
     """
     scales, changes = since(problem.of_class, b, None if known is None else known.b)
     found = problem.parts(examples, changes, among)
@@ -145,9 +144,9 @@ def parts_from(
 
 
 def since(of_class: Ints, b: Floats, before: Floats | None) -> tuple[Floats, Floats]:
-    """Return multiples of the coefficients ``before`` (n,), one for each class, and what is added to have ``b`` (n,).
+    """Return a multiple of ``before`` (n,) for each class, and the changes to add to it to get ``b`` (n,).
 
-    The multiples are 0 where it would be as many coefficients that are added.
+    The multiples are 0 if otherwise as many coefficients would change.
     """
     if before is not None:
         scales = np.array([_scale(b[of_class == c], before[of_class == c]) for c in (0, 1)])
@@ -159,7 +158,7 @@ def since(of_class: Ints, b: Floats, before: Floats | None) -> tuple[Floats, Flo
 
 
 def _scale(now: Floats, before: Floats) -> float:
-    """Return the multiple of ``before`` that most of ``now`` are."""
+    """Return the multiple of ``before`` that most entries of ``now`` are."""
     there = (now > 0) & (before > 0)
     return float(np.median(now[there] / before[there])) if there.any() else 0.0
 
@@ -174,15 +173,15 @@ def check_finite(diagonal: Floats) -> None:
 
 
 WORST = 1e12  #: condition of the products of two classes that can still be distinguished
-OLD = 100  #: times that g was brought along, after which it is computed again: rounding adds up
+OLD = 100  #: updates after which g is computed afresh, as rounding adds up
 
 
 def carried(problem: Problem, before: Problem, known: Known, places: Ints) -> Known:
     """Return the coefficients of ``before`` for examples that stayed, 0 for new ones, and their parts of g.
 
-    Only what has left is taken from g, and only for examples that came it is computed: no more than their share of the
-    time that g takes. Whose label has changed has left and come; other costs change the diagonal alone. With another
-    kernel, or if more left than stayed, all of g is computed.
+    The effect of examples that left is subtracted from g, and g is computed for new examples: this takes no more than
+    their share of the time of all of g. An example with another label counts as one that left and as a new one; other
+    costs change only the diagonal. With another kernel, or if more left than stayed, all of g is computed.
 
     Parameters
     ----------
@@ -208,10 +207,10 @@ def carried(problem: Problem, before: Problem, known: Known, places: Ints) -> Kn
 
 
 def balanced(problem: Problem, known: Known) -> Known:
-    """Return the coefficients with those of each class scaled to where both scales are best.
+    """Return the coefficients with each class scaled so that both scales are optimal.
 
-    Examples that leave take more from one class than from the other, and as the intercept is penalized that moves the f
-    of every example: nearly all would seem to violate, and be active from the start.
+    More examples may leave one class than the other. As the intercept is penalized, that moves the f of every example:
+    nearly all would seem to violate, and be active from the start.
     """
     of_class = problem.of_class
     own = [np.where(of_class == c, known.b, 0.0) for c in (0, 1)]

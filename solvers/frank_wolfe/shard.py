@@ -1,9 +1,9 @@
 """A shard: some rows of a training set that is too large for one machine, and the parts of g at them.
 
-The search holds the active examples of all shards, see :mod:`.by_shards`. A shard gets the changes of their
-coefficients changed, brings its parts of g along by products of its own rows with theirs, and answers how many of its
-other rows violate, the least g, and those that chance takes of them. What is asked and answered are numbers and small
-arrays; where a shard lives is up to its :class:`Crew`.
+The search holds the active examples of all shards, see :mod:`.by_shards`. A shard receives the changes of their
+coefficients, and updates its parts of g by products of its own rows with theirs. It returns how many of its other rows
+violate, the least g, and random rows to activate. Requests and answers are numbers and small arrays; the :class:`Crew`
+decides where a shard lives.
 """
 
 from __future__ import annotations
@@ -27,34 +27,34 @@ T = TypeVar("T")
 
 
 class ShardLost(Exception):
-    """A shard was lost, and another one is in its place, prepared as that one was: the search is to be resumed."""
+    """A shard was lost and replaced by one that has been prepared in the same way: the search is to be resumed."""
 
 
 class Crew(Protocol):
     """All shards of a training set, wherever they live.
 
-    One that can lose a shard puts another one in its place, which does what :meth:`prepare` was asked for, and raises
-    ShardLost where a search was under way.
+    A crew that can lose a shard replaces it, repeats on the replacement what :meth:`prepare` was asked for, and raises
+    ShardLost if a search was under way.
     """
 
     def prepare(self, works: Sequence[Callable[[Shard], T]]) -> list[T]:
-        """Return what each of ``works``, all of one method of Shard, returns of its own shard, lost or not."""
+        """Run each of ``works``, of one method of Shard, on its shard, and again on a replacement; return results."""
 
     def everywhere(self, work: Callable[[Shard], T]) -> list[T]:
-        """Return what ``work``, which can be pickled, returns of each shard, in their order."""
+        """Run ``work``, which can be pickled, on each shard; return the results in their order."""
 
     def each(self, works: Sequence[Callable[[Shard], T]]) -> list[T]:
-        """Return what each of ``works`` returns of its own shard."""
+        """Run each of ``works`` on its own shard; return the results."""
 
 
 class Preparation:
-    """What shards were asked to prepare, so that one in place of a lost one can do the same."""
+    """The works that prepared the shards, to be repeated on the replacement of a lost shard."""
 
     def __init__(self) -> None:
         self._works: dict[str, list[Callable[[Shard], Any]]] = {}
 
     def keep(self, works: Sequence[Callable[[Shard], Any]]) -> str:
-        """Know the work of all shards, in place of the same work before; its name."""
+        """Remember the works of all shards, in place of earlier ones of the same method; return its name."""
         name: str = works[0].func.__name__  # type: ignore[attr-defined]
         self._works[name] = list(works)
         return name
@@ -65,7 +65,7 @@ class Preparation:
 
 
 class Sums(NamedTuple):
-    """Sums over the rows of a shard that count."""
+    """Sums over the rows of a shard that have a positive weight."""
 
     n: int
     weight: float
@@ -75,7 +75,7 @@ class Sums(NamedTuple):
 
 
 class Prepared(NamedTuple):
-    """What preparing a shard for a kernel has shown: the largest gamma |x|^2, and the first row that is not finite."""
+    """The result of preparing a shard for a kernel: the largest gamma |x|^2, and the first row that is not finite."""
 
     norm: float
     wrong: int | None
@@ -94,15 +94,15 @@ class Taken(NamedTuple):
 
 
 class CoefficientChange(NamedTuple):
-    """How coefficients have changed: parts of g are multiplied by ``scales`` (2,), then rows added with ``weights``."""
+    """A change of coefficients: parts of g are multiplied by ``scales`` (2,), then rows are added with ``weights``."""
 
     scales: Floats
-    examples: PreparedRows  #: k, in the precision that is wanted
+    examples: PreparedRows  #: k examples, in the precision wanted
     weights: Floats  #: (k, 2) changes of b_i y_i, in the column of their class
 
 
 class Outside(NamedTuple):
-    """The rows of a shard that are not active: the least g, and how many of each class, (2,), violate, nearly, are."""
+    """Rows of a shard that are not active: the least g, and counts by class, (2,), of violating, near and all rows."""
 
     least: float
     violating: Ints
@@ -111,10 +111,10 @@ class Outside(NamedTuple):
 
 
 class Proof(NamedTuple):
-    """Parts of g in double precision, of active rows, and how far those of others were from that at most."""
+    """Parts of g of active rows in double precision, and the largest error of the parts that other rows had before."""
 
     parts: Floats  #: (2, k)
-    error: float | None  #: None: of no other row they were computed
+    error: float | None  #: None: no other rows were computed
     outside: Outside
 
 
@@ -123,7 +123,7 @@ class Shard:
     """Rows of a training set."""
 
     X: Any  #: (n, d) dense or CSR, finite
-    threads: int = 1  #: how many may work at once
+    threads: int = 1  #: most threads that work at once
 
     # -- before a training ---------------------------------------------------------------------------------------------
 
@@ -157,11 +157,11 @@ class Shard:
         return Prepared(self.examples.largest_norm, None)
 
     def assign(self, codes: Ints, costs: Floats) -> None:
-        """Let the rows be of these classes, (n,), -1: of none, with costs (n,)."""
+        """Set the classes (n,) of the rows, -1 for none, and their costs (n,)."""
         self._codes, self._costs = codes, costs
 
     def begin(self, negative: int, positive: int) -> Ints:
-        """Begin with the problem of two classes; how many rows belong to each, (2,)."""
+        """Begin with the problem of two classes; return how many rows belong to each, (2,)."""
         self._rows = np.flatnonzero((self._codes == negative) | (self._codes == positive))
         whole = self._rows.size == self.examples.n
         self._own = self.examples if whole else self.examples.take(self._rows)
@@ -174,11 +174,11 @@ class Shard:
     # -- in a training -------------------------------------------------------------------------------------------------
 
     def hold(self, at: Ints) -> None:
-        """Let these rows be active, as they were in a search that is resumed; g of the others is of nothing yet."""
+        """Activate the rows that are active in a search that is resumed; g of the others is yet to be computed."""
         self._active[at] = True
 
     def take(self, below: float, counts: Ints, seed: int) -> Taken:
-        """Let ``counts`` (2,) random rows of each class with g ``below`` this be active."""
+        """Activate ``counts`` (2,) random rows of each class with g ``below`` this, and return them."""
         random, g, chosen = np.random.default_rng(seed), self._parts.sum(axis=0), []
         for c in (0, 1):
             candidates = np.flatnonzero(~self._active & (self._of_class == c) & (g < below))
@@ -190,12 +190,12 @@ class Shard:
         return Taken(at, rows, self._own.take(at), self._of_class[at], self._costs[rows], self._parts[:, at])
 
     def drop(self, at: Ints, parts: Floats) -> None:
-        """Let rows be active no more, whose parts of g (2, k) have become these."""
+        """Deactivate rows, with ``parts`` (2, k) as their present parts of g."""
         self._active[at] = False
         self._parts[:, at] = parts
 
     def look(self, change: CoefficientChange) -> Outside:
-        """Bring the parts of g of examples that are not active along."""
+        """Update the parts of g of rows that are not active."""
         outside = np.flatnonzero(~self._active)
         if change.examples.n or (change.scales != 1.0).any():
             moved = change.scales[:, None] * self._parts[:, outside]
@@ -207,9 +207,9 @@ class Shard:
 
         Parameters
         ----------
-        change : from nothing
+        change : all coefficients, as a change from nothing
         at : (k,) active rows
-        scale : by which g is 1 where it has to be
+        scale : factor that makes g 1 at examples with a coefficient
         """
         outside = np.flatnonzero(~self._active)
         g = self._parts[:, outside].sum(axis=0)
@@ -220,13 +220,13 @@ class Shard:
         return Proof(self._products(change, at), error, self._told(outside))
 
     def losses(self, scale: float) -> float:
-        """Return the losses of examples that are not active, whose g times ``scale`` is y f(x)."""
+        """Return the losses of rows that are not active; their y f(x) is g times ``scale``."""
         outside = ~self._active
         f = scale * self._parts[:, outside].sum(axis=0)
         return 0.5 * float(self._costs[self._rows[outside]] @ np.maximum(0.0, 1.0 - f) ** 2)
 
     def _products(self, change: CoefficientChange, among: Ints) -> Floats:
-        """Return the parts of g, (2, k), of rows without a coefficient that a change makes."""
+        """Return the parts of g, (2, k), that a change adds at rows without a coefficient."""
         own = self._own if change.examples.dtype == self._own.dtype else self._in_single()
         found = product(own.take(among), change.examples, change.weights, self.threads).T
         return np.asarray((found + change.weights.sum(axis=0)[:, None]) * self._y[among])
@@ -243,6 +243,6 @@ class Shard:
 
 
 def cut(n: int, count: int) -> list[slice]:
-    """Return the rows of each of ``count`` shards, of ``n`` rows in all: as many in each, but for one."""
+    """Return the slice of each of ``count`` shards, of ``n`` rows in all: equally many, but for one."""
     edges = np.linspace(0, n, count + 1).round().astype(int).tolist()
     return [slice(first, last) for first, last in pairwise(edges)]

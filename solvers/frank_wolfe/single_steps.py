@@ -1,8 +1,8 @@
-"""FW and MFW [Frandi et al., Algorithms 2, 3]: steps of one coefficient, by the derivatives of all or by samples.
+"""FW and MFW [Frandi et al., Algorithms 2, 3]: steps of one coefficient, by all derivatives or by samples of them.
 
-By those of all, a step takes a kernel row and O(n). Where n is too large for that, an example that a sample finds joins
-the core [Frandi et al., Section 5.2.3], and steps among the core follow, until these promise less than such an example
-did: kernel values of a sample take far longer than a step. (The paper samples before every step.)
+With all derivatives, a step takes a kernel row and O(n). If n is too large for that, an example found in a sample joins
+the core [Frandi et al., Section 5.2.3]. Steps within the core follow, until they promise less than that example did:
+the kernel values of a sample take far longer than a step. (The paper samples before every step.)
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from livesvm.solvers.runtime.interrupt import AT_ONCE, check
 from livesvm.solvers.runtime.scalars import One
 from livesvm.solvers.runtime.types import Floats, Ints, Numbers
 
-TRIES = 3  #: samples without any example to gain by after which every example is looked at
+TRIES = 3  #: samples without any example to gain by, after which all are checked
 NEAR = 0.5  #: of the tolerance: an example as far may violate soon
 
 
 class SampledExample(NamedTuple):
-    """An example ``i``, the relative gap that it leaves, and its kernel values with the core, (k,)."""
+    """An example ``i``, the relative gap at it, and its kernel values with the core, (k,)."""
 
     i: int
     gap: float
@@ -35,7 +35,7 @@ class SampledExample(NamedTuple):
 
 
 class Core:
-    """Examples ``indices`` (k,), coefficients ``a`` (k,) on the simplex, and ``g = K~a`` there.
+    """The core: examples ``indices`` (k,), their coefficients ``a`` (k,) on the simplex, and ``g = K~a`` there.
 
     Parameters
     ----------
@@ -54,7 +54,7 @@ class Core:
         self._all = problem.ridge, problem.diagonal
         self._describe()
         own, k = self.kernel(self.indices), self.indices.size
-        self.values: Numbers = np.empty((capacity, capacity), own.dtype)  #: those of the core come first
+        self.values: Numbers = np.empty((capacity, capacity), own.dtype)  #: kernel values; the core comes first
         self.values[:k, :k] = own
         self.g = self.g_of(self.indices, own)
 
@@ -78,7 +78,7 @@ class Core:
         return block(self.examples.take(others), self.examples.take(self.indices))
 
     def g_of(self, others: Ints, values: Numbers) -> Floats:
-        """Return g of ``others`` (m,), whose kernel values with the core, (m, k), are given."""
+        """Return g of ``others`` (m,) from their kernel values with the core, (m, k)."""
         signed = self.y * self.a
         g = self.problem.y[others] * (values @ signed + signed.sum())
         at = self.place_of[others]
@@ -87,7 +87,7 @@ class Core:
 
     @property
     def is_full(self) -> bool:
-        """Whether there is space for no other example."""
+        """Whether there is no space for another example."""
         return bool(self.indices.size == self.values.shape[0])
 
     def holds(self, i: int) -> bool:
@@ -95,7 +95,7 @@ class Core:
         return bool(self.place_of[i] >= 0)
 
     def add(self, i: int, row: Numbers) -> None:
-        """Take in example ``i`` without a coefficient, unless it is here; its kernel values with the core are given."""
+        """Add example ``i`` with coefficient 0, if not in the core; ``row`` has its kernel values with the core."""
         if self.holds(i):
             return
         k = self.indices.size
@@ -106,14 +106,14 @@ class Core:
         self.values[k, k] = self.diagonal[k] - self.ridge[k] - 1.0
 
     def coefficients(self) -> Floats:
-        """Return a of all examples, (n,)."""
+        """Return ``a`` for all examples, (n,)."""
         a = np.zeros(self.problem.n)
         a[self.indices] = self.a
         return a
 
 
 class SampledSearch:
-    """Looks for an example with a small derivative in samples, and among those that a look at all has found.
+    """Looks for an example with a small derivative, in samples and among those noted when all were looked at.
 
     Parameters
     ----------
@@ -123,12 +123,12 @@ class SampledSearch:
     def __init__(self, core: Core, size: int, random: np.random.Generator, looks_at_all: bool = True) -> None:
         self._looks_at_all = looks_at_all
         self._core, self._size, self._random = core, size, random
-        self._near: Ints = np.empty(0, np.int64)  # of the last look, those that have not been looked at since
+        self._near: Ints = np.empty(0, np.int64)  # near examples of the last full check, not checked since
 
     def find(self, tol: float) -> SampledExample:
-        """Return an example; its relative gap is ``tol`` or less only where that of no other is more.
+        """Return an example with a relative gap above ``tol``, or one below if all are.
 
-        Without looks at all, of no other of a sample.
+        Without looks at all, only one sample is searched.
         """
         n = self._core.problem.n
         for _ in range(TRIES if self._looks_at_all else 1):
@@ -146,7 +146,7 @@ class SampledSearch:
         return self._look(tol)
 
     def _look(self, tol: float) -> SampledExample:
-        """Look at all, and note examples that violate or may do so soon, in an order by chance."""
+        """Look at all examples, and note in random order those that violate or may do so soon."""
         check()
         core = self._core
         g = core.problem.parts(core.examples, core.coefficients()).sum(axis=0)
@@ -162,12 +162,12 @@ class SampledSearch:
 
 
 AT_FIRST = 20  #: examples that share the first solution [Frandi et al., Section 5.2.2]
-TOGETHER = 16  #: rows that are computed at once: those that come next are among those with the least g now
+TOGETHER = 16  #: rows that are computed at once: the next ones wanted are likely to be those with the least g now
 PROOFS = 5  #: at most: rounding may leave the recurrences apart from the data
 
 
 def first(of_class: Ints, random: np.random.Generator) -> Floats:
-    """Return coefficients (n,) on the simplex, equal for a few by chance, half of each class if there are."""
+    """Return coefficients (n,) on the simplex, equal for a few random examples, half of each class if possible."""
     b = np.zeros(of_class.size)
     for c in (0, 1):
         members = np.flatnonzero(of_class == c)
@@ -178,9 +178,9 @@ def first(of_class: Ints, random: np.random.Generator) -> Floats:
 def solve_by_rows(
     problem: Problem, options: Options, a: Floats, random: np.random.Generator, trace: GapTrace
 ) -> DualSolution:
-    """Return a solution whose relative gap is ``options.tol``, unless rounding or ``max_steps`` end it sooner.
+    """Return a solution with a relative gap of ``options.tol``, unless rounding or ``max_steps`` end it sooner.
 
-    Each step looks at all: FW, or with steps away from an example MFW. ``a`` (n,) is on the simplex.
+    Each step uses all derivatives: FW, or MFW, which also steps away from an example. ``a`` (n,) is on the simplex.
     """
     at, most = At.of(), options.max_steps or STEPS
     examples, computed, goal = problem.quick(), 0, options.tol
@@ -208,7 +208,7 @@ def _walk_rows(
     most: int,
     trace: GapTrace,
 ) -> Floats:
-    """Take steps from ``a`` (n,), with ``g`` of the data, and return where they lead."""
+    """Take steps from ``a`` (n,), with ``g`` computed from the data, and return the coefficients reached."""
     a, g = a.copy(), g.copy()
     now = at[0]
     now.scale, now.R, now.n_active = 1.0, float(a @ g), int(np.count_nonzero(a))
@@ -227,7 +227,7 @@ def _walk_rows(
 
 
 def _next(rows: ActiveRows, wanted: int, g: Floats) -> Ints:
-    """Return the example whose row is wanted, and those without one whose rows may be wanted next."""
+    """Return the example ``wanted``, and others without a row that may be wanted next."""
     count = min(TOGETHER, rows.most, g.size - 1)
     if count < 2:
         return np.array([wanted])
@@ -235,20 +235,20 @@ def _next(rows: ActiveRows, wanted: int, g: Floats) -> Ints:
     return np.concatenate([[wanted], least[(least != wanted) & (rows.place_of[least] < 0)]])
 
 
-LESS = 0.5  #: of the gap of the last example found: steps among the core that promise less wait for another
-AT_MOST = 5  #: times as many of them for one example as the core is large, until the tolerance itself is asked for
-SURE = 0.9  #: of the tolerance, to which they are taken at the end: others are computed with other digits
-LAST_DIGITS = 1.0 + 1e-9  #: by which one gap may be above another that is the same
+LESS = 0.5  #: part of the last example's gap: steps among the core that promise less wait for another example
+AT_MOST = 5  #: most of these steps for one example, relative to the size of the core, before the final tolerance
+SURE = 0.9  #: part of the tolerance to which these steps go at the end, since other gaps have other rounding
+LAST_DIGITS = 1.0 + 1e-9  #: factor by which two equal gaps may differ by rounding
 LEAST_CAPACITY = 64  #: examples that a core may always have
 
 
 def solve_by_samples(
     problem: Problem, options: Options, a: Floats, random: np.random.Generator, trace: GapTrace
 ) -> tuple[DualSolution, bool]:
-    """Return a solution whose relative gap is ``options.tol``, as a full look has found, unless ``max_steps`` end it.
+    """Return a solution with a relative gap of ``options.tol``, proved on all examples, unless ``max_steps`` end it.
 
-    Without looks at all a sample that holds no example to gain by ends it as well, as in the paper's program. The
-    second answer is whether the kernel values of the core would take more than ``cache_bytes``, which ends it, too.
+    Without looks at all, a sample without an example to gain by ends the search too, as in the paper's program. The
+    second result is whether the kernel values of the core would exceed ``cache_bytes``, which also ends the search.
     ``a`` (n,) is on the simplex.
     """
     sampling, most = options.sampling or problem.n, options.max_steps or CORE_STEPS
@@ -270,7 +270,7 @@ def solve_by_samples(
 
 
 def _walk_core(core: Core, search: SampledSearch, away: bool, tol: float, most: int, trace: GapTrace) -> int:
-    """Let examples join the core until no example is found whose gap is above ``tol``; return the steps taken."""
+    """Add examples to the core until none is found with a gap above ``tol``; return the number of steps."""
     goal, taken = np.inf, 0
     while taken < most:
         check()
@@ -282,7 +282,7 @@ def _walk_core(core: Core, search: SampledSearch, away: bool, tol: float, most: 
         goal = max(SURE * tol, LESS * found.gap)
         is_held = core.holds(found.i)
         if is_held and core.gap <= LAST_DIGITS * goal:
-            break  # rounding: it has been stepped to as far as the core's digits tell
+            break  # rounding: steps to it cannot improve further in the core's precision
         if core.is_full and not is_held:
             break
         core.add(found.i, found.row)
@@ -290,7 +290,7 @@ def _walk_core(core: Core, search: SampledSearch, away: bool, tol: float, most: 
 
 
 def _minimize(core: Core, away: bool, goal: float, tol: float, most: int) -> int:
-    """Bring the gap of the core to ``goal``, or nearer to it; return the steps taken."""
+    """Bring the gap of the core down to ``goal``, or as near as the steps allow; return how many were taken."""
     if core.gap <= goal:
         return 0
     few = AT_MOST * core.indices.size if goal > SURE * tol else most
@@ -298,7 +298,7 @@ def _minimize(core: Core, away: bool, goal: float, tol: float, most: int) -> int
 
 
 def _steps(core: Core, away: bool, tol: float, most: int) -> int:
-    """Step among the core until its gap is ``tol``; return how often."""
+    """Step within the core until its gap is ``tol``; return the number of steps."""
     at = At.of(1.0, core.R, np.inf, 0, int(np.count_nonzero(core.a)))
     arrays = core.values, np.arange(core.indices.size), core.y, core.ridge, core.diagonal, core.a, core.g, at
     now, stretch = at[0], max(1, AT_ONCE // (8 * core.indices.size))

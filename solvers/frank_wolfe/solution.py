@@ -1,4 +1,4 @@
-"""How to search, the course of a search, and its solution."""
+"""Options of a search, its trace, and its solution."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from livesvm.solvers.runtime.types import Floats
 
 Variant = Literal["auto", "fw", "mfw"]
 
-SAMPLE = 59  #: one of so many is among the worst 5%, with probability 0.95 [Frandi et al., Theorem 1]
-STEPS = 100_000  #: of one coefficient, where no number is given: each costs a kernel row of every example
+SAMPLE = 59  #: the worst of this many is among the worst 5% of all with probability 0.95 [Frandi et al., Theorem 1]
+STEPS = 100_000  #: default limit for steps of one coefficient: each costs a kernel row of every example
 CORE_STEPS = 100_000_000  #: of one coefficient of a core, or of examples that join it
 BLOCKS = 1_000_000
 
 
 @dataclass(frozen=True)
 class Options:
-    """How to solve."""
+    """Options of a search."""
 
     variant: Variant = "auto"
     tol: float = 0.1  #: relative gap
-    sampling: int | None = SAMPLE  #: examples of a sample; None: all are looked at; the default variant does not sample
-    cache_bytes: int = 2**30  #: what kernel rows may take
+    sampling: int | None = SAMPLE  #: examples of a sample; None: all are checked; the default variant does not sample
+    cache_bytes: int = 2**30  #: memory for kernel rows
     max_steps: int | None = None  #: None: the default of the variant
-    seed: int = 0  #: of what is left to chance
-    looks_at_all: bool = True  #: whether a sample without any example to gain by is followed by a look at all
+    seed: int = 0  #: of the random choices
+    looks_at_all: bool = True  #: whether all examples are checked after a sample without any to gain by
 
     def __post_init__(self) -> None:
         if self.variant not in get_args(Variant):
@@ -46,21 +46,21 @@ Look = Callable[[float, float], object]  #: called with seconds, and the relativ
 
 @dataclass(frozen=True)
 class DualSolution:
-    """An answer, with its gap recomputed from the data in double precision."""
+    """A solution, with its gap recomputed from the data in double precision."""
 
     a: Floats  #: (n,) coefficients on the simplex
-    b: Floats  #: (n,) those of the twin, ``a / R``
-    parts: Floats  #: (2, n) of ``K~b``; in single precision where that does not matter, see ``rough_of``
-    gap: Gap  #: how far it is from the optimum
+    b: Floats  #: (n,) coefficients of the twin, ``a / R``
+    parts: Floats  #: (2, n) of ``K~b``; some in single precision, see ``rough_of``
+    gap: Gap  #: distance from the optimum
     steps: int  #: steps taken: of one coefficient, or of a block
-    kernel_values: int  #: how many were computed, without those of the proof
-    is_converged: bool  #: whether the gap is what was asked for
+    kernel_values: int  #: how many were computed, except for the proof
+    is_converged: bool  #: whether the gap is within the tolerance
     trace: Floats  #: (k, 2) seconds, and the relative gap known then
-    age: int = 0  #: how often ``parts`` were brought along, see ``Known``
+    age: int = 0  #: how often ``parts`` were updated, see ``Known``
 
     @property
     def known(self) -> Known:
-        """What another search can start from."""
+        """The coefficients and parts of g that another search can start from."""
         return Known(self.b, self.parts, self.age, rough=rough_of(self.b, self.parts))
 
     @property
@@ -72,7 +72,7 @@ class DualSolution:
 def solution(
     problem: Problem, b: Floats, parts: Floats, tol: float, steps: int, kernel_values: int, trace: GapTrace
 ) -> DualSolution:
-    """Return the solution of coefficients ``b`` (n,) of any scale, whose exact ``parts`` of g are given."""
+    """Return the solution of coefficients ``b`` (n,), of any scale, with exact ``parts`` of g."""
     gap = gap_of(problem, b, parts)
     total = float(b.sum())
     factor = total / float(b @ parts.sum(axis=0))
@@ -84,7 +84,7 @@ def solution(
 
 @dataclass
 class GapTrace:
-    """The gap against time, and progress on its logarithm; thinned out where there is much of it."""
+    """The gap over time, and progress on its logarithm; points are thinned out when there are many."""
 
     tol: float
     tell: Callable[[int, int], None] | None = None
@@ -95,7 +95,7 @@ class GapTrace:
     _best: float = np.inf
 
     def __call__(self, gap: float) -> None:
-        """Note that the gap is this, as far as is known; raises Cancelled where that is the answer."""
+        """Note the present gap, as far as it is known; raises Cancelled if a callback does."""
         now = time.perf_counter() - self._begun
         if not np.isfinite(gap):
             return

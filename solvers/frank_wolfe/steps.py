@@ -1,7 +1,7 @@
-"""Frank-Wolfe steps of one coefficient, compiled: where to, how far, and what they make of a, g and R.
+"""Frank-Wolfe steps of one coefficient, compiled: direction, length, and the updates of a, g and R.
 
-``a`` and ``g`` are kept without a common factor, which every step changes: ``a = scale * a_``. The rules, with
-g = K~a and R = a'K~a [Frandi et al., Algorithms 2 and 3, in these terms]:
+``a`` and ``g`` are stored without a common factor, which every step changes: ``a = scale * a_``. The rules, with g =
+K~a and R = a'K~a [Frandi et al., Algorithms 2 and 3, in these terms]:
 
     towards i = argmin g:                step = (R - g_i) / (R - 2 g_i + K~_ii)
     away from j = argmax g with a_j > 0: step = (g_j - R) / (R - 2 g_j + K~_jj), at most a_j / (1 - a_j)
@@ -20,12 +20,12 @@ from livesvm.solvers.runtime.types import Floats, Ints, Numbers
 
 SMALLEST_SCALE = 1e-100  #: and the largest is its inverse: beyond, the factor is multiplied into a and g
 
-#: what ends a stretch of a walk
+#: reasons for the end of a stretch of a walk
 ROW, DONE, PAUSE = range(3)
 
 
 class At(Scalars):
-    """Where a walk is."""
+    """The progress of a walk."""
 
     scale: float  #: of a and g
     R: float

@@ -1,7 +1,7 @@
 """The small problem of one block, solved by Newton's method on the coefficients that are not at their bound.
 
-Coordinate descent alone would need hundreds of rounds: the kernel and the penalized bias couple every example in a
-block.
+Coordinate descent alone would need hundreds of rounds, because the kernel and the penalized bias couple every example
+in a block.
 """
 
 from __future__ import annotations
@@ -12,21 +12,21 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve
 from livesvm.solvers.runtime.compile import compiled
 from livesvm.solvers.runtime.types import Floats, Ints
 
-ROUNDS = 60  #: Newton steps at most; two or three are the rule
+ROUNDS = 60  #: most Newton steps; usually two or three are made
 WELL_CONDITIONED = 1e5  #: number of examples times the ratio of their diagonal entries
-LEFT = 1e-3  #: of a diagonal entry when it is the pivot, at least, if single precision is to do: C is not large
+LEFT = 1e-3  #: least part of a diagonal entry left as pivot for which single precision suffices: C is not large
 SWEEPS = (30, 10)  #: rounds of coordinate descent before the first, and after each Newton step
 
 
 def minimize(Q: Floats, x: Floats, slope: Floats, low: Floats, tol: float) -> None:
-    """Minimize ``1/2 d'Qd + slope'd`` over ``x + d >= low``; ``x`` (m,) and ``slope`` become those at the end.
+    """Minimize ``1/2 d'Qd + slope'd`` over ``x + d >= low``; ``x`` (m,) and ``slope`` are updated in place.
 
-    Ends where no derivative that could be followed is above ``tol``; each round is a descent, so it can end early.
-    Projected Newton steps [Bertsekas 1982] find the answer among the free ones; descent finds out which these are.
+    It ends when no derivative that can be followed is above ``tol``; each round is a descent, so it can end early.
+    Projected Newton steps [Bertsekas 1982] optimize the free coefficients; coordinate descent finds out which are free.
     """
     descend(Q, x, slope, low, SWEEPS[0], tol)
     for _ in range(ROUNDS):
-        if not derivatives(x, slope, low).max(initial=0.0) > tol:  # nor where it is not a number any more
+        if not derivatives(x, slope, low).max(initial=0.0) > tol:  # also ends at NaN
             return
         free = np.flatnonzero((x > low) | (slope < -tol))
         _newton(Q, x, slope, low, free)
@@ -34,12 +34,12 @@ def minimize(Q: Floats, x: Floats, slope: Floats, low: Floats, tol: float) -> No
 
 
 def derivatives(x: Floats, slope: Floats, low: Floats | float) -> Floats:
-    """Return the sizes of the derivatives that can be followed: downwards where ``x`` is at its bound, else either."""
+    """Return the absolute derivatives that can be followed: where ``x`` is at its bound, only downward slopes."""
     return np.where(x > low, np.abs(slope), np.maximum(-slope, 0.0))
 
 
 def _newton(Q: Floats, x: Floats, slope: Floats, low: Floats, free: Ints) -> None:
-    """Take the Newton step of the ``free`` ones, as far as the bounds and descent allow."""
+    """Take the Newton step of the ``free`` coefficients, as far as the bounds and descent allow."""
     step = np.zeros(x.size)
     try:
         step[free] = -_solved(Q, slope, free)
@@ -62,9 +62,9 @@ def _newton(Q: Floats, x: Floats, slope: Floats, low: Floats, free: Ints) -> Non
 
 
 def _solved(Q: Floats, slope: Floats, free: Ints) -> Floats:
-    """Return the solution for the ``free`` ones, in single precision where that has digits enough for a step.
+    """Solve for the step of the ``free`` coefficients, in single precision if that has enough digits.
 
-    What is left of the slope is known in double precision, and the next step sees it.
+    The remaining slope is known in double precision, so the next step corrects the error.
     """
     own = Q[np.ix_(free, free)]
     diagonal = own.diagonal()
@@ -81,7 +81,7 @@ def _solved(Q: Floats, slope: Floats, free: Ints) -> Floats:
 
 @compiled
 def descend(Q: Floats, x: Floats, slope: Floats, low: Floats, rounds: int, tol: float) -> None:
-    """Minimize along one coordinate after the other, so many rounds, or until none moves its slope by more than tol."""
+    """Minimize along one coordinate after the other, for ``rounds``, or until no slope changes by more than ``tol``."""
     for _ in range(rounds):
         most = 0.0
         for i in range(x.size):

@@ -1,6 +1,6 @@
 """Learn and unlearn, correct and reweight: many examples at once, along one path [Karasuyama & Takeuchi].
 
-What cannot be finished is undone as a whole.
+An update that cannot be finished is undone as a whole.
 """
 
 from __future__ import annotations
@@ -27,29 +27,27 @@ from livesvm.solvers.runtime.interrupt import check, undisturbed
 from livesvm.solvers.runtime.types import Floats, Ints
 from livesvm.solvers.sparse import Features
 
-FAR = (
-    0.5  # of the mean distance of support vectors at a bound from their kinks: examples further out need no kernel row
-)
-NEAR = 0.1  # of that of all examples without a coefficient: those that are nearer are not far either
-MANY = 0.4  # of the window
-FEW_EVENTS, FADING = 40, 0.8  # of an update; of those of updates before, this share counts each time
-SMALL = 600  # examples, of which all have a kernel row
+FAR = 0.5  # part of the mean distance of bound support vectors from their kinks: further examples need no kernel row
+NEAR = 0.1  # part of the mean distance of examples without a coefficient: nearer ones do not count as far
+MANY = 0.4  # share of the window
+FEW_EVENTS, FADING = 40, 0.8  # events of an update; share of earlier updates' events that still counts after each
+SMALL = 600  # examples; in smaller windows all have a kernel row
 LITTLE_COMES = 15_000  # kernel values of new examples
 LITTLE_WORK, PAIR_WORK, FACTOR_WORK = 5e7, 60.0, 0.2  # products: see ``work_from_nothing``
-FILLING = 2.5  # of that, what a path may take that fills a window: pairs then compute all kernel rows again
+FILLING = 2.5  # a path that fills a window may take this many times that work: pairs then make all kernel rows again
 
 
 class Edit(NamedTuple):
-    """What happens to examples that are already there."""
+    """The changes of an edit to examples that are in the window."""
 
     leave: Ints  #: slots of the examples that leave
     changed: Ints  #: slots of the examples that get other losses
     losses: Losses  #: their losses from now on
-    total: float = 0.0  #: what all betas sum up to afterwards
+    total: float = 0.0  #: the sum of all betas afterwards
 
     @property
     def indices(self) -> Ints:
-        """Slots of all of them."""
+        """Slots of all examples that leave or change."""
         return np.concatenate([self.leave, self.changed]) if self.changed.size else self.leave
 
 
@@ -64,9 +62,9 @@ def update(
 ) -> tuple[Ints, Trace]:
     """Add examples ``X`` (m, d) with their losses, remove some, change the losses of others, along one path.
 
-    Returns the slots of the new examples and what the walk did. On any error the state is as it was; ``undone`` is for
-    taking the update back later, and is made for the examples that leave and change. ``allowance`` is what the
-    path may take of the work of solving from nothing.
+    Returns the slots of the new examples and what the walk did. After any error the state is as it was before.
+    ``undone`` takes the update back later, and is made for the examples that leave and change. ``allowance`` bounds the
+    work of the path, as a multiple of the work of solving from nothing.
 
     Raises
     ------
@@ -79,6 +77,11 @@ def update(
         state.total = edit.total
         is_far_left_out = needs_few_rows(state, slots.size)
         held = insert_batch(state, slots, is_far_left_out)
+        state.unlearnt = state.examples.f[slots]
+        if held.size:  # the path has yet to compute these
+            rows, n = state.rows, state.n_slots
+            f_of_held = rows.values[rows.row_of[held], :n] @ state.examples.beta[:n] + state.b
+            state.unlearnt[: held.size] = f_of_held
         if is_far_left_out:
             hold_near(state, slots)
         solving = Solve(state)
@@ -91,7 +94,7 @@ def update(
 
 
 def release(state: PathState, solving: Solve, leave: Ints) -> None:
-    """Take back the slots of those that have left."""
+    """Take back the slots of the examples that have left."""
     if solving.found is None:
         state.release(leave)
     else:
@@ -99,9 +102,9 @@ def release(state: PathState, solving: Solve, leave: Ints) -> None:
 
 
 def is_another_window(state: PathState, edit: Edit, come: int) -> bool:
-    """Say whether more moves than stays, where ``come`` examples come.
+    """Say whether an edit that adds ``come`` examples changes more of the window than it keeps.
 
-    An example that is only weighed again keeps its kinks, and counts as one that stays.
+    An example that only gets another weight keeps its kinks, and counts as one that stays.
     """
     remaining = state.n - edit.leave.size + come
     if edit.leave.size + edit.changed.size + come <= remaining:
@@ -130,7 +133,7 @@ def from_nothing(
     kernel: Kernel | None = None,
     by_path: bool = True,
 ) -> tuple[PathState, Ints, Trace]:
-    """Solve what an edit leads to without regard to what there was.
+    """Solve the problem after an edit from nothing, without the solution of the old state.
 
     Parameters
     ----------
@@ -152,8 +155,8 @@ def from_nothing(
 def fill(state: PathState, X: Features, losses: Losses, total: float, by_path: bool = True) -> tuple[Ints, Trace]:
     """Fill an empty state with examples ``X`` (m, d): along a path, or where that fails or costs more, by pairs.
 
-    Returns their slots and what was done. Without ``by_path`` pairs come first, for a window whose path has failed. On
-    any error the state is as it was.
+    Returns the slots of the examples and what was done. Without ``by_path`` pairs come first, for a window in which a
+    path has failed. After any error the state is as it was before.
 
     Raises
     ------
@@ -174,7 +177,7 @@ def fill(state: PathState, X: Features, losses: Losses, total: float, by_path: b
 
 
 def _fill_by_pairs(state: PathState, X: Features, losses: Losses, total: float) -> tuple[Ints, Trace]:
-    """Fill an empty state by ``decomposition``, whose result a path corrects."""
+    """Fill an empty state by ``decomposition``, and correct the result along a path."""
     trace = Trace(abandoned=1)
     with UndoneOnError(state):
         slots = state.insert(X, losses)
@@ -187,16 +190,16 @@ def _fill_by_pairs(state: PathState, X: Features, losses: Losses, total: float) 
 def work_from_nothing(n: int, n_free: int) -> float:
     """Return about how many products it takes to solve ``n`` examples from nothing, ``n_free`` of which end up free.
 
-    Kernel rows and steps of pairs take some dozens for each two examples, the factor a third of the cube of those that
-    are free, in blocks that take a third of the time.
+    Kernel rows and steps of pairs take some dozens of products for each two examples. The factor takes a third of the
+    cube of ``n_free``, in blocks that need a third of the time.
     """
     return LITTLE_WORK + PAIR_WORK * n**2 + FACTOR_WORK * n_free**3
 
 
 def needs_few_rows(state: PathState, m: int) -> bool:
-    """Say whether far examples do without kernel rows where ``m`` come: in a large window, or where most are far.
+    """Say whether far examples go without kernel rows when ``m`` examples come: in a large window, or if most are far.
 
-    Where little comes, or the last paths had many events, to have all rows takes no more time.
+    If few examples come, or recent paths had many events, computing all rows takes no more time.
     """
     n = state.n_slots
     if n <= LARGE and (n < SMALL or m * n < LITTLE_COMES or state.events > FEW_EVENTS):
@@ -205,10 +208,10 @@ def needs_few_rows(state: PathState, m: int) -> bool:
 
 
 def insert_batch(state: PathState, slots: Ints, is_far_left_out: bool) -> Ints:
-    """Compute kernel values of new examples, and place them but for those that are returned, whose rows are cached.
+    """Compute the kernel values of new examples and place them; return the examples that the edit has yet to place.
 
-    Of those that are placed, f and the columns that count now are computed. Where these are many, or unless
-    ``is_far_left_out``, all rows are, as far as there is space.
+    Whole kernel rows are computed, as far as there is space, if many columns count or ``is_far_left_out`` is false.
+    Otherwise only f and the columns that count now are computed. The rows of the returned examples are cached.
     """
     e, n, rows = state.examples, state.n_slots, state.rows
     held, columns = NO_EXAMPLES, columns_that_count(state) if is_far_left_out else None
@@ -233,6 +236,19 @@ def insert_batch(state: PathState, slots: Ints, is_far_left_out: bool) -> Ints:
     return held
 
 
+def decisions(state: PathState, X: Features) -> Floats:
+    """Return f of examples that are not in the window, (m,), given as features (m, d) in the form that it has."""
+    e, out = state.examples, np.full(X.shape[0], state.b)
+    columns = np.flatnonzero(e.beta[: state.n_slots])
+    if columns.size:
+        XT, beta = state.columns(columns), e.beta[columns]
+        for start in range(0, out.size, BLOCK):
+            check()
+            part = slice(start, start + BLOCK)
+            out[part] += times(state.kernel.matrix(X[part], XT), beta)
+    return out
+
+
 def columns_that_count(state: PathState) -> Ints:
     """Return the examples with a coefficient or a kernel row: their values with new examples are needed at once."""
     n = state.n_slots
@@ -240,9 +256,9 @@ def columns_that_count(state: PathState) -> Ints:
 
 
 def hold_near(state: PathState, slots: Ints) -> None:
-    """Cache the kernel rows of new examples ``slots``, but not of far ones, and drop those of all far ones.
+    """Cache the kernel rows of the new examples ``slots`` that are near, and drop the rows of all far examples.
 
-    They have no coefficient, and are far from their kinks compared with the support vectors at a bound, and others.
+    A far example has no coefficient, and is far from its kinks compared with other bound examples.
     """
     rows, near = state.rows, np.empty(slots.size, np.int64)
     held = rows.row_of[: state.n_slots], rows.slot_of, rows.used
@@ -253,7 +269,7 @@ def hold_near(state: PathState, slots: Ints) -> None:
 
 @compiled
 def _forget_far(e: Examples, way: Floats, row_of: Ints, slot_of: Ints, used: Ints, slots: Ints, near: Ints) -> int:
-    """Drop the kernel rows of far examples, and fill ``near`` with those of ``slots`` that are not, and have none."""
+    """Drop the kernel rows of far examples, and fill ``near`` with the ``slots`` that are near and have no row."""
     slack, supports, rest, others = 0.0, 0, 0.0, 0
     for j in range(row_of.size):
         way[j] = distance(e, j)
@@ -288,17 +304,17 @@ def distance(e: Examples, j: int) -> float:
 
 
 class UndoneOnError:
-    """Brings a state back to what it was when anything goes wrong inside.
+    """Context that brings a state back to what it was when an error occurs inside it.
 
-    Only ``indices``, by default all examples, and new ones may get other losses there. With ``indices`` it is
-    for one ``update``, which keeps where all stood itself.
+    Inside, only new examples and ``indices``, by default all examples, may get other losses. With ``indices`` the
+    context is for one ``update``, which itself keeps what it needs to go back.
     """
 
     def __init__(self, state: PathState, indices: Ints | None = None) -> None:
         self.state, self.indices = state, indices
         self.n, self.vacant, self.capacity = state.n_slots, list(state.vacant), state.capacity
         self._numbers = Numbers.of(state)
-        self.solving: Solve | None = None  #: keeps where all stood, once it has begun with its edit
+        self.solving: Solve | None = None  #: keeps all old places, once its edit has begun
         self._is_undone = False
         self._checkpoint = take_checkpoint(state) if indices is None else None
 
@@ -310,7 +326,7 @@ class UndoneOnError:
             self.undo()
 
     def undo(self) -> None:
-        """Bring the state back now, without the examples that have come since; once is enough."""
+        """Bring the state back now, without the examples that have come since; a second call does nothing."""
         if self._is_undone:
             return
         solving, checkpoint = self.solving, self._checkpoint
@@ -323,10 +339,11 @@ class UndoneOnError:
 
 
 def bring_back(state: PathState, n: int, vacant: list[int], capacity: int, checkpoint: Checkpoint) -> None:
-    """Bring a state back to ``checkpoint``, with so many slots, of which some were vacant.
+    """Bring a state back to ``checkpoint``, with ``n`` slots, of which some were ``vacant``.
 
-    That takes little time and cannot fail: the factor, which may take long, is put off.
+    This takes little time and cannot fail, because the factor, which may take long, is put off.
     """
+    # An interrupt halfway would mix the earlier state with that of the update.
     with undisturbed():
         state.empty_factor()
         state.rows.forget(np.union1d(np.arange(n, state.n_slots), np.array(vacant, np.int64)))

@@ -1,9 +1,8 @@
 """Sequential minimal optimization: an approximate optimum from nothing, by pairs of coefficients.
 
-It shares no step with a path: two coefficients at a time move so that their sum stays, the pair that violates
-optimality most by the second-order rule [Fan, Chen & Lin 2005, WSS 2]. Losses are any staircases, so a coefficient
-moves to the next level at most. Without an intercept one coefficient moves at a time. What it leaves over is corrected
-by ``solve.follow``.
+Two coefficients at a time move so that their sum stays: the pair that violates optimality most by the second-order rule
+[Fan, Chen & Lin 2005, WSS 2]. Losses may be any staircases, so a coefficient moves no further than to its next level.
+Without an intercept one coefficient moves at a time. A path corrects the result (``follow.follow``).
 """
 
 from __future__ import annotations
@@ -20,14 +19,14 @@ from livesvm.solvers.runtime.interrupt import check, is_stopped, raise_what_stop
 from livesvm.solvers.runtime.scalars import One, Scalars
 from livesvm.solvers.runtime.types import Floats, Ints
 
-TOLERANCE = 1e-2  #: of the largest kink: violation that is left to the path
+TOLERANCE = 1e-2  #: part of the largest kink: a violation below it is left to the path
 MOST_STEPS = 10  #: steps for each example, after which the rest is left to the path
 PREFETCH = 64  #: kernel rows computed at once
 FLAT = 1e-12  #: of the diagonal: curvature of a pair that counts as none
 
 
 class Descent(Scalars):
-    """Where the descent stands."""
+    """Inputs, progress and results of a descent."""
 
     # given
     tolerance: float
@@ -44,8 +43,8 @@ class Descent(Scalars):
 def descend(state: PathState) -> int:
     """Bring the coefficients of a state with an empty factor close to the optimum; return the number of steps.
 
-    Afterwards ``beta``, ``segment``, ``f`` and ``b`` belong together, and kernel rows are cached of examples with a
-    coefficient only.
+    Afterwards ``beta``, ``segment``, ``f`` and ``b`` agree, and only examples with a coefficient have cached kernel
+    rows.
 
     Raises
     ------
@@ -79,7 +78,7 @@ def descend(state: PathState) -> int:
 
 
 def _fetch(state: PathState, work: Floats, slot: int, partner: int) -> None:
-    """Compute the kernel row of ``slot``, and those of the examples that violate optimality most; keep its partner's.
+    """Compute the kernel row of ``slot`` and those of the worst violators; keep the row of ``partner``.
 
     Raises
     ------
@@ -133,10 +132,10 @@ def _descend(
     e: Examples, rows: Floats, row_of: Ints, used: Ints, n: int, intercept: bool, work: Floats, stop: Ints,
     at: One[Descent],
 ) -> Exit:  # fmt: skip
-    """Move pairs until none violates optimality by more than the tolerance; NEED_ROW: of ``at.missing``.
+    """Move pairs until none violates optimality by more than the tolerance; NEED_ROW: the row ``at.missing`` is needed.
 
-    ``work`` (2, n) has the kink that an example's f is below where its coefficient may rise, and the one it is above
-    where it may fall: infinite where it may not.
+    ``work`` (2, n) has two kinks of each example: its coefficient may rise while f is below the first, and fall while f
+    is above the second. A kink is infinite where the coefficient may not move.
     """
     state = at[0]
     up, down, f = work[0], work[1], e.f
@@ -226,9 +225,10 @@ def _next_below(e: Examples, j: int) -> float:
 def _move(
     e: Examples, j: int, t: float, row: Floats, used: Ints, row_of: Ints, clock: int, n: int, up: Floats, down: Floats
 ) -> None:
-    """Move a coefficient by ``t``, no further than to the next level, and every f with it."""
+    """Move a coefficient by ``t``, no further than to the next level, and update every f."""
     high, low, q = _next_above(e, j), _next_below(e, j), e.segment[j] // 2
     before, beta = e.beta[j], e.beta[j] + t
+    # Rounding may leave a coefficient just short of the level that it should reach.
     near = 4.0 * np.finfo(np.float64).eps * max(abs(high), abs(low))
     rises = t > 0.0
     free = is_free(e.segment[j])

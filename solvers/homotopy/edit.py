@@ -1,6 +1,6 @@
-"""The edit that an update begins with: examples come, leave and change, and where all stood is kept, to undo it.
+"""The edit that an update begins with: examples come, leave and change; their old places are kept to undo it.
 
-All of it is compiled, and part of the call that solves, as it takes longer from Python than a short path does.
+The edit is compiled, as part of the call that solves: from Python it would take longer than a short path.
 """
 
 from __future__ import annotations
@@ -27,41 +27,41 @@ class Progress(Scalars):
 
     # given
     stage: int  #: of ``solve.Stage``
-    n_come: int  #: examples that come, leave, and get other losses
+    n_come: int  #: numbers of examples that come, leave, and get other losses
     n_leave: int
     n_changed: int
     first: int  #: the two classes of a pair
     second: int
     n_before: int  #: slots in use before
-    count: int  #: examples, with those that leave
-    total: float  #: what the betas sum up to at the end
-    mean_diagonal: float  #: that kappa is, if no example is free
+    count: int  #: examples, including leaving ones
+    total: float  #: the sum of the betas at the end
+    mean_diagonal: float  #: value of kappa if no example is free
     # given for each round, and found at its end
     b: float
     kappa: float
     # given for each round
     clock: int  #: of the row cache
     events: int  #: of the rounds before
-    since: int  #: events since the f of all were computed afresh
+    since: int  #: events since every f was computed afresh
     precision: float  #: of the ratio test, see ``tolerances.begin``
     dust: float
     allowance: float
     heaviest: float
     drift: float
     whole: int  #: events up to which every example walks
-    trusted: int  #: so many events after all f were computed afresh, those that decide are taken as they are tracked
+    trusted: int  #: events, since every f was computed afresh, up to which tracked f are used for decisions
     is_measured: int  #: 1: the units of the losses are known
     n_vacant: int  #: of a pair: slots that are not in use
     # found
     n_moving: int
-    is_kept: int  #: 1: where all stood has been kept
-    n_places: int  #: of the factor then
+    is_kept: int  #: 1: the old places of all examples are kept
+    n_places: int  #: places of the factor then
     moved: int  #: 1: an example was put on an end of its box by more than rounding
-    close: float  #: with bound examples that close to a kink, whose f is to be computed; 0: there are none
-    n_bound: int  #: of a pair: bound examples with a coefficient when those that leave have left
+    close: float  #: the f of bound examples this close to a kink must be computed; 0: there are none
+    n_bound: int  #: of a pair: bound examples with a coefficient, without the leaving ones
     violation: float
     relative_gap: float
-    # what the walk has counted, of ``workspace.Status``, where it has led to the optimum
+    # counts of the walk, of ``workspace.Status``, if it reached the optimum
     walked: int  #: events
     exchanges: int
     work: float
@@ -74,21 +74,21 @@ class Progress(Scalars):
 
 @by_reference
 class Batch(NamedTuple):
-    """Examples that come and leave, by number and sorted by class, with the kernel rows of those that come."""
+    """Examples that come and leave, by number and sorted by class, with the kernel rows of the new ones."""
 
     come: Ints
-    costs: Floats  #: of those that come: C times their weights
-    come_from: Ints  #: (n_classes + 1,) where in ``come`` each class begins
+    costs: Floats  #: of the new examples: C times their weights
+    come_from: Ints  #: (n_classes + 1,) positions in ``come`` where the classes begin
     leave: Ints
     leave_from: Ints
     diagonals: Floats  #: k(x, x) by number
-    row_of: Ints  #: by number, the row below
+    row_of: Ints  #: by number: rows of ``values``
     values: Floats  #: kernel rows by number
 
 
 @by_reference
 class Before(NamedTuple):
-    """Where all stood before an update, and the losses of those that leave or change."""
+    """The places of all examples before an update, and the losses of the examples that leave or change."""
 
     segment: Ints
     f: Floats
@@ -101,22 +101,22 @@ class Before(NamedTuple):
 
 @by_reference
 class Work(NamedTuple):
-    """What a solve works on besides a walk; by slot, but for the rows of the cache and what a pair has by number."""
+    """Arrays of a solve besides those of a walk; by slot, except for rows of the cache and numbers of a pair."""
 
-    moving: Ints  #: (4, c) work, and of a pair slots that are not in use: the next one last; and before the update
+    moving: Ints  #: (4, c) two rows of work; of a pair, vacant slots, the next one last, now and before the update
     come: Ints  #: slots
     leave: Ints
     changed: Ints
-    losses: Losses  #: of those that change
+    losses: Losses  #: of the examples that change
     before: Before
     slot_of: Ints  #: of the row cache
     used: Ints
     slot: Ints  #: of a pair: slots by number, -1: not here
     numbers: Floats  #: (1, c) of a pair: numbers by slot
-    now: One[Progress]  #: of a pair also as it was before the update
+    now: One[Progress]  #: with a pair, a second one holds the values before the update
 
 
-VACANT, VACANT_BEFORE = 2, 3  #: of ``Work.moving``
+VACANT, VACANT_BEFORE = 2, 3  #: rows of ``Work.moving``
 
 NO_BATCH = Batch(
     np.empty(0, np.int64), np.empty(0), np.zeros(1, np.int64), np.empty(0, np.int64), np.zeros(1, np.int64),
@@ -126,9 +126,9 @@ NO_BATCH = Batch(
 
 @compiled
 def open_pair(w: Walk, s: Work, batch: Batch) -> bool:
-    """Find the slots of those that leave a pair of classes, and give those that come slots, losses and kernel rows.
+    """Find the slots of the examples that leave a pair of classes, and give new ones slots, losses and kernel rows.
 
-    False: there is no place for them, or too much moves; nothing has been changed then.
+    False, with nothing changed: there is no space for the new examples, or too much moves.
     """
     now, e = s.now[0], w.examples
     rows, numbers, first, second, n = s.moving[0], s.moving[1], now.first, now.second, w.n - now.n_vacant
@@ -186,9 +186,9 @@ def set_hinge(e: Examples, slot: int, y: float, cost: float) -> None:
 
 @compiled
 def keep_places(w: Walk, s: Work) -> None:
-    """Keep where all stand, and the losses of those that leave or change."""
+    """Keep the places of all examples, and the losses of those that leave or change."""
     now, e, old, n_leave = s.now[0], w.examples, s.before, s.now[0].n_leave
-    for j in range(now.n_before):  # one after the other: vector instructions
+    for j in range(now.n_before):  # one loop for each array, so that it uses vector instructions
         old.segment[j] = e.segment[j]
     for j in range(now.n_before):
         old.f[j] = e.f[j]
@@ -207,7 +207,7 @@ def keep_places(w: Walk, s: Work) -> None:
 def copy_loss(
     kinks: Floats, levels: Floats, n_kinks: Ints, j: int, to_kinks: Floats, to_levels: Floats, to_n: Ints, i: int
 ) -> None:
-    """Copy the ``j``-th loss to the ``i``-th place of others."""
+    """Copy loss ``j`` of one table to place ``i`` of another."""
     to_n[i] = n_kinks[j]
     for k in range(MAX_KINKS):
         to_kinks[i, k] = kinks[j, k]
@@ -217,10 +217,10 @@ def copy_loss(
 
 @compiled
 def make_edit(w: Walk, s: Work) -> None:
-    """Place those that come, drop the losses of those that leave, and change those of others.
+    """Place the new examples, drop the losses of those that leave, and change the losses of others.
 
-    Those that come start at beta = 0 on the piece where their f stands; their kernel rows are cached. All are then off
-    their levels, and the path takes them there together [Karasuyama & Takeuchi, eq. 4].
+    New examples start at beta = 0 on the piece where their f stands, with cached kernel rows. Examples off their levels
+    then move there together along the path [Karasuyama & Takeuchi, eq. 4].
     """
     now, e, come = s.now[0], w.examples, s.come[: s.now[0].n_come]
     compute_f_of_new(e, w.rows, w.row_of, come, w.n, now.b, s.moving[1])
@@ -231,7 +231,7 @@ def make_edit(w: Walk, s: Work) -> None:
 
 @compiled
 def compute_f_of_new(e: Examples, rows: Floats, row_of: Ints, come: Ints, n: int, b: float, work: Ints) -> None:
-    """Compute the f of new examples whose rows are cached, place them, and fill their columns in other such rows."""
+    """Compute the f of new examples with cached rows, place them, and fill their columns in the other cached rows."""
     if come.size > 0:
         compute_f(e.f, e.beta[:n], rows, row_of, come, b)
         place(e, come)
@@ -242,7 +242,7 @@ def compute_f_of_new(e: Examples, rows: Floats, row_of: Ints, come: Ints, n: int
 
 @compiled
 def change_losses(w: Walk, s: Work, i: int) -> None:
-    """Give an example other losses; where its kinks stay, it keeps its place, else it is placed where its f stands."""
+    """Give an example other losses; it keeps its place if its kinks stay, and else is placed where its f stands."""
     e, slot, losses = w.examples, s.changed[i], s.losses
     moved = e.n_kinks[slot] != losses.n_kinks[i]
     for k in range(MAX_KINKS):
@@ -261,13 +261,14 @@ def place(e: Examples, slots: Ints) -> None:
         f, piece = e.f[slot], 0
         for k in range(e.n_kinks[slot]):
             piece += f > e.kinks[slot, k]
+        # An f exactly at a kink belongs to both pieces; on the one with the level that beta has, nothing moves.
         at_rest = f == e.kinks[slot, 0] and e.beta[slot] == e.levels[slot, 1]
         e.segment[slot] = 2 * (piece + at_rest)
 
 
 @compiled
 def close_edit(w: Walk, s: Work, batch: Batch) -> None:
-    """Let those that leave be gone, and those that come to a pair be found."""
+    """Remove the examples that leave, and register the slots of those that come to a pair."""
     now = s.now[0]
     leave = s.leave[: now.n_leave]
     for slot in leave:

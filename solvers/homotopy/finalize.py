@@ -18,9 +18,9 @@ _SNAP = SETTINGS.snap
 
 @compiled
 def put_on_ends(w: Walk, level: float, top_speed: float, dust: float) -> bool:
-    """Put betas there that are at an end but for ``dust`` of the largest level.
+    """Put betas on an end of their box if they are within ``dust`` of the largest level of it.
 
-    Says whether a free one moved by more than rounding, so that f must be computed afresh.
+    Returns whether a free beta moved by more than rounding, so that f must be computed afresh.
     """
     snap, rounding = _SNAP * (level + top_speed), 4.0 * EPS * level
     return leave_ends(w.examples, w.factor, w.n, w.intercept, snap, max(dust * level, rounding), rounding)
@@ -28,14 +28,14 @@ def put_on_ends(w: Walk, level: float, top_speed: float, dust: float) -> bool:
 
 @compiled
 def rounding_left(w: Walk, kink: float) -> float:
-    """Return how far off a walk may have left any f: so coarse a one as its slack is, where that is not small."""
+    """Return how far off a walk may have left any f: its slack, or 0 if that is small compared with ``kink``."""
     slack = w.tol[0].f
     return slack if slack > BLUR * kink else 0.0
 
 
 @compiled
 def compute_all(w: Walk, row: Ints) -> float:
-    """Compute every f afresh where no example is free, and put b in its middle; 0, or -1: that takes long, or rows."""
+    """Compute every f afresh, where no example is free, and center b; -1: that takes long, or rows are missing."""
     e, f, coefficient, m = w.examples, w.examples.f[: w.n], w.motion.work, 0
     for j in range(w.n):
         if e.beta[j] != 0.0:
@@ -55,7 +55,7 @@ def compute_all(w: Walk, row: Ints) -> float:
 
 @compiled
 def compute_free(w: Walk) -> float:
-    """Compute the f of free examples afresh; return how far off they were; -1: they are many."""
+    """Compute the f of free examples afresh; return how far off they were, or -1 if there are too many."""
     fac, e = w.factor, w.examples
     if fac.size[1] * w.n > AT_ONCE:
         return -1.0
@@ -68,9 +68,10 @@ def compute_free(w: Walk) -> float:
 
 @compiled
 def refresh_close(w: Walk, close: Ints, band: float, drift: float) -> bool:
-    """Compute the f of bound examples afresh that are that close to a kink; False: they lack a row, or need all.
+    """Compute the f of bound examples within ``band`` of a kink; False: a row is missing, or all f are needed.
 
-    A crowd is left as it is unless free examples have been far off, by ``drift``: see ``refresh.refresh_close``.
+    Many such examples are left as they are unless free ones have been far off, by ``drift``: see
+    ``refresh.refresh_close``.
     """
     e, m, has_rows = w.examples, 0, True
     for j in range(w.n):

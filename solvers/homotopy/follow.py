@@ -1,9 +1,8 @@
 """``follow``: move a model, exactly, from the losses it is optimal for to the losses it has been given.
 
-The state may be off its losses in three ways: a bound ``beta`` is not at the level of its piece, a free ``f`` is not
-at its kink, or either is beyond a limit. ``solve.solve`` turns each into a motion that ends in the right place, walks,
-and judges. What rounding and the ratio test leave over is again a state that is slightly off, so another round is the
-corrector (rule 7).
+The state may be off its losses in three ways: a bound ``beta`` is not at the level of its piece, a free ``f`` is not at
+its kink, or either is beyond a limit. ``solve.solve`` turns each into a motion that ends in the right place, walks, and
+judges. Rounding and the ratio test leave a state that is slightly off, which another round corrects (rule 7).
 """
 
 from __future__ import annotations
@@ -55,6 +54,7 @@ def follow(
         if arrived and audit.optimal(SETTINGS.goal):
             return trace
         if arrived and audit.optimal(SETTINGS.acceptable, SETTINGS.roundings):
+            # Where a further round does not halve the gap, only rounding is left.
             if best is not None and audit.gap > best[0] / 2:
                 fruitless += 1
                 if audit.optimal(SETTINGS.acceptable) or fruitless > 2:
@@ -62,6 +62,7 @@ def follow(
             if best is None or audit.gap < best[0]:
                 best = audit.gap, take_checkpoint(state, NO_EXAMPLES)
         if round_ >= 1:
+            # Errors of the factor may be why the rounds so far were not enough.
             refactor(state)
             trace.refactored += 1
     assert audit is not None

@@ -1,4 +1,4 @@
-"""What is off its place, and the motion that brings it there by the end of the path."""
+"""The motion that brings examples that are off their levels or kinks to their places by the end of the path."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from livesvm.solvers.problem.state import Examples, Motion, is_free
 from livesvm.solvers.runtime.compile import compiled
 from livesvm.solvers.runtime.types import Floats, Ints
 
-SLOTS, ROWS = range(2)  #: of those whose betas move
+SLOTS, ROWS = range(2)  #: rows of ``Work.moving``: of the examples whose betas move
 
 
 @compiled
 def set_bound_rate(
     motion: Motion, fac: Factor, rows: Floats, row_of: Ints, used: Ints, clock: int, n: int, moving: Ints, m: int
 ) -> bool:
-    """Compute what ``m`` moving betas do to f, if their rows and those of the free examples are all cached.
+    """Compute how f moves with ``m`` moving betas; False if a row of theirs or of a free example is not cached.
 
-    Marks those rows as used at ``clock``.
+    Marks the rows as used at ``clock``.
     """
     for i in range(m):
         slot = moving[SLOTS, i]
@@ -40,9 +40,9 @@ def set_bound_rate(
 
 @compiled
 def set_motion(e: Examples, motion: Motion, n: int, moving: Ints) -> int:
-    """Set examples that are off in motion, and all others at rest.
+    """Set in motion the examples that are off their places, and all others at rest.
 
-    Fills ``moving`` with those whose betas move, and returns how many there are.
+    Fills ``moving`` with the examples that move their betas, and returns their number.
     """
     e.dkinks[:n] = 0.0
     e.dlevels[:n] = 0.0
@@ -60,7 +60,7 @@ def set_motion(e: Examples, motion: Motion, n: int, moving: Ints) -> int:
 
 @compiled
 def is_off(e: Examples, j: int) -> bool:
-    """Say whether an example is to move, or free to."""
+    """Say whether an example is free, or is to move because its beta or f is off."""
     off: bool = is_free(e.segment[j]) or e.beta[j] != e.levels[j, e.segment[j] // 2]
     for k in range(e.n_kinks[j]):
         off = off or is_beyond(e, j, k)
@@ -76,7 +76,7 @@ def is_beyond(e: Examples, j: int, k: int) -> bool:
 
 @compiled
 def set_motion_of(e: Examples, motion: Motion, j: int) -> None:
-    """Turn what is off of one example into a motion that ends in its place."""
+    """Set the motion that brings one example from where it is to its place."""
     q = e.segment[j] // 2
     p = e.n_kinks[j]
     e.dkinks[j, :] = 0.0
@@ -85,6 +85,7 @@ def set_motion_of(e: Examples, motion: Motion, j: int) -> None:
     motion.dbeta[j] = 0.0
     beta = e.beta[j]
     if is_free(e.segment[j]):
+        # A box that does not contain beta starts widened to it, and shrinks along the path.
         e.dlevels[j, q] = min(0.0, e.levels[j, q] - beta)
         e.dlevels[j, q + 1] = max(0.0, e.levels[j, q + 1] - beta)
         return
@@ -100,7 +101,7 @@ def set_motion_of(e: Examples, motion: Motion, j: int) -> None:
     in_upper_box = q == p or (below and beta <= e.levels[j, q])
     in_lower_box = q == 0 or (above and beta >= e.levels[j, q])
     if in_upper_box and in_lower_box:
-        return  # a pin: its box stands, and it moves straight to its level [Karasuyama & Takeuchi, eq. 4]
+        return  # a pin: its box does not move, and it goes straight to its level [Karasuyama & Takeuchi, eq. 4]
     if below and above:
         e.dlevels[j, q] = gap
     else:

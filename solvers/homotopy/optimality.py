@@ -1,4 +1,4 @@
-"""How good a state is, judged by the f that it tracks; the certificate judges from the data instead."""
+"""Quality of a state, judged by the f that it tracks; the certificate judges from the data instead."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ class Scales(NamedTuple):
     level: float  #: largest level
     diagonal: float  #: largest k(x, x)
     speed: float  #: sum of the speeds of bound betas
-    top_speed: float  #: the largest of them
+    top_speed: float  #: largest speed of a bound beta
     mass: float  #: sum of the sizes of all betas
-    sum_speed: float  #: sum of the velocities, with their signs
+    sum_speed: float  #: sum of the signed velocities
     sum_beta: float  #: sum of the betas
 
 
@@ -36,7 +36,7 @@ def scales(state: PathState, v: Floats) -> Scales:
 
 @compiled
 def is_close_to_kink(e: Examples, j: int, band: float) -> bool:
-    """Say whether the f of an example is within a ``band`` of a kink; those that are not there are infinite."""
+    """Say whether the f of an example is within ``band`` of a kink; unused kinks are infinite."""
     close: bool = min(abs(e.f[j] - e.kinks[j, FIRST]), abs(e.f[j] - e.kinks[j, LAST])) <= band
     return close
 
@@ -67,7 +67,7 @@ def units_of(e: Examples, v: Floats, n: int, total: float) -> Scales:
 
 @compiled
 def units_of_motion(e: Examples, v: Floats, n: int, kink: float, level: float, diagonal: float) -> Scales:
-    """Return the units where those of the losses are known."""
+    """Return the units of a motion where the units of the losses are known."""
     speed, top, mass, sum_speed, sum_beta = 0.0, 0.0, 0.0, 0.0, 0.0
     for j in range(n):
         top = max(top, abs(v[j]))
@@ -78,26 +78,24 @@ def units_of_motion(e: Examples, v: Floats, n: int, kink: float, level: float, d
     return Scales(kink, level, diagonal, speed, top, mass, sum_speed, sum_beta)
 
 
-BLUR = 0.01  # of the kinks: where rounding of f may be more than that, f is not sharp
+BLUR = 0.01  # part of the kinks: if rounding of f may be more than this, f is not sharp
 SLIGHT = 256.0  # roundings of an f: only violations up to that are excused by it
-ROUGH = 1e-4  # relative gap, at worst, that is excused by rounding; and of a state whose f is not sharp
+ROUGH = 1e-4  # largest relative gap that rounding excuses; also of a state whose f is not sharp
 
 
 class Audit(NamedTuple):
-    """How good the state is by the f it tracks."""
+    """The quality of a state, judged by the f that it tracks."""
 
     violation: float  #: in units of f
-    gap: float  #: in units of the objective; where f is not sharp the largest that any rounding of it makes
+    gap: float  #: in units of the objective; if f is not sharp, the largest that its rounding may cause
     size: float  #: the larger of primal and dual
-    unit: float  #: what the gap is reported in, see ``certificate.unit_of_gap``
-    resolution: float  #: what rounding of f makes of the gap; less than that counts as none
-    balanced: bool  #: the betas sum up to what they should, or no free example can mend it
-    is_sharp: (
-        bool  #: rounding of f is small compared with the kinks, so that f says on which side of them an example is
-    )
+    unit: float  #: the unit in which the gap is reported, see ``certificate.unit_of_gap``
+    resolution: float  #: the effect on the gap of rounding of f; a smaller gap counts as 0
+    balanced: bool  #: the betas have the right sum, or no free example can correct it
+    is_sharp: bool  #: rounding of f is small compared with the kinks, so f tells on which side of them an example is
     mass: float  #: sum of |beta| k(x, x)
-    blur: float  #: what rounding makes of an f
-    n_close: int  #: how many bound examples are as close to a kink as was asked
+    blur: float  #: the rounding error of an f
+    n_close: int  #: number of bound examples within the given band of a kink
 
     @property
     def relative_gap(self) -> float:
@@ -120,9 +118,9 @@ class Audit(NamedTuple):
 
 @compiled
 def is_good(audit: Audit, goal: float, roundings: float) -> bool:
-    """Say whether the gap is at most ``goal`` times the objective, or what that many roundings of each f make.
+    """Say whether the gap is at most ``goal`` times the objective, or explained by ``roundings`` roundings of each f.
 
-    They excuse no more than ``ROUGH``: what rounding spoils further than that is refused.
+    Rounding excuses a relative gap of at most ``ROUGH``.
     """
     if not audit.gap + audit.size < np.inf:
         return False
@@ -139,9 +137,9 @@ def is_optimal(audit: Audit, goal: float, roundings: float) -> bool:
 
 
 def audited(state: PathState, band: float = -1.0) -> Audit:
-    """Return violation and duality gap of the state, by its own f, and the examples within ``band`` of a kink.
+    """Return violation and duality gap of the state by its own f, and count bound examples within ``band`` of a kink.
 
-    With no band there are none.
+    With the default ``band`` the count is 0.
     """
     e, n, total, count = state.examples, state.n_slots, float(state.total), state.n
     audit = audit_of(e, n, float(state.b), band, 0.0, total, state.intercept, count, state.n_free)
@@ -152,14 +150,14 @@ def audited(state: PathState, band: float = -1.0) -> Audit:
 
 
 def _gap_at_worst(state: PathState, rounding: float) -> float:
-    """Return the largest gap, box and sum apart, of any f that differ from those of the state by no more than that.
+    """Return the largest gap of the losses if each f may be off by ``rounding``.
 
-    What an example adds to the gap is convex in its f, so it is largest at one of the two ends.
+    The gap that an example adds is convex in its f, so it is largest at one of the two ends.
     """
     e, n = state.examples, state.n_slots
     losses, beta = Losses(e.kinks[:n], e.levels[:n], e.n_kinks[:n]), e.beta[:n]
     kink, has_kink = nearest_kink(losses, beta)
-    with np.errstate(over="ignore", invalid="ignore"):  # what is no number is no gap that would do
+    with np.errstate(over="ignore", invalid="ignore"):  # NaN is not an acceptable gap
         least = values(losses, kink) - beta * kink
         low, high = (values(losses, f) + beta * f - least for f in (e.f[:n] - rounding, e.f[:n] + rounding))
     return float(np.where(has_kink, np.maximum(np.maximum(low, high), 0.0), 0.0).sum())
@@ -169,9 +167,9 @@ def _gap_at_worst(state: PathState, rounding: float) -> float:
 def audit_of(
     e: Examples, n: int, b: float, band: float, worst: float, total: float, intercept: bool, count: int, n_free: int
 ) -> Audit:
-    """Return how good ``n`` slots are, of which ``count`` have an example.
+    """Return the quality of a state with ``n`` slots, ``count`` of which hold an example.
 
-    The gap of the losses is as f says, but not less than ``worst``.
+    The gap of the losses is computed from f, but is at least ``worst``.
     """
     off_f = 0.0
     off_beta = 0.0
@@ -179,13 +177,13 @@ def audit_of(
     level_scale = 0.0
     gap = 0.0
     primal = 0.0
-    worth = 0.0  # what the model costs that is 0 everywhere
+    worth = 0.0  # the cost of the model that is 0 everywhere
     tallest = 0.0  # sum of the largest levels
     widest = 0.0  # largest k(x, x)
-    exposed = 0.0  # what the gap grows by per unit of f, over those whose f decides about it
+    exposed = 0.0  # growth of the gap per unit of f, over examples whose f decides about it
     sum_beta = 0.0
     sum_size = 0.0
-    mass = 0.0  # sum of |beta| k(x, x), and with it what rounding can do to an f
+    mass = 0.0  # sum of |beta| k(x, x), which bounds the rounding error of an f
     n_close = 0
     for j in range(n):
         q = e.segment[j] // 2
@@ -238,7 +236,7 @@ def audit_of(
         worth = tallest * sum_size * widest
     is_sharp = kink_scale == 0.0 or EPS * mass <= BLUR * kink_scale
     blur = EPS * (kink_scale + mass)
-    f_scale = kink_scale if kink_scale > 0.0 else mass  # where all kinks are 0, f is no more than that
+    f_scale = kink_scale if kink_scale > 0.0 else mass  # if all kinks are 0, f is at most the mass
     off_sum = abs(sum_beta - total) if intercept else 0.0
     primal += total * b
     resolution += EPS * sum_size * max(abs(b), f_scale)

@@ -1,7 +1,7 @@
 """Problems of pairs of classes, all of which an update solves in one compiled call.
 
-There are 45 pairs of ten classes, and what Python does around a short path takes as long as the path. So compiled code
-takes the slots of new examples and gives back those of old ones, and keeps the numbers of a state from call to call.
+Ten classes have 45 pairs, and the work of Python around a short path takes as long as the path. So compiled code
+assigns slots to new examples, takes back those of old ones, and keeps the numbers of a state between calls.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ OWN_BYTES = 4096  #: of the records of a pair, about
 
 
 class PairInMemory:
-    """What compiled code works on of a pair of classes, in memory, and what it knows of the state.
+    """The records in memory that compiled code uses for a pair of classes.
 
     Parameters
     ----------
-    slot : by number, -1: not here
-    stop : (1,) the flag to interrupt, of all pairs
+    slot : slots by number, -1: not in this pair
+    stop : (1,) the flag to interrupt, common to all pairs
 
     Attributes
     ----------
-    limit : bytes of the kernel rows, while all is known that there is to know of the state
-    call : what a call fills that is a part of the update under way; None: there is none
-    is_behind : whether the state has yet to learn what has been found
+    limit : bytes of the kernel rows when the records were filled from the state; None: they are out of date
+    call : the results that the call of the update under way fills; None: there is no call
+    is_behind : whether the state does not have the results of a call yet
     """
 
     def __init__(self, state: PathState, slot: Ints, stop: Ints) -> None:
@@ -70,14 +70,14 @@ class PairInMemory:
         return all(map(is_, self._arrays_of(state, slot), self.arrays))
 
     def is_for(self, two: tuple[int, int], slot: Ints, limit: int) -> bool:
-        """Say whether it knows all there is to know; from now on it is this thread's."""
+        """Say whether the records hold for these classes, slots and limit; give them the memory of this thread."""
         if self._scratch is not scratch():
             self._scratch = scratch()
             self._walk.put("scratch", self._scratch)
         return self.limit == limit and self.two == two and self.slot is slot
 
     def learn(self, two: tuple[int, int]) -> None:
-        """Learn the classes, the numbers of the state, and which slots are vacant."""
+        """Fill the records with the classes, the numbers of the state, and the vacant slots."""
         self.two, self.limit = two, self.state.cache_bytes
         state, n, vacant = self.state, self.state.n_slots, self.state.vacant
         edit = 0, 0, 0, 0, *self.two, n, 0, state.total, mean_diagonal(state)
@@ -88,7 +88,7 @@ class PairInMemory:
         self._walk.put("n_seen", n)
 
     def catch_up(self) -> None:
-        """Let the state learn what has been found."""
+        """Copy the results of a call to the state."""
         if self.is_behind:
             state, now = self.state, Progress.snapshot(self.now)
             state.b, state.kappa, state.heaviest, state.drift = now.b, now.kappa, now.heaviest, now.drift
@@ -108,13 +108,13 @@ class PairInMemory:
             bring_back(self.state, now.n_before, vacant, self.state.capacity, checkpoint)
 
     def _move(self, here: Ints, gone: Ints) -> None:
-        """Note that the examples of some slots are ``here``, and those of others ``gone``."""
+        """Note that the examples in slots ``here`` are in the pair, and those in slots ``gone`` are not."""
         slot, numbers = self.numbered[0], self.numbered[1][0]
         slot[numbers[gone].astype(np.int64)] = -1
         slot[numbers[here].astype(np.int64)] = here
 
     def go_on(self, exit_: int, batch: Batch, kind: Any) -> tuple[Trace, int | None]:
-        """Go on where the call has left; returns what was done, and the bound examples with a coefficient, if counted.
+        """Continue where the call stopped; return what was done, and the number of bound supports if it was counted.
 
         Raises
         ------
@@ -132,10 +132,10 @@ class PairInMemory:
 
 
 def call_each(pairs: list[PairInMemory], batch: Batch, kind: Any) -> tuple[list[list[int]], Trace]:
-    """Solve pairs of one kind, which have learnt of their states, in one compiled call.
+    """Solve pairs of one kind, with records filled from their states, in one compiled call.
 
-    Returns exit, events and bound examples with a coefficient of each, and what those did together that are done.
-    ``kind`` is that of the batch.
+    Returns exit, events and number of bound examples with a coefficient for each pair, and the trace of all pairs that
+    are done. ``kind`` is that of the batch.
     """
     (w, s), sums = pairs[0].records, Progress.of()
     places = np.array([one.places for one in pairs])

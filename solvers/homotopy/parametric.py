@@ -1,9 +1,8 @@
-"""``track``: move a model linearly to other losses, exact all along the way, and write the way down.
+"""``track``: move a model linearly to other losses, optimal all along the path, and record the path.
 
-Where ``follow`` is free to choose its way, because only the end counts, here every example's kinks and levels move
-in a straight line from where they are to where they shall be, and at each tau the state is optimal for the losses of
-that tau. What rounding and spread ties leave over is corrected at the end by ``follow``, so long ways are walked in
-legs.
+``follow`` may choose its way, because only the end counts. Here every example's kinks and levels move in a straight
+line from where they are to where they end, and at each tau the state is optimal for the losses of that tau. ``follow``
+corrects at the end what rounding and spread ties leave, so long paths are best split into several.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ PORTION = 2000  # events between two looks at whether to go on
 
 @dataclass(frozen=True)
 class Track:
-    """The way that a state has gone.
+    """The path that a state has followed.
 
     Attributes
     ----------
@@ -62,14 +61,14 @@ def track(
     *,
     tell: Callable[[float], None] | None = None,
 ) -> Track:
-    """Move an optimal state along the straight line from the losses it has to ``end`` of ``slots``.
+    """Move an optimal state along the straight line from its losses to the losses ``end`` of ``slots``.
 
     Parameters
     ----------
     end : losses (m,) of the examples ``slots`` (m,) at the end of the way, with as many kinks as they have now; entries
         that are infinite now or then stay as they are
     total : what the betas sum up to at the end
-    tell : told, every few thousand events, how much of the way is done, from 0 to 1; what it raises ends the work
+    tell : called every few thousand events with the share of the path that is done, 0 to 1; its errors end the work
 
     Raises
     ------
@@ -102,7 +101,7 @@ def track(
 
 
 def _set_out(state: PathState, slots: Ints, end: Losses) -> Motion:
-    """Give examples their losses at the end of the way, and every example the motion that leads there."""
+    """Give examples their final losses, and every example the motion that leads there."""
     e, n = state.examples, state.n_slots
     motion = empty_motion(state.capacity)
     e.dkinks[:] = 0.0
@@ -128,7 +127,7 @@ def _level_scale(state: PathState) -> float:
 def _walk(
     state: PathState, w: workspace.Walk, trace: Trace, tell: Callable[[float], None] | None
 ) -> tuple[int, list[Log], workspace.Walk]:
-    """Walk, and take the notes; returns the last exit, the notes, and the walk."""
+    """Walk and record; return the last exit, the parts of the log, and the walk."""
     nowhere = Cutoffs(np.full(w.n, -np.inf), np.full(w.n, np.inf), 0.0)
     chunks = [_fresh_log(state, w)]
     w.at[0].stride_end = PORTION
@@ -137,7 +136,7 @@ def _walk(
         return track_path(w, chunks[-1], nowhere)
 
     def answer(w: workspace.Walk, exit_: int) -> bool:
-        """Give a full log a successor and an outer iteration its next portion; say whether the walk goes on."""
+        """Replace a full log or extend the outer iteration; say whether the walk goes on."""
         if exit_ == Exit.LOG_FULL:
             chunks.append(_fresh_log(state, w, chunks[-1]))
         elif exit_ == Exit.ITERATION:

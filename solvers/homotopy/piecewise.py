@@ -1,4 +1,4 @@
-"""A recorded path: its linear segments, the changes of sides, and the place of every example at any tau."""
+"""A recorded path: its linear segments, the changes of place, and the place of every example at any tau."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from livesvm.solvers.runtime.types import Bools, Floats, Ints
 
 @by_reference
 class Segments(NamedTuple):
-    """Linear pieces of the way, in its order; between them b and betas may jump at one tau."""
+    """Linear segments of the path, in its order; between two of them b and betas may jump at one tau."""
 
-    start_tau: Floats  #: (s,) from 1 at the start of the way down to 0
+    start_tau: Floats  #: (s,) from 1 at the start of the path down to 0
     end_tau: Floats
     start_b: Floats  #: (s,) with no example free any b of an interval is optimal; the path goes on with this one
     end_b: Floats
     first: Ints  #: (s + 1,) segment i has the entries first[i] to first[i + 1] - 1 of the pool
-    changes_before: Ints  #: (s,) how many changes came before
-    idle: Bools  #: (s,) no example is free but at an end of its box, so that b is one of an interval
+    changes_before: Ints  #: (s,) number of changes before each segment
+    idle: Bools  #: (s,) no example is free except at an end of its box, so that b may be any of an interval
     slot: NDArray[np.int32]  #: (p,) the pool: the free examples
     start_beta: Floats  #: (p,)
     end_beta: Floats  #: (p,)
@@ -36,7 +36,7 @@ class Segments(NamedTuple):
         return slice(int(self.first[segment]), int(self.first[segment + 1]))
 
     def part(self, which: slice, changes: int) -> Segments:
-        """Return some of the segments in a row, with ``changes`` before the first of them left out."""
+        """Return consecutive segments, numbered without the ``changes`` before the first of them."""
         return self._replace(
             start_tau=self.start_tau[which],
             end_tau=self.end_tau[which],
@@ -48,13 +48,13 @@ class Segments(NamedTuple):
         )
 
     def share(self, segment: int, tau: float) -> float:
-        """Return how much of a segment lies behind at ``tau``."""
+        """Return the share of a segment that has been passed at ``tau``."""
         start, end = float(self.start_tau[segment]), float(self.end_tau[segment])
         return min(max((start - tau) / (start - end), 0.0), 1.0)
 
 
 class Changes(NamedTuple):
-    """Which example went from which place on the staircase to which other (``segment``), and when."""
+    """Changes of place: which example went from which ``segment`` of its staircase to which other, and when."""
 
     tau: Floats
     slot: Ints
@@ -62,7 +62,7 @@ class Changes(NamedTuple):
     after: Ints
 
     def part(self, which: slice) -> Changes:
-        """Return some of the changes in a row."""
+        """Return consecutive changes."""
         return Changes(self.tau[which], self.slot[which], self.before[which], self.after[which])
 
 
@@ -98,7 +98,7 @@ def places(start: Ints, changes: Changes, count: int) -> Ints:
 
 
 def joined(logs: list[Log]) -> tuple[Segments, Changes]:
-    """Put the parts of a log together."""
+    """Join the parts of a log."""
     used = [(log, log.used[0].segments, log.used[0].pool, log.used[0].changes) for log in logs]
     before = np.cumsum([(0, 0), *((p, c) for _, _, p, c in used)], axis=0)
     start_tau, start_b, end_tau, end_b = np.concatenate([log.ends[:s] for log, s, _, _ in used]).T.copy()

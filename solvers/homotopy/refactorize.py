@@ -1,6 +1,6 @@
 """An empty factor and its kernel rows filled at once, by as many threads as ``livesvm.solvers.runtime.threads`` allows.
 
-It is what is put off (``state.put_off``) by a model that comes back, and by one whose update was undone.
+A model that comes back, or has an update undone, has put this off (``state.put_off``).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from livesvm.solvers.runtime.types import Floats, Ints
 
 
 def refactorize(state: PathState, free: Ints, dependent: float = 0.0) -> None:
-    """Fill an empty factor, and the cache with the kernel rows that it and a path need.
+    """Fill an empty factor, and cache the kernel rows that it and a path need.
 
     Examples whose squared pivot is no more than ``dependent`` times the diagonal are left out of the factor.
     """
@@ -27,7 +27,7 @@ def refactorize(state: PathState, free: Ints, dependent: float = 0.0) -> None:
 
 
 def _compute_rows(state: PathState, free: Ints) -> None:
-    """See to it that the kernel rows of ``free`` are cached."""
+    """Compute the kernel rows of ``free`` that are not cached."""
     n, missing = state.n_slots, state.rows.missing(free)
     rows = state.rows.vacate(missing.size, free)
     values = state.rows.values
@@ -40,7 +40,7 @@ def _compute_rows(state: PathState, free: Ints) -> None:
 
 
 def _factored(state: PathState, free: Ints) -> bool:
-    """Factor the free block all at once; False where a pivot is lost in rounding, with a factor that is still empty."""
+    """Factor the free block at once; False: rounding has lost a pivot, and the factor is still empty."""
     m = free.size
     if m == 0:
         return True

@@ -17,10 +17,10 @@ from livesvm.solvers.runtime.interrupt import check, parts
 from livesvm.solvers.runtime.types import Floats, Ints
 
 BLOCK = 256  #: kernel rows computed at once
-CLOSE = 1e-10  #: of the scale of f: further from a kink, rounding cannot have taken an example across it unnoticed
-UNSEEN = 10.0  #: a bound example is taken to be off by so many times as much as free ones were found to be
-NOTHING = 1e-12  #: of its level, a beta that small may be 0, and an f of what the betas would make of it if they agreed
-SPARE = 64  #: places that a new factor has for the next free examples
+CLOSE = 1e-10  #: of the scale of f: further from a kink, rounding cannot take an example across it unnoticed
+UNSEEN = 10.0  #: bound f are assumed to be off by this many times the errors found in free ones
+NOTHING = 1e-12  #: a beta below this part of its level may be 0, and an f below this part of its largest possible size
+SPARE = 64  #: places in a new factor for further free examples
 
 
 def need_rows(state: PathState, slots: Ints) -> None:
@@ -39,13 +39,13 @@ def need_rows(state: PathState, slots: Ints) -> None:
 
 
 def cache_what_fits(state: PathState, slots: Ints, keep: Ints) -> tuple[Ints, Ints]:
-    """Compute as many kernel rows of ``slots`` into the cache as there is space for next to those of ``keep``.
+    """Cache as many kernel rows of ``slots`` as there is space for next to the rows of ``keep``.
 
     Returns the examples with a row now, and those without.
     """
     rows = state.rows
     count = slots.size
-    if count + keep.size > rows.max_rows:  # perhaps; those to keep need not all have a row
+    if count + keep.size > rows.max_rows:  # perhaps; not all examples to keep need have a row
         count = min(count, rows.room_beside(keep))
     state.cache_rows(slots[:count], keep)
     return slots[:count], slots[count:]
@@ -87,7 +87,7 @@ def add_multiples(total: Floats, rows: Floats, row_of: Ints, slots: Ints, coeffi
 
 
 def refresh(state: PathState) -> None:
-    """Compute f from beta, so that no error of the past is left in it (rule 8)."""
+    """Compute f from beta, which removes the rounding errors of earlier steps (rule 8)."""
     n = state.n_slots
     support = np.flatnonzero(state.examples.beta[:n])
     state.examples.f[:n] = combine(state, support, state.examples.beta[support]) + state.b
@@ -107,20 +107,20 @@ def refresh_free(state: PathState) -> float:
 
 @compiled
 def uncertain_band(past: float, drift: float, scale: float) -> float:
-    """Return how close to a kink a bound example, whose f is tracked, may be on its other side.
+    """Return the distance from a kink within which the tracked f of a bound example may be on the wrong side.
 
-    ``drift`` is how far the f of free examples were off now, compared with the ``past``; ``scale`` is that
-    of f.
+    ``drift`` is how far the f of free examples were off now, ``past`` the sum of such errors before, and ``scale`` the
+    scale of f.
     """
     return max(CLOSE * scale, UNSEEN * (past + drift))
 
 
 def refresh_close(state: PathState, band: float) -> bool:
-    """Compute the f of bound examples afresh that are within a ``uncertain_band`` band of a kink; says whether any was.
+    """Compute afresh the f of bound examples within ``band`` (``uncertain_band``) of a kink; return whether any was.
 
-    With the free ones they decide about optimality; an error in the f of the others is no harm while it is small. Nor
-    is it in a crowd there, which would cost as much as all examples, unless the free ones have been far off since all
-    were computed.
+    These examples and the free ones decide about optimality; a small error in the f of others does no harm. Many such
+    examples would cost as much as all. Then nothing is computed, or all f if the free ones have been far off since all
+    f were last computed.
     """
     e, n = state.examples, state.n_slots
     off = np.abs(e.f[:n, None] - e.kinks[:n]).min(axis=1)  # kinks that are not there are infinite
@@ -169,11 +169,11 @@ def refactor(state: PathState, free: Ints | None = None, dependent: float = 0.0)
 
 
 def settle_at_nothing(state: PathState) -> None:
-    """Make a constant the decision function where it is best, and the state is all but there.
+    """Make the decision function a constant if a constant is optimal and the state is almost there.
 
-    It is if all kinks are at one place and the betas cancel out, as with targets that are all alike and in a one-class
-    model whose origin lies among the data. The objective is 0 there, which rounding of betas and of b would not let it
-    be. Betas that are 0 but for rounding are put there, and b to the kinks.
+    A constant is optimal if all kinks are equal and the betas cancel out: with equal targets, or in a one-class model
+    with the origin among the data. The objective is 0 there, but rounding of betas and b would keep it from being 0.
+    Betas that are 0 but for rounding become 0, and b moves to the kinks.
     """
     e, n = state.examples, state.n_slots
     there = np.flatnonzero(e.n_kinks[:n] > 0)
@@ -191,7 +191,7 @@ def settle_at_nothing(state: PathState) -> None:
 
 
 class Numbers(NamedTuple):
-    """The numbers of a state."""
+    """The numbers of a state, besides its arrays."""
 
     b: float
     kappa: float
@@ -202,25 +202,24 @@ class Numbers(NamedTuple):
 
     @classmethod
     def of(cls, state: PathState) -> Numbers:
-        """Return those that a state has now."""
+        """Return the numbers that a state has now."""
         return cls(state.b, state.kappa, state.total, state.events_since_refresh, state.heaviest, state.drift)
 
 
 class Checkpoint(NamedTuple):
-    """The place of every example, and the losses that may change: what is needed to come back to it."""
+    """A copy of every example's place, and of the losses that may change, to return to."""
 
     segment: Ints
     f: Floats
     beta: Floats
-    indices: Ints  #: slots of those whose losses these are
+    indices: Ints  #: slots of the examples with ``losses``
     losses: Losses
     free: Ints
     numbers: Numbers
 
 
 def take_checkpoint(state: PathState, indices: Ints | None = None, n: int | None = None) -> Checkpoint:
-    """Return a copy of every place now, to be used while no losses change but those of ``indices``; all:
-    None.
+    """Return a copy of all places, valid while only the losses of ``indices`` change; None: all may change.
 
     ``n`` is how many slots were in use, by default as many as are now.
     """

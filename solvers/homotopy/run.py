@@ -1,4 +1,4 @@
-"""A solve as Python runs it: the memory it works on, and the answers to what the compiled part asks for."""
+"""A solve as Python runs it: its memory, and the answers to the requests of the compiled part."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ NO_CHANGES = Losses(np.empty((0, MAX_KINKS)), np.empty((0, MAX_KINKS + 1)), np.e
 
 @dataclass
 class Trace:
-    """What a walk did."""
+    """Counts of what a walk did, and the quality of the state at its end."""
 
     events: int = 0
     rounds: int = 0
@@ -64,14 +64,14 @@ class Trace:
     relative_gap: float = 0.0  #: at the end
 
     def add(self, found: Progress | workspace.Status, events: int) -> None:
-        """Add what one walk has counted."""
+        """Add the counts of one walk."""
         self.rounds += 1
         self.events += events
         self.exchanges += found.exchanges
         self.work += found.work
 
     def noted(self, audit: Audit) -> Audit:
-        """Note what an audit found, and return it."""
+        """Record the results of an audit, and return it."""
         self.max_violation, self.relative_gap = audit.violation, audit.relative_gap
         return audit
 
@@ -95,12 +95,12 @@ class PathWorkspace:
     def work(
         self, now: One[Progress], losses: Losses, rows: tuple[Ints, Ints], numbered: tuple[Ints, Floats] = NO_PAIR
     ) -> Work:
-        """Return what a solve works on; ``rows`` are what the row cache holds, and when each row was used."""
+        """Return the arrays of a solve; ``rows`` are the slots that the row cache holds, and when each row was used."""
         edited = self.come, self.leave, self.changed, losses, self.before
         return Work(self.moving, *edited, *rows, *numbered, now)
 
     def kept(self, now: Progress, numbers: Numbers) -> Checkpoint:
-        """Return where all stood before an edit; ``numbers`` are what the state was besides arrays."""
+        """Return the places of examples before an edit; ``numbers`` are the numbers of the state then."""
         old, n, m, free = self.before, now.n_before, now.n_leave + now.n_changed, self.before.free[: now.n_places]
         indices = np.concatenate([self.leave[: now.n_leave], self.changed[: now.n_changed]])
         losses = Losses(old.kinks[:m], old.levels[:m], old.n_kinks[:m])
@@ -116,7 +116,7 @@ def workspace_of(state: PathState) -> PathWorkspace:
 
 
 def given_to_round(state: PathState, events: int, precision: float, dust: float, allowance: float) -> tuple[Any, ...]:
-    """Return what ``Progress`` is given for a round, in its order, after so many events of the rounds before."""
+    """Return the inputs of ``Progress`` for a round, in its order, after ``events`` in the rounds before."""
     own = state.b, state.kappa, state.rows.clock, events, state.events_since_refresh
     return (*own, precision, dust, allowance, state.heaviest, state.drift)
 
@@ -126,13 +126,13 @@ class Solve:
 
     Parameters
     ----------
-    way : compiled like ``solve.solve``, which it calls
-    more : what it is given besides
+    way : compiled function that is called instead of ``solve.solve``, and calls it
+    more : its further arguments
 
     Attributes
     ----------
-    now : where it is; None: it has not begun
-    found : what it has found, where a round of it has led to the optimum, and those that leave have left
+    now : the progress; None: the solve has not begun
+    found : the results of the round that has reached the optimum; then the examples that leave are gone
     """
 
     def __init__(self, state: PathState, way: Callable[..., int] = solve, *more: Any) -> None:
@@ -141,7 +141,7 @@ class Solve:
         self.found: Progress | None = None
         self.stage, self.sizes, self.n_before, self.losses = Stage.SET_OUT, (0, 0, 0), 0, NO_CHANGES
         self.batch, self.kind, self.numbered = NO_BATCH, NO_KIND, NO_PAIR
-        self.exit_: int | None = None  # that of a round which is under way
+        self.exit_: int | None = None  # exit of the round that is under way
 
     def begin_with(self, n_before: int, come: Ints, leave: Ints, changed: Ints, losses: Losses) -> None:
         """Let the solve begin with an edit: ``n_before`` slots in use before, ``losses`` of the changed examples."""
@@ -150,22 +150,22 @@ class Solve:
         self.begin(n_before, (come.size, leave.size, changed.size), losses)
 
     def begin(self, n_before: int, sizes: tuple[int, int, int], losses: Losses = NO_CHANGES) -> None:
-        """Let it begin with an edit that is in the buffers: so many examples come, leave and change."""
+        """Let the solve begin with an edit that is in the buffers: ``sizes`` are how many come, leave and change."""
         self.stage, self.sizes, self.n_before = Stage.EDIT, sizes, n_before
         self.losses = losses if sizes[2] else NO_CHANGES
 
     def go_on(self, now: One[Progress], exit_: int, batch: tuple[Batch, Any], numbered: tuple[Ints, Floats]) -> None:
-        """Let it go on where compiled code has left a round for a pair of classes; a batch comes with its kind."""
+        """Let the solve continue where compiled code stopped in a pair of classes; ``batch`` comes with its kind."""
         self.now, self.exit_, self.numbered = now, exit_, numbered
         self.batch, self.kind = batch
 
     @property
     def is_kept(self) -> bool:
-        """Whether where all stood has been kept."""
+        """Whether the places that examples had before the edit are kept."""
         return self.now is not None and bool(self.now[0].is_kept)
 
     def round(self, trace: Trace, precision: float, allowance: float = math.inf) -> tuple[bool, bool, Audit | None]:
-        """Make a round: whether it has led to the optimum, and if not whether to the end of a path, and how far off.
+        """Make a round; return whether it found the optimum, else whether it reached the path's end, and an audit.
 
         Raises
         ------
@@ -203,7 +203,7 @@ class Solve:
         return False, bool(reached and now[0].moved == 0), trace.noted(audit)
 
     def opened(self) -> tuple[workspace.Walk, Work]:
-        """Return what the solve works on, for a compiled caller."""
+        """Return the walk and the work of the solve, for a compiled caller."""
         state, now = self.state, self._begun(Trace(), 1.0, math.inf)
         now[0].mean_diagonal = mean_diagonal(state)
         w = walk_on(state, state.motion, workspace.new_counters())
@@ -211,12 +211,12 @@ class Solve:
         return w, self._work(now)
 
     def kept(self, numbers: Numbers) -> Checkpoint:
-        """Return where all stood before the edit; ``numbers`` are what the state was besides arrays."""
+        """Return the places of examples before the edit; ``numbers`` are the numbers of the state then."""
         assert self.now is not None
         return self.buffers.kept(Progress.snapshot(self.now), numbers)
 
     def _begun(self, trace: Trace, precision: float, allowance: float) -> One[Progress]:
-        """Say what there is to know of the state, and where to begin."""
+        """Fill ``now`` with the numbers of the state and the stage to begin with, and return it."""
         state, factor = self.state, self.state.factor
         self.rows.clock += 1
         size, n_free = factor.size.tolist()
@@ -239,7 +239,7 @@ class Solve:
         return self.buffers.work(now, self.losses, (self.rows.slot_of, self.rows.used), self.numbered)
 
     def _entry(self, w: workspace.Walk, s: Work) -> Callable[..., int]:
-        """Return ``way``; where all arrays are those of the last time, it need not look at their types."""
+        """Return ``way``; if all arrays are those of the last call, their types are not looked at again."""
         buffers = self.buffers
         if s.losses is not NO_CHANGES:
             return self.way
@@ -249,7 +249,7 @@ class Solve:
         return buffers.entry
 
     def _judge(self, w: workspace.Walk, band: float) -> Audit:
-        """Compute the f that decide, where that takes long or kernel rows that are not there, and judge."""
+        """Compute the f that decide, which takes long or needs kernel rows that are not cached, and judge the state."""
         state = self.state
         if band > 0.0:
             refresh_close(state, band)
@@ -269,7 +269,7 @@ class Solve:
 
 
 def walk_of(state: PathState, motion: Motion, units: Scales) -> workspace.Walk:
-    """Return what the compiled loop works on, at the start of a path of its own; ``units`` are those of this motion."""
+    """Return the arguments of the compiled loop at the start of a separate path; ``units`` are those of this motion."""
     w = walk_on(state, motion, workspace.new_counters())
     begin(w, units, float(state.total), 1.0)
     w.at[0].b, w.at[0].kappa, w.at[0].asking = state.b, state.kappa, 1
@@ -277,7 +277,7 @@ def walk_of(state: PathState, motion: Motion, units: Scales) -> workspace.Walk:
 
 
 def walk_on(state: PathState, motion: Motion, counters: workspace.Counters) -> workspace.Walk:
-    """Return what the compiled loop works on; an interrupt raises the flag among the counters from now on."""
+    """Return the arguments of the compiled loop; from now on an interrupt raises the flag in ``counters``."""
     rows, arrays = state.rows, (state.examples, motion, state.factor)
     watch(counters[1], 0)
     own = state.n_slots, state.intercept
@@ -292,10 +292,10 @@ def walk_to_the_end(
     answer: Callable[[workspace.Walk, int], bool] | None = None,
     exit_: int | None = None,
 ) -> tuple[int, workspace.Walk]:
-    """Walk by ``go``, fetch what it asks for, spread ties where it stalls; returns the last exit, and the walk.
+    """Walk by ``go``, fetch what it asks for, spread ties where it stalls; return the last exit and the walk.
 
-    ``exit_`` is where it has stopped already. ``answer`` is for a walk that is written down: it says whether it has
-    done what an exit asks for. On such a walk a place may change by an event only, so that no factor is mended.
+    ``exit_`` is the exit at which the walk has already stopped. ``answer`` is for a recorded walk: it returns whether
+    it has met the request of an exit. On such a walk only an event may change a place, so that no factor is mended.
     """
     dependent, events = SETTINGS.spoiled, -1
     while True:
@@ -310,6 +310,7 @@ def walk_to_the_end(
         if granted is not None:
             w = granted
         elif exit_ == Exit.INDEFINITE and answer is None and dependent < 1e-9:
+            # The tolerance grows only if a repaired factor fails again without an event in between.
             dependent = 10 * dependent if w.at[0].events == events else SETTINGS.spoiled
             events = int(w.at[0].events)
             w = _with_sound_factor(state, w, dependent)
@@ -324,7 +325,7 @@ def walk_to_the_end(
 def grant(
     state: PathState, w: workspace.Walk, exit_: int, fetch: Callable[[PathState, workspace.Walk], None]
 ) -> workspace.Walk | None:
-    """Return the walk with the kernel rows, or the space in the factor, that it asks for; None: it asks for neither."""
+    """Return the walk with the kernel rows or factor space that its exit asks for; None: it asks for neither."""
     if exit_ == Exit.NEED_ROW or exit_ == Exit.WANT_ROWS:
         fetch(state, w)
         return w._replace(rows=state.rows.values, parent_rows=state.rows.values)
@@ -358,7 +359,7 @@ def _with_sound_factor(state: PathState, w: workspace.Walk, dependent: float) ->
 
 
 def fetch_rows(state: PathState, w: workspace.Walk) -> None:
-    """Cache the row of the example that is about to change sides, if one is, and those of the next likely ones."""
+    """Cache the row of the example that is about to change sides, if any, and the rows of the next likely ones."""
     found = np.empty(w.n, np.int64)
     likely = found[: find_likely(w, found)]
     if likely.size > PREFETCH:
@@ -371,7 +372,7 @@ def fetch_rows(state: PathState, w: workspace.Walk) -> None:
 
 
 def tally(state: PathState, w: workspace.Walk, trace: Trace) -> workspace.Status:
-    """Take over b, add what a walk has counted to the trace, and return where it stands."""
+    """Take over b, add the counts of a walk to the trace, and return the status of the walk."""
     at = workspace.Status.snapshot(w.at)
     state.b = at.b
     state.events_since_refresh += at.events

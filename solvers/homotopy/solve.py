@@ -1,22 +1,22 @@
-"""The path algorithm, from a change of the losses to an optimum that is judged, in one compiled call.
+"""The path algorithm in one compiled call: from a change of the losses to an optimum that has been judged.
 
 [Karasuyama & Takeuchi] for many examples that come and go along one path, [Ong, Shao & Yang] for dependent ones. The
 loop from event to event is ``active_set.loop.walk``. Its rules, to which comments refer by number:
 
 1. A change is a motion. New examples start at beta = 0 and move straight to the level of the piece their f is on;
-   those that leave move straight to 0; those off their kinks bring these along, to their places at the end.
+   leaving examples move straight to 0. Kinks that an example is off start at its f and move to their places.
 2. A bound example that reaches a kink while its beta is outside the box there goes on to the next piece.
 3. Boxes and kinks may move: each point of the path is then the optimum of the losses of that point.
-4. With no example free, and betas that do not balance, b jumps until one that can take them up is at a kink.
+4. With no example free, and betas that do not balance, b jumps until an example at a kink can take up the rest.
 5. An example that depends on the free ones does not become free next to them: both move along the direction that
    changes no f until one of them is at an end of its box [Ong et al., eq. 30-34]. Nothing is added to the diagonal.
 6. The ratio test has two passes, with limits relaxed by their tolerances in the first [Harris]. Where it stalls all
    the same, ties are spread by random amounts that vanish at the end of the path.
-7. What rounding and the ratio test leave is a state that is slightly off its losses: the next round corrects it.
-8. Each f is updated along the way, and computed afresh where it decides: of free examples at the end of a path, of
-   bound ones near a kink there, and of all now and then.
-9. With many free examples, none of them a copy, a step spans several events. Those that it takes beyond a limit change
-   sides where they are, and come back to their kinks, or the ends of their boxes, on the rest of the path.
+7. Rounding and the ratio test leave a state slightly off its losses: the next round corrects it.
+8. Each f is updated along the way, and computed afresh where it decides: at the end of a path for free examples and
+   for bound ones near a kink, and for all examples now and then.
+9. With many free examples, none of them a copy, a step spans several events. Examples that it takes beyond a limit
+   change sides at once, and return to their kinks or the ends of their boxes on the rest of the path.
 """
 
 from __future__ import annotations
@@ -38,27 +38,27 @@ from livesvm.solvers.runtime.scalars import One
 from livesvm.solvers.runtime.types import Ints
 
 _GOAL = SETTINGS.goal
-TRUSTED = 256  #: events for which thousands of small problems take the f that decide as they are tracked
+TRUSTED = 256  #: events up to which thousands of small problems use tracked f for decisions
 
 
 class Stage(IntEnum):
-    """Where a solve goes on when what it has asked for is there."""
+    """The stage from which a solve continues once its request has been met."""
 
     OF_PAIR = 0  #: examples come and leave by number
     EDIT = 1
     SET_OUT = 2
-    DRIVEN = 3  #: what the moving betas do to f is known
+    DRIVEN = 3  #: the effect of the moving betas on f is known
     WALKING = 4
     CUT_OFF = 5  #: the walk was given up before its end
 
 
 @compiled_once
 def solve(w: Walk, s: Work, batch: Batch) -> int:
-    """Make the edit, set what is off in motion, walk, and judge where that has led; returns an ``Exit``.
+    """Make the edit, set examples that are off in motion, walk, and judge the state reached; return an ``Exit``.
 
     DONE: at the optimum. INEXACT: at the end of the path, or of the part that was walked, and not good enough.
-    UNJUDGED: there too, where computing the f that decide takes long, or kernel rows that are not cached.
-    NEED_ROWS: the kernel rows of the free examples, and ``motion.bound_rate``. Others are those of ``follow_path``.
+    UNJUDGED: the same, but computing the f that decide takes long, or needs rows that are not cached. NEED_ROWS: asks
+    for the kernel rows of free examples and ``motion.bound_rate``. Others are those of ``follow_path``.
     """
     now = s.now[0]
     if now.stage == Stage.OF_PAIR:
@@ -91,10 +91,10 @@ def solve(w: Walk, s: Work, batch: Batch) -> int:
 
 @compiled
 def solve_each(w: Walk, s: Work, batch: Batch, places: Ints, found: Ints, sums: One[Progress]) -> None:
-    """Solve pairs of classes that are in memory at ``places`` (m, 2), like ``w`` and ``s``, until one is cancelled.
+    """Solve pairs of classes in memory at ``places`` (m, 2), laid out like ``w`` and ``s``, until one is cancelled.
 
-    Fills ``found`` (m, 3) with exits, and with events and bound examples that have a coefficient where they are done;
-    and ``sums`` with what these have counted.
+    Fills ``found`` (m, 3) with exits and, for pairs that are done, with events and numbers of bound examples that have
+    a coefficient. Fills ``sums`` with the totals of the pairs that are done.
     """
     total = sums[0]
     found[:] = Exit.CANCELLED.value
@@ -118,7 +118,7 @@ def solve_each(w: Walk, s: Work, batch: Batch, places: Ints, found: Ints, sums: 
 
 @compiled
 def start(w: Walk, s: Work) -> None:
-    """Start the walk of a motion that has been set: measure its units, and those of the problem; count from 0."""
+    """Start the walk of a motion that has been set: measure the units of motion and problem, and reset the counts."""
     now, at = s.now[0], w.at[0]
     if now.is_measured == 1:
         units = units_of_motion(w.examples, w.motion.v, w.n, now.kink, now.level, now.diagonal)
@@ -134,7 +134,7 @@ def start(w: Walk, s: Work) -> None:
 
 @compiled
 def land(w: Walk, s: Work) -> bool:
-    """End a walk: put betas that are at an end there; say whether a free one moved by more than rounding (rule 7)."""
+    """End a walk: put betas near an end of their box on it; say whether a free one moved beyond rounding (rule 7)."""
     now = s.now[0]
     moved = put_on_ends(w, now.level, now.top_speed, now.dust)
     now.moved = moved
@@ -143,7 +143,7 @@ def land(w: Walk, s: Work) -> bool:
 
 @compiled
 def judge(w: Walk, s: Work) -> int:
-    """Compute the f that decide afresh (rule 8); DONE: the state is accepted, by the one rule that there is."""
+    """Compute afresh the f that decide (rule 8), and judge the state; DONE: it is accepted."""
     now, at, e, n_free = s.now[0], w.at[0], w.examples, w.factor.size[1]
     is_fresh = at.fresh == 1 or now.since + at.events < now.trusted
     is_fresh = is_fresh and now.moved == 0 and now.stage == Stage.WALKING

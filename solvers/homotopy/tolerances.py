@@ -1,4 +1,4 @@
-"""What counts as equal on a path, and as its end: the numbers the engine decides by, and the rule that scales them."""
+"""Tolerances: what counts as equal on a path and as its end, and the rule that scales these numbers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from livesvm.solvers.runtime.compile import compiled
 from livesvm.solvers.runtime.types import Floats
 
 ZERO_STEP = 1e-14  # of the path's length 1
-_LITTLE = 1e-9  # of it
+_LITTLE = 1e-9  # also of the path's length
 
 
 @dataclass(frozen=True)
@@ -21,21 +21,21 @@ class Settings:
     """Every number the engine decides by; scaled by the problem's own units where it is used."""
 
     ratio_f: float = 1e-11  #: relaxation of kinks in the ratio test, of the largest kink
-    reentry: float = 1e-10  #: how far beyond a kink is worth a pass, of the largest kink
+    reentry: float = 1e-10  #: distance beyond a kink that is worth another pass, of the largest kink
     ratio_beta: float = 1e-12  #: relaxation of boxes, of the largest level
-    snap: float = 1e-13  #: a bound beta this close to its level is put on it, of the largest level and the longest way
+    snap: float = 1e-13  #: a bound beta this close to its level is put on it, of the largest level and longest motion
     dust: float = 1e-13  #: a free beta this close to an end of its box is at that end, of the largest level
     dependent: float = 2e-15  #: squared pivots below this, of the diagonal, mean dependence; more with many free
     spoiled: float = 1e-14  #: the same in a factor that rounding has spoiled; ten times more if that is not enough
-    goal: float = 1e-10  #: relative gap that asks for no more correction
-    coarse: float = 1e-7  #: relative gap beyond which rounding is not what is wrong
+    goal: float = 1e-10  #: relative gap that needs no further correction
+    coarse: float = 1e-7  #: relative gap beyond which rounding is not the cause
     acceptable: float = 1e-8  #: relative gap beyond which a state is not called optimal
-    roundings: float = 64.0  #: or within so many roundings of each f
-    perturbation: float = 1e-8  #: how far ties are spread when the loop stalls, three times as far each time ...
+    roundings: float = 64.0  #: or within this many roundings of each f
+    perturbation: float = 1e-8  #: size of the spread of ties when the loop stalls, three times as large each time ...
     widest: float = 1e-4  #: ... but less than this
     max_rounds: int = 12
-    refresh_events: int = 20_000  #: f is computed afresh from beta at least this often
-    lighter: float = 100.0  #: and where the sum of |beta| k(x, x) was so many times as large since it last was
+    refresh_events: int = 20_000  #: events after which f is computed afresh from beta at the latest
+    lighter: float = 100.0  #: f is also computed afresh if the sum of |beta| k(x, x) was this many times larger since
 
 
 SETTINGS = Settings()
@@ -54,8 +54,8 @@ _PERTURBATION, _WIDEST = SETTINGS.perturbation, SETTINGS.widest
 def begin(w: Walk, units: Scales, total: float, precision: float) -> None:
     """Start a walk, after its motion has been set; ``total`` is what the betas sum up to at its end.
 
-    ``precision`` scales the relaxation of the ratio test: a corrector must not relax by what it is to correct. Left to
-    the caller are b and kappa, and what the walk is allowed beyond the ordinary.
+    ``precision`` scales the relaxation of the ratio test: a corrector must not relax by as much as it is to correct.
+    The caller sets b, kappa, and what the walk is allowed beyond the ordinary.
     """
     at = w.at[0]
     count_again(w)
@@ -82,7 +82,7 @@ def set_tolerances(w: Walk, units: Scales, precision: float) -> None:
 def spread_ties(w: Walk, random: Floats, kink: float, level: float) -> bool:
     """Spread ties of a walk that has stalled by ``random`` (n, 2) amounts, each time further (rule 6).
 
-    False: they are spread as far as may be, or too little of the walk is left.
+    False: they may not be spread further, or too little of the walk is left.
     """
     at = w.at[0]
     size = _PERTURBATION * 3.0**at.spreads
@@ -95,11 +95,11 @@ def spread_ties(w: Walk, random: Floats, kink: float, level: float) -> bool:
 
 @compiled
 def is_due(since: int, events: int, heaviest: float, mass: float) -> bool:
-    """Say whether to compute the f of all afresh, ``since`` so many events, of which this walk has had ``events``.
+    """Say whether to compute all f afresh, ``since`` events after the last time; this walk has had ``events`` of these.
 
-    It is after many events, or at the end of a long walk of half as many: the walk that fills a large window takes
-    longer than that; a short one that comes after it does not. And where the betas have become much smaller, as when C
-    has, for then the rounding errors of the past are not small any more.
+    They are computed after many events, or at the end of a long walk of half as many: the walk that fills a large
+    window takes longer than computing them, and a short walk after it does not. They are also computed when the betas
+    have become much smaller, for instance with C, because earlier rounding errors are then no longer small.
     """
     is_long = since > _REFRESH_EVENTS or since >= events > _REFRESH_EVENTS // 2
     return is_long or heaviest > _LIGHTER * mass

@@ -1,9 +1,8 @@
-"""A state from its coefficients: f is computed afresh, and what is off is corrected; then kernel rows and factor.
+"""A state from its coefficients: f is computed afresh, errors are corrected, then kernel rows and factor are made.
 
-Bringing a model back is what a crash costs, so that it is done by as many threads as ``runtime.threads`` allows; memory
-is written to for the first time by several threads too, which takes as long as computing what is written. A model that
-only predicts, certifies and is stored needs neither the kernel rows of its free examples nor their factor: those are
-put off until they are asked for.
+A crash may leave many models to restore, so this uses as many threads as ``runtime.threads`` allows. The first write to
+new memory takes as long as computing the values, so threads share that too. A model that only predicts, certifies and
+is stored needs neither the kernel rows of its free examples nor their factor: both are put off until they are needed.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from livesvm.solvers.runtime.threads import in_parts
 from livesvm.solvers.runtime.types import Floats, Ints
 from livesvm.solvers.sparse import Features, SparseRows
 
-ROUNDING = 1e-9  #: of the largest f: how far b may be outside of what the kinks leave it
+ROUNDING = 1e-9  #: part of the largest f: distance by which b may be outside the interval that the kinks allow
 
 
 def resume(
@@ -39,10 +38,10 @@ def resume(
     b: float,
     checkpoint: tuple[Floats, int] | None = None,
 ) -> Ints:
-    """Fill an empty state with examples (n, d) whose coefficients and segments are known, and correct what is off.
+    """Fill an empty state with examples (n, d) of known coefficients and segments, and correct errors.
 
-    Where nothing is, factor and kernel rows are put off. With ``checkpoint``, f (n,) and the events since it was made,
-    f is taken as it is. Returns their slots.
+    If there are none, factor and kernel rows are put off. ``checkpoint`` has f (n,), which is used as it is, and the
+    events since it was computed. Returns the slots of the examples.
 
     Raises
     ------
@@ -77,9 +76,9 @@ def resume(
 
 
 def correct(state: PathState, trace: Trace) -> None:
-    """Correct a state whose coefficients are near the optimum, whose f belong to them, and whose factor is empty.
+    """Correct a state with coefficients near the optimum, f that belong to them, and an empty factor.
 
-    Of free examples that depend on others, as copies do, one is free, and the others go to the nearer end of their box.
+    If free examples depend on each other, as copies do, one stays free and others go to the nearer end of their box.
     """
     e, n = state.examples, state.n_slots
     state.kappa = mean_diagonal(state)
@@ -100,7 +99,7 @@ def _leave_dependent(e: Examples, factor: Factor, free: Ints) -> None:
 
 
 def _steadiest_first(state: PathState, free: Ints) -> Ints:
-    """Order free examples by how far they are from the ends of their boxes: the last in a factor leave it cheaply."""
+    """Order free examples by distance from the ends of their boxes, largest first: the last leave a factor cheaply."""
     e = state.examples
     q = e.segment[free] // 2
     low, high = e.levels[free, q + 1], e.levels[free, q]
@@ -111,7 +110,7 @@ def _steadiest_first(state: PathState, free: Ints) -> Ints:
 def compute_all_f(state: PathState) -> None:
     """Compute all f from beta, with each kernel value between two support vectors computed once.
 
-    They stand behind the others, and each part of them meets those up to its own end.
+    Support vectors are ordered last, and each part of them is multiplied with all examples up to its own end.
     """
     e, n = state.examples, state.n_slots
     is_support = e.beta[:n] != 0.0
@@ -119,7 +118,7 @@ def compute_all_f(state: PathState) -> None:
     XT, beta = state.columns(order), e.beta[order]
 
     def contribute(part: Ints) -> tuple[Floats, Floats]:
-        """Compute what a part contributes to those before it, and what it gets from them and from itself."""
+        """Return what a part adds to the f of examples before it, and what both add to its own f."""
         start, stop = part[0], part[-1] + 1
         block = state.kernel.matrix(_rows_of(XT, start, stop), XT, stop)
         return _weighted(block, start, beta[start:stop]), times(block, beta[:stop])

@@ -1,4 +1,4 @@
-"""Check whether a kernel is positive semi-definite on given examples; mend what only rounding has done to it."""
+"""Check whether a kernel is positive semi-definite on given examples; correct the effect of rounding."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from livesvm.solvers.runtime.types import Floats
 from livesvm.solvers.sparse import Features, columns_of
 
 ROUNDING = 1e-10  #: of the sum of the diagonal: an eigenvalue that little below 0 is rounding in double precision
-MOST = 0.01  #: of the largest k(x, x), what the diagonal is raised by at most
+MOST = 0.01  #: part of the largest k(x, x) by which the diagonal is raised at most
 STEPS = 4  #: amounts that are tried before, each an eighth of the next
 EXAMINED = 2000  #: examples of which a message names the eigenvalue
 
@@ -19,9 +19,9 @@ EXAMINED = 2000  #: examples of which a message names the eigenvalue
 def check_positive(kernel: Kernel, X: Features, limit: int) -> bool:
     """Raise unless the kernel matrix of ``X`` (m, d) is positive semi-definite; costs O(m^3).
 
-    It is if the matrix has a Cholesky factor when ``ROUNDING`` is added to its diagonal. Where values that are held
-    were rounded to less than double precision, their diagonal is raised if that is what it takes, and the answer is
-    True: all that was computed from it before is to be computed again.
+    The test is whether the matrix has a Cholesky factor when ``ROUNDING`` is added to its diagonal. If held values were
+    rounded to less than double precision, their diagonal is raised where that is necessary. The answer is then True,
+    and everything computed from them before must be computed again.
 
     Raises
     ------
@@ -52,7 +52,7 @@ def most_rounding(precision: float, diagonal: Floats) -> float:
 
 
 def _amounts(most: float) -> list[float]:
-    """Return powers of two up to ``most``, ascending: sums with what was rounded are exact."""
+    """Return powers of two up to ``most``, ascending: their sums with rounded values are exact."""
     last = float(np.exp2(np.floor(np.log2(most))))
     return [last / 8.0**step for step in range(STEPS, -1, -1)]
 
@@ -70,7 +70,7 @@ def _has_factor(kernel: Kernel, X: Features, plus: float, R: Floats) -> bool:
 
 
 def indefinite(kernel: Kernel, values: Floats | None, tolerance: float) -> NotPositiveSemidefinite:
-    """Return the error for a kernel matrix, given unless it is too large to be examined, that is not to be solved."""
+    """Return the error for an indefinite kernel matrix ``values``, which is None if it is too large to be examined."""
     found = f"an eigenvalue below {-tolerance:.1g} on these examples"
     is_given, more = kernel.name in ("precomputed", "function"), tolerance
     if values is not None:

@@ -1,4 +1,4 @@
-"""A kernel that is a function of the user's, of rows of numbers or of examples of any other type."""
+"""A kernel that the user gives as a function, of rows of numbers or of examples of any other type."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from livesvm.solvers.runtime.types import Floats, Ints
 from livesvm.solvers.sparse import Features, SparseRows, as_scipy, columns_of, dense, stacked
 from livesvm.solvers.validation import is_missing
 
-FEW = 16  # values of which it is left open whether they are rounded, where all are whole numbers
-TILE = 64  # examples that are handed to the function with each other where each counts with itself alone
+FEW = 16  # fewer values, if all are whole numbers, do not show whether a function rounds
+TILE = 64  # examples passed to the function against each other when only each with itself counts
 
 
 class Memo:
-    """Values that a function returned in less than double precision: computed once, and then the same for all.
+    """Values that a function returned in less than double precision: computed once, and then reused.
 
-    Examples are known by a name: the bytes of their features, or the identity of an object, which is held.
+    Examples are known by a name: the bytes of their features, or the identity of an object, which is kept alive.
     """
 
     def __init__(self) -> None:
@@ -46,7 +46,7 @@ class Memo:
         return np.array([self.places.get(name, -1) for name in names], np.int64)
 
     def keep_only(self, names: set[bytes | int]) -> None:
-        """Give up what is held of all other examples."""
+        """Drop the values of all other examples."""
         gone = [name for name in self.places if name not in names]
         places = [self.places.pop(name) for name in gone]
         for place in places:
@@ -62,14 +62,14 @@ class Memo:
 
 @dataclass(frozen=True)
 class FunctionKernel(Kernel):
-    """A kernel whose values ``function(A, B)`` (m, n) are, of rows ``A`` (m, d) and ``B`` (n, d), as scikit-learn asks.
+    """A kernel with the values ``function(A, B)`` (m, n), of rows ``A`` (m, d) and ``B`` (n, d), as in scikit-learn.
 
-    Of sparse rows it is given csr_arrays of scipy, and may return one. Examples that are no rows of numbers, as texts
-    or graphs, have a number as their only feature, and the function is given lists of them.
+    For sparse rows the function gets csr_arrays of scipy, and may return one. Examples that are not rows of numbers,
+    such as texts or graphs, have a number as their only feature, and the function gets lists of them.
 
-    It has to be positive semi-definite on the examples of every window, which is checked whenever some come. A value
-    should not depend on which others are computed with it; rounding may. Where the function rounds to single or half
-    precision, the values of a window are computed once and held.
+    The kernel must be positive semi-definite on the examples of every window, which is checked whenever examples come.
+    A value should not depend on the others computed with it, except by rounding. If the function rounds to single or
+    half precision, the values of a window are computed once and held.
     """
 
     name: Any = "function"
@@ -79,9 +79,9 @@ class FunctionKernel(Kernel):
     is_frozen: bool = field(default=False, compare=False, repr=False)  #: of a predictor, which is given objects
 
     def __post_init__(self) -> None:
-        """Check nothing: the parameters are the function's own."""
+        """Check nothing: the parameters belong to the function."""
 
-    is_of_distances = has_gamma = always_positive = False  # for all that is known
+    is_of_distances = has_gamma = always_positive = False  # nothing is known of these
 
     def write(self, A: Features, XT: Features, n: int, out: Floats, rows: Ints) -> None:
         """Write ``k(A[i], XT[:, j])`` to ``out[rows[i], j]`` for the first ``n`` columns.
@@ -103,7 +103,7 @@ class FunctionKernel(Kernel):
         out[np.ix_(rows[a >= 0], np.flatnonzero(b >= 0))] = self.memo.gram.values[np.ix_(a, b)][held]
 
     def _computed(self, A: Features, columns: Features) -> Floats:
-        """Return what the function does for ``A`` (m, d) and ``columns`` (n, d), checked."""
+        """Return the function's values for ``A`` (m, d) and ``columns`` (n, d), checked."""
         n = len(columns)
         values = self.function(self.given(A), self.given(columns))
         try:
@@ -124,13 +124,13 @@ class FunctionKernel(Kernel):
 
     @property
     def held(self) -> Gram | None:
-        """The values that are held; None: all are computed when they are asked for."""
+        """The held values; None: all values are computed when they are needed."""
         return self.memo.gram if self.memo.places else None
 
     def hold(self, X: Features, more: Features) -> bool:
         """Hold the values of a window ``X`` (n, d) and of ``more`` (m, d) if the function rounds them.
 
-        Says whether values of ``X`` were computed before that are not held, and may be others now.
+        Returns whether values of ``X`` were computed before without being held, and may differ now.
 
         Raises
         ------
@@ -175,7 +175,7 @@ class FunctionKernel(Kernel):
         return [row.tobytes() for row in rows]
 
     def frozen(self, rows: Features) -> Self:
-        """Return a kernel of its own for a predictor that knows the examples ``rows`` alone, and holds no values."""
+        """Return a separate kernel for a predictor that knows only the examples ``rows``, and holds no values."""
         return replace(self, memo=Memo()) if self.objects is None else self.only(rows)[0]
 
     def diagonal(self, X: Features) -> Floats:
@@ -187,11 +187,11 @@ class FunctionKernel(Kernel):
         """Return examples as the function takes them: rows of numbers, a csr_array, or a list."""
         if self.objects is None:
             return as_scipy(rows)
-        some = next(iter(self.objects.values()), None)  # where examples have left, whose values do not count
+        some = next(iter(self.objects.values()), None)  # for examples that have left, whose values do not count
         return [self.objects.get(number, some) for number in dense(rows)[:, 0].astype(np.int64).tolist()]
 
     def only(self, rows: Features, more: Sequence[Any] = ()) -> tuple[Self, Floats]:
-        """Return a kernel of its own that knows the examples of ``rows`` (n, 1) and ``more``, and numbers of these."""
+        """Return a separate kernel that knows only examples ``rows`` (n, 1) and ``more``, and numbers for ``more``."""
         known: Mapping[int, Any] = {} if self.objects is None else self.objects
         kept = {number: known[number] for number in np.ravel(dense(rows)).astype(np.int64).tolist()}
         numbers = unused_numbers(known, more)
@@ -200,13 +200,13 @@ class FunctionKernel(Kernel):
 
 
 def unused_numbers(known: Mapping[int, Any], examples: Sequence[Any]) -> list[int]:
-    """Return a number for each of some examples that none of those ``known`` has."""
+    """Return for each of some examples a number that is not among the ``known``."""
     first = max(known, default=-1) + 1
     return list(range(first, first + len(examples)))
 
 
 def objects_in(X: Any) -> list[Any] | None:
-    """Return examples that are no rows of numbers, as a list; None for anything else, as an array.
+    """Return examples that are not rows of numbers as a list; None: they are to be read as an array.
 
     They are texts, in a list, an array, a series or the only column of a data frame; lists of texts; arrays or lists of
     different lengths; or any other objects.
@@ -223,7 +223,7 @@ def objects_in(X: Any) -> list[Any] | None:
 
 
 def objects_for(X: Any, known: Mapping[int, Any] | None) -> list[Any] | None:
-    """Return the same for a window of the objects ``known``; None: for one of rows of numbers.
+    """Return examples as ``objects_in`` does, for a window of the objects ``known``; None: of rows of numbers.
 
     Raises
     ------
@@ -247,7 +247,7 @@ def objects_for(X: Any, known: Mapping[int, Any] | None) -> list[Any] | None:
 
 
 def _listed(X: Any) -> list[Any] | None:
-    """Return what may be a list of objects as one: a list, an array, a series, or a data frame of one column."""
+    """Return ``X`` as a list if it may hold objects: a list, an array, a series, or a data frame of one column."""
     if len(getattr(X, "columns", ())) == 1:
         X = X[X.columns[0]]
     if isinstance(X, np.ndarray):
@@ -263,7 +263,7 @@ def _listed(X: Any) -> list[Any] | None:
 
 
 def _is_one(example: Any) -> bool:
-    """Say whether an example is an object itself, as a text or a graph, and not made of several numbers or texts."""
+    """Say whether an example is one object, such as a text or a graph, and not made of several numbers or texts."""
     return not isinstance(example, list | tuple) and getattr(example, "ndim", 0) == 0
 
 
@@ -279,7 +279,7 @@ def _are_nested(examples: list[Any]) -> bool:
 
 
 def _check_there(examples: list[Any]) -> None:
-    """Raise InvalidInput for an example that is missing, as None or NaN, or no text where others are."""
+    """Raise InvalidInput for an example that is missing, such as None or NaN, or of another type than the first."""
     for row, one in enumerate(examples):
         if is_missing(one):
             raise InvalidInput("is missing; every example needs a value", field="X", row=row)

@@ -1,4 +1,4 @@
-"""Kernel values that are held: those of a matrix that is given, and those of a function that rounds.
+"""Kernel values that are held: those of a given matrix, and those of a function that rounds.
 
 Values that were rounded to single or half precision have eigenvalues a little below 0 where those of the true kernel
 are 0. The diagonal is then raised by one number, ``Gram.raised``, the least of a few that make the matrix positive
@@ -23,7 +23,7 @@ SYMMETRIC = 1e-10  #: the same in double precision, of the largest
 
 
 class HeldStanding(NamedTuple):
-    """What an update that fails has to bring back."""
+    """The state of held values that is restored when an update fails."""
 
     precision: float
     raised: float
@@ -31,10 +31,10 @@ class HeldStanding(NamedTuple):
 
 
 class Gram:
-    """Kernel values as they were given, between examples that have a number here."""
+    """Kernel values as they were given, between examples that are numbered here."""
 
     precision = 0.0  #: the unit roundoff of values that were rounded to single or half precision; 0: none was
-    raised = 0.0  #: what was added to the diagonal
+    raised = 0.0  #: the amount added to the diagonal
 
     def __init__(self) -> None:
         self.values = np.zeros((0, 0))
@@ -74,21 +74,21 @@ class Gram:
         return numbers
 
     def release(self, numbers: Ints) -> None:
-        """Take back the numbers of examples that are gone."""
+        """Release the numbers of examples that are gone."""
         self.vacant.extend(int(i) for i in numbers[::-1])
 
     def standing(self) -> HeldStanding:
-        """Return what :meth:`bring_back` needs."""
+        """Return the state that :meth:`bring_back` restores."""
         return HeldStanding(self.precision, self.raised, self.values.diagonal().copy())
 
     def bring_back(self, before: HeldStanding) -> None:
-        """Undo what rows that were admitted since, and are gone, have changed for others."""
+        """Undo the effect on other examples of rows that were admitted since, and are gone."""
         self.precision, self.raised = before.precision, before.raised
         indices = np.arange(before.diagonal.size)
         self.values[indices, indices] = before.diagonal
 
     def raise_to(self, raised: float) -> None:
-        """Have so much added to the diagonal in all."""
+        """Raise the diagonal to ``raised`` above the given values."""
         self.values[np.diag_indices_from(self.values)] += raised - self.raised
         self.raised = raised
 
@@ -103,7 +103,7 @@ class Gram:
 def precision_of(values: Floats) -> float:
     """Return the unit roundoff of the single or half precision that values were rounded to; 0.0: they were not.
 
-    The last bits of their mantissas show it: they are 0 in most values. Whole numbers are exact.
+    The last bits of the mantissas show it: most rounded values end in zeros. Whole numbers are exact and do not count.
     """
     some = values[values != np.rint(values)]
     last = some.view(np.int64)

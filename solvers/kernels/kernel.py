@@ -2,7 +2,7 @@
 
 Features are held transposed, ``XT`` of shape ``(d, slots)``: the inner loop runs over examples, along memory. Squared
 distances are sums of squared differences, so duplicates give exactly equal rows and nothing cancels far from the
-origin. Inner products do cancel there: a linear kernel may have a ``center``, which both features lose first.
+origin. Inner products do cancel there: a linear kernel may have a ``center``, which is subtracted from both features.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from livesvm.solvers.runtime.types import Floats, Ints
 from livesvm.solvers.sparse import Features, SparseRows, dense
 from livesvm.solvers.validation import number_or_none, positive, whole
 
-_OWN_WORK = 16  # what a kernel value takes besides its products, in products
-_BLOCK = 512  # examples per block of the inner loops: five arrays of them stay in the first-level cache
+_OWN_WORK = 16  # cost of a kernel value besides its products, in products
+_BLOCK = 512  # examples per block of the inner loops: five arrays of this length stay in the first-level cache
 
 
 @dataclass(frozen=True)
@@ -62,12 +62,12 @@ class Kernel:
 
     @property
     def held(self) -> Gram | None:
-        """The kernel values that are held as they were given, and may be rounded; None: all are computed."""
+        """The given kernel values that are held, and may be rounded; None: all values are computed."""
         return self.gram
 
     @property
     def form(self) -> Form:
-        """What there is to know of it by name."""
+        """The entry of the kernel in the table."""
         return TABLE[self.name]
 
     @cached_property
@@ -77,13 +77,13 @@ class Kernel:
 
     @cached_property
     def has_gamma(self) -> bool:
-        """Whether it has a gamma."""
+        """Whether the kernel has a parameter gamma."""
         return TABLE[self.name].has_gamma
 
     def matrix(self, A: Features, XT: Features, n: int | None = None) -> Floats:
         """Return ``K[i, j] = k(A[i], XT[:, j])`` for ``A`` (m, d) and the first ``n`` columns of ``XT``, as (m, n).
 
-        Of sparse examples ``XT`` are rows as well, here and everywhere.
+        For sparse examples ``XT`` has rows as well, here and everywhere.
         """
         if n is None:
             n = len(XT) if isinstance(XT, SparseRows) else XT.shape[1]
@@ -105,7 +105,7 @@ class Kernel:
                 self._write(A[part], XT, first, min(n, first + width), out, rows[part])
 
     def _write(self, A: Features, XT: Features, first: int, n: int, out: Floats, rows: Ints) -> None:
-        """Do the same for the columns from ``first`` up to ``n``."""
+        """Write the same values for the columns from ``first`` up to ``n``."""
         base = TABLE[self.name].base
         if isinstance(A, SparseRows) or isinstance(XT, SparseRows):
             sparse_values.write(A, XT, first, n, base, 1.0 if base == Base.PRODUCT else -self.gamma, out, rows)
@@ -123,7 +123,7 @@ class Kernel:
         self._finish(out, rows, first, n)
 
     def _finish(self, out: Floats, rows: Ints, first: int, n: int) -> None:
-        """Make values of products, or of distances times minus gamma."""
+        """Turn products, or distances times minus gamma, into kernel values."""
         form = TABLE[self.name]
         if not form.has_gamma:
             return
@@ -146,7 +146,7 @@ class Kernel:
             for part in parts(own.size, COPY * X.shape[1]):
                 _own_products(self.centered(X[part]), fours, own[part])
         if self.has_gamma:
-            with np.errstate(over="ignore"):  # a number that is not finite says so itself
+            with np.errstate(over="ignore"):  # a number that is not finite needs no warning
                 self._finish(own[None], np.zeros(1, np.int64), 0, own.size)
         return own
 
@@ -156,7 +156,7 @@ class Kernel:
         return kept if self.gram is None else {**kept, "raised": np.array([self.gram.raised, self.gram.precision])}
 
     def moved(self, X: Features, beta: Floats) -> float:
-        """Return what the center takes off f, for coefficients ``beta`` (m,) of ``X`` (m, d) that sum up to 0.
+        """Return by how much the center lowers f, for coefficients ``beta`` (m,) of ``X`` (m, d) that sum up to 0.
 
         f(x) is w'x + b - moved, with w = sum_j beta_j x_j and the intercept b that belongs to this kernel.
         """
@@ -168,16 +168,16 @@ class Kernel:
 
 
 def _tiles(n: int, products: int) -> tuple[int, int]:
-    """Return how many rows and columns of kernel values, ``products`` each, are little work, of rows with ``n``.
+    """Return how many rows and columns of kernel values are little work, at ``products`` each, with ``n`` columns.
 
-    Rows are computed two by two, columns in blocks: in such parts every value is computed as in the whole.
+    Rows are computed in pairs and columns in blocks, so that every value is computed as in the whole matrix.
     """
     width = min(n, _BLOCK * max(1, AT_ONCE // (2 * _BLOCK * products)))
     return 2 * max(1, AT_ONCE // (2 * width * products)), width
 
 
 def _runs(out: Floats, rows: Ints, first: int, n: int) -> list[Floats]:
-    """Return views of columns ``first`` up to ``n`` of ``rows`` of ``out``, which ascend: neighbours in one."""
+    """Return views of columns ``first`` up to ``n`` of the ascending ``rows`` of ``out``; neighbours share a view."""
     if rows.size and rows[-1] - rows[0] == rows.size - 1:
         return [out[rows[0] : rows[-1] + 1, first:n]]
     runs: list[list[int]] = []
@@ -196,7 +196,7 @@ def squared_distances(A: Floats, XT: Floats, first: int, n: int, factor: float, 
     spare = np.empty(_BLOCK)
     for start in range(first, n, _BLOCK):
         stop = min(n, start + _BLOCK)
-        for i in range(0, m, 2):  # two rows at once, four features a pass: what is read serves them all
+        for i in range(0, m, 2):  # two rows at once, four features a pass: each number read is used by all of them
             p = min(i + 1, m - 1)
             row, next_row = out[rows[i], start:stop], out[rows[p], start:stop] if p > i else spare[: stop - start]
             row[:] = 0.0
@@ -295,7 +295,7 @@ def _centered_products(A: Floats, XT: Floats, center: Floats, first: int, n: int
 
 @compiled_allocating
 def times(K: Floats, coefficients: Floats) -> Floats:
-    """Return ``K @ coefficients``, each row summed in one fixed order; that of a BLAS may vary from run to run."""
+    """Return ``K @ coefficients``, each row summed in one fixed order; the order of a BLAS may vary from run to run."""
     out = np.empty(K.shape[0])
     for i in range(K.shape[0]):
         row = K[i]

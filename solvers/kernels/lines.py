@@ -1,7 +1,7 @@
-"""Features that are moments of one line of numbers, written out on a scale, transposed as kernels take them.
+"""Features that are moments of one series of numbers: written out, scaled, and transposed as kernels take them.
 
-A series' row of lags is a piece of the series: rows one after the other say nearly everything as often as there are
-lags. Where such rows are wanted for a moment only, they are made from the line, column by column along memory.
+A row of lags is a piece of the series, so consecutive rows repeat nearly all of their values. Rows that are needed only
+briefly are made from the series, column by column along memory.
 """
 
 from __future__ import annotations
@@ -18,25 +18,25 @@ from livesvm.solvers.runtime.entry_point import entry_point
 from livesvm.solvers.runtime.types import Floats, Ints
 
 Scale = tuple[float, float, float]
-"""What is subtracted from a feature, what it is divided by, and as how much it counts at most."""
-LINE = 0  #: the table of a feature that is a moment of the line; others are in the first and the second table
+"""The center and the divisor of a feature, and the bound of its scaled value."""
+LINE = 0  #: ``table`` of a feature that is a moment of the line; other features are in table 1 or 2
 
 
 @by_reference
 class Lines(NamedTuple):
-    """Rows of features, oldest first: a line, and tables of what is not in it, a feature a row."""
+    """Rows of features, oldest first: a line that most features are read from, and tables, a row for each other."""
 
     line: Floats  #: (l,)
     first: Floats  #: (a, n)
     second: Floats  #: (b, n)
-    table: Ints  #: (d,) where each feature is
-    place: Ints  #: (d,) of the line: where the oldest row's is; else which row of the table
+    table: Ints  #: (d,) LINE, 1 or 2: the place of each feature
+    place: Ints  #: (d,) position of the oldest row's value in the line; or the row in the table
     is_level: Ints  #: (d,) 1: it is relative to the base
 
 
 @by_reference
 class Scaling(NamedTuple):
-    """What is subtracted from features (d,), and divided by; results count no further than ``most``."""
+    """The centres and divisors of features (d,); scaled values are clipped at ``most``."""
 
     centre: Floats
     width: Floats
@@ -46,15 +46,15 @@ class Scaling(NamedTuple):
 def write_scaled(lines: Lines, scaling: Scaling, base: int, at: Ints, out: Floats) -> None:
     """Write the features of rows ``at`` (m,), ascending, to the first m columns of ``out`` (d, m or more).
 
-    Those that are levels lose that of feature ``base``, which stays as it is. Numbers are as NumPy computes them.
-    All arrays are C-contiguous, and of numbers of 8 bytes.
+    Features that are levels become differences from feature ``base``, which itself stays. Numbers are as NumPy computes
+    them. All arrays are C-contiguous, with numbers of 8 bytes.
     """
     _entry()(lines, scaling, base, at, out)
 
 
 @cache
 def _entry() -> Callable[[Lines, Scaling, int, Ints, Floats], None]:
-    """Return what is compiled for such arrays."""
+    """Return the compiled function for such arrays."""
     line, rows, numbers = np.zeros(1), np.zeros((1, 1)), np.zeros(1, np.int64)
     lines = Lines(line, rows, rows, numbers, numbers, numbers)
     return entry_point(_write_scaled, lines, Scaling(line, line, 1.0), 0, numbers, rows)
@@ -64,7 +64,7 @@ def _entry() -> Callable[[Lines, Scaling, int, Ints, Floats], None]:
 def _write_scaled(lines: Lines, scaling: Scaling, base: int, at: Ints, out: Floats) -> None:
     if at.size == 0:
         return
-    level, run = out[base], 1  # so many rows, the oldest, have no other between them
+    level, run = out[base], 1  # the oldest ``run`` rows are consecutive
     while run < at.size and at[run] == at[0] + run:
         run += 1
     rows = at, run
@@ -96,6 +96,6 @@ def _write(
 
 @compiled_in_order
 def _scaled(x: float, centre: float, width: float, most: float) -> float:
-    scaled = (x - centre) / width  # min and max would look for what is no number, one by one
+    scaled = (x - centre) / width  # min and max would check each number for NaN
     scaled = most if scaled > most else scaled
     return -most if scaled < -most else scaled

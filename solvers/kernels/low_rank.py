@@ -1,4 +1,4 @@
-"""Low-rank approximation: few examples whose kernel functions stand for all, to a bounded accuracy.
+"""Low-rank approximation: a few examples with kernel functions that approximate all others, to a bounded accuracy.
 
 Pivots Z of a Cholesky factorization span a space onto which the kernel functions of all examples are projected:
 ``K = K_XZ K_ZZ^-1 K_ZX + E`` with E positive semi-definite, so that ``|E_ij|`` is at most the root of ``E_ii E_jj``:
@@ -17,23 +17,23 @@ from livesvm.solvers.kernels.rows import KernelRows
 from livesvm.solvers.runtime.interrupt import check
 from livesvm.solvers.runtime.types import Floats, Ints
 
-SAMPLE = 4000  # examples among which pivots are sought at once
-FEW = 1000  # of these, which need no more than three in four of the pivots there may be where there is hope
+SAMPLE = 4000  # examples that are searched for pivots at once
+FEW = 1000  # of these; if they alone need more than three in four of the allowed pivots, the search is given up
 TILE = 1000  # examples that are projected at once
-EARLY, HOPELESS = 8, 0.5  # where an eighth of the pivots leaves half of the diagonal, all will not do
-LEAST = 1e-12  # of the largest diagonal entry: what is left of it below is rounding
+EARLY, HOPELESS = 8, 0.5  # if an eighth of the pivots leaves half of the diagonal, all will not suffice
+LEAST = 1e-12  # part of the largest diagonal entry: a remainder below it is rounding
 
 
 @dataclass(frozen=True)
 class LowRank:
     """Pivots among n examples. Products take memory that is linear in n, and no more than twice n r kernel values."""
 
-    pivots: Ints  #: (r,) which examples they are
+    pivots: Ints  #: (r,) numbers of the examples
     factor: Floats  #: (r, r) lower Cholesky factor of their kernel matrix
-    error: float  #: no entry of the kernel matrix is further than that from what is put in its place, but for rounding
+    error: float  #: largest error of an entry of the kernel matrix, except for rounding
 
     def product(self, rows: KernelRows, X: Floats, indices: Ints, c: Floats) -> Floats:
-        """Return the sum of ``c[k] k(x, x_who[k])`` for every x of ``X`` (l, d), as (l,), with that error."""
+        """Return the sum of ``c[k] k(x, x_i)``, i = indices[k], for every x of ``X`` (l, d), (l,), with that error."""
         from scipy.linalg import cho_solve  # only loaded where it is used
 
         onto = rows.product(rows.X[self.pivots], indices, c)
@@ -41,9 +41,9 @@ class LowRank:
 
 
 def low_rank(kernel: Kernel, X: Floats, tolerance: float, most: int) -> LowRank | None:
-    """Return at most ``most`` pivots of examples ``X`` (n, d) that leave an error of ``tolerance``; None: more do.
+    """Return at most ``most`` pivots of examples ``X`` (n, d) that leave an error of ``tolerance``; None: too few.
 
-    Takes ``O(n r (r + d))``, and less where it finds that ``most`` are too few.
+    Takes ``O(n r (r + d))``, and less if it finds early that ``most`` are too few.
     """
     diagonal = kernel.diagonal(X)
     if tolerance < LEAST * diagonal.max(initial=0.0):
@@ -72,9 +72,9 @@ def low_rank(kernel: Kernel, X: Floats, tolerance: float, most: int) -> LowRank 
 
 
 def _pivots(kernel: Kernel, X: Floats, before: Floats, left: Floats, tolerance: float, most: int) -> Ints | None:
-    """Return pivots: examples that, taken out one by one, leave least; None: ``most`` are too few.
+    """Return pivots, chosen one by one where most of the diagonal is left; None: ``most`` are too few.
 
-    ``before`` (r, m) and ``left`` (m,) are what was taken out of them so far, and what is not.
+    ``before`` (r, m) are the coordinates found so far, and ``left`` (m,) is what they leave of the diagonal.
     """
     XT, columns = np.ascontiguousarray(X.T), np.empty((min(most, len(X)), len(X)))
     left, found, hopeless = left.copy(), list[int](), HOPELESS * left.sum()

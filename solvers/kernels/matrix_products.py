@@ -1,7 +1,7 @@
 """Kernel values by matrix products, of dense and of sparse examples: tile by tile, on several threads.
 
 A value may differ in its last digits from that of ``Kernel.matrix``, and with the batch it is computed in, but takes a
-tenth of the time. Sparse examples stay sparse: only those of one side of a tile are written out.
+tenth of the time. Sparse examples stay sparse: only one side of a tile is made dense.
 """
 
 from __future__ import annotations
@@ -25,29 +25,29 @@ COLUMNS = 128  #: and ROWS: a tile of values, which stays in the cache of a core
 ROWS = 512
 NARROW = 64  #: rows whose values are transposed at once
 SHARE = 4096  #: columns that a thread takes at once
-#: share of entries, from which on a dense array takes less memory: each stored one has its column next to it
+#: share of stored entries from which a dense array takes less memory, as each stored one also has a column number
 DENSE = 0.5
-WRITTEN_OUT = 2**24  #: numbers, at most, of sparse examples that are written out at once
+WRITTEN_OUT = 2**24  #: most numbers of sparse examples that are made dense at once
 
 
 @dataclass(frozen=True)
 class PreparedRows:
-    """Examples as the products take them."""
+    """Examples in the form that the products take."""
 
     kernel: Kernel
     #: features, dense or CSR: (n, d), for the kernel rbf (n, d + 2), where gamma |x|^2 and 1 come last; of the kernel
     #: "precomputed" the whole matrix of kernel values
     values: Any
-    #: (n,) of the kernel "precomputed": rows of ``values``, and columns of those of the others; else empty
+    #: (n,) of the kernel "precomputed": the examples' rows and columns in ``values``; else empty
     numbers: Ints
-    #: (d,) what dense features have lost, so that little cancels in distances; None: nothing
+    #: (d,) the center subtracted from dense features, so that little cancels in distances; None: none
     center: Floats | None = None
 
     @classmethod
     def of(cls, kernel: Kernel, X: Any, like: Self | None = None) -> Self:
         """Prepare ``X`` (n, d), for products with ``like`` and its parts if that is given.
 
-        Sparse examples that take less memory dense are made dense, unless ``like`` is not.
+        Sparse examples that take less memory dense are made dense, unless ``like`` is sparse.
         """
         no_example = np.empty(0, np.int64)
         base = kernel.form.base
@@ -72,12 +72,12 @@ class PreparedRows:
 
     @property
     def n(self) -> int:
-        """How many there are."""
+        """The number of examples."""
         return int(self.numbers.size if self.kernel.name == "precomputed" else self.values.shape[0])
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """The precision of their products."""
+        """The precision of the products."""
         found: np.dtype[Any] = self.values.dtype
         return found
 
@@ -90,12 +90,12 @@ class PreparedRows:
         return float(norms.max())
 
     def single(self) -> Self:
-        """Return the same in single precision."""
+        """Return the examples in single precision."""
         with np.errstate(over="ignore"):
             return replace(self, values=self.values.astype(np.float32))
 
     def take(self, chosen: Ints | slice) -> Self:
-        """Return those of ``chosen``."""
+        """Return the ``chosen`` examples."""
         if self.kernel.name == "precomputed":
             return replace(self, numbers=self.numbers[chosen])
         return replace(self, values=self.values[chosen])
@@ -122,7 +122,7 @@ def joined(parts: Sequence[PreparedRows]) -> PreparedRows:
 
 
 def _own(X: Any) -> Any:
-    """Return CSR rows in arrays that machine code is made for: not read-only, with short indices where these do."""
+    """Return CSR rows in arrays that machine code is made for: not read-only, with short indices if these suffice."""
     short = np.int32 if max(X.nnz, X.shape[1]) <= np.iinfo(np.int32).max else np.int64
     kinds = {"data": np.float64, "indices": short, "indptr": short}
     parts = (getattr(X, name).astype(kind, copy=False) for name, kind in kinds.items())
@@ -170,7 +170,7 @@ def write(
 
 
 def matrix(examples: PreparedRows, threads: int | None = 1) -> Numbers:
-    """Return all values k(x, z) of dense examples, (n, n), of which each pair is computed once."""
+    """Return all values k(x, z) of dense examples, (n, n), with each pair computed once."""
     n, columns = examples.n, examples.values.T
     out = np.empty((n, n), examples.dtype)
 
@@ -190,7 +190,7 @@ def matrix(examples: PreparedRows, threads: int | None = 1) -> Numbers:
 def product(columns: PreparedRows, rows: PreparedRows, weights: Floats, threads: int | None = 1) -> Floats:
     """Return ``sum_i weights[i, q] k(x_i, z_j)`` over the ``rows`` x, (m, p) weights, for every column z: (n, p).
 
-    No values are kept: a tile is made, multiplied and forgotten.
+    No values are kept: each tile is computed, multiplied and dropped.
     """
     out = np.zeros((columns.n, weights.shape[1]))
     shares = _shares(columns, COLUMNS)
@@ -208,7 +208,7 @@ def product(columns: PreparedRows, rows: PreparedRows, weights: Floats, threads:
 
 
 def _shares(columns: PreparedRows, size: int) -> list[list[slice]]:
-    """Return the columns in parts of a ``size``, ``SHARE`` together."""
+    """Return the columns in slices of ``size``, grouped into shares of ``SHARE`` columns."""
     n = columns.n
     parts = [slice(start, min(n, start + size)) for start in range(0, n, size)]
     count = SHARE // size
@@ -224,9 +224,9 @@ def _pieces(rows: PreparedRows) -> Sequence[slice]:
 
 
 def _written_out(rows: PreparedRows) -> Numbers:
-    """Return the left side of a product, (m, d), for sparse examples (d, m).
+    """Return the left side of a product, (m, d), or (d, m) for sparse examples.
 
-    With it a product is that of the features, times gamma where there is one, or minus gamma |x - z|^2.
+    The product with it is that of the features, times gamma if there is one, or minus gamma |x - z|^2.
     """
     kernel, values = rows.kernel, rows.values
     base = kernel.form.base
@@ -242,7 +242,7 @@ def _written_out(rows: PreparedRows) -> Numbers:
 
 
 def _tile(left: Numbers, rows: PreparedRows, columns: PreparedRows, part: slice) -> Numbers:
-    """Return the values of ``rows``, whose left side is given, and a ``part`` of the columns, (m, k)."""
+    """Return the values of ``rows``, with the left side given, and a ``part`` of the columns, (m, k)."""
     values = columns.values
     if rows.kernel.form.base == Base.GIVEN:
         return np.asarray(values[np.ix_(columns.numbers[part], rows.numbers)].T)
@@ -252,7 +252,7 @@ def _tile(left: Numbers, rows: PreparedRows, columns: PreparedRows, part: slice)
 
 
 def _finished(kernel: Kernel, values: Numbers) -> Numbers:
-    """Return what the kernel makes of products with its gamma, or of squared distances with minus it; in place."""
+    """Turn products times gamma, or squared distances times minus gamma, into kernel values, in place."""
     form = kernel.form
     (form.quick or form.finish)(values, kernel.coef0, kernel.degree)
     return values

@@ -15,7 +15,7 @@ class RowCache:
     """Rows ``k(x_i, .)`` over all slots, for the examples that need them; the least recently used give way.
 
     There is a place for every example's row, or for as many as the limit allows. Memory that no row has been written to
-    yet costs nothing, and so no update has to wait while rows are moved to more of it.
+    costs nothing, and so no update has to wait while rows are moved to larger memory.
 
     Parameters
     ----------
@@ -36,16 +36,15 @@ class RowCache:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the rows that have been written to, up to the last that is held, and of whose they are."""
+        """Bytes of the rows up to the last one held, and of the tables of which example has which row."""
         held = np.flatnonzero(self.slot_of >= 0)
         rows = 1 + int(held[-1]) if held.size else 0
         return 8 * rows * self.row_of.size + self.row_of.nbytes + self.slot_of.nbytes + self.used.nbytes
 
     def copy_from(self, other: RowCache, slots: Ints, held: Ints) -> None:
-        """Start with copies of rows of another cache, whose ``slots`` (m,) are 0 to m - 1 here: those of
-        ``held``.
+        """Start with copies of rows of another cache: those of ``held``, with its ``slots`` (m,) as 0 to m - 1.
 
-        The most recently used come first, where there is not space for all.
+        If there is not space for all, the most recently used are copied.
         """
         self.row_of = np.full(slots.size, -1, np.int64)
         rows = other.row_of[slots[held]]
@@ -58,7 +57,7 @@ class RowCache:
         self.slot_of[: held.size] = held
 
     def resize(self, slots: int) -> None:
-        """Make space for so many slots; beyond them no example has a row."""
+        """Make space for ``slots`` slots; beyond them no example has a row."""
         old, slot_of, used = self.values, self.slot_of, self.used
         self.row_of = np.full(slots, -1, np.int64)
         self._make_places()
@@ -76,22 +75,22 @@ class RowCache:
         self.values = aligned(count, self.row_of.size)
 
     def _fill(self, values: Floats, rows: Ints, slots: Ints) -> None:
-        """Copy columns ``slots`` of so many rows of others; no example holds them yet."""
+        """Copy the columns ``slots`` of ``rows`` of another cache; no example holds them yet."""
         for part in parts(rows.size, COPY * slots.size):
             _gather(values, rows[part], slots, self.values[part])
 
     def missing(self, slots: Ints) -> Ints:
-        """Return those of ``slots`` that have no row here, and mark the others as used."""
+        """Return the ``slots`` that have no row here, and mark the rows of the others as used."""
         self.clock += 1
         missing = np.empty(slots.size, np.int64)
         return missing[: _mark(self.row_of, self.used, slots, self.clock, missing)]
 
     def room_beside(self, keep: Ints) -> int:
-        """Return for how many more rows there is space besides those of ``keep`` that are here."""
+        """Return how many more rows fit besides the rows of ``keep`` that are here."""
         return max(0, self.max_rows - int(_count_held(self.row_of, keep)))
 
     def hold(self, slots: Ints, rows: Ints) -> None:
-        """Take note that ``rows`` (m,) are those of ``slots`` (m,) from now on."""
+        """Note that ``rows`` (m,) belong to ``slots`` (m,) from now on."""
         self.row_of[slots] = rows
         self.slot_of[rows] = slots
         self.used[rows] = self.clock
@@ -99,7 +98,7 @@ class RowCache:
     def update_columns(self, slots: Ints, others: Ints, source: Floats, rows: Ints) -> None:
         """Put the kernel values of new examples ``slots`` (m,) into the cached rows of ``others`` (k,).
 
-        ``source[rows[i]]`` (k,) are those of ``slots[i]``.
+        ``source[rows[i]]`` (k,) has the values of ``slots[i]``.
         """
         transpose_into(self.values, self.row_of[others], slots, source, rows)
 
@@ -136,7 +135,7 @@ class RowCache:
 
 @compiled
 def _mark(row_of: Ints, used: Ints, slots: Ints, clock: int, missing: Ints) -> int:
-    """Fill ``missing`` and return how many are; an array that compiled code makes is slow to hand over to Python."""
+    """Mark rows as used; fill ``missing`` with slots without a row; return their number, faster than an array."""
     m = 0
     for slot in slots:
         if row_of[slot] >= 0:
@@ -157,7 +156,7 @@ def _count_held(row_of: Ints, slots: Ints) -> int:
 
 @compiled
 def _find_negative(x: Ints, found: Ints) -> int:
-    """Fill ``found`` with the places of the first negative entries; return how many there are, or fit."""
+    """Fill ``found`` with the places of the first negative entries; return their number."""
     m = 0
     for i in range(x.size):
         if m == found.size:

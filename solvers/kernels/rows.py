@@ -20,7 +20,7 @@ from livesvm.solvers.runtime.types import Floats, Ints
 
 TALL = 64  #: rows whose values are held at once in a product pair by pair
 WIDE = 2048  #: columns of these: one megabyte, which stays in the cache of the processor
-FAR = 1e3  #: largest gamma |x|^2 of examples whose distances matrix products tell: to 12 digits of a value
+FAR = 1e3  #: largest gamma |x|^2 for distances by matrix products, which then give 12 digits of a value
 
 
 class KernelRows:
@@ -55,7 +55,7 @@ class KernelRows:
 
     @property
     def values(self) -> Floats:
-        """The rows that are kept, (places, n or more); ``fetch`` says which is whose."""
+        """The rows that are kept, (places, n or more); ``fetch`` returns the places of examples."""
         return self.cache.values
 
     @property
@@ -96,14 +96,14 @@ class KernelRows:
     def times(self, indices: Ints, c: Floats) -> Floats:
         """Return the sum of ``c[k]`` times the row of ``indices[k]``, (n,); rows are made in tiles, and none is kept.
 
-        Takes ``O(n m d)`` for m of them, and memory for one tile a thread.
+        Takes ``O(n m d)`` for m rows, and memory for one tile a thread.
         """
         return self.product(self.X, indices, c)
 
     def product(self, X: Floats, indices: Ints, c: Floats) -> Floats:
-        """Return the sum of ``c[k] k(x, x_who[k])`` for every x of ``X`` (l, d), as (l,).
+        """Return the sum of ``c[k] k(x, x_i)``, i = indices[k], for every x of ``X`` (l, d), as (l,).
 
-        Of the linear kernel this is ``O((l + m) d)``: the sum of the examples comes first.
+        For the linear kernel this takes ``O((l + m) d)``, because the examples are summed first.
         """
         if self.kernel.name == "linear":
             return np.asarray(X @ (c @ self.X[indices]))
@@ -122,7 +122,7 @@ class KernelRows:
 
 
 def _examples(kernel: Kernel, X: Floats, like: PreparedRows | None = None) -> PreparedRows | None:
-    """Return examples as matrix products take them; None: not of this kernel, or they would lose digits."""
+    """Return examples as matrix products take them; None: these do not have this kernel, or would lose digits."""
     if kernel.form.base not in (Base.PRODUCT, Base.SQUARES) or not X.size:
         return None
     found = PreparedRows.of(kernel, X, like=like)

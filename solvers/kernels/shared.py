@@ -32,19 +32,19 @@ class SharedFeatures:
         self.kernel = kernel
         self.XT: Features = np.zeros((0, 1))  #: (d, capacity) features; of sparse examples capacity rows
         self.diagonal = np.zeros(1)  #: (capacity,) k(x, x)
-        self.n_slots = 0  #: numbers 0 .. n_slots-1 are or were in use
+        self.n_slots = 0  #: numbers 0 to n_slots - 1 are or were in use
         self.vacant: list[int] = []
-        self._row_of: Ints | None = None  # by number, the row below that is at hand
+        self._row_of: Ints | None = None  # by number: the rows below that are ready
         self._rows = np.empty((0, 0))
 
     @cached_property
     def stop(self) -> Ints:
-        """The flag (1,) to interrupt what is solved for several problems in one call."""
+        """The flag (1,) to interrupt a call that solves several problems."""
         return np.zeros(1, np.int64)
 
     @property
     def capacity(self) -> int:
-        """How many numbers there are."""
+        """How many numbers there is space for."""
         return self.diagonal.size
 
     @property
@@ -54,13 +54,13 @@ class SharedFeatures:
 
     @property
     def is_sparse(self) -> bool:
-        """Whether only those features are held that are not 0."""
+        """Whether only features other than 0 are held."""
         return isinstance(self.XT, SparseRows)
 
     def insert(self, X: Features, known: Ints) -> Ints:
         """Give numbers to new examples ``X`` (m, d), and return them.
 
-        Of a precomputed kernel ``X`` (m, n + m) holds values with the examples ``known`` (n,), and with each other.
+        For a precomputed kernel ``X`` (m, n + m) holds values with the examples ``known`` (n,), and with each other.
         """
         gram = self.kernel.gram
         if gram is not None:
@@ -68,16 +68,16 @@ class SharedFeatures:
         return self.place(X)
 
     def place(self, X: Features) -> Ints:
-        """Give numbers to new examples as they are held, ``X`` (m, d), and return them."""
+        """Give numbers to new examples in the form that is held, ``X`` (m, d), and return the numbers."""
         numbers = self._new_numbers(X.shape[0])
         self._put(X, numbers)
         self.diagonal[numbers] = self.kernel.diagonal(X)
         return numbers
 
     def make_positive(self, window: Ints, leave: Ints, come: Ints, limit: int) -> bool:
-        """See to it that held kernel values are positive semi-definite without ``leave``; say whether some are others.
+        """Make held kernel values positive semi-definite for a window without ``leave``; say whether values changed.
 
-        Nothing is done where none are held, as each problem sees to its own examples.
+        If none are held, nothing is done: each problem checks its own examples.
 
         Raises
         ------
@@ -94,11 +94,11 @@ class SharedFeatures:
         return is_new
 
     def standing(self) -> HeldStanding | None:
-        """Return what :meth:`bring_back` needs; None: nothing."""
+        """Return the state that :meth:`bring_back` restores; None: there is none."""
         return None if self.kernel.held is None else self.kernel.held.standing()
 
     def bring_back(self, before: HeldStanding | None, window: Ints) -> None:
-        """Undo what an update that fails has changed of the kernel values of the window."""
+        """Undo the changes of a failed update to the kernel values of the window."""
         if self.kernel.held is None:
             return
         if before is not None:
@@ -107,7 +107,7 @@ class SharedFeatures:
             self.diagonal[window] = self.kernel.diagonal(self.features(window))
 
     def release(self, numbers: Ints) -> None:
-        """Take the numbers of examples back."""
+        """Release the numbers of examples."""
         if self.kernel.gram is not None and numbers.size:
             self.kernel.gram.release(self._gram_numbers(numbers))
         self.vacant.extend(numbers[::-1].tolist())
@@ -126,7 +126,7 @@ class SharedFeatures:
         return np.array([*reused, *range(self.n_slots - fresh, self.n_slots)], np.int64)
 
     def expect(self, X: Features) -> None:
-        """Be ready for features as wide, and as dense or sparse, as those of ``X`` (m, d)."""
+        """Prepare for features as wide, and as dense or sparse, as ``X`` (m, d)."""
         is_sparse = isinstance(X, SparseRows)
         self.XT = SparseRows.empty(self.capacity, X.shape[1]) if is_sparse else np.zeros((X.shape[1], self.capacity))
 
@@ -168,7 +168,7 @@ class SharedFeatures:
 
     @property
     def _data_bytes(self) -> int:
-        """Bytes of what there is by number, but for what sparse rows hold."""
+        """Bytes of the arrays by number, without the values of sparse rows."""
         features = 2 * self.XT.start.nbytes if isinstance(self.XT, SparseRows) else self.XT.nbytes
         return features + self.diagonal.nbytes
 
@@ -189,7 +189,7 @@ class SharedFeatures:
 
     @contextmanager
     def at_hand(self, numbers: Ints) -> Iterator[None]:
-        """Have the kernel rows of some examples computed once for all problems inside, if they are not too many."""
+        """Compute the kernel rows of some examples once for all problems inside, if they are not too many."""
         if not 0 < 8 * numbers.size * self.n_slots <= AT_HAND:
             yield
             return
@@ -203,7 +203,7 @@ class SharedFeatures:
             self._row_of, self._rows = None, np.empty((0, 0))
 
     def rows_at_hand(self) -> tuple[Ints, Floats] | None:
-        """Return the kernel rows that are ``at_hand``, and by number whose they are; None: there are none."""
+        """Return the kernel rows that are ``at_hand``, and the row of each number; None: there are none."""
         return None if self._row_of is None else (self._row_of, self._rows)
 
     def write(self, numbers: Ints, columns: Ints, out: Floats, rows: Ints) -> None:
@@ -227,21 +227,21 @@ def _copy(values: Floats, at: Ints, columns: Ints, out: Floats, rows: Ints) -> N
 
 @dataclass(frozen=True)
 class ByNumber(Kernel):
-    """A kernel of examples whose only feature is their number in ``shared``."""
+    """A kernel of examples that have a number in ``shared`` as their only feature."""
 
     shared: SharedFeatures = field(default_factory=lambda: SharedFeatures(Kernel()), compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        """Check nothing: the kernel that it stands for has checked its parameters."""
+        """Check nothing: the underlying kernel has checked its parameters."""
 
     @property
     def is_of_distances(self) -> bool:
-        """Whether the kernel that it stands for is."""
+        """Whether the underlying kernel is one of distances."""
         return self.shared.kernel.is_of_distances
 
     @property
     def has_gamma(self) -> bool:
-        """Whether the kernel that it stands for has one."""
+        """Whether the underlying kernel has a gamma."""
         return self.shared.kernel.has_gamma
 
     def write(self, A: Features, XT: Features, n: int, out: Floats, rows: Ints) -> None:
@@ -254,6 +254,6 @@ class ByNumber(Kernel):
 
 
 def by_number(shared: SharedFeatures) -> ByNumber:
-    """Return the kernel of ``shared`` as one of numbers."""
+    """Return the kernel of ``shared`` as a kernel of numbers."""
     kernel = shared.kernel
     return ByNumber(kernel.name, kernel.gamma, kernel.degree, kernel.coef0, shared=shared)

@@ -1,4 +1,4 @@
-"""Matrix products of sparse examples with a few that are written out, and how they come to stand in rows."""
+"""Matrix products of sparse examples with a few that are dense, and copies of the results into rows."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def times(values: Any, which: slice, left: Numbers) -> Numbers:
 
 @compiled
 def _times(start: Numbers, features: Numbers, values: Numbers, first: int, left: Numbers, out: Numbers) -> None:
-    """Four rows of ``left`` are added at once: a sum is loaded and stored a quarter as often."""
+    """Add four rows of ``left`` at once, so that a sum is loaded and stored a quarter as often."""
     for i in range(out.shape[0]):
         own, k, stop = out[i], start[first + i], start[first + i + 1]
         own[:] = 0.0
@@ -42,7 +42,7 @@ def _times(start: Numbers, features: Numbers, values: Numbers, first: int, left:
 def put(transposed: Numbers, out: Numbers, places: Ints, first: int) -> None:
     """Write ``transposed`` (k, m) to the rows ``places`` (m,) of ``out``, from column ``first`` on.
 
-    A few columns at once, which are a line of the processor's cache.
+    A few columns are written at once, which fill a line of the processor's cache.
     """
     k = transposed.shape[0]
     for start in range(0, k, 16):

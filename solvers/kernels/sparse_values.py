@@ -1,7 +1,7 @@
 """Products and distances of sparse examples, pair by pair: a value depends on its two examples alone.
 
-Two rows are gone through side by side, by ascending index. So k(x, z) is k(z, x) to the last digit, distances are sums
-of squared differences as those of dense examples are, and what is 0 in both takes no time.
+Two rows are traversed together, by ascending index. So k(x, z) equals k(z, x) to the last digit, distances are sums of
+squared differences as for dense examples, and features that are 0 in both take no time.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ STEP = 4  #: products that a step through two rows takes as long as
 
 
 def products(A: Features, X: SparseRows, n: int) -> int:
-    """Return how many products a value of ``A`` and the first ``n`` rows of ``X`` takes as long as, on average."""
+    """Return the average time of a value of ``A`` and the first ``n`` rows of ``X``, measured in products."""
     assert isinstance(A, SparseRows)
     return STEP * (A.nnz // max(1, len(A)) + X[:n].nnz // max(1, n))
 
@@ -27,7 +27,7 @@ def write(A: Features, X: Features, first: int, n: int, base: int, factor: float
 
 
 def own(X: SparseRows) -> Floats:
-    """Return ``x_i . x_i``, (m,), to the last digit as ``write`` does."""
+    """Return ``x_i . x_i``, (m,), with the same rounding as in ``write``."""
     out = np.empty((len(X), 1))
     _write(*_parts(X), *_parts(X), 0, -1, 0, 1.0, out, np.arange(len(X)))
     return out[:, 0]
@@ -44,7 +44,7 @@ def _write(
     xi: Indices, xv: Floats, x_start: Ints, x_stop: Ints,
     first: int, n: int, base: int, factor: float, out: Floats, rows: Ints,
 ) -> None:  # fmt: skip
-    """Do so; with a negative ``n`` for ``j = i`` alone, to column 0."""
+    """Write the values; with a negative ``n`` only those for ``j = i``, to column 0."""
     distances, squares = base > 0, base == 1
     for i in range(a_start.size):
         row = out[rows[i]]

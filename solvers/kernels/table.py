@@ -1,4 +1,4 @@
-"""The table of kernels: what a value is made of, what it becomes, and what is known of it. All that is said by name.
+"""The table of kernels, by name: what a value is made of, what it becomes, and what is known of it.
 
 A new kernel is a row here; ``CONTRIBUTING.md`` lists what else it takes.
 """
@@ -18,7 +18,7 @@ from livesvm.solvers.runtime.types import Numbers
 
 
 class Base(IntEnum):
-    """What a kernel value is made of."""
+    """The numbers from which kernel values are computed."""
 
     PRODUCT = 0  #: x'z
     SQUARES = 1  #: |x - z|^2, the sum of squared differences
@@ -36,7 +36,7 @@ class Form:
     finish: Callable[[Numbers, float, int], None]
     is_positive: Callable[[float], bool]  #: whether every kernel matrix is positive semi-definite, for a coef0
     has_gamma: bool = True  #: whether there is a gamma; without one products are taken as they are
-    #: the same as ``finish`` but for rounding, in less time, where there is such a way
+    #: a faster ``finish`` with other rounding; None: there is none
     quick: Callable[[Numbers, float, int], None] | None = None
 
     @cached_property
@@ -45,9 +45,9 @@ class Form:
         return self.base in (Base.SQUARES, Base.DIFFERENCES)
 
     def scaled_gamma(self, of_squares: float, n_features: int) -> float:
-        """Return the gamma called "scale", from ``of_squares``, that of squared distances, 1 / (d variance).
+        """Return the gamma called "scale", from ``of_squares``, its value for squared distances, 1 / (d variance).
 
-        Of absolute differences, whose sum is about d times the standard deviation, it is 1 / (d standard deviation).
+        For absolute differences, with a sum of about d times the standard deviation, it is 1 / (d standard deviation).
         """
         return (of_squares / n_features) ** 0.5 if self.base == Base.DIFFERENCES else of_squares
 
@@ -95,7 +95,7 @@ ALSO = {"polynomial": "poly"}  #: other names
 
 
 def form_of(name: Any) -> Form:
-    """Return the kernel of a name, in the table or another one.
+    """Return the entry of a kernel by any of its names.
 
     Raises
     ------

@@ -4,8 +4,8 @@ The factor is the upper triangle ``R`` with ``R'R = K_FF + kappa 1 1'``, rows co
 solves, appending and deleting run along memory. A deleted position stays behind as a row and column of the identity
 ("dead"), so nothing is shifted; ``compact`` closes the holes now and then.
 
-Next to ``R`` stand two forward-solved right-hand sides, ``y[RHS] = R^-T rhs`` and ``y[ONES] = R^-T 1``. They take part
-in every rotation, so that a new direction costs one backward solve.
+Next to ``R`` are two forward-solved right-hand sides, ``y[RHS] = R^-T rhs`` and ``y[ONES] = R^-T 1``. They take part in
+every rotation, so that a new direction costs one backward solve.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ RHS, ONES = range(2)  #: rows of the forward-solved right-hand sides
 
 @by_reference
 class Factor(NamedTuple):
-    """The factor of the free block and what is solved along with it; capacity ``c``."""
+    """The factor of the free block, and the right-hand sides solved with it; capacity ``c``."""
 
     R: Floats  #: (c, c) upper triangle
     y: Floats  #: (2, c) forward-solved right-hand sides, rows RHS and ONES
     column: Floats  #: (c,) work: the forward-solved column of the example that enters
     work: Floats  #: (c,) work: solutions
-    slot: Ints  #: (c,) which example stands at a position; -1: dead
-    position: Ints  #: (slots,) at which position an example stands; -1: not free
-    size: Ints  #: (2,) positions in use, and how many of them are live
+    slot: Ints  #: (c,) the example at a position; -1: dead
+    position: Ints  #: (slots,) the position of an example; -1: not free
+    size: Ints  #: (2,) numbers of positions in use and of live ones
 
 
 def empty_factor(capacity: int, slots: int) -> Factor:
-    """Return a factor of nothing with space for ``capacity`` free examples out of ``slots``."""
+    """Return an empty factor with space for ``capacity`` free examples out of ``slots``."""
     return Factor(
         aligned(capacity, capacity, make=np.zeros),
         aligned(2, capacity, make=np.zeros),
@@ -131,7 +131,7 @@ def schur(fac: Factor, column: Floats, diagonal: float) -> float:
 
 @compiled
 def append(fac: Factor, column: Floats, pivot2: float, slot: int, rhs: float) -> None:
-    """Append an example whose forward-solved ``column`` and squared pivot are known, with its entry of the rhs."""
+    """Append an example with a known forward-solved ``column``, squared pivot and entry of the right-hand side."""
     n = fac.size[0]
     pivot = np.sqrt(pivot2)
     dot_rhs = 0.0
@@ -151,10 +151,10 @@ def append(fac: Factor, column: Floats, pivot2: float, slot: int, rhs: float) ->
 
 @compiled
 def delete(fac: Factor, slot: int) -> None:
-    """Take an example out: its row is rotated into those below it, its position is left dead.
+    """Remove an example: its row is rotated into those below it, and its position is left dead.
 
-    What solving forward would make of its column of the block, without itself, is left in ``column``: its column of the
-    factor, rotated with the rest.
+    Afterwards ``column`` has the example's forward-solved column of the block without it: its column of the factor,
+    rotated with the rest.
     """
     R, y, column = fac.R, fac.y, fac.column
     n = fac.size[0]
@@ -231,10 +231,10 @@ TILE = 512  #: columns of a panel that one thread takes at once
 def factor_block(R: Floats, m: int, block: Block) -> bool:
     """Write ``R`` with ``R'R = K`` to the upper triangle of the first ``m`` rows and columns, and nothing below it.
 
-    ``block(rows, columns)`` gives a part of K (m, m) to keep. Says whether K is positive definite, as far as rounding
-    lets it be seen; if not, ``R`` is left half done.
+    ``block(rows, columns)`` returns a part of K (m, m) that may be kept. Returns whether K is positive definite, as far
+    as rounding shows; if not, ``R`` is left half done.
     """
-    from scipy.linalg.lapack import dpotrf  # only loaded where it is used: a start must not wait for it
+    from scipy.linalg.lapack import dpotrf  # imported on first use, so that a start does not wait for it
 
     panels = [slice(start, min(m, start + PANEL)) for start in range(0, m, PANEL)]
     ahead = block(panels[0], panels[0])
@@ -247,12 +247,12 @@ def factor_block(R: Floats, m: int, block: Block) -> bool:
         tiles = [slice(start, min(m, start + TILE)) for start in range(panel.stop, m, TILE)]
         works = [partial(_left_of, R, panel.start, block, following, following)]
         works += [partial(_eliminate, R, panel, lower, block, tile) for tile in tiles]
-        ahead = together(works)[0]  # of the corner that comes next, all but what this panel takes from it
+        ahead = together(works)[0]  # the next corner, before this panel is subtracted from it
     return True
 
 
 def _eliminate(R: Floats, panel: slice, lower: Floats, block: Block, tile: slice) -> Floats:
-    """Compute one tile of a panel whose corner is factored."""
+    """Compute one tile of a panel with a factored corner."""
     from scipy.linalg.blas import dtrsm
 
     left = _left_of(R, panel.start, block, panel, tile)
@@ -262,7 +262,7 @@ def _eliminate(R: Floats, panel: slice, lower: Floats, block: Block, tile: slice
 
 
 def _left_of(R: Floats, done: int, block: Block, rows: slice, columns: slice) -> Floats:
-    """Return what the first ``done`` rows of the factor leave of a part of K."""
+    """Return a part of K less the contribution of the first ``done`` rows of the factor."""
     left = block(rows, columns)
     left -= _product(R, slice(0, done), rows, columns)
     return left

@@ -1,6 +1,6 @@
 """Products with many kernel rows, each of which is read once.
 
-Four rows at a time, as memory answers several questions in the time of one.
+Four rows are read at a time, because memory answers several reads in the time of one.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ def add_rows(rows: Floats, row: Ints, c: Floats, x: Floats) -> None:
 
 @compiled
 def add_scaled(row: Floats, a: float, out: Floats, n: int) -> None:
-    """Add ``a row`` to ``out``, of both the first ``n``."""
+    """Add ``a row`` to ``out``, for the first ``n`` entries."""
     for j in range(n):
         out[j] += a * row[j]
 
 
 @compiled
 def entry(c: Floats, i: int, last: int) -> float:
-    """Return ``c[i]``, or 0 beyond the last."""
+    """Return ``c[i]``, or 0 beyond ``last``."""
     return float(c[i]) if i <= last else 0.0
 
 
@@ -56,7 +56,7 @@ def add_rows_to_both(rows: Floats, row: Ints, c: Floats, x: Floats, y: Floats, n
 
 @compiled
 def add_rows_and_multiply(rows: Floats, row: Ints, c: Floats, x: Floats, beta: Floats, out: Floats, n: int) -> None:
-    """Add ``rows[row[i]]`` times ``c[i]`` to ``x``, and put its product with ``beta`` into ``out[i]``, for every i."""
+    """Add ``rows[row[i]]`` times ``c[i]`` to ``x``, and put that row's product with ``beta`` into ``out[i]``."""
     out[: row.size] = 0.0
     last = row.size - 1
     for start in range(0, n, TILE):

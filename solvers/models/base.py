@@ -1,6 +1,6 @@
-"""What every live estimator does, whatever its losses: learn, be robust, be kept.
+"""Base of the live estimators, whatever their losses: learning, robust losses and checkpoints.
 
-Nothing here imports scikit-learn, whose import takes longer than restoring a large model: see ``estimators.scikit``.
+Nothing here imports scikit-learn, which takes longer than restoring a large model: see ``estimators.scikit``.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from livesvm.solvers.models import feature_scale, scaling
 from livesvm.solvers.models.feature_scale import FeatureScale
 from livesvm.solvers.models.fitted import Fitted
 from livesvm.solvers.models.keyed_window import ExampleUpdate
+from livesvm.solvers.models.record import Record
 from livesvm.solvers.models.repeats import Asked, OnRepeat, settled
 from livesvm.solvers.models.report import UpdateReport
 from livesvm.solvers.models.scaling import center_of, is_movable
@@ -49,17 +50,17 @@ KERNEL_PARAMETERS = ("kernel", "gamma", "degree", "coef0", "fit_intercept", "sca
 
 
 class Checked(NamedTuple):
-    """New examples as ``checked`` returns them, and ``update`` takes them in place of (X, y)."""
+    """New examples as ``checked`` returns them; ``update`` takes them in place of (X, y)."""
 
-    came: Features  #: (m, d) as they came
-    X: Features  #: (m, d) as the window has them
+    came: Features  #: (m, d) features as given
+    X: Features  #: (m, d) features as in the window
     y: Floats  #: (m,) targets
     weights: Floats  #: (m,)
     size: float  #: largest k(x, x)
 
 
 class LiveEstimator(Fitted):
-    """Base of the live estimators; a subclass says what targets mean and which losses they have."""
+    """Base of the live estimators; a subclass defines targets and losses."""
 
     C: float
     kernel: str
@@ -72,12 +73,14 @@ class LiveEstimator(Fitted):
     columns: Any = None  #: of a table, see ``tables.columns``; None: rows are numbers
     chosen_: Mapping[str, Any] = MappingProxyType({})  #: values of parameters that are "auto"
     columns_: TableColumns  #: as they were given, or found in the first rows, with the words of the window
-    _loss_parameters: tuple[str, ...] = ()  # names of those that the losses of examples are made of
+    _loss_parameters: tuple[str, ...] = ()  # names of the parameters that losses depend on
     _shares_costs = False  # whether the losses of each example depend on the others
-    robust_: Robustness | None = None  #: how robust the losses are, without the outliers; None: they are convex
+    robust_: Robustness | None = None  #: parameters of robust losses; None: the losses are convex
     _made_of: dict[str, Any]  # the parameters that the window's kernel and losses have
-    _came: dict[Key, Floats]  # of a model with a scale: features of the window as they came
-    _objects: dict[int, Any] | None = None  # examples that are no rows of numbers, by the number that is their feature
+    _came: dict[Key, Floats]  # of a model with a scale: features of the window as given
+    keeps_record = False  #: whether examples are predicted before they are learnt; see :attr:`record`
+    _record: Record | None = None
+    _objects: dict[int, Any] | None = None  # examples that are not rows of numbers, by the number that is their feature
 
     # -- what a subclass says ------------------------------------------------------------------------------------------
 
@@ -86,11 +89,11 @@ class LiveEstimator(Fitted):
         raise AssertionError("every live estimator says what its targets are")
 
     def _known_targets(self, y: ArrayLike | None, m: int) -> Floats:
-        """Return the same of examples that are not learnt."""
+        """Return the targets of examples that are not learnt."""
         return self._targets(y, m)
 
     def _losses(self, targets: Floats, weights: Floats, C: float | None = None) -> Losses:
-        """Return the losses of examples with these targets and weights; ``C`` stands in for the model's own."""
+        """Return the losses of examples with these targets and weights; ``C`` replaces the model's own."""
         raise AssertionError("every live estimator says what its losses are")
 
     def losses_of(self, targets: Floats, weights: Floats) -> Losses:
@@ -112,11 +115,11 @@ class LiveEstimator(Fitted):
 
     @property
     def _prices(self) -> tuple[float, float] | None:
-        """What a unit counts by which f is too low, or too high; None: the error is a share of wrong decisions."""
+        """The cost of a unit by which f is too low, and too high; None: the error is the share of wrong decisions."""
         return None
 
     def _error(self, decisions: Floats, targets: Floats) -> float:
-        """Return how wrong decision values are about the targets of their examples."""
+        """Return the error of decision values, given the targets of their examples."""
         raise AssertionError("every live estimator says what an error is")
 
     def _cutoff_rule(self, s: float | None = None) -> CutoffRule:
@@ -124,17 +127,17 @@ class LiveEstimator(Fitted):
         raise InvalidInput("models of this kind have no robust losses", field="robust")
 
     def _unit_cost(self, C: float | None) -> float:
-        """Return what a unit of weight costs at most, of a unit of f; ``C`` stands in for the model's own."""
+        """Return the largest cost of a unit of f, for an example of weight 1; ``C`` replaces the model's own."""
         return validation.cost(self.C_ if C is None else C)
 
     @property
     def C_(self) -> float:
-        """The weight of the losses: C, or with "auto" what was chosen, 1 before that."""
+        """The weight of the losses: C, or if that is "auto" the chosen value, which is 1 at first."""
         value: float = self._chosen("C", 1.0)
         return value
 
     def _chosen(self, name: str, first: float) -> Any:
-        """Return a parameter, or where it is "auto" what was chosen for it, ``first`` before that."""
+        """Return a parameter; if it is "auto", the value chosen for it, or ``first`` before one is."""
         value = getattr(self, name)
         return vars(self).get("chosen_", {}).get(name, first) if isinstance(value, str) and value == "auto" else value
 
@@ -163,25 +166,25 @@ class LiveEstimator(Fitted):
             self._made_of = self._made_of | {name: value for name, value in fixed.items() if name in self._made_of}
 
     def _total_per_weight(self) -> float:
-        """Return what the coefficients sum up to, per unit of weight in the window."""
+        """Return the sum of the coefficients per unit of weight in the window."""
         return 0.0
 
     def _weigh(self, window: Window, leaving: list[Key], new: tuple[Floats, Floats], changed: Edited) -> bool:
-        """Take note of what the window will hold; say whether that changes the losses of all examples.
+        """Record what the window will hold; return whether that changes the losses of all examples.
 
         ``new`` are targets and weights of new examples, ``changed`` the new ones of examples that stay.
         """
         return False
 
     def _kinds(self, window: Window) -> Ints:
-        """Return a number for each example (n,), oldest first: those of one number leave the same losses to all others.
+        """Return numbers (n,), oldest first: removing examples with equal numbers leaves the same losses to all others.
 
-        Asked for where losses depend on which examples are there.
+        It is needed where losses depend on which examples are in the window.
         """
         raise AssertionError("a live estimator whose examples share their costs says which of them are alike")
 
     def _begin_window(self, window: Window, rows: Features, targets: Floats, weights: Floats) -> None:
-        """Take from the first examples, features (m, d) as the window has them, what losses are made of."""
+        """Determine from the first examples, features (m, d) as the window has them, what losses depend on."""
 
     # -- learning ------------------------------------------------------------------------------------------------------
 
@@ -192,9 +195,9 @@ class LiveEstimator(Fitted):
         sample_weight: ArrayLike | None = None,
         keys: Iterable[Key] | None = None,
     ) -> Self:
-        """Train on ``X`` (n, d) and ``y`` (n,) from nothing; whatever was in the window is gone, unless this raises.
+        """Train on ``X`` (n, d) and ``y`` (n,) from nothing; the previous window is dropped, unless this raises.
 
-        What comes sparse is held sparse from then on, and what is dense dense; what comes later is brought to that.
+        Sparse features are held sparse from then on, and dense ones dense; later features are converted to that form.
 
         Parameters
         ----------
@@ -223,6 +226,7 @@ class LiveEstimator(Fitted):
         before = vars(self).copy()
         try:
             self._forget()
+            self._record = None
             self._learn((X, y), sample_weight, keys, ())
             if not self._window.weights.any():
                 reason = "all weights are zero. Invalid input - all samples have zero or negative weights."
@@ -235,13 +239,13 @@ class LiveEstimator(Fitted):
         return self
 
     def _consider(self, report: UpdateReport | None) -> None:
-        """Choose parameters that are "auto", where that is due after this update, or after a fit."""
+        """Choose parameters that are "auto", if that is due after this update, or after a fit."""
 
     def _check_first(self, y: ArrayLike | None) -> None:
-        """Check what only ``fit`` asks of targets."""
+        """Check what only ``fit`` requires of targets."""
 
     def _warn(self) -> None:
-        """Warn of what training from nothing has led to."""
+        """Warn about the result of training from nothing."""
 
     def update(
         self,
@@ -260,7 +264,7 @@ class LiveEstimator(Fitted):
         """Add, remove, correct and reweight examples along one path; all or nothing.
 
         Parameters of the losses that were set since the last update, by ``set_params``, hold for the whole window from
-        this one on. An update that holds nothing, as on a day without data, changes nothing in a trained model.
+        this one on. An update without any content, as on a day without data, changes nothing in a trained model.
 
         Parameters
         ----------
@@ -330,7 +334,7 @@ class LiveEstimator(Fitted):
         remove: Iterable[Key],
         edits: Edits = NO_EDITS,
     ) -> UpdateReport:
-        """Change the window and all that is known of it; whatever fails leaves everything as it was."""
+        """Change the window and everything derived from it; after any failure everything is as it was."""
         started, before, window = time.perf_counter(), vars(self).copy(), vars(self).get("_window")
         if window is not None:
             add = add if add is None or isinstance(add, Checked) else self._unless_empty(add)
@@ -340,6 +344,9 @@ class LiveEstimator(Fitted):
                 gap = window.relative_gap if window.keys else 0.0
                 return self._report(Trace(relative_gap=gap), (), (), 0, time.perf_counter() - started)
             window.begin()
+        is_judged = self.keeps_record and window is not None and bool(window.keys)
+        if is_judged and (self._record is None or self._record.window is None):
+            self._begin_record()
         try:
             change, trace = self._change(add, sample_weight, keys, remove, edits)
             seconds = time.perf_counter() - started
@@ -351,10 +358,58 @@ class LiveEstimator(Fitted):
             self._take_back(before)
             raise
         self._window.settle()
+        if is_judged:
+            self._judge(change)
+            if edits.relabel:
+                self._record.window = None
         return report
 
+    @property
+    def record(self) -> Record | None:
+        """How often the model was right about examples before it learnt them; None of a kind without labels.
+
+        ``keeps_record = False`` leaves the record out; ``fit`` begins it again. The first examples are not in it.
+        """
+        return None if self._record is None else self._record.frozen()
+
+    def _begin_record(self) -> None:
+        """Count the labels or targets of the window, by which the naive predictions are made."""
+        raise AssertionError("every live estimator that keeps a record says of what")
+
+    def _judge(self, change: ExampleUpdate) -> None:
+        """Take the predictions of new examples, which are in the window now, into the record."""
+
+    def _foretold(self, X: Any) -> list[Any]:
+        """Return the present predictions of examples that are not learnt, as the record takes them, (m,)."""
+        raise AssertionError("every live estimator that keeps a record says of what")
+
+    def record_with(self, examples: Iterable[tuple[Any, Any]]) -> Record | None:
+        """Return the record with further examples, predicted now, which other ways than ``update`` will learn.
+
+        Parameters
+        ----------
+        examples : iterable of pairs
+            Features (m, d) and targets (m,), as ``update`` takes them.
+
+        Returns
+        -------
+        Record or None
+            A copy of the record, with these examples.
+        """
+        if not (self.keeps_record and self.is_trained):
+            return self.record
+        if self._record is None or self._record.window is None:
+            self._begin_record()
+        assert self._record is not None
+        found = self._record.frozen()
+        found.window = self._record.window.copy()
+        for X, y in examples:
+            found.judge(self._foretold(X), np.asarray(y).tolist())
+        found.window = None
+        return found
+
     def _unless_empty(self, add: Any) -> Any:
-        """Return None for examples of which there are none, as of an empty day, else what is given.
+        """Return None if there are no examples to add, as on a day without data, else what is given.
 
         Raises
         ------
@@ -372,14 +427,14 @@ class LiveEstimator(Fitted):
         return None
 
     def _take_back(self, before: dict[str, Any]) -> None:
-        """Have these attributes and no others."""
+        """Give the model these attributes and no others."""
         have(self, before)
 
     def _note(self, report: UpdateReport) -> None:
-        """Take note of an update that was made."""
+        """Record an update that was made."""
 
     def _make_ready(self, add: tuple[Any, ArrayLike | None] | None, edits: Edits) -> None:
-        """Make space for what comes with an update, before anything else; what it brings may still be wrong."""
+        """Make space for the examples of an update before anything else; they may still be invalid."""
 
     def _change(
         self,
@@ -389,7 +444,7 @@ class LiveEstimator(Fitted):
         remove: Iterable[Key],
         edits: Edits,
     ) -> tuple[ExampleUpdate, Trace]:
-        """Check everything, follow the path, and take over what holds from now on."""
+        """Check everything, follow the path, and store the new state."""
         checked = add if isinstance(add, Checked) else None
         if checked is None:
             self._make_ready(add, edits)
@@ -439,6 +494,8 @@ class LiveEstimator(Fitted):
             self._conditional(new_y, new_weights, new_sides, C, robust) if changing else NO_LOSSES,
             new_sides,
         )
+        window.foretells = self.keeps_record
+        window.left = window._y[[*map(window.keys.__getitem__, leaving)]]
         try:
             trace = window.update(change, self._total_per_weight(), self._terms(robust, C) if robust else None)
         except NotOptimal as error:
@@ -456,9 +513,9 @@ class LiveEstimator(Fitted):
         return change, trace
 
     def _weigh_without(self, key: Key) -> int:
-        """Bring all examples to the losses they have once one has left, which stays; return the events of the path.
+        """Give all examples the losses that they have without ``key``, which stays; return the events of the path.
 
-        The model is then of no use but for analyses.
+        Afterwards the model can be used for analyses only.
 
         Raises
         ------
@@ -482,9 +539,9 @@ class LiveEstimator(Fitted):
         reweight: Mapping[Key, float],
         C: float | None,
     ) -> Checked | None:
-        """Check the scale of an update, as ``check_scale`` does; return its new examples, with nothing left to check.
+        """Check the scale of an update as ``check_scale`` does; return its new examples, fully checked.
 
-        For callers that have checked the rest themselves.
+        This is for callers that have checked the rest themselves.
 
         Parameters
         ----------
@@ -502,7 +559,7 @@ class LiveEstimator(Fitted):
         Returns
         -------
         Checked or None
-            What ``update`` takes in place of (X, y); None: it has to read these, as the model may be made of them.
+            What ``update`` takes in place of (X, y); None: it must read these, as they may define the model.
 
         Raises
         ------
@@ -521,7 +578,7 @@ class LiveEstimator(Fitted):
         return Checked(came, rows, targets, weights, self._check_scale(window, rows, weights, heaviest, C))
 
     def _settled_targets(self, y: NDArray[Any] | None, m: int) -> Floats | None:
-        """Return targets (m,), unless they may change what the model is made of."""
+        """Return targets (m,); None: they may change what the model is made of."""
         return self._targets(y, m)
 
     def check_scale(
@@ -532,10 +589,10 @@ class LiveEstimator(Fitted):
         reweight: Mapping[Key, float] | None = None,
         C: float | None = None,
     ) -> None:
-        """Raise what ``update`` would for numbers that double precision cannot hold; changes and solves nothing.
+        """Raise the error that ``update`` would raise for numbers beyond double precision; change and solve nothing.
 
-        What k(x, x), C and weights come to, summed up over the window, has to be a number. Takes time for the diagonal
-        of the kernel only, O(m d).
+        Sums of k(x, x), C and weights over the window must be finite. Only the diagonal of the kernel is computed, in
+        O(m d).
 
         Parameters
         ----------
@@ -576,7 +633,7 @@ class LiveEstimator(Fitted):
             self._check_scale(window, rows, weights, heaviest, C)
 
     def _check_scale(self, window: Window, rows: Features, weights: Floats, heaviest: float, C: float | None) -> float:
-        """Check the scale of an update whose largest weight is ``heaviest``; return the largest new k(x, x)."""
+        """Check the scale of an update with the largest weight ``heaviest``; return the largest new k(x, x)."""
         kernel, n, cost = window.state.kernel, len(window.keys) + rows.shape[0], self._unit_cost(C)
         size = scaling.size_of_kernel(kernel, rows)
         most = window.room
@@ -608,7 +665,7 @@ class LiveEstimator(Fitted):
         return rows, self._targets(y, rows.shape[0])
 
     def _read(self, X: Any) -> Features:
-        """Return new examples as an array, or as sparse rows; of those that are neither, their numbers (m, 1)."""
+        """Return new examples as an array or as sparse rows; objects are replaced by their numbers (m, 1)."""
         if self.columns is not None:
             return self._coded(X)[1]
         if self.kernel == "precomputed":
@@ -631,7 +688,7 @@ class LiveEstimator(Fitted):
         return np.array(numbers, np.float64)[:, None]
 
     def _coded(self, X: Any) -> tuple[TableColumns, Codes]:
-        """Return the columns of the model, or of first rows, and rows of a table as numbers; raises InvalidInput."""
+        """Return the columns, of the model or found in first rows, and a table as numbers; raises InvalidInput."""
         known = vars(self).get("columns_")
         if known is None and isinstance(X, Codes) and X.table is not None and X.table.each:
             known = X.table
@@ -673,23 +730,23 @@ class LiveEstimator(Fitted):
         return rows if scale is None else scale.apply(rows)
 
     def _take_over(self, window: Window) -> None:
-        """Let a window with the present parameters be the one that the model knows."""
+        """Make a window with the present parameters the window of the model."""
         self._window = window
         self._made_of = {name: getattr(self, name) for name in (*KERNEL_PARAMETERS, *self._loss_parameters)}
         self.gamma_ = window.state.kernel.gamma
 
     def _check_fitted(self) -> None:
-        """Raise scikit-learn's NotFittedError before the first examples, InvalidInput if parameters are newer."""
+        """Raise scikit-learn's NotFittedError before the first examples, InvalidInput if parameters were set since."""
         self._learnt  # noqa: B018 - it raises
         for name in self._reset_parameters():
             raise InvalidInput("was set since the window was learnt; call update() first", field=name)
 
     def _reset_parameters(self) -> list[str]:
-        """Return which parameters of the losses were set since the last update; one of the kernel cannot be.
+        """Return the parameters of the losses that were set since the last update; those of the kernel must not be.
 
         Raises
         ------
-        InvalidInput : one of the kernel was
+        InvalidInput : a parameter of the kernel was set
         """
         try:
             changed = [name for name, value in self._made_of.items() if getattr(self, name) != value]
@@ -747,7 +804,7 @@ class LiveEstimator(Fitted):
         return self._window_with(gamma, self._center_of(X))
 
     def _center_of(self, X: Features) -> Floats | None:
-        """Return what features (n, d) are to lose inside; None: nothing, as the origin counts, or they are near it."""
+        """Return the center to subtract from features (n, d); None: it would change the model, or is near 0."""
         is_free = not self._total_per_weight() and is_movable(self._kernel(1.0), intercept=bool(self.fit_intercept))
         return center_of(X) if is_free else None
 
@@ -763,7 +820,7 @@ class LiveEstimator(Fitted):
         return {name: getattr(self, name) for name in inspect.signature(type(self)).parameters}
 
     def _decided(self) -> dict[str, Any]:
-        """Return the parameters by name, with what was chosen for those that are "auto": copies choose nothing."""
+        """Return the parameters by name, with chosen values for those that are "auto": copies choose nothing."""
         found = self.get_params(deep=False)
         if isinstance(found.get("C"), str):
             names = [name for name in ("C", "gamma", "epsilon") if isinstance(found.get(name), str)]
@@ -771,7 +828,7 @@ class LiveEstimator(Fitted):
         return found
 
     def _like(self, **parameters: Any) -> Self:
-        """Return an untrained model with the same parameters but for these, and nothing of them left open."""
+        """Return an untrained model with the same parameters except for these, and with none left open."""
         out = type(self)(**{**self._decided(), **parameters})
         for name in ("columns_", "chosen_"):
             if name in vars(self) and name[:-1] not in parameters:
@@ -796,18 +853,18 @@ class LiveEstimator(Fitted):
         return None if robust is None or robust.theta == 1.0 else robust
 
     def _terms(self, robust: Robustness, C: float | None = None) -> Terms:
-        """Return how robust losses are computed."""
+        """Return the functions that compute robust losses."""
         return Terms(robust.theta, partial(self._losses, C=C), self._cutoff_rule(robust.s).at(robust.s))
 
     def _conditional(
         self, targets: Floats, weights: Floats, sides: Sides, C: float | None, robust: Robustness | None
     ) -> Losses:
-        """Return the losses of examples that count on these sides."""
+        """Return the losses of examples on these sides."""
         base = self._losses(targets, weights, C)
         return base if robust is None else conditional(base, sides, robust.theta)
 
     def robustness(self) -> Robustness | None:
-        """Return how robust the model is, with the examples that count as outliers; None: its losses are convex.
+        """Return theta, s and the outliers of a robust model; None: the losses are convex.
 
         Returns
         -------
@@ -822,8 +879,8 @@ class LiveEstimator(Fitted):
     def local_optimality(self) -> LocalOptimality:
         """Return how well a robust model satisfies the conditions of a local optimum, recomputed from the data.
 
-        ``certificate`` belongs to the convex problem in which every example stays on its present side; its solution is
-        a local optimum of the robust problem if every example is on its true side, and that is what this adds.
+        ``certificate`` belongs to the convex problem in which every example stays on its present side. Its solution is
+        a local optimum of the robust problem if every example is on its true side, which this method checks.
 
         Returns
         -------
@@ -841,16 +898,16 @@ class LiveEstimator(Fitted):
         return self._window.local_optimality(self._terms(self.robust_))
 
     def prepare(self) -> None:
-        """Do now what the first update after ``from_arrays`` would do first, to kernel rows and their factor.
+        """Build now the kernel rows and their factor, which the first update after ``from_arrays`` would build.
 
         Predictions and certificates need neither.
         """
         self._learnt.state.prepare()
 
     def cool(self) -> None:
-        """Give up what the next update makes again: kernel rows, their factor, work, and space for more examples.
+        """Free memory that the next update fills again: kernel rows, their factor, work, and space for more examples.
 
-        Nothing that the model answers changes, and updates lead to the same optimum; the next one takes longer.
+        No answer of the model changes, and updates lead to the same optimum; only the next one takes longer.
         """
         if hasattr(self, "_window"):
             self._window.cool()
@@ -862,7 +919,7 @@ class LiveEstimator(Fitted):
 
     @property
     def held_bytes(self) -> int:
-        """Bytes of all arrays that the model holds, with those that :meth:`cool` gives back."""
+        """Bytes of all arrays that the model holds, including those that :meth:`cool` gives back."""
         if not hasattr(self, "_window"):
             return 0
         came = 8 * self.feature_scale_.width * len(self._came) if self.feature_scale_ is not None else 0
@@ -870,17 +927,17 @@ class LiveEstimator(Fitted):
 
     @property
     def is_settled(self) -> bool:
-        """Whether what the first examples decide of the model is decided; a model that waits for more is not."""
+        """Whether everything that the first examples determine once is set; False while the model waits for more."""
         return True
 
     @property
     def flagged_warnings(self) -> list[ModelWarning]:
-        """What is wrong with what the model makes of its window; quick enough to be asked after every update."""
+        """Warnings about the state of the model on its window; quick enough for every update."""
         return []
 
     @property
     def is_trained(self) -> bool:
-        """Whether there is something to predict by."""
+        """Whether the model has examples to predict by."""
         return hasattr(self, "_window") and bool(self._window.keys)
 
     # -- keeping -------------------------------------------------------------------------------------------------------
@@ -897,6 +954,8 @@ class LiveEstimator(Fitted):
         arrays = {**self._learnt.to_arrays(), "robust": np.array([] if robust is None else [robust.theta, robust.s])}
         if self.chosen_:
             arrays["chosen"] = self.chosen_
+        if self._record is not None:
+            arrays["record"] = self._record.to_document()
         if self._objects is not None:
             arrays["objects"] = self.window_X
         if scale is None:
@@ -909,7 +968,7 @@ class LiveEstimator(Fitted):
         return arrays | kept | {"X": np.asarray(features)}
 
     def to_warm_arrays(self) -> dict[str, Any]:
-        """Return the same with f as it stands, so that ``from_arrays`` need not compute it; for this process alone.
+        """Return ``to_arrays`` with the present f, so that ``from_arrays`` need not compute it; for this process alone.
 
         Returns
         -------
@@ -945,11 +1004,13 @@ class LiveEstimator(Fitted):
 
     @classmethod
     def _own(cls, parameters: Mapping[str, Any]) -> dict[str, Any]:
-        """Return parameters under the names that the estimator has for them."""
+        """Return parameters under the names that the estimator uses."""
         return dict(parameters)
 
     def _restore(self, arrays: Mapping[str, Any]) -> None:
         self.feature_scale_ = scale = feature_scale.restored(self.scale, arrays)
+        if "record" in arrays:
+            self._record = Record.from_document(arrays["record"])
         if "chosen" in arrays:
             self.chosen_ = dict(arrays["chosen"])
         if scale is not None:
@@ -984,7 +1045,7 @@ class LiveEstimator(Fitted):
 
 
 def have(model: object, attributes: dict[str, Any]) -> None:
-    """Let a model have these attributes and no others."""
+    """Give a model these attributes and no others."""
     own = vars(model)
     since = own.keys() - attributes.keys()
     own.update(attributes)
@@ -994,7 +1055,7 @@ def have(model: object, attributes: dict[str, Any]) -> None:
 
 @contextmanager
 def all_or_nothing(*models: object) -> Iterator[None]:
-    """Give objects the attributes they had if anything goes wrong inside, where arrays are replaced and not changed."""
+    """Restore the attributes of objects if anything fails inside; arrays must be replaced, not changed, there."""
     before = [vars(model).copy() for model in models]
     try:
         yield
@@ -1005,5 +1066,5 @@ def all_or_nothing(*models: object) -> Iterator[None]:
 
 
 def keep(model: object, given: dict[str, Any]) -> None:
-    """Let a model have the parameters that its constructor was given, by their names."""
+    """Set the parameters of a model to the arguments of its constructor, by name."""
     vars(model).update((name, value) for name, value in given.items() if name not in ("self", "__class__"))

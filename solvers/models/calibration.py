@@ -12,11 +12,11 @@ from livesvm.solvers.runtime.types import Floats
 
 @dataclass(frozen=True)
 class Calibration:
-    """A map from decisions to probabilities for each class, of two classes for the second alone."""
+    """A map from decisions to probabilities for each class, or with two classes for the second alone."""
 
     #: "sigmoid": a and b of 1 / (1 + exp(a f + b)) [Platt]; "isotonic": places and values, linear between them
     method: str
-    maps: tuple[tuple[Floats, Floats], ...]  #: those two, (1,) or (k,) each, for every column of ``columns``
+    maps: tuple[tuple[Floats, Floats], ...]  #: for each column of ``columns`` these two, (1,) or (k,) each
 
     def probabilities(self, values: Floats) -> Floats:
         """Return the probability of each class, (m, n_classes), from ``columns`` (m, k)."""
@@ -29,12 +29,12 @@ class Calibration:
 
     def _of(self, one: tuple[Floats, Floats], values: Floats) -> Floats:
         if self.method == "sigmoid":
-            from scipy.special import expit  # takes a twentieth of what a service takes to start
+            from scipy.special import expit  # importing it takes a twentieth of the start of a service
 
             return np.asarray(expit(-(one[0] * values + one[1])))
         return np.asarray(np.interp(values, *one))
 
 
 def columns(decisions: Floats, n_classes: int) -> Floats:
-    """Return decisions as they are calibrated: of two classes (m, 1), of more a score of each, (m, n_classes)."""
+    """Return decisions as calibration takes them: (m, 1) for two classes, else class scores (m, n_classes)."""
     return decisions[:, None] if decisions.ndim == 1 else scores(decisions, n_classes)

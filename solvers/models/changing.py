@@ -1,4 +1,4 @@
-"""Models with parameters that change while they live, and which say where their scale makes them useless."""
+"""Models with parameters that can be changed while in use, and with warnings of a scale that makes them useless."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from livesvm.solvers.validation import Key
 
 
 class ChangingEstimator(LiveEstimator):
-    """A live estimator whose parameters can all be changed, and which warns."""
+    """A live estimator with warnings, and with parameters that can all be changed."""
 
     def partial_fit(
         self,
@@ -64,11 +64,11 @@ class ChangingEstimator(LiveEstimator):
         return self
 
     def change(self, **parameters: Any) -> UpdateReport:
-        """Give the model other parameters and bring the window to the optimum of those; all or nothing.
+        """Change parameters of the model and bring the window to the new optimum; all or nothing.
 
-        Those of the losses, as C and epsilon, lead there along one path. Those of the kernel and ``scale`` mean another
-        problem, which is solved from nothing; ``gamma="scale"`` and the scale of features are then of the window as it
-        is now, as are an open ``prior`` and an open ``lam`` of positive and unlabelled examples.
+        Parameters of the losses, such as C and epsilon, lead there along one path. Parameters of the kernel and
+        ``scale`` define another problem, which is solved from nothing. Then ``gamma="scale"``, the scale of features,
+        and an open ``prior`` and ``lam`` of positive and unlabelled examples are computed from the present window.
 
         Parameters
         ----------
@@ -148,7 +148,7 @@ class ChangingEstimator(LiveEstimator):
             raise
 
     def rescale(self) -> UpdateReport:
-        """Fit the scale of features, or the encoding of columns, and a gamma that follows, to the window as it is now.
+        """Fit the scale of features, or the encoding of columns, and a gamma that depends on it, to the present window.
 
         The kernel values of all examples change: the window is solved from nothing.
 
@@ -170,10 +170,10 @@ class ChangingEstimator(LiveEstimator):
         return self._resolved()
 
     def _settle(self, parameters: dict[str, Any]) -> None:
-        """Find what new parameters leave open, before they count."""
+        """Determine what new parameters leave open, before they are used."""
 
     def _resolved(self) -> UpdateReport:
-        """Solve the window from nothing with the present parameters, and take over what comes of it."""
+        """Solve the window from nothing with the present parameters, and adopt the result."""
         started = time.perf_counter()
         fresh = type(self)(**self.get_params(deep=False))
         keys: list[Key] = self.keys_
@@ -197,7 +197,7 @@ class ChangingEstimator(LiveEstimator):
     classes_: NDArray[Any]  #: of a classifier
 
     def _hand_over(self, fresh: Self) -> None:
-        """Let a fresh model know what does not come from the window as it is now."""
+        """Give a fresh model what is not derived from the present window."""
         if hasattr(self, "classes_"):
             fresh._know(self.classes_)
         if self.chosen_:
@@ -210,15 +210,15 @@ class ChangingEstimator(LiveEstimator):
             fresh.columns_ = replace(table_columns.given(self.columns), words=self.columns_.words)
 
     def _know(self, classes: Any) -> None:
-        """Take note of classes before any example has come."""
+        """Record classes before any example has come."""
         self.classes_ = classes
 
     @property
     def warnings_(self) -> list[ModelWarning]:
-        """What makes the model useless, with what to do about it; computed from the window when asked for."""
+        """Conditions that make the model useless, with remedies; computed from the window when asked for."""
         return self.scale_warnings + self.flagged_warnings
 
     @property
     def scale_warnings(self) -> list[ModelWarning]:
-        """Return what is wrong with the scale of the features: takes the kernel values of some hundred examples."""
+        """Return warnings about the scale of the features; takes the kernel values of some hundred examples."""
         return warnings_of(self._learnt, self.scale)

@@ -1,8 +1,8 @@
-"""Labels of classes: which are known after more have been seen, what targets they are, and what is refused as one.
+"""Labels of classes: which ones are known, what targets they become, and which values are refused.
 
 Two labels are the same where Python says that they are equal: 7 and 7.0 are, 2**60 + 1 and 2.0**60 are not. NumPy
-compares and joins whole numbers of different types as floats, so that these would be one: arrays of labels are joined
-and looked up here alone.
+compares and joins whole numbers of different types as floats, which would make the latter equal. So arrays of labels
+are joined and looked up only here.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from livesvm.solvers.runtime.types import Floats, Ints
 
 
 def labels_with(known: NDArray[Any], labels: NDArray[Any], field: str) -> NDArray[Any]:
-    """Return the labels, ascending, that are known after ``labels`` (m,); raises InvalidInput for what are none."""
+    """Return the labels, ascending, that are known after ``labels`` (m,); raises InvalidInput for invalid labels."""
     try:
         is_one_kind = known.dtype.kind == labels.dtype.kind or _are_dates(known) == _are_dates(labels)
         if is_one_kind and {*known.tolist()}.issuperset(labels.tolist()):
@@ -50,7 +50,7 @@ def joined(known: NDArray[Any], labels: NDArray[Any], field: str = "y") -> NDArr
     if known.dtype == labels.dtype:
         return np.union1d(known, labels)
     before, given, found = known.tolist(), labels.tolist(), None
-    with suppress(TypeError):  # where one is not comparable with another
+    with suppress(TypeError):  # labels may not be comparable
         every = sorted({*before, *given})
         found = _exact_array(every, np.result_type(known, labels), known.dtype.kind + labels.dtype.kind)
     if found is None:
@@ -60,7 +60,7 @@ def joined(known: NDArray[Any], labels: NDArray[Any], field: str = "y") -> NDArr
 
 
 def exact_labels(given: Any, found: NDArray[Any], field: str) -> NDArray[Any]:
-    """Return labels (m,), which NumPy ``found`` in what was ``given``, as what they are: numbers are not rounded.
+    """Return labels (m,), ``given`` by the caller and ``found`` by NumPy, in a type that rounds no number.
 
     Raises
     ------
@@ -74,7 +74,7 @@ def exact_labels(given: Any, found: NDArray[Any], field: str) -> NDArray[Any]:
     values = [_plain(value) for value in (found if is_as_it_came else given)]
     kinds = {type(value) for value in values}
     if not kinds <= {bool, int, float} or (kinds == {float} and found.dtype.kind == "f"):
-        return found  # to be refused by what they are, or words
+        return found  # words, or labels of other types, which are refused later
     if not all(map(math.isfinite, values)):
         return found
     exact = _exact_array(values, np.dtype(np.float64), "f" if float in kinds else "i")
@@ -90,7 +90,7 @@ def _no_common_type(label: Any, others: str, field: str, row: int) -> InvalidInp
 
 
 def _plain(value: Any) -> Any:
-    """Return one label as Python has it."""
+    """Return one label as a Python value."""
     if isinstance(value, list | tuple | np.ndarray) and len(value) == 1:  # of a column (m, 1)
         value = value[0]
     return value.item() if isinstance(value, np.generic) else value
@@ -99,7 +99,7 @@ def _plain(value: Any) -> Any:
 def _exact_array(values: list[Any], common: np.dtype[Any], kinds: str) -> NDArray[Any] | None:
     """Return values as an array of the ``common`` type, or of whole numbers, that keeps each exactly; None: none does.
 
-    Whole numbers alone, by the ``kinds`` of where they come from, stay such if they can.
+    If ``kinds``, the types that they come from, are whole numbers only, they stay whole numbers where possible.
     """
     whole = [np.dtype(np.int64), np.dtype(np.uint64)]
     types = [*whole, common] if common.kind == "f" and "f" not in kinds else [common, *whole]
@@ -129,11 +129,11 @@ def are_among(labels: NDArray[Any], known: NDArray[Any]) -> NDArray[np.bool_]:
 def labels_after(
     known: NDArray[Any], y: ArrayLike | None, m: int, field: str, *, is_fixed: bool
 ) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Return the labels known after ``y`` (m,), and these; raises InvalidInput.
+    """Return the labels known after ``y`` (m,), and the labels of ``y``; raises InvalidInput.
 
     Parameters
     ----------
-    is_fixed : whether there may be no others than are known
+    is_fixed : whether only labels that are known are allowed
     """
     if y is None:
         if m:
@@ -147,7 +147,7 @@ def labels_after(
 
 
 def targets_of(labels: NDArray[Any], known: NDArray[Any], values: Iterable[float], field: str) -> Floats:
-    """Return the target of each label (m,), of which there is one among ``values`` for each that is ``known``.
+    """Return the target of each label (m,); ``values`` has one target for each label that is ``known``.
 
     Raises
     ------
@@ -156,7 +156,7 @@ def targets_of(labels: NDArray[Any], known: NDArray[Any], values: Iterable[float
     given, target = labels.tolist(), dict(zip(known.tolist(), values, strict=True))
     try:
         return np.fromiter(map(target.__getitem__, given), np.float64, len(given))
-    except (KeyError, TypeError):  # of the latter kind is a label that is a list
+    except (KeyError, TypeError):  # TypeError: a label is a list
         _check_finite(labels, field)
         row = _first_unknown(given, target)
         reason = f"{given[row]!r} is not one of the labels {known.tolist()}"
@@ -164,14 +164,14 @@ def targets_of(labels: NDArray[Any], known: NDArray[Any], values: Iterable[float
 
 
 def are_equal(labels: NDArray[Any], others: NDArray[Any]) -> NDArray[np.bool_]:
-    """Say which labels (m,) are those of the same rows of ``others`` (m,)."""
+    """Say which labels (m,) equal those of the same rows of ``others`` (m,)."""
     if labels.dtype == others.dtype:
         return np.asarray(labels == others)
     return np.fromiter(map(eq, labels.tolist(), others.tolist()), np.bool_, labels.size)
 
 
 def in_type_of(known: NDArray[Any], y: Any) -> Any:
-    """Return labels (m,) in a type in which comparisons with those that are ``known`` are exact, if there is one."""
+    """Return labels (m,) in a type that compares exactly with the ``known`` labels, if there is one."""
     try:
         labels = exact_labels(y, np.asarray(y), "y")
         if {known.dtype.kind, labels.dtype.kind} <= {*"biuf"} and known.dtype != labels.dtype and labels.size:
@@ -182,7 +182,7 @@ def in_type_of(known: NDArray[Any], y: Any) -> Any:
 
 
 def column_of(y: ArrayLike | None, m: int, field: str) -> NDArray[Any]:
-    """Return labels (m,); raises InvalidInput where they are not so many."""
+    """Return labels (m,); raises InvalidInput unless there are ``m``."""
     labels = exact_labels(y, validation.column(y, field), field)
     if labels.shape != (m,):
         raise InvalidInput(f"{labels.shape[0]} labels for {m} rows", field=field)
@@ -204,7 +204,7 @@ def several_labels(classes: Any) -> NDArray[Any]:
 
 
 def _first_unknown(labels: list[Any], known: Mapping[Any, float]) -> int:
-    """Return the row of the first label that is not known; one that has no hash is not."""
+    """Return the row of the first label that is not known, such as one without a hash."""
     for row, label in enumerate(labels):
         try:
             known[label]
@@ -214,7 +214,7 @@ def _first_unknown(labels: list[Any], known: Mapping[Any, float]) -> int:
 
 
 def _check_finite(labels: NDArray[Any], field: str) -> None:
-    """Raise InvalidInput for a label that is none: not finite, or missing."""
+    """Raise InvalidInput for a value that is not a label: not finite, or missing."""
     if labels.dtype.kind not in "fO":
         return
     for row, label in enumerate(labels.tolist()):
@@ -238,7 +238,7 @@ def _check_classes(labels: NDArray[Any]) -> None:
 
 
 def _check_kind(known: NDArray[Any], labels: NDArray[Any], field: str) -> None:
-    """Raise InvalidInput for words among numbers, which would all be words from then on, or numbers among words."""
+    """Raise InvalidInput for words among numbers, which would all become words, and the reverse; also for dates."""
     if not known.size or not labels.size:
         return
     if _are_dates(known) != _are_dates(labels):

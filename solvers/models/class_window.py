@@ -1,6 +1,6 @@
-"""The window of several classes: examples by key, features once, and a problem for every pair of classes.
+"""The window of several classes: examples by key, features held once, and a problem for every pair of classes.
 
-Targets are places of labels in ``classes_``, whatever their type.
+Targets are the places of labels in ``classes_``, whatever type these have.
 """
 
 from __future__ import annotations
@@ -22,7 +22,14 @@ from livesvm.solvers.kernels.kernel import Kernel
 from livesvm.solvers.kernels.shared import SharedFeatures
 from livesvm.solvers.models.keyed_window import ExampleUpdate, KeyedWindow, standing_of, taken
 from livesvm.solvers.models.pair import NO_EXAMPLES, Pair, PairChange, update_each
-from livesvm.solvers.models.pairs_predictor import PairsCertificate, PairsPredictor, Two, by_other_class, summary
+from livesvm.solvers.models.pairs_predictor import (
+    PairsCertificate,
+    PairsPredictor,
+    Two,
+    by_other_class,
+    summary,
+    winners,
+)
 from livesvm.solvers.models.per_class import PairShares, Parts
 from livesvm.solvers.problem.piecewise_linear import NO_LOSSES, Losses, hinge
 from livesvm.solvers.problem.state import are_free
@@ -33,15 +40,15 @@ from livesvm.solvers.validation import plain
 
 NAMES = tuple(vars(Trace()))
 
-WORST = ("max_violation", "relative_gap", "retrained", "abandoned")  # of what a walk did, not to be summed up
+WORST = ("max_violation", "relative_gap", "retrained", "abandoned")  # counted by the worst, not by the sum
 
 
 class ClassWindow(KeyedWindow):
-    """Examples of several classes whose pairs are problems; the slot of an example is its number in ``shared``.
+    """Examples of several classes, with a problem for every pair; the slot of an example is its number in ``shared``.
 
     Parameters
     ----------
-    n_classes : so far; see ``rename``
+    n_classes : number of classes so far; see ``rename``
     threads : how many may update pairs at once; None: as many as ``runtime.threads`` allows
     """
 
@@ -73,7 +80,7 @@ class ClassWindow(KeyedWindow):
 
     @property
     def state(self) -> ClassWindow:
-        """What is asked of a state is answered here."""
+        """The window itself, which also answers for a state."""
         return self
 
     @property
@@ -83,24 +90,24 @@ class ClassWindow(KeyedWindow):
 
     @property
     def n_features(self) -> int:
-        """How many numbers an example is held by."""
+        """How many features an example has."""
         return self.shared.n_features
 
     @property
     def n_free(self) -> int:
-        """Free examples of all pairs together; an example in several counts as often."""
+        """Free examples of all pairs together; an example counts once for each pair."""
         return sum(pair.n_free for pair in self.pairs.values())
 
     def n_bound_supports(self) -> int:
-        """Return how many examples of pairs have a coefficient at a bound, all pairs together."""
+        """Return how many examples have a coefficient at a bound, summed over all pairs."""
         return sum(pair.n_bound_supports() for pair in self.pairs.values())
 
     def allow(self, cache_bytes: int) -> None:
-        """Let the kernel rows of all pairs take so much memory from the next update on."""
+        """Let the kernel rows of all pairs take ``cache_bytes`` from the next update on."""
         self._shares.limit = cache_bytes
 
     def prepare(self) -> None:
-        """Build now what was put off: factors and kernel rows."""
+        """Build now the factors and kernel rows that were put off."""
         for pair in self.pairs.values():
             pair.state.prepare()
 
@@ -119,7 +126,7 @@ class ClassWindow(KeyedWindow):
 
     @property
     def examples(self) -> Any:
-        """The examples of the largest pair, which stand for those of all where advice is given."""
+        """The examples of the largest pair, which represent those of all pairs in advice."""
         return max(self.pairs.values(), key=lambda pair: pair.state.n).state.examples
 
     @property
@@ -133,7 +140,7 @@ class ClassWindow(KeyedWindow):
 
     @property
     def coefficients(self) -> Floats:
-        """The same by example and other class, (n, n_classes - 1), positive for the first class of a pair."""
+        """Coefficients by example and other class, (n, n_classes - 1), positive for the first class of a pair."""
         return by_other_class(self.beta, self.y.astype(np.int64), self.n_classes)
 
     @property
@@ -147,7 +154,7 @@ class ClassWindow(KeyedWindow):
         return out
 
     def rename(self, places: Ints, n_classes: int) -> None:
-        """Let class ``i`` be class ``places[i]`` of ``n_classes``, in the same order; the others are new."""
+        """Renumber class ``i`` as ``places[i]`` of ``n_classes``, in the same order; the other classes are new."""
         was = {(int(places[a]), int(places[b])): pair for (a, b), pair in self.pairs.items()}
         numbers, by_number = self.slots, self._y.copy()
         by_number[numbers] = y = places[self._y[numbers]]
@@ -155,7 +162,7 @@ class ClassWindow(KeyedWindow):
         vars(self).update(_y=by_number, n_classes=n_classes, pairs=pairs)
 
     def _one_sided(self, two: Two, numbers: Ints, y: Ints) -> Pair:
-        """Return the problem of two classes of which one at least has no examples yet."""
+        """Return the problem of two classes, at least one of them without examples yet."""
         pair = self._new_pair(self._shares.limit)
         indices = np.flatnonzero(np.isin(y, two))
         losses = hinge(np.where(y[indices] == two[1], 1.0, -1.0), self._cost[numbers[indices]])
@@ -165,7 +172,7 @@ class ClassWindow(KeyedWindow):
         return pair
 
     def forget_classes(self, places: Ints) -> None:
-        """Keep only the classes ``places``, ascending, as 0, 1, ...: no example belongs to another."""
+        """Keep only the classes ``places``, ascending, as 0, 1, ...; no example may belong to another class."""
         back = np.zeros(self.n_classes, np.int64)
         back[places] = np.arange(places.size)
         self._y = back[self._y]
@@ -177,7 +184,7 @@ class ClassWindow(KeyedWindow):
     # -- learning ------------------------------------------------------------------------------------------------------
 
     def update(self, change: ExampleUpdate, total_per_weight: float, terms: object = None) -> Trace:
-        """Make a change that has been checked: every pair that it touches, several at once.
+        """Make a change that has been checked, in every pair that it touches, several pairs at once.
 
         Raises
         ------
@@ -186,6 +193,8 @@ class ClassWindow(KeyedWindow):
         with self.changing() as undo:
             leave, changed, numbers = self._slots_of(change.leaving), self._slots_of(change.changing), self.slots
             undo.append(partial(self.shared.bring_back, self.shared.standing(), numbers))
+            if self.foretells and change.y.size and self.keys:
+                self.unlearnt = winners(self.predictor().decide(change.X), self.n_classes)
             come = self.shared.insert(change.X, numbers) if change.y.size else NO_EXAMPLES
             undo.append(partial(self.shared.release, come))
             parts = Parts(self._y, leave, come, change, changed, self.n_classes)
@@ -207,9 +216,9 @@ class ClassWindow(KeyedWindow):
     def _walk(
         self, todo: list[Two], parts: Parts, limits: dict[Two, int], from_nothing: bool
     ) -> tuple[dict[Two, int], list[Trace]]:
-        """Update the pairs ``todo``: those that can be by one compiled call, the others several at once.
+        """Update the pairs ``todo``: as many as possible in one compiled call, the others in parallel.
 
-        Returns the events of each, and what was done. They are solved from nothing where kernel values are others.
+        Returns the events of each pair, and what was done. If kernel values changed, pairs are solved from nothing.
         """
         work = parts.work(self.shared)
         events, done = ({}, []) if work is None else update_each(self.pairs, todo, work, limits)
@@ -221,7 +230,7 @@ class ClassWindow(KeyedWindow):
     # -- answers -------------------------------------------------------------------------------------------------------
 
     def predictor(self) -> PairsPredictor:
-        """Return the decision functions as they are now, frozen."""
+        """Return the present decision functions, which later updates do not change."""
         beta = self.beta
         places = np.flatnonzero((beta != 0.0).any(axis=0))
         given = self.kernel.gram is not None
@@ -263,14 +272,14 @@ class ClassWindow(KeyedWindow):
         return self.pairs[two].certificate()
 
     def standing_of(self, two: Two, indices: NDArray[np.bool_]) -> tuple[Floats, Ints]:
-        """Return coefficients and segments of the window's examples ``indices`` (n,), those of a pair, oldest first."""
+        """Return coefficients and segments of the window's examples ``indices`` (n,), all of a pair, oldest first."""
         pair = self.pairs[two]
         slots, e = pair.slot[self.slots[indices]], pair.state.examples
         return e.beta[slots], e.segment[slots]
 
     @contextmanager
     def _states_undone_on_error(self) -> Iterator[None]:
-        """Bring all pairs back to what they were when anything goes wrong inside; no example may be added there."""
+        """Restore all pairs if an error occurs inside; no example may be added there."""
         n_slots, vacant = self.shared.n_slots, list(self.shared.vacant)
         try:
             with ExitStack() as undone:
@@ -284,7 +293,7 @@ class ClassWindow(KeyedWindow):
     # -- keeping -------------------------------------------------------------------------------------------------------
 
     def _solution(self) -> tuple[Floats, Ints, Floats]:
-        """Return coefficients and segments pair by pair, and the intercepts of all."""
+        """Return coefficients and segments pair by pair, and the intercepts of all pairs."""
         numbers = self.slots
         here = [np.isin(self._y[numbers], two) for two in self.pairs]
         found = [self.standing_of(two, mine) for two, mine in zip(self.pairs, here, strict=True)]
@@ -313,6 +322,6 @@ class ClassWindow(KeyedWindow):
 
 
 def _together(traces: list[Trace]) -> Trace:
-    """Return what all pairs did: counts summed up, violations and gaps at their worst."""
+    """Return the trace of all pairs: counts summed up, violations and gaps at their worst."""
     columns = zip(*(vars(trace).values() for trace in [Trace(), *traces]), strict=True)
     return Trace(*(max(each) if name in WORST else sum(each) for name, each in zip(NAMES, columns, strict=True)))

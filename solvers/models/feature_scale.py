@@ -1,6 +1,6 @@
-"""The scale of features as part of a model: fitted once, kept, and applied to whatever comes.
+"""The scale of features as part of a model: fitted once, kept, and applied to all features that come.
 
-Of a model with columns it is the encoding of its table, see ``tables.encoding``.
+In a model with columns it is the encoding of the table, see ``tables.encoding``.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ KINDS = ("none", "standard", "minmax", "robust")
 
 @dataclass(frozen=True)
 class FeatureScale:
-    """What is taken off every feature, and what it is divided by then."""
+    """The offset that is subtracted from each feature, and the factor by which the result is divided."""
 
     #: "standard": mean and standard deviation, rows weighted; "minmax": least value and range; "robust": median and
     #: the distance of the quartiles
@@ -32,7 +32,7 @@ class FeatureScale:
 
     @property
     def width(self) -> int:
-        """How many features a row has as it comes."""
+        """How many features a row has before it is scaled."""
         return self.offset.size
 
     def apply(self, X: Features) -> Floats:
@@ -40,7 +40,7 @@ class FeatureScale:
         return np.ascontiguousarray((dense(like(X, False)) - self.offset) / self.factor)
 
     def is_of(self, X: Features, weights: Floats) -> bool:
-        """Return whether this is the scale of features (m, d) with these weights (m,) alone."""
+        """Return whether this scale is the one that is fitted to features (m, d) with weights (m,)."""
         now = fitted(self.kind, dense(like(X, False)), weights) if len(X) else None
         return now is not None and np.array_equal([now.offset, now.factor], [self.offset, self.factor])
 
@@ -65,7 +65,7 @@ def fitted(kind: Any, X: Floats, weights: Floats) -> FeatureScale | None:
             shares = weights if weights.any() else np.ones(len(X))
             offset = np.average(X, axis=0, weights=shares)
             factor = np.sqrt(np.average((X - offset) ** 2, axis=0, weights=shares))
-            tiny = 10 * np.finfo(np.float64).eps * np.abs(offset)  # what is left of a constant
+            tiny = 10 * np.finfo(np.float64).eps * np.abs(offset)  # rounding of a constant
         elif kind == "minmax":
             offset = X.min(axis=0)
             factor, tiny = X.max(axis=0) - offset, np.zeros(X.shape[1])
@@ -79,13 +79,13 @@ def fitted(kind: Any, X: Floats, weights: Floats) -> FeatureScale | None:
 
 
 def kept(arrays: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a checkpoint keeps of a scale; nothing where there is none."""
+    """Return the part of a checkpoint that describes a scale; it is empty if there is none."""
     names = ("scale_offset", "scale_factor", "encoding", "words")
     return {name: arrays[name] for name in names if name in arrays}
 
 
 def restored(kind: str, arrays: Mapping[str, Any]) -> FeatureScale | TableEncoding | None:
-    """Return the scale that a checkpoint keeps, or the encoding of a table; None: there is neither."""
+    """Return the scale that a checkpoint holds, or the encoding of a table; None: it holds neither."""
     if "encoding" in arrays:
         return encoding.restored(arrays)
     if kind == "none" or "scale_offset" not in arrays:

@@ -21,13 +21,13 @@ from livesvm.solvers.validation import Key
 
 
 class Fitted:
-    """Base of the live estimators: everything that is asked of a window and changes nothing.
+    """Base of the live estimators: all queries about a window that change nothing.
 
     Everything here raises scikit-learn's NotFittedError before the first examples.
     """
 
     _window: Window
-    feature_scale_: Any = None  #: a FeatureScale, of a table a TableEncoding; None where ``scale`` is "none"
+    feature_scale_: Any = None  #: a FeatureScale, of a table a TableEncoding; None if ``scale`` is "none"
     columns_: TableColumns
 
     @property
@@ -46,7 +46,7 @@ class Fitted:
         """Note or compare the names of the features; only scikit-learn's estimators know any."""
 
     def _gate(self) -> Gate | None:
-        """Return what compares names of features with those that are known now, whatever becomes of the model."""
+        """Return the function that compares names of features with those known now, even if the model changes later."""
         return None
 
     # -- answers -------------------------------------------------------------------------------------------------------
@@ -71,7 +71,7 @@ class Fitted:
         return self._frozen() if gate is None else replace(self._frozen(), gate=gate)
 
     def _frozen(self) -> Predictor:
-        """Return the same for rows that are checked."""
+        """Return the predictor for rows that are checked."""
         predictor, scale = self._learnt.predictor(), self.feature_scale_
         if isinstance(predictor.kernel, FunctionKernel):
             predictor = replace(predictor, kernel=predictor.kernel.frozen(predictor.support))
@@ -91,7 +91,7 @@ class Fitted:
     def diagonal_raised_(self) -> float:
         """What is added to each k(x, x) of the window: 0 unless kernel values were rounded to less than a double.
 
-        Those of a matrix that was given, or of a function, may have eigenvalues a little below 0 then. The model is the
+        Rounded values of a given matrix, or of a function, may have eigenvalues a little below 0. The model is then the
         exact solution for the raised kernel matrix.
         """
         held = self._learnt.state.kernel.held
@@ -120,13 +120,13 @@ class Fitted:
 
     @property
     def window_X(self) -> Any:
-        """The same as an array, a csr_array of scipy, a list of what a kernel's function takes, or rows with names."""
+        """Features of the window as an array, csr_array of scipy, list for a function kernel, or rows with names."""
         if isinstance(self.feature_scale_, TableEncoding):
             return self.columns_.rows(dense(self.window_features))
         return self._as_given(self.window_features)
 
     def _as_given(self, rows: Features) -> Any:
-        """Return rows as users know them."""
+        """Return rows in the form in which users give them."""
         window: Window | None = vars(self).get("_window")
         kernel = None if window is None else window.state.kernel
         return kernel.given(rows) if isinstance(kernel, FunctionKernel) else as_scipy(rows)
@@ -145,7 +145,7 @@ class Fitted:
     def window_coefficients(self) -> Floats:
         """Signed coefficients of the window's examples, (n,), oldest first; of several classes (n, n_classes - 1).
 
-        Then column r belongs to the pair with the r-th other class, positive for the first of the two.
+        With several classes, column r belongs to the pair with the r-th other class, positive for the first of the two.
         """
         return self._learnt.coefficients
 
@@ -161,14 +161,15 @@ class Fitted:
 
     @property
     def support_vectors_(self) -> Any:
-        """Their features, (n_support, d), on the model's scale; a csr_array of scipy where they are sparse."""
+        """Features of the support vectors, (n_support, d), on the model's scale; a csr_array of scipy if sparse."""
         return self._as_given(self._learnt.X[self.support_])
 
     @property
     def dual_coef_(self) -> Floats:
-        """Their signed coefficients, (1, n_support); of several classes (n_classes - 1, n_support).
+        """Signed coefficients of the support vectors, (1, n_support); of several classes (n_classes - 1, n_support).
 
-        Then row r belongs to the pair with the r-th other class, positive for the first of the two, as in scikit-learn.
+        With several classes, row r belongs to the pair with the r-th other class, positive for the first, as in
+        scikit-learn.
         """
         return np.atleast_2d(self._learnt.coefficients[self.support_].T)
 

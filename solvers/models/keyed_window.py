@@ -1,4 +1,4 @@
-"""The window of a model that has a path: examples by key, oldest first, and what is known of each in columns."""
+"""The window of a model that has a path: examples by key, oldest first, and their data in columns."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from livesvm.solvers.validation import Key, plain, plain_features
 
 
 class ExampleUpdate(NamedTuple):
-    """What an update does to a window; everything has been checked."""
+    """The changes that an update makes to a window, after all checks."""
 
     X: Features  #: (m, d) features of new examples
     y: Floats  #: (m,) their targets
@@ -40,32 +40,36 @@ class ExampleUpdate(NamedTuple):
     new_y: Floats  #: their targets and weights from now on
     new_weights: Floats
     new_losses: Losses
-    new_sides: Sides  #: on which side of their cutoffs they start
+    new_sides: Sides  #: the sides of their cutoffs on which they start
 
 
 class KeyedWindow(ABC):
-    """Examples by key, each in a slot. Every change is all or nothing, and is taken back until it is settled."""
+    """Examples by key, each in a slot. Every change is all or nothing, and can be undone until it is settled."""
 
-    _columns: ClassVar[tuple[str, str, str]]  # names of arrays by slot: targets, weights, and what else is known
+    _columns: ClassVar[tuple[str, str, str]]  # names of arrays by slot: targets, weights, and one more
     _y: NDArray[Any]
     _weight: Floats
-    _undo: list[Callable[[], object]] | None = None  #: what takes the change back, last first; None: there is none
-    _later: tuple[Callable[[], object], ...] = ()  #: what is to be done once it is final
+    _undo: list[Callable[[], object]] | None = None  #: undo the change, from the last; None: no change is open
+    _later: tuple[Callable[[], object], ...] = ()  #: calls to make once the change is final
 
     def __init__(self) -> None:
         self.keys: dict[Key, int] = {}  #: key -> slot, oldest first
         self.next_key = 0  #: larger than every whole number that has been a key
-        self.updates = 0  #: how many there have been: results that follow from the window are kept by it
-        self.room = NOTHING  #: a scale that is known to fit, and not smaller than that of the examples here
+        self.updates = 0  #: number of updates so far: the key of cached results that depend on the window
+        self.foretells = False  #: whether ``unlearnt`` is asked for
+        #: of the newest examples, by the model before: f, or of several classes the place of the class, (m,)
+        self.unlearnt = np.empty(0)
+        self.left: NDArray[Any] = np.empty(0)  #: targets of the examples that left with the newest update
+        self.room = NOTHING  #: a scale that fits, and is not smaller than that of the examples here
 
     @property
     @abstractmethod
     def _store(self) -> PathState | SharedFeatures:
-        """What holds the features."""
+        """The store of the features."""
 
     @abstractmethod
     def _states_undone_on_error(self) -> AbstractContextManager[None]:
-        """Bring the solutions back to what they were when anything goes wrong inside."""
+        """Restore the solutions if an error occurs inside."""
 
     @abstractmethod
     def _solution(self) -> tuple[Floats, Ints, Any]:
@@ -73,7 +77,7 @@ class KeyedWindow(ABC):
 
     @abstractmethod
     def _resume(self, X: Features, y: Floats, losses: Losses, total: float, arrays: Mapping[str, Any]) -> Ints:
-        """Take up the solution that ``arrays`` tell of, of the examples ``X``; return their slots."""
+        """Restore the solution that ``arrays`` hold for the examples ``X``; return their slots."""
 
     # -- the examples --------------------------------------------------------------------------------------------------
 
@@ -90,7 +94,7 @@ class KeyedWindow(ABC):
 
     @property
     def is_sparse(self) -> bool:
-        """Whether only those features are held that are not 0."""
+        """Whether only features other than 0 are held."""
         return self._store.is_sparse
 
     @property
@@ -129,7 +133,7 @@ class KeyedWindow(ABC):
 
     @property
     def sides(self) -> Sides:
-        """On which side of its cutoffs each example counts, (n,); see ``livesvm.solvers.robust.ramp_losses``."""
+        """The side of its cutoffs on which each example counts, (n,); see ``livesvm.solvers.robust.ramp_losses``."""
         return self._sides_of(self.slots)
 
     def targets_of(self, keys: list[Key]) -> tuple[Floats, Floats, Sides]:
@@ -138,7 +142,7 @@ class KeyedWindow(ABC):
         return self._y[slots].astype(np.float64, copy=False), self._weight[slots], self._sides_of(slots)
 
     def examples_except(self, keys: list[Key]) -> tuple[Floats, Floats]:
-        """Return targets and weights of the window without some examples, in no order."""
+        """Return targets and weights of the window without some examples, in no particular order."""
         there = np.ones(min(self._store.n_slots, self._y.size), np.bool_)
         vacant = np.asarray(self._store.vacant, np.int64)  # after an insertion that was undone, some lie beyond
         there[vacant[vacant < there.size]] = there[self._slots_of(keys)] = False
@@ -151,13 +155,13 @@ class KeyedWindow(ABC):
         return float(diagonal.max(initial=0.0)), float(self._weight[slots].max(initial=0.0))
 
     def unused_keys(self, m: int) -> list[Key]:
-        """Return ``m`` whole numbers that are no key."""
+        """Return ``m`` whole numbers that are not keys."""
         return list(range(self.next_key, self.next_key + m))
 
     # -- memory --------------------------------------------------------------------------------------------------------
 
     def cool(self) -> None:
-        """Give up what the next update makes again; see ``PathState.cool``."""
+        """Free memory that the next update fills again; see ``PathState.cool``."""
         self._store.cool()
         for name in self._columns:
             setattr(self, name, getattr(self, name)[: self._store.capacity].copy())
@@ -176,7 +180,7 @@ class KeyedWindow(ABC):
     # -- changes -------------------------------------------------------------------------------------------------------
 
     def begin(self) -> None:
-        """Begin a change; books of before are kept as they are, and replaced as a whole."""
+        """Begin a change; keep the tables for :meth:`undo`: changes replace tables and never modify them."""
         self._undo, self._later = [partial(vars(self).update, vars(self).copy())], ()
 
     def undo(self) -> None:
@@ -186,14 +190,14 @@ class KeyedWindow(ABC):
         self._undo, self._later = None, ()
 
     def settle(self) -> None:
-        """Let the change be final."""
+        """Make the change final."""
         later, self._undo, self._later = self._later, None, ()
         for act in later:
             act()
 
     @contextmanager
     def changing(self) -> Iterator[list[Callable[[], object]]]:
-        """Undo a change if anything goes wrong inside; settle it where it has begun here."""
+        """Undo a change if an error occurs inside; settle it if it has begun here."""
         is_own = self._undo is None
         if is_own:
             self.begin()
@@ -207,7 +211,7 @@ class KeyedWindow(ABC):
 
     @contextmanager
     def undone_on_error(self) -> Iterator[None]:
-        """Bring books and solutions back to what they were when anything goes wrong inside."""
+        """Restore tables and solutions if an error occurs inside."""
         bookkeeping = dict(vars(self), keys=dict(self.keys))
         copies = {name: bookkeeping[name].copy() for name in self._columns}
         try:
@@ -218,7 +222,7 @@ class KeyedWindow(ABC):
             raise
 
     def _commit(self, change: ExampleUpdate, changed: Ints, slots: Ints, known: tuple[Any, Any], **more: Any) -> None:
-        """Have other books from now on; ``known`` is what else is known of changed and of new examples."""
+        """Replace the tables; ``known`` has the third column for changed and for new examples."""
         keys, columns = self.keys.copy(), [*map(vars(self).__getitem__, self._columns)]
         for key in change.leaving:
             del keys[key]
@@ -237,9 +241,9 @@ class KeyedWindow(ABC):
         names: list[Key],
         **more: Any,
     ) -> None:
-        """Have other books from now on, all at once: columns, with those of new examples, and ``more`` attributes.
+        """Replace the tables all at once: columns, with those of new examples, and ``more`` attributes.
 
-        What is at their slots belongs to no example so far, and may be written over.
+        The slots of new examples have belonged to no example so far, and may be overwritten.
         """
         extra = more.get("state", self._store).capacity - columns[0].size
         if extra > 0:
@@ -253,7 +257,7 @@ class KeyedWindow(ABC):
     # -- keeping -------------------------------------------------------------------------------------------------------
 
     def to_arrays(self) -> dict[str, Any]:
-        """Return examples, coefficients and standing; factors and kernel rows are rebuilt."""
+        """Return examples, coefficients and their places; factors and kernel rows are rebuilt."""
         beta, segments, intercept = self._solution()
         return {
             "X": self.X,
@@ -270,7 +274,7 @@ class KeyedWindow(ABC):
         }
 
     def _known_of(self, losses: Losses, arrays: Mapping[str, Any]) -> Any:
-        """Return what else is known of the examples of a checkpoint, by slot."""
+        """Return the third column for the examples of a checkpoint, oldest first."""
         return np.asarray(arrays["sides"], np.int8)
 
     def restore(self, arrays: Mapping[str, Any], losses: Losses, total: float, n_others: int = 1) -> None:
@@ -300,7 +304,7 @@ class KeyedWindow(ABC):
 
 
 def taken(kernel: Kernel, X: Features, arrays: Mapping[str, Any], limit: int) -> Features:
-    """Return the examples of a checkpoint as an empty window has them, with the values that a kernel holds of them."""
+    """Return the features of a checkpoint as the window stores them; the kernel takes in values that it must hold."""
     if kernel.gram is not None:
         numbers = kernel.gram.admit(dense(X), NO_EXAMPLES)
         kernel.gram.raised, kernel.gram.precision = np.asarray(arrays.get("raised", (0.0, 0.0))).tolist()

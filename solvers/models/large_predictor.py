@@ -1,4 +1,4 @@
-"""A frozen predictor of a retraining: support vectors dense or sparse, the coefficients of each pair of classes."""
+"""A frozen predictor from a retraining: support vectors, dense or sparse, and coefficients for each pair of classes."""
 
 from __future__ import annotations
 
@@ -23,32 +23,32 @@ ROWS = 512  #: of X that are prepared at once for decisions, at most
 
 
 class Trained(NamedTuple):
-    """What the last retraining found."""
+    """The result of the last retraining."""
 
     classes: NDArray[Any]  #: (k,) labels
-    kernel: Kernel  #: that it was found with
+    kernel: Kernel  #: kernel of the training
     X: Any  #: (s, d) dense or CSR, the support vectors of all pairs
-    coefficients: Floats  #: (pairs, s) ``a_i y_i``, positive for the second class of a pair; their sizes sum up to 1
+    coefficients: Floats  #: (pairs, s) ``a_i y_i``, positive for the second class of a pair; absolute values sum to 1
     R: Floats  #: (pairs,) decisions are in its units
     relative_gap: float  #: the largest of all pairs
-    age: int = 0  #: how often what is known of g was brought along, see ``frank_wolfe.problem.Known``
-    names: Any = None  #: (s,) keys of the support vectors, or (s, ...) what else they are known by; None: not known
-    origin: Mapping[str, Any] | None = None  #: what the caller keeps with the training; None: not known
+    age: int = 0  #: how often the known parts of g were updated, see ``frank_wolfe.problem.Known``
+    names: Any = None  #: (s,) keys of the support vectors, or (s, ...) other names; None: not known
+    origin: Mapping[str, Any] | None = None  #: data that the caller keeps with the training; None: not known
 
     @property
     def pairs(self) -> list[tuple[int, int]]:
-        """Numbers of classes, in the order of the coefficients."""
+        """The pairs of class numbers, in the order of the coefficients."""
         return list(combinations(range(self.classes.size), 2))
 
     @property
     def held_bytes(self) -> int:
-        """Bytes of its arrays."""
+        """Bytes of the arrays."""
         X = (self.X.data, self.X.indices, self.X.indptr) if sparse.issparse(self.X) else (self.X,)
         names = 8 * len(self.names) if isinstance(self.names, list) else getattr(self.names, "nbytes", 0)
         return sum(int(array.nbytes) for array in (*X, self.coefficients, self.R)) + int(names)
 
     def to_arrays(self, place: Ints) -> dict[str, Any]:
-        """Return everything a checkpoint needs besides a window whose examples are at these places, or nowhere (-1)."""
+        """Return what a checkpoint needs besides a window that has its examples at ``place`` here; -1: nowhere."""
         found: dict[str, Any] = {
             "classes": self.classes.tolist(),
             "coefficients": self.coefficients,
@@ -67,7 +67,7 @@ class Trained(NamedTuple):
 
     @classmethod
     def from_arrays(cls, kernel: Kernel, arrays: Mapping[str, Any], X: Floats) -> Self:
-        """Return what ``to_arrays`` was taken from; ``X`` (n, d) are the features of the window."""
+        """Return the training that ``to_arrays`` describes; ``X`` (n, d) are the features of the window."""
         shape, place = tuple(arrays["support_shape"]), np.asarray(arrays["place"])
         support: Any
         if "support_data" in arrays:
@@ -76,7 +76,7 @@ class Trained(NamedTuple):
         else:
             support = np.empty(shape)
             there = np.flatnonzero(place >= 0)
-            if there.size:  # an empty window does not know how many features there are
+            if there.size:  # an empty window does not know the number of features
                 support[place[there]] = X[there]
             support[arrays["gone"]] = arrays["support_X"]
         coefficients, R = (np.asarray(arrays[name], np.float64) for name in ("coefficients", "R"))
@@ -90,7 +90,7 @@ class Trained(NamedTuple):
         examples, X = None, self.X
         if sparse.issparse(X):
             examples = PreparedRows.of(self.kernel, X)
-            if not sparse.issparse(examples.values):  # more of it is stored than left out
+            if not sparse.issparse(examples.values):  # most entries are stored
                 examples, X = None, X.toarray()
         support = np.empty((0, 0)) if examples is not None else np.ascontiguousarray(X.T)
         width = int(self.X.shape[1])
@@ -114,7 +114,7 @@ class SparsePredictor(Predictor):
     examples: PreparedRows | None = None
 
     def validate(self, X: Any) -> Any:
-        """Return rows checked; those of scipy as they come."""
+        """Return rows after a check; rows of scipy are returned as they are."""
         return X if sparse.issparse(X) else super().validate(X)
 
     def decide(self, rows: Any) -> Floats:
@@ -129,7 +129,7 @@ class SparsePredictor(Predictor):
 
 @dataclass(frozen=True)
 class SparsePairsPredictor(PairsPredictor):
-    """The decision functions of several classes' sparse support vectors, frozen."""
+    """The decision functions of several classes with sparse support vectors, frozen."""
 
     examples: PreparedRows | None = None
 
@@ -139,7 +139,7 @@ class SparsePairsPredictor(PairsPredictor):
         return cast("PreparedRows", self.examples).n
 
     def validate(self, X: Any) -> Any:
-        """Return rows checked; those of scipy as they come."""
+        """Return rows after a check; rows of scipy are returned as they are."""
         return X if sparse.issparse(X) else super().validate(X)
 
     def decide(self, rows: Any) -> Floats:
@@ -152,9 +152,9 @@ class SparsePairsPredictor(PairsPredictor):
 
 
 def _products(X: Any, support: PreparedRows, weights: Floats) -> Floats:
-    """Return the sums of kernel values with the support vectors, (m, p), weighted by (s, p).
+    """Return weighted sums of kernel values with the support vectors, with ``weights`` (s, p), as (m, p).
 
-    A few rows of X are written out at once, never the support vectors, so that one row is quick.
+    A few rows of X are made dense at once, never the support vectors, so that a single row is quick.
     """
     out = np.empty((X.shape[0], weights.shape[1]))
     each = max(1, min(ROWS, WRITTEN_OUT // max(1, X.shape[1], support.n)))

@@ -1,4 +1,4 @@
-"""A model as analyses see it: what they need of it and its users do not, and how wrong its decisions are."""
+"""A model as analyses see it: internals that its users do not need, and the errors of its decisions."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from livesvm.solvers.runtime.types import Floats, Ints
 def restored(
     kind: type[LiveEstimator], names: Any, parameters: Mapping[str, Any], arrays: Mapping[str, Any]
 ) -> LiveEstimator:
-    """Return the model of ``from_arrays``, with these names of features, of which arrays know nothing."""
+    """Return the model of ``from_arrays`` with the names of its features, which the arrays do not contain."""
     model = kind.from_arrays(parameters, arrays)
     if names is not None:
         vars(model)["feature_names_in_"] = names
@@ -42,32 +42,32 @@ class View:
     def __init__(self, model: LiveEstimator, of: View | None = None) -> None:
         model._check_fitted()
         self.model = model
-        #: the names of its features, and what compares them; a private copy ``of`` a model has none itself
+        #: names of the features, and the check of them; a private copy takes both from the view it is a copy ``of``
         self.names: Any = getattr(model, "feature_names_in_", None) if of is None else of.names
         self._gate: Gate | None = model._gate() if of is None else of._gate
 
     def rows(self, X: Any) -> Any:
-        """Return rows that come in, (m, d), checked as those to predict are; or a list of objects."""
+        """Return incoming rows (m, d), checked like rows to predict, or a list of objects."""
         return rows_of(replace(self.model.predictor(), gate=self._gate), X)
 
     @property
     def window(self) -> Window:
-        """Its examples, by key."""
+        """The window of the model."""
         return self.model._window
 
     @property
     def state(self) -> PathState:
-        """Where they stand, by slot."""
+        """The path state of the window."""
         return self.model._window.state
 
     @property
     def robustness(self) -> Robustness | None:
-        """What makes it robust; None: its losses are convex."""
+        """The robust losses of the model; None: its losses are convex."""
         return self.model.robust_
 
     @property
     def prices(self) -> tuple[float, float] | None:
-        """What a unit counts by which f is too low, or too high; None: errors are counted."""
+        """The cost of a unit by which f is too low, and too high; None: errors are counted."""
         return self.model._prices
 
     @property
@@ -77,73 +77,83 @@ class View:
 
     @property
     def kinds(self) -> Ints:
-        """Numbers (n,), oldest first: examples of one number leave the same losses to all others."""
+        """Numbers (n,), oldest first: removing examples with equal numbers leaves the same losses to all others."""
         return self.model._kinds(self.window)
 
     def weigh_without(self, place: int) -> int:
-        """Bring a private copy to the losses that all have without one example, which stays; return the events."""
+        """Give a private copy the losses that all have without one example, which stays; return the events."""
         return self.model._weigh_without(list(self.window.keys)[place])
 
     def decisions(self, places: Ints) -> Floats:
-        """Return the decisions of examples of the window by the model as it is, (m,); of several classes (m, pairs)."""
+        """Return the present decisions on examples of the window, (m,), or with several classes (m, pairs)."""
         return np.asarray(self.window.predictor().decision_function(self.window.X[places]))
+
+    def distances(self, places: Ints, others: Ints) -> Floats:
+        """Return the distances of examples of the window in the space of the kernel's features, (m, r)."""
+        store, slots = self.window._store, self.window.slots
+        X, Z = store.features(slots[places]), store.features(slots[others])
+        own, kernel = store.kernel.diagonal(X), store.kernel
+        squares = own[:, None] + kernel.diagonal(Z) - 2.0 * kernel.matrix(X, store.columns(slots[others]))
+        return np.asarray(np.sqrt(np.maximum(squares, 0.0)))
 
     @property
     def pairs(self) -> list[Two]:
-        """The pairs of its classes where these are more than two, by place; else no example."""
+        """The pairs of classes, by place, if there are more than two classes; else an empty list."""
         return list(getattr(self.model._window, "pairs", ()))
 
     def of_pair(self, two: Two, *, alone: bool = False) -> LiveEstimator:
-        """Return a private model of one pair that has the whole window, those of other classes with no weight.
+        """Return a private model of one pair with the whole window, in which examples of other classes have no weight.
 
-        Or it has the examples of its classes ``alone``, under their labels. Kernel rows of all such models together may
-        take as much memory as those of this one.
+        With ``alone`` it has only the examples of its classes, under their labels. The kernel rows of all such models
+        together may take as much memory as those of this model.
         """
         return cast("LiveEstimator", cast(Any, self.model)._of_pair(two, alone=alone))
 
     @property
     def labels(self) -> list[Any]:
-        """The labels of its classes, by place; of a model without classes nothing."""
+        """The labels of the classes, by place; empty for a model without classes."""
         return list(np.asarray(getattr(self.model, "classes_", ())).tolist())
 
     @property
     def both_there(self) -> list[Two]:
-        """The pairs of its classes of which both have examples."""
+        """The pairs of classes that both have examples."""
         there = set(self.window.y.tolist())
         return [two for two in self.pairs if there.issuperset(two)]
 
     @property
     def class_weights(self) -> dict[Any, float]:
-        """The weight of each class now, by label."""
+        """The present weight of each class, by label."""
         targets = np.arange(len(self.labels)) if self.pairs else np.array([-1.0, 1.0])[: len(self.labels)]
         return dict(zip(self.labels, cast(Any, self.model)._class_weights(targets).tolist(), strict=True))
 
     def copy(self, **parameters: Any) -> View:
-        """Return a private copy, all of it, but for ``parameters`` that leave its losses as they are."""
+        """Return a private copy of the whole model, except for ``parameters`` that leave its losses as they are."""
         model = self.model
         own = model._decided() | parameters
-        return View(type(model).from_arrays(own, model.to_arrays()), self)
+        copied = type(model).from_arrays(own, model.to_arrays())
+        copied.keeps_record = False
+        return View(copied, self)
 
     def scaled(self, rows: Any) -> Any:
-        """Return features (m, d) as its window has them; a list of objects as it is."""
+        """Return features (m, d) as the window stores them; a list of objects as it is."""
         return rows if isinstance(rows, list) else self.model._scaled(rows)
 
     def value_of(self, parameter: str) -> float:
-        """Return the value of a parameter of the losses; where it is "auto", the one that was chosen."""
+        """Return the value of a parameter of the losses; if it is "auto", the value that was chosen."""
         value: float = getattr(self.model, f"{parameter}_", None) or getattr(self.model, parameter)
         return value
 
     def losses_at(self, parameter: str, value: float) -> Losses:
-        """Return the losses of its examples, oldest first, at a value of a parameter, which a private copy then has."""
+        """Set a parameter of a private copy to a value, and return the losses of its examples, oldest first."""
         setattr(self.model, parameter, value)
         return self.model._losses(self.window.y, self.window.weights)
 
     def total_of(self, weight: float) -> float:
-        """Return what examples of so much weight contribute to the sum of the coefficients."""
+        """Return the contribution of examples with this total weight to the sum of the coefficients."""
         return self.model._total_per_weight() * weight
 
     def targets(self, y: ArrayLike | None, m: int) -> Floats:
-        """Return the targets that ``y`` means, (m,), of which the model learns nothing; raises InvalidInput."""
+        """Return the targets (m,) that ``y`` stands for, without learning them; raises InvalidInput."""
         return self.model._known_targets(y, m)
 
     def error(self, decisions: Floats, targets: Floats) -> float:
@@ -151,16 +161,16 @@ class View:
         return self.model._error(decisions, targets)
 
     def cutoff_rule(self, s: float | None = None) -> CutoffRule:
-        """Return where its cutoffs may be; raises InvalidInput where they may not be at ``s``."""
+        """Return the rule that places the cutoffs; raises InvalidInput if ``s`` is not allowed."""
         return self.model._cutoff_rule(s)
 
     def terms(self, robust: Robustness) -> Terms:
-        """Return how robust losses are computed."""
+        """Return the functions that compute robust losses."""
         return self.model._terms(robust)
 
 
 def strangeness(decisions: Floats, label: int, n_classes: int) -> Floats:
-    """Return by how much a class is behind the others at worst, of decisions (...,) or of pairs (..., n_pairs)."""
+    """Return how far a class is behind the others at worst, by decisions (...,) or those of pairs (..., n_pairs)."""
     if n_classes == 2:
         return -decisions if label == 1 else decisions
     sides = [
@@ -172,9 +182,9 @@ def strangeness(decisions: Floats, label: int, n_classes: int) -> Floats:
 
 
 def scores_of(view: View, decisions: Floats, targets: Floats) -> Floats:
-    """Return how strange targets (m,) of a window are for decisions (m,) or (m, n_pairs).
+    """Return how strange targets (m,) of a window are, given decisions (m,) or (m, n_pairs).
 
-    Of regression that is the residual, abs(y - f); of classes how far the class is from being predicted.
+    For regression that is the residual, abs(y - f); for classes, how far the class is from being predicted.
     """
     if view.prices is not None:
         return np.asarray(np.abs(targets - decisions))
@@ -187,12 +197,12 @@ def scores_of(view: View, decisions: Floats, targets: Floats) -> Floats:
 
 
 def places_of(view: View, targets: Floats) -> Floats:
-    """Return the places of classes, (m,), that targets of a window mean."""
+    """Return the places of classes, (m,), that targets of a window stand for."""
     return np.asarray(targets if view.pairs else targets > 0, np.int64)
 
 
 def losses_of(view: View, decisions: Floats, targets: Floats) -> Floats:
-    """Return what decisions cost, (m,): 1 where a class is wrong; of regression what a model's error is the mean of."""
+    """Return the cost of decisions, (m,): 1 for a wrong class; in regression the terms of a model's mean error."""
     if view.prices is not None:
         too_low, too_high = view.prices
         return np.asarray(np.maximum(too_low * (targets - decisions), too_high * (decisions - targets)))

@@ -1,4 +1,4 @@
-"""Two classes among several: one problem whose examples have their features elsewhere, in ``kernels.shared``."""
+"""Two classes among several: one problem of examples with their features in ``kernels.shared``."""
 
 from __future__ import annotations
 
@@ -29,20 +29,20 @@ from livesvm.solvers.problem.state import PathState
 from livesvm.solvers.runtime.types import Floats, Ints
 
 NO_EXAMPLES = np.empty(0, np.int64)
-MOST = 64  #: examples that come and leave, in an update by what all pairs share
+MOST = 64  #: most examples that come and leave in an update of all pairs together
 
 
 class PairsWork(NamedTuple):
-    """What is to be done for all pairs."""
+    """The changes of an update for all pairs."""
 
     batch: Batch
     kind: Any  #: its type, as ``kind_of`` returns it
-    come: list[int]  #: how many come, by class
-    moving: list[int]  #: how many come and leave
+    come: list[int]  #: numbers of new examples, by class
+    moving: list[int]  #: numbers of new and leaving examples
 
 
 class PairChange(NamedTuple):
-    """What an update does to a pair, by number."""
+    """The changes of an update to one pair, by number."""
 
     leave: Ints
     come: Ints
@@ -72,18 +72,18 @@ class Pair:
 
     @property
     def state(self) -> PathState:
-        """The path state, to be read."""
+        """The path state, for reading only."""
         if self._memory is not None:
             self._memory.catch_up()
         return self._state
 
     @property
     def numbers(self) -> Ints:
-        """Numbers of the examples here, ascending."""
+        """Numbers of the pair's examples, ascending."""
         return np.flatnonzero(self.slot >= 0)
 
     def holds(self, numbers: Ints) -> NDArray[np.bool_]:
-        """Say which of these examples are here."""
+        """Say which of these examples are in the pair."""
         known = numbers < self.slot.size
         return known & (self.slot[np.where(known, numbers, 0)] >= 0)
 
@@ -93,9 +93,9 @@ class Pair:
             self.slot = np.concatenate([self.slot, more])
 
     def update(self, change: PairChange, cache_bytes: int, from_nothing: bool = False) -> Trace:
-        """Follow one path to the examples and losses that the change leads to; from nothing where that is less work.
+        """Follow one path to the examples and losses after the change, or solve from nothing if that is less work.
 
-        ``from_nothing`` says that it has to be, as kernel values are not what they were.
+        ``from_nothing`` forces the latter, because kernel values have changed.
 
         Raises
         ------
@@ -122,7 +122,7 @@ class Pair:
         return trace
 
     def place(self, two: Two, work: PairsWork, cache_bytes: int) -> PairInMemory | None:
-        """Return what compiled code is to work on, to do what ``update`` does; None: ``update`` has to."""
+        """Return the records with which compiled code does the work of ``update``; None: ``update`` must do it."""
         if work.moving[two[0]] + work.moving[two[1]] > MOST:
             return None
         self._make_room()
@@ -133,7 +133,7 @@ class Pair:
         is_ready = state.n > 0 and state.is_prepared and state.cache_bytes == cache_bytes
         if not (is_ready and state.make_vacant(work.come[two[0]] + work.come[two[1]])):
             return None
-        if state.rows.slot_of.size < state.n_slots:  # not every example's row has a place, and so some have to give way
+        if state.rows.slot_of.size < state.n_slots:  # the cache cannot hold every row, so some must be dropped
             return None
         state.make_room_for_free()
         if memory is None or not memory.is_of(state, self.slot):
@@ -142,13 +142,13 @@ class Pair:
         return memory
 
     def _let_go(self) -> PathState:
-        """Return the state, to be changed: compiled code has to learn of it again."""
+        """Return the state, for changes, and mark the records of compiled code as out of date."""
         if self._memory is not None:
             self._memory.limit = None
         return self.state
 
     def go_on(self, exit_: int, work: PairsWork) -> Trace | None:
-        """Go on where compiled code has left; None: ``update`` has to."""
+        """Continue where compiled code stopped; None: ``update`` must do the work."""
         assert self._memory is not None
         self._let_go()
         try:
@@ -160,7 +160,7 @@ class Pair:
 
     @property
     def n_free(self) -> int:
-        """How many examples are free."""
+        """Number of free examples."""
         return self._state.n_free
 
     def n_bound_supports(self) -> int:
@@ -170,7 +170,7 @@ class Pair:
         return self._n_bound
 
     def undo(self) -> None:
-        """Take the last change back, which was made just now."""
+        """Take back the last change."""
         if self._undo is not None:
             self._undo()
         elif self._memory is not None and self._memory.call is not None:
@@ -180,7 +180,7 @@ class Pair:
         self._let_go()
 
     def cool(self) -> None:
-        """Give up what the next update makes again; see ``PathState.cool``."""
+        """Free memory that the next update fills again; see ``PathState.cool``."""
         self.settle()
         self._let_go().cool()
         self._memory = None
@@ -197,14 +197,14 @@ class Pair:
         return self._state.held_bytes + self.slot.nbytes + OWN_BYTES * (self._memory is not None)
 
     def settle(self) -> None:
-        """Let the last change be final."""
+        """Make the last change final."""
         self._undo = None
         if self._memory is not None:
             self._memory.call = None
 
     @contextmanager
     def undone_on_error(self) -> Iterator[None]:
-        """Bring the pair back to what it was when anything goes wrong inside."""
+        """Restore the pair if an error occurs inside."""
         state, slot = self._let_go(), self.slot.copy()
         try:
             with UndoneOnError(state):
@@ -223,7 +223,7 @@ class Pair:
         self.slot[change.leave] = leave
 
     def _solve_from_nothing(self, change: PairChange, edit: batch_update.Edit, by_path: bool = True) -> Trace:
-        """Solve without regard to what there was; without ``by_path`` a path has been given up."""
+        """Solve without the earlier solution; without ``by_path`` a path has been given up."""
         old, slot = self._let_go(), self.slot
         stay = np.setdiff1d(self.numbers, change.leave, assume_unique=True)
         numbers = np.concatenate([stay, change.come])
@@ -247,7 +247,7 @@ class Pair:
     # -- answers -------------------------------------------------------------------------------------------------------
 
     def coefficients(self, numbers: Ints) -> Floats:
-        """Return the signed coefficients of examples that are here, by number."""
+        """Return the signed coefficients of examples of the pair, by number."""
         return self._state.examples.beta[self.slot[numbers]]
 
     @property
@@ -266,7 +266,7 @@ class Pair:
         return certify(state.losses(slots), beta, f, state.b, state.examples.diagonal[slots], intercept=state.intercept)
 
     def restore(self, numbers: Ints, losses: Losses, beta: Floats, segments: Ints, b: float) -> None:
-        """Fill an empty pair with examples whose coefficients and segments are known; what is off is corrected.
+        """Fill an empty pair with examples of known coefficients and segments, and correct errors.
 
         Raises
         ------
@@ -282,9 +282,9 @@ class Pair:
 def update_each(
     pairs: dict[Two, Pair], todo: list[Two], work: PairsWork, limits: dict[Two, int]
 ) -> tuple[dict[Two, int], list[Trace]]:
-    """Do for few examples what ``Pair.update`` does, in one compiled call for all that it can do it for.
+    """Update pairs by few new and leaving examples, as many pairs as possible in one compiled call.
 
-    Returns the events of these, and traces. Pairs that have got no slots for new examples are given some, once.
+    Returns the events of the pairs that are done, and traces. Pairs without enough vacant slots get some, once.
 
     Raises
     ------

@@ -1,6 +1,6 @@
-"""A model of several classes frozen for reading: decisions of every pair, votes of those, and the worst of their gaps.
+"""A model of several classes, frozen for reading: decisions and certificates of its pairs, and their votes.
 
-Decisions of pairs are positive for the first of the two classes, as those of libsvm, which are what ``SVC`` shows.
+The decision of a pair is positive for its first class, as in libsvm and in ``SVC``.
 """
 
 from __future__ import annotations
@@ -59,12 +59,12 @@ class PairsPredictor:
     #: (d, n_support) features of examples that are a support vector of some pair, transposed; of sparse ones rows; of
     #: the kernel "precomputed", (1, n_support) their places in the window
     support: Features
-    chosen: tuple[Ints, ...]  #: for each pair, which of them are its support vectors
-    coefficients: tuple[Floats, ...]  #: for each pair, their coefficients, positive for its second class
+    chosen: tuple[Ints, ...]  #: for each pair, the places of its support vectors in ``support``
+    coefficients: tuple[Floats, ...]  #: for each pair, the coefficients of these, positive for its second class
     intercepts: Floats  #: (n_pairs,)
     n_features: int | None
     n_classes: int
-    scale: FeatureScale | TableEncoding | None = None  #: what features go through first
+    scale: FeatureScale | TableEncoding | None = None  #: applied to features first
     gate: Gate | None = field(default=None, repr=False)  #: see ``Predictor``
 
     @property
@@ -101,9 +101,9 @@ class PairsPredictor:
 
 
 def winners(decisions: Floats, n_classes: int) -> Ints:
-    """Return which class wins most of its pairs, (m,), from ``decisions`` (m, n_pairs); of several the first.
+    """Return the class that wins most of its pairs, (m,), from ``decisions`` (m, n_pairs); of equals the first.
 
-    That is the rule of libsvm, and of scikit-learn's ``SVC`` with it.
+    This is the rule of libsvm, and so of scikit-learn's ``SVC``.
     """
     return np.asarray(_won(decisions, n_classes).argmax(axis=1), np.int64)
 
@@ -124,8 +124,8 @@ def by_other_class(rows: Floats, y: Ints, n_classes: int) -> Floats:
 def scores(decisions: Floats, n_classes: int) -> Floats:
     """Return a score of each class, (m, n_classes), from ``decisions`` (m, n_pairs) of its pairs.
 
-    One for each pair that is won, and less than a third, by which ties are decided, for the sum of its decisions: the
-    "ovr" of scikit-learn.
+    It is the number of pairs that the class wins, plus less than a third for the sum of its decisions, which decides
+    ties: the "ovr" of scikit-learn.
     """
     sums = np.zeros((decisions.shape[0], n_classes))
     for q, (first, second) in enumerate(combinations(range(n_classes), 2)):

@@ -1,4 +1,4 @@
-"""What an update of several classes does, class by class, and pair by pair; which memory each pair may take."""
+"""The changes of an update of several classes, by class and by pair, and the memory that each pair may take."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ NO_ROWS = np.empty((0, 0))
 
 
 class Group(NamedTuple):
-    """Examples by number, class after class."""
+    """Examples by number, sorted by class."""
 
     numbers: Ints
     costs: Floats  #: C times their weights
-    start: Ints  #: (n_classes + 1,) where each class begins
+    start: Ints  #: (n_classes + 1,) positions where the classes begin
 
     @classmethod
     def sorted(cls, y: Ints, numbers: Ints, costs: Floats, n_classes: int) -> Group:
-        """Return examples with classes ``y``."""
+        """Return the group of examples with classes ``y``."""
         order = np.argsort(y, kind="stable")
         return cls(numbers[order], costs[order], np.searchsorted(y[order], np.arange(n_classes + 1)))
 
@@ -39,7 +39,7 @@ class Group(NamedTuple):
 
 
 class Parts:
-    """What an update does, class by class, to be put together for each pair."""
+    """The parts of an update by class, from which the change of each pair is made."""
 
     def __init__(self, y: Ints, leave: Ints, come: Ints, change: ExampleUpdate, changed: Ints, n_classes: int) -> None:
         new_y, old_y, costs = change.new_y.astype(np.int64), y[changed], change.new_losses.levels[:, 0]
@@ -54,15 +54,15 @@ class Parts:
         self.changes = changed.size > 0
 
     def touches(self, two: Two) -> bool:
-        """Say whether anything happens to a pair."""
+        """Say whether an update changes a pair."""
         return two[0] in self.classes or two[1] in self.classes
 
     def counts(self, y: Ints, n_classes: int) -> Ints:
-        """Return how many examples each class has while the update goes on, before any leaves."""
+        """Return how many examples each class has during the update, before any leave."""
         return np.bincount(np.concatenate([y, self.coming]), minlength=n_classes)
 
     def work(self, shared: SharedFeatures) -> PairsWork | None:
-        """Return what every pair is to do, for all of them at once; None: it is more than ``update_each`` deals with.
+        """Return the work for all pairs at once; None: ``update_each`` cannot do it.
 
         The kernel rows of new examples must be cached.
         """
@@ -76,7 +76,7 @@ class Parts:
         return PairsWork(batch, kind_of(batch), np.diff(self.come.start).tolist(), moving)
 
     def of(self, two: Two) -> PairChange:
-        """Return what happens to a pair."""
+        """Return the change of a pair."""
         leave = [self.leave.of(c)[0] for c in two]
         come = [(*self.come.of(c), sign) for c, sign in zip(two, (-1.0, 1.0), strict=True)]
         stay = [(*self.stay.of(c), sign) for c, sign in zip(two, (-1.0, 1.0), strict=True)]
@@ -92,21 +92,21 @@ class Parts:
 
 
 def _joined(groups: list[tuple[Ints, Floats, float]]) -> tuple[Ints, Losses]:
-    """Return numbers and hinge losses of groups, each of one sign."""
+    """Return numbers and hinge losses of groups, each with one sign."""
     numbers, costs, signs = zip(*groups, strict=True)
     sizes = [part.size for part in numbers]
     return np.concatenate(numbers), hinge(np.repeat(signs, sizes), np.concatenate(costs))
 
 
-ROOM = 1.25  #: slots for an example, as states make space
-SPARE = 64  #: slots more
+ROOM = 1.25  #: slots for each example, as states make spare space
+SPARE = 64  #: additional slots
 STEADY = 0.25  #: a share stays as it is until it is off by this much, as moving rows takes time
 
 
 class PairShares:
-    """Shares of ``limit`` bytes.
+    """Shares of ``limit`` bytes for pairs.
 
-    Every example may have all of it where all rows of all pairs fit, else by pairs of rows.
+    If all rows of all pairs fit, each pair may take all of it; otherwise shares follow the squared sizes of pairs.
     """
 
     def __init__(self, limit: int) -> None:
@@ -115,7 +115,7 @@ class PairShares:
         self._whole = limit
 
     def of(self, pairs: Iterable[Two], counts: Ints) -> dict[Two, int]:
-        """Return the bytes for each of ``pairs``, as classes have so many examples."""
+        """Return the bytes for each of ``pairs``, if the classes have ``counts`` examples."""
         squares = {(a, b): (ROOM * float(counts[a] + counts[b]) + SPARE) ** 2 for a, b in pairs}
         total = sum(squares.values())
         if 8.0 * total <= self.limit:

@@ -21,7 +21,7 @@ from livesvm.solvers.tables.encoding import TableEncoding
 
 Gate = Callable[[Any], None]
 _BLOCK = 1024  # rows of X whose kernel values are held at once
-_LEAST = 16  # of them, however many products each takes: fewer are no matrix product
+_LEAST = 16  # least rows at once, however many products each takes: fewer would not make a matrix product
 
 
 @dataclass(frozen=True)
@@ -113,7 +113,7 @@ class Predictor:
 
 
 def blocks(rows: Features, n_support: int) -> Iterator[slice]:
-    """Yield slices of rows, the kernel values of each with so many support vectors little work; look before each."""
+    """Yield slices of rows that are little work with ``n_support`` support vectors; heed interrupts before each."""
     products = max(1, n_support * rows.shape[1])
     step = min(_BLOCK, max(_LEAST, AT_ONCE // products))
     for start in range(0, rows.shape[0], step):
@@ -136,7 +136,7 @@ def checked_rows(X: Any, width: int | None, gate: Gate | None, *, is_given: bool
 
 
 class _Reads(Protocol):
-    """What reads rows: a decision function, or those of all pairs."""
+    """A reader of rows: one decision function, or those of all pairs."""
 
     @property
     def kernel(self) -> Kernel: ...
@@ -148,7 +148,7 @@ class _Reads(Protocol):
 
 
 def read(predictor: _Reads, X: Any) -> tuple[Kernel, Features]:
-    """Return rows checked, and the kernel that takes them: of objects, one that knows these, and rows of numbers.
+    """Return the kernel for rows and the rows, checked; of objects, a kernel that knows them, and their numbers.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Keys that come again: whether their rows are refused, left out, or take the place of what is there."""
+"""Keys that are repeated: whether their rows are refused, left out, or replace the present examples."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ RULES: tuple[OnRepeat, ...] = get_args(OnRepeat)
 
 
 class Admitted(NamedTuple):
-    """What comes of rows with keys."""
+    """The effect of a rule on rows with repeated keys."""
 
-    rows: list[int] | None = None  #: that come; None: all of them
-    ignored: Sequence[Key] = ()  #: keys of the others
-    replaced: Sequence[Key] = ()  #: keys of the window, of examples that leave for a row that comes
+    rows: list[int] | None = None  #: rows that are added; None: all
+    ignored: Sequence[Key] = ()  #: keys of rows that are not added
+    replaced: Sequence[Key] = ()  #: keys in the window whose examples are replaced by new rows
 
 
 def checked(rule: Any, field: str = "on_repeat") -> OnRepeat:
-    """Return a rule for repeats; raises InvalidInput."""
+    """Return a rule for repeated keys, checked; raises InvalidInput."""
     if rule not in RULES:
         raise InvalidInput(f"must be one of {', '.join(map(repr, RULES))}, not {str(rule)[:64]!r}", field=field)
     return rule  # type: ignore[no-any-return]
@@ -38,7 +38,7 @@ def admitted(
     leaving: Container[Key] = (),
     left: Collection[Key] = (),
 ) -> Admitted:
-    """Return which rows come, as if each had been sent alone.
+    """Return which rows are admitted, as if each had been sent alone.
 
     Parameters
     ----------
@@ -74,14 +74,14 @@ class Asked(NamedTuple):
 
     @property
     def is_repeat(self) -> bool:
-        """Whether all rows that it was to add are known: it came before, and nothing of it is done."""
+        """Whether all rows to be added are known: the update came before, and is not made again."""
         return self.add is None and bool(self.ignored)
 
 
 def settled(asked: Asked, rule: OnRepeat, window: Mapping[Key, int], *, is_gram: bool = False) -> Asked:
-    """Return what is asked without repeats; what cannot be used stays as it is, for later checks.
+    """Return an update without repeated rows; invalid parts stay as they are, for later checks.
 
-    ``window`` has the keys there, oldest first; with ``is_gram`` rows hold kernel values with these and each other.
+    ``window`` has its keys, oldest first; with ``is_gram`` rows hold kernel values with its examples and each other.
     """
     add = asked.add
     if checked(rule) == "refuse" or asked.keys is None or not (isinstance(add, tuple | list) and len(add) == 2):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from livesvm.solvers.runtime.html import html_of
 from livesvm.solvers.validation import Key
 
 
@@ -54,3 +55,6 @@ class UpdateReport(NamedTuple):
     retrained: bool = False
     abandoned: bool = False
     ignored: tuple[Key, ...] = ()
+
+    def _repr_html_(self) -> str:
+        return html_of(self)

@@ -1,9 +1,9 @@
 """Consequences of the scale and place of the features: gamma, whether double precision suffices, a kernel's center.
 
-A linear kernel has a center, which features lose inside, so that little cancels far from the origin. With an intercept
-a linear model is the same problem wherever the origin is, but double precision is not: years or seconds since 1970
-leave of x'z few digits that tell two examples apart. The Gaussian kernel needs none, as it is computed from
-differences; polynomials change with the origin; sparse features would be filled.
+A linear kernel has a center, which is subtracted from features, so that little cancels far from the origin. With an
+intercept a linear model is the same problem wherever the origin is, but not in double precision: with years or seconds
+since 1970, few digits of x'z are left to tell two examples apart. The Gaussian kernel needs no center, as it is
+computed from differences; polynomials depend on the origin; sparse features would be filled.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ LARGE = 1e10  # k(x, x) times a coefficient: f, a sum of such terms, has few dig
 def gamma(X: Features, weights: Floats, kernel: Any = "rbf") -> float:
     """Return the gamma called "scale" of examples ``X`` (n, d) with ``weights`` (n,), for a kernel by name.
 
-    It is 1 / (d * variance of all entries of ``X``, rows weighted), or what follows from that, and 1 where they do not
-    vary; see ``Form.scaled_gamma``.
+    It is 1 / (d * variance of all entries of ``X``, rows weighted), or a value derived from that, and 1 if the entries
+    do not vary; see ``Form.scaled_gamma``.
 
     Raises
     ------
@@ -52,7 +52,7 @@ def gamma(X: Features, weights: Floats, kernel: Any = "rbf") -> float:
 
 
 def _variance(X: SparseRows, weights: Floats) -> float:
-    """Return the variance of all entries of ``X`` (n, d), rows weighted, those that are 0 among them."""
+    """Return the variance of all entries of ``X`` (n, d), rows weighted, including entries that are 0."""
     rows = X.packed()
     counts = rows.stop - rows.start
     each, total = np.repeat(weights, counts), weights.sum() * X.shape[1]
@@ -74,7 +74,7 @@ def size_of_kernel(kernel: Kernel, X: Features) -> float:
 
 
 def diagonal(kernel: Kernel, X: Features) -> Floats:
-    """Return k(x, x) of new examples ``X`` (m, d), as (m,); of a precomputed kernel theirs stand last in each row.
+    """Return k(x, x) of new examples ``X`` (m, d), as (m,); a precomputed kernel has them in the last m columns.
 
     Raises
     ------
@@ -95,12 +95,12 @@ class Scale(NamedTuple):
 
     n: int  #: examples
     kernel: float  #: largest k(x, x)
-    C: float  #: what a unit of weight costs
+    C: float  #: cost of a unit of weight
     weight: float  #: largest weight
 
     @property
     def fits(self) -> bool:
-        """Whether f, and the objective, with all coefficients at their largest are numbers of double precision."""
+        """Whether f and the objective are finite in double precision if all coefficients are at their largest."""
         level = self.n * self.C * self.weight
         return math.isfinite(level * self.kernel) and math.isfinite(level * level * max(self.kernel, 1.0))
 
@@ -115,9 +115,9 @@ NOTHING = Scale(0, 0.0, 0.0, 0.0)
 
 
 def refusal(scale: Scale, diagonal: Floats, weights: Floats) -> InvalidInput:
-    """Return what to say of numbers that do not fit: the largest of them is at fault.
+    """Return the error for numbers that do not fit; it names the largest of them.
 
-    ``diagonal`` (m,) holds k(x, x) of the new examples, ``weights`` (m,) theirs.
+    ``diagonal`` (m,) holds k(x, x) of the new examples, ``weights`` (m,) their weights.
     """
     n, size, C, weight = scale
     worst = max(size, C, weight)
@@ -133,7 +133,7 @@ def refusal(scale: Scale, diagonal: Floats, weights: Floats) -> InvalidInput:
 
 
 def _place_of(largest: float, values: Floats) -> int | None:
-    """Return where the largest number is among those of new examples; None: it belongs to another."""
+    """Return where the largest number is among those of new examples; None: it belongs to another example."""
     return int(values.argmax()) if values.max(initial=0.0) == largest else None
 
 
@@ -153,14 +153,14 @@ def advice(window: Examples, new: Losses, size: float) -> str:
 
 
 def is_movable(kernel: Kernel, *, intercept: bool) -> bool:
-    """Say whether the problem is the same wherever the origin of the features is; the coefficients sum up to 0."""
+    """Say whether the problem does not depend on the origin of the features; the coefficients sum up to 0."""
     return kernel.name == "linear" and intercept
 
 
 def center_of(X: Features) -> Floats | None:
-    """Return what the features of examples ``X`` (n, d) are to lose, (d,), 0 for those near 0; None: nothing.
+    """Return the center of the features of ``X`` (n, d), as (d,), with 0 for those near 0; None: there is none.
 
-    It is near their means, in whole powers of two of the size of their spread: features with few digits lose none.
+    It is their mean, rounded to multiples of a power of two near their spread: features with few digits lose none.
     """
     if isinstance(X, SparseRows) or not len(X):
         return None

@@ -1,8 +1,8 @@
-"""One small update of a model that keeps neither features nor kernel rows, on memory that all such models share.
+"""One small update of a model that keeps neither features nor kernel rows, in memory that all such models share.
 
-A model that comes back for one example more and one less, and is put away again, would spend most of the time on what
-it gives up. Here it is written into a state that its thread keeps, with the kernel rows that so short a path needs, and
-decides on a few rows from what is written there.
+If a model were restored only to add one example and drop one, and then stored again, most of the time would go to what
+is dropped afterwards. Here the model is written into a state that its thread keeps, with only the kernel rows that so
+short a path needs. A few decisions are computed from the same memory.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ Write = Callable[[Ints, Floats], None]
 
 
 class Standing(NamedTuple):
-    """Where the examples of a window stand, oldest first."""
+    """The places of the examples of a window, with keys and targets, oldest first."""
 
     keys: Ints
     y: Floats  #: targets
@@ -64,13 +64,13 @@ class Standing(NamedTuple):
 
     @classmethod
     def of(cls, arrays: Mapping[str, Any]) -> Standing:
-        """Return that of a model's ``to_warm_arrays``; its keys are an array of whole numbers."""
+        """Return the places in a model's ``to_warm_arrays``, in which keys are an array of whole numbers."""
         b, events = float(arrays["intercept"]), int(arrays["events"])
         return cls(arrays["keys"], arrays["y"], arrays["beta"], arrays["segments"], arrays["f"], b, events)
 
 
 class Objective(NamedTuple):
-    """What a model minimizes, with an intercept."""
+    """The problem that a model with an intercept solves."""
 
     kernel: Kernel  #: rbf
     losses: Losses  #: of the labels -1 and 1; of other targets that of 0, twice
@@ -78,7 +78,7 @@ class Objective(NamedTuple):
 
     @classmethod
     def of(cls, model: LiveEstimator) -> Objective:
-        """Return that of a model with these parameters; it has the kernel rbf, an intercept and losses of its own."""
+        """Return the objective of a model with the kernel rbf, an intercept, and losses of each example alone."""
         assert model.kernel == "rbf"
         assert model.fit_intercept
         along = 0.0 if "classes" in model.get_params() else 1.0
@@ -87,7 +87,7 @@ class Objective(NamedTuple):
 
 
 class Sliding(NamedTuple):
-    """The model that slides."""
+    """A model that slides: its objective and its features."""
 
     objective: Objective
     n_features: int  #: of an example
@@ -111,7 +111,7 @@ class Space(NamedTuple):
 
 
 class Memory:
-    """A state that models of one thread are written into, and what is compiled for its arrays."""
+    """A state that the models of one thread are written into, and the functions compiled for its arrays."""
 
     def __init__(self, objective: Objective, n: int, n_features: int) -> None:
         self.state = PathState(objective.kernel, refactorize, intercept=True, cache_bytes=CACHE_BYTES)
@@ -120,7 +120,7 @@ class Memory:
         self.look(objective)
 
     def look(self, objective: Objective) -> None:
-        """See which arrays the state has; every objective has arrays of the same types."""
+        """Look up the arrays of the state; they have the same types for every objective."""
         state, rows, edit, one = self.state, self.state.rows, workspace_of(self.state), np.empty((1, 1))
         cache = rows.values, rows.row_of, rows.slot_of, rows.used
         work = edit.come, edit.leave, edit.moving[0]
@@ -130,7 +130,7 @@ class Memory:
         self.factor, self.times = entry_point(_factor, space, 0, 1.0), entry_point(times, one, one[0])
 
     def hold(self, stood: Standing, size: int) -> None:
-        """Hold the examples of a window, and space for new ones behind them up to ``size``; ``place`` is for losses."""
+        """Hold the examples of a window, with space for new ones behind them up to ``size``; ``place`` sets losses."""
         state, e, n = self.state, self.space.examples, stood.y.size
         e.beta[:n], e.segment[:n], e.f[:n] = stood.beta, stood.segments, stood.f
         state.n_slots, state.vacant, state.total, state.b, state.kappa = size, [], 0.0, stood.b, 1.0
@@ -142,8 +142,8 @@ def slide(
 ) -> tuple[Standing, Floats] | None:
     """Add examples to a model with an intercept and let the oldest leave, along one path.
 
-    Returns where all stand then, and f(x) of few examples ``ahead`` (k,) that are newer, as (k,); or None where that is
-    for an update of the whole model: where much moves, or the path fails.
+    Returns the places of all examples then, and f(x) of a few newer examples ``ahead`` (k,), as (k,). Returns None if
+    the whole model must be updated instead: much moves, or the path fails.
     """
     n, m, k = stood.keys.size, keys.size, ahead.size
     size = n + m
@@ -179,7 +179,7 @@ def slide(
 
 
 def stand(model: Sliding, stood: Standing) -> Floats | None:
-    """Return f of all examples, (n,), computed from the rest of where they stand; None where that is no optimum."""
+    """Return f of all examples, (n,), computed from the rest of ``stood``; None: that is not an optimum."""
     n, most = stood.keys.size, 2 * int(model.objective.losses.n_kinks[0])
     is_whole = np.isfinite(stood.beta).all() and math.isfinite(stood.b)
     if not (is_whole and ((stood.segments >= 0) & (stood.segments <= most)).all()):
@@ -197,7 +197,7 @@ def stand(model: Sliding, stood: Standing) -> Floats | None:
 
 
 def decide(model: Sliding, stood: Standing, X: Floats) -> Floats:
-    """Return f(x) for few rows ``X`` (m, d), as the model stands, (m,)."""
+    """Return f(x) by the present model for few rows ``X`` (m, d), as (m,)."""
     memory = _borrowed(model, stood.keys.size)
     model.write(stood.keys, memory.space.XT)
     values = model.objective.kernel.matrix(X, memory.space.XT, stood.keys.size)
@@ -205,7 +205,7 @@ def decide(model: Sliding, stood: Standing, X: Floats) -> Floats:
 
 
 def _borrowed(model: Sliding, n: int) -> Memory:
-    """Return this thread's memory, with space for ``n`` examples; what is in it is not used."""
+    """Return this thread's memory, with space for ``n`` examples; its contents are not used."""
     memory: Memory | None = getattr(_here, "memory", None)
     if memory is None or memory.state.capacity < n or memory.state.n_features != model.n_features:
         memory = _here.memory = Memory(model.objective, n, model.n_features)
@@ -217,7 +217,7 @@ def _borrowed(model: Sliding, n: int) -> Memory:
 
 @compiled
 def _place(space: Space, targets: Floats, n: int, losses: Losses, along: float) -> None:
-    """Give examples their losses, and new ones, from ``n`` on, no coefficient; hold no kernel row, and factor none."""
+    """Set the losses of examples, and coefficients of 0 for new ones, from ``n`` on; empty rows and factor."""
     e = space.examples
     for j in range(targets.size):
         loss = 1 if targets[j] > 0.0 else 0
@@ -243,10 +243,10 @@ def _make_rows(
     gamma: float,
     width: int,
 ) -> tuple[int, int]:
-    """Place ``n`` examples and new ones, write the edit, and kernel rows but for the exponential.
+    """Place ``n`` examples and new ones, write the edit, and write kernel rows without the exponential.
 
-    ``sizes``: how many examples there are with the new ones, how many of them leave, the oldest, and how many others
-    stand behind them, which have the last rows. ``width`` columns are made. Returns how many examples have a row, and
+    ``sizes`` are the number of examples with the new ones, the number of oldest ones that leave, and the number of
+    others behind them, which have the last rows. ``width`` columns are made. Returns how many examples have a row, and
     how many of these are free.
     """
     _place(space, targets, n, losses, along)
@@ -303,7 +303,7 @@ def _factor(space: Space, n_free: int, kappa: float) -> None:
 def _rows_wanted(e: Examples, n: int, size: int, leaving: int, out: Ints) -> int:
     """Fill ``out`` with the slots of the kernel rows that a path needs, or is likely to; return how many there are.
 
-    These are the free examples, those that come and leave, and the bound ones that are the nearest to a kink.
+    These are the free examples, the examples that come and leave, and the bound ones nearest to a kink.
     """
     near, least = np.empty(NEAR, np.int64), np.full(NEAR, np.inf)
     for j in range(leaving, n):

@@ -45,7 +45,7 @@ class SlidingWindow:
         return np.fromiter(self.slots.values(), np.int64, len(self.slots))
 
     def unused_keys(self, m: int) -> list[Key]:
-        """Return ``m`` whole numbers that are no key."""
+        """Return ``m`` whole numbers that are not keys."""
         return list(range(self.next_key, self.next_key + m))
 
     @property
@@ -55,7 +55,7 @@ class SlidingWindow:
         return sum(array.nbytes for array in arrays) + getsizeof(self.slots)
 
     def forget(self) -> None:
-        """Know nothing of any training."""
+        """Drop all that is known of trainings."""
         capacity = self.y.size
         self.place = np.full(capacity, NOWHERE)  #: (capacity,) among the support vectors of the last training
         self.taught = np.full(capacity, NOWHERE)  #: (capacity,) number of the class that the last training knew it by
@@ -64,7 +64,7 @@ class SlidingWindow:
         self.parts = np.zeros((2, 0, capacity))
 
     def copied(self) -> SlidingWindow:
-        """Return the same window, to be changed; features are shared, where only free slots are written."""
+        """Return a copy of the window, to be changed; features are shared, as only free slots are written."""
         out = copy(self)
         out.slots, out._free = self.slots.copy(), self._free.copy()
         out.y, out.weights = self.y.copy(), self.weights.copy()
@@ -72,17 +72,17 @@ class SlidingWindow:
         return out
 
     def leave(self, keys: list[Key]) -> list[int]:
-        """Let examples leave; return their slots, which are free once a copy has taken the place of the window."""
+        """Remove examples; return their slots, which are free once a copy has replaced the window."""
         slots = [self.slots.pop(key) for key in keys]
         self.place[slots] = self.taught[slots] = NOWHERE
         return slots
 
     def free(self, slots: list[int]) -> None:
-        """Let slots be free."""
+        """Mark slots as free."""
         self._free += slots
 
     def admit(self, X: Floats, y: Ints, weights: Floats, keys: list[Key]) -> None:
-        """Let examples come: features (m, d), classes (m,), weights (m,) and keys (m)."""
+        """Add examples: features (m, d), classes (m,), weights (m,) and keys (m)."""
         if not y.size:
             return
         if len(self._free) < y.size:
@@ -103,11 +103,11 @@ class SlidingWindow:
         self._free += range(capacity, capacity + more)
 
     def rename(self, numbers: Ints) -> None:
-        """Give each class the number that stands at its old one."""
+        """Renumber classes: class ``i`` becomes ``numbers[i]``."""
         self.y = numbers[self.y] if numbers.size else self.y
 
     def edit(self, relabel: dict[Key, int], reweight: dict[Key, Any], decay: float) -> None:
-        """Change classes and weights of examples that are there; all other weights by a factor."""
+        """Change classes and weights of examples in the window, and multiply all other weights by ``decay``."""
         for key, number in relabel.items():
             if key in self.slots:
                 self.y[self.slots[key]] = number
@@ -118,7 +118,7 @@ class SlidingWindow:
                 self.weights[self.slots[key]] = weight
 
     def take_over(self, other: SlidingWindow) -> None:
-        """Know what another window knows of the training of examples that are here as they are there."""
+        """Copy what another window knows of the training, for examples that are the same in both."""
         self.forget()
         shared = [key for key in self.slots if key in other.slots]
         if not shared or self.X.shape[1] != other.X.shape[1]:
@@ -150,7 +150,7 @@ class SlidingWindow:
         }
 
     def restore(self, arrays: Mapping[str, Any]) -> None:
-        """Be the window that ``to_arrays`` described, in place of an empty one."""
+        """Fill an empty window with what ``to_arrays`` returned."""
         weights, y = np.asarray(arrays["sample_weight"], np.float64), np.asarray(arrays["y"], np.int64)
         self.admit(np.asarray(arrays["X"], np.float64), y, weights, list(arrays["keys"]))
         self.next_key = int(arrays["next_key"])
@@ -163,9 +163,9 @@ class SlidingWindow:
 
 
 def coefficients_here(trained: Trained, w: SlidingWindow, q: int, slots: Ints, y: Floats) -> Floats:
-    """Return the coefficients b, (m,), that the last training gave to examples of its pair ``q``, labelled ``y`` (m,).
+    """Return the coefficients b, (m,), from the last training for examples of its pair ``q``, labelled ``y`` (m,).
 
-    0 for examples that were not there, or had another label.
+    They are 0 for examples that were not in it, or had another label.
     """
     negative, positive = trained.pairs[q]
     held = (w.place[slots] != NOWHERE) & (w.taught[slots] == np.where(y > 0, positive, negative))
@@ -175,7 +175,7 @@ def coefficients_here(trained: Trained, w: SlidingWindow, q: int, slots: Ints, y
 def signed_coefficients(trained: Trained | None, w: SlidingWindow) -> Floats:
     """Return the signed coefficients of the window's examples in the last training, (n,), oldest first.
 
-    Of several classes (n, n_classes - 1): column r belongs to the pair with the r-th other class, positive for the
+    With several classes (n, n_classes - 1): column r belongs to the pair with the r-th other class, positive for the
     first of the two.
     """
     place, taught = w.place[w.indices], w.taught[w.indices]
@@ -190,11 +190,11 @@ def signed_coefficients(trained: Trained | None, w: SlidingWindow) -> Floats:
 def next_start(
     trained: Trained | None, w: SlidingWindow, pair: PairProblem, slots: Ints | None, labels: NDArray[Any]
 ) -> Known | None:
-    """Return where the search for the pair of ``labels`` (2,) sets out; None: from nothing.
+    """Return the start of the search for the pair of ``labels`` (2,); None: it starts from nothing.
 
     Parameters
     ----------
-    slots : (n,) of all examples in the window; None: they are not of it
+    slots : (n,) slots of all examples of the window; None: the examples are not from it
     """
     if trained is None or slots is None or not are_among(labels, trained.classes).all():
         return None
@@ -228,12 +228,12 @@ def proofs(
 ) -> dict[tuple[Any, Any], Certificate]:
     """Return the certificate of every pair of labels that was trained on a window, without examples that have left.
 
-    Raises InvalidInput where a class, or all of a pair, came after the training.
+    Raises InvalidInput if a class, or all examples of a pair, came after the training.
 
     Parameters
     ----------
     known : labels by their numbers in the window
-    kernel_of : the kernel for examples with weights
+    kernel_of : returns the kernel for features and weights
     """
     indices = w.indices[w.weights[w.indices] > 0]
     numbers, out = w.y[indices], {}

@@ -11,32 +11,32 @@ from livesvm.solvers.sparse import Features, SparseRows, columns_of
 
 SAMPLE = 200  #: examples that are looked at
 FLAT = 1e-3  #: kernel values of different examples that differ by no more are all the same
-ALONE = 1e-3  #: of its diagonal: a kernel value that says that two examples have nothing to do with each other
-MOST = 0.99  #: share of pairs of examples that this has to be so of
-MOST_ALIKE = 0.9  #: share that has to be the same: one example in twenty may be far from all others
+ALONE = 1e-3  #: part of its diagonal below which a kernel value makes two examples count as unrelated
+MOST = 0.99  #: share of pairs of examples that must be unrelated
+MOST_ALIKE = 0.9  #: share of pairs that must be alike: one example in twenty may be far from all others
 LARGE_GAP = 1e-6  #: relative gap beyond which a model is not called exact
-MANY, MOST_FREE = 1000, 0.5  #: in a window of so many examples or more, a share on the margin that makes updates slow
-ALL = 0.99  #: share of the features' variance that makes one of them the only one that counts
+MANY, MOST_FREE = 1000, 0.5  #: in a window of at least MANY examples, the share on the margin that makes updates slow
+ALL = 0.99  #: share of the features' variance from which a single feature decides alone
 
 
 class ModelWarning(NamedTuple):
-    """One thing that is wrong."""
+    """A warning about one condition."""
 
     #: "kernel_is_constant", "kernel_is_identity", "one_feature_decides", "gap_is_large" or "most_are_free"; of
     #: positive and unlabelled examples "nothing_is_flagged", "everything_is_flagged" or "waits"
     name: str
-    message: str  #: what was found, and what to do about it
+    message: str  #: the finding, and a remedy
 
 
 def warnings_of(window: Any, scale: str) -> list[ModelWarning]:
-    """Return what is wrong with a window, by its gap, its sizes and the kernel values of some hundred examples."""
+    """Return the warnings for a window, by its gap, its sizes and the kernel values of some hundred examples."""
     gap = window.relative_gap
     found = [ModelWarning("gap_is_large", gap_message(gap))] if gap > LARGE_GAP else []
     return found + _of_sizes(window) + _of_scale(window, scale)
 
 
 def _of_sizes(window: Any) -> list[ModelWarning]:
-    """Return what to expect of updates where most examples of a window are on the margin."""
+    """Return a warning if most examples of a window are on the margin, which makes updates slow."""
     states = [pair.state for pair in window.pairs.values()] if hasattr(window, "pairs") else [window.state]
     n, n_free = (sum(sizes) for sizes in zip(*((state.n, state.n_free) for state in states), strict=True))
     if n < MANY or n_free <= MOST_FREE * n:
@@ -46,14 +46,14 @@ def _of_sizes(window: Any) -> list[ModelWarning]:
 
 
 def gap_message(gap: float) -> str:
-    """Return what to say of a model that is no nearer to its optimum."""
+    """Return the message about a model with a larger gap than an exact one."""
     return (
         f"rounding leaves a relative gap of {gap:.0e}, not {LARGE_GAP:.0e}: scale the features, or choose a smaller C"
     )
 
 
 def _of_scale(window: Any, scale: str) -> list[ModelWarning]:
-    """Return what is wrong with the scale of a window's features."""
+    """Return warnings about the scale of a window's features."""
     kernel, keys = window.state.kernel, list(window.keys)
     if kernel.gram is not None or kernel.name == "linear" or len(keys) < 3:
         return []
@@ -66,7 +66,7 @@ def _of_scale(window: Any, scale: str) -> list[ModelWarning]:
 
 
 def _of_kernel(kernel: Any, X: Features, *, is_scaled: bool) -> list[ModelWarning]:
-    """Return what is wrong with the kernel values of different examples."""
+    """Return warnings about the kernel values of different examples."""
     if len(X) < 3:
         return []
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
@@ -87,17 +87,17 @@ def _of_kernel(kernel: Any, X: Features, *, is_scaled: bool) -> list[ModelWarnin
 
 
 def _are_most(which: Bools, share: float) -> bool:
-    """Say whether ``which`` (m,) holds for about a ``share`` of all: a quantile, which takes longer, needs as many."""
+    """Say whether ``which`` (m,) holds for about a ``share``: a quick test before a quantile, which needs as many."""
     return bool(np.count_nonzero(which) >= share * which.size - 1)
 
 
 def _or_gamma(cure: str, kernel: Any, which: str) -> str:
-    """Return what to do, or else with gamma, where there is one that decides how near examples are."""
+    """Return the remedy, and gamma as an alternative if gamma decides how near examples are."""
     return f"{cure}, or set a {which} gamma" if kernel.is_of_distances else cure
 
 
 def _of_features(X: Features) -> list[ModelWarning]:
-    """Return what is wrong with the variances of features."""
+    """Return warnings about the variances of features."""
     variances = _variances(X)
     total = float(variances.sum())
     varying = np.count_nonzero(variances)
@@ -109,7 +109,7 @@ def _of_features(X: Features) -> list[ModelWarning]:
 
 
 def _different(X: Features) -> Features:
-    """Return each of the rows once."""
+    """Return the distinct rows."""
     if not isinstance(X, SparseRows):
         return np.unique(X, axis=0)
     rows = [X[i : i + 1].packed() for i in range(len(X))]

@@ -34,12 +34,12 @@ from livesvm.solvers.runtime.types import Bools, Floats, Ints
 from livesvm.solvers.sparse import Features, dense, stacked
 from livesvm.solvers.validation import plain
 
-LOOK = 4.0  #: features are looked at again where the mean k(x, x) is so many times as large, or as small
-ON_BOUNDARY = 1e-10  # of rho: f this close to 0 is 0 in a one-class model
+LOOK = 4.0  #: features are checked again if the mean k(x, x) has changed by this factor, up or down
+ON_BOUNDARY = 1e-10  # part of rho: f this close to 0 counts as 0 in a one-class model
 
 
 class Window(KeyedWindow):
-    """A path state whose examples have keys."""
+    """A path state with a key for each example."""
 
     _columns = ("_y", "_weight", "_side")
 
@@ -48,8 +48,8 @@ class Window(KeyedWindow):
         self.state = PathState(kernel, refactorize, intercept=intercept, cache_bytes=cache_bytes)
         self._y = np.empty(0)  # by slot
         self._weight = np.empty(0)
-        self._side: Sides = np.empty(0, np.int8)  # of its cutoffs; 0 unless the model is robust
-        self._size = 0.0  # mean k(x, x) when features were last looked at, whether they have left their center
+        self._side: Sides = np.empty(0, np.int8)  # by slot, of its cutoffs; 0 unless the model is robust
+        self._size = 0.0  # mean k(x, x) at the last check of whether features have left their center
 
     @property
     def _store(self) -> PathState:
@@ -65,7 +65,7 @@ class Window(KeyedWindow):
 
     @property
     def coefficients(self) -> Floats:
-        """The same; of several classes by the other class of each pair."""
+        """Signed coefficients (n,); a window of several classes has them by the other class of each pair."""
         return self.beta
 
     @property
@@ -101,7 +101,7 @@ class Window(KeyedWindow):
             return self._settled(self._update(change, total_per_weight), terms)
 
     def _settled(self, trace: Trace, terms: Terms) -> Trace:
-        """Let every example find the true side under robust losses."""
+        """Switch examples until each is on its true side under robust losses."""
         if self.keys:
             partition = self.partition(terms)
             trace.events += settle(partition)
@@ -116,10 +116,10 @@ class Window(KeyedWindow):
     def _update(
         self, change: ExampleUpdate, total_per_weight: float, undo: list[Callable[[], object]] | None = None
     ) -> Trace:
-        """Follow one path to the window that the change leads to; ``undo`` takes in what brings the state back.
+        """Follow one path to the window after the change; append the way back of the state to ``undo``.
 
-        Where more comes, goes and changes than is there in the end, the window is solved from nothing instead, and also
-        where the path fails, and where the features have left the kernel's center; the trace says so.
+        The window is solved from nothing instead if more comes, goes and changes than is there in the end, if the path
+        fails, or if the features have left the kernel's center; the trace says so.
         """
         leave, changed = self._slots_of(change.leaving), self._slots_of(change.changing)
         is_raised = not self.state.kernel.always_positive and self._make_positive(change.X, leave)
@@ -141,15 +141,16 @@ class Window(KeyedWindow):
         else:
             try:
                 slots, trace = batch_update.update(self.state, change.X, change.losses, edit, before)
+                self.unlearnt = self.state.unlearnt
             except NotOptimal:
                 return self._solve_from_nothing(change, edit, is_free, by_path=False)
         self._commit(change, changed, slots, (change.new_sides, WITHIN))
         return trace
 
     def _has_left_its_center(self) -> bool:
-        """Say whether features are so far from what they lose inside that another center would keep more digits.
+        """Say whether features are so far from the center that another center would keep more digits.
 
-        They are looked at where k(x, x) has become another than when they last were.
+        The features are examined only if the mean k(x, x) has changed much since they last were.
         """
         state = self.state
         if not self.keys:
@@ -163,10 +164,11 @@ class Window(KeyedWindow):
     def _solve_from_nothing(
         self, change: ExampleUpdate, edit: batch_update.Edit, is_free: bool, by_path: bool = True
     ) -> Trace:
-        """Solve the window that the change leads to without regard to what there was, with a new center if it may.
+        """Solve the window after the change from nothing, with a new center if ``is_free``.
 
-        Without ``by_path`` another method comes first, as a path has been given up.
+        Without ``by_path`` another method comes first, because a path has been given up.
         """
+        self.unlearnt = batch_update.decisions(self.state, change.X)
         gone = set(change.leaving)
         keys = [key for key in self.keys if key not in gone]
         slots = self._slots_of(keys)
@@ -188,7 +190,7 @@ class Window(KeyedWindow):
     def _make_positive(self, X: Features, leave: Ints) -> bool:
         """Refuse data on which the kernel is not positive semi-definite; costs O(n^3) where the kernel may not be.
 
-        Says whether values of the kernel have changed, as rounded ones may have to.
+        Returns whether kernel values have changed, as rounded ones may have to.
         """
         kernel = self.state.kernel
         if X.shape[0] == 0:
@@ -218,16 +220,16 @@ class Window(KeyedWindow):
         return dense(X) if kernel.gram is not None else kernel.matrix(X, window)
 
     def moved(self, beta: Floats) -> float:
-        """Return what the kernel's center takes off f for coefficients of the window, (n,), see ``Kernel.moved``."""
+        """Return how far the kernel's center lowers f, for coefficients of the window, (n,); see ``Kernel.moved``."""
         kernel = self.state.kernel
         return 0.0 if kernel.center is None else kernel.moved(self.X, beta)
 
     def intercepts_in_units(self) -> Floats:
-        """Return the intercept in the units of the features, (1,): of a kernel that has no center."""
+        """Return the intercept in the units of the features, (1,), as for a kernel without a center."""
         return np.array([self.state.b - self.moved(self.beta)])
 
     def predictor(self) -> Predictor:
-        """Return the decision function as it is now, frozen."""
+        """Return the present decision function, which later updates do not change."""
         slots = self.slots
         at = np.flatnonzero(self.state.examples.beta[slots])
         support = slots[at]
@@ -272,7 +274,7 @@ class Window(KeyedWindow):
         return e.beta[slots], e.segment[slots], self.state.b
 
     def standing(self) -> dict[str, Any]:
-        """Return f as it stands, and the events since it was computed: :meth:`restore` need not compute it then."""
+        """Return the present f, and the events since it was computed, so that :meth:`restore` need not compute it."""
         return {"f": self.state.examples.f[self.slots], "events": self.state.events_since_refresh}
 
     def _resume(self, X: Features, y: Floats, losses: Losses, total: float, arrays: Mapping[str, Any]) -> Ints:

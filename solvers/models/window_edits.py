@@ -18,14 +18,14 @@ from livesvm.solvers.validation import Key
 
 
 class Edits(NamedTuple):
-    """What an update changes of examples that stay, and of the model."""
+    """The changes of an update to examples that stay, and to the model."""
 
     relabel: Mapping[Key, Any]
     reweight: Mapping[Key, float]
     decay: float = 1.0
     C: float | None = None
     robust: Robustness | None = None
-    every_example: bool = False  #: all examples get other losses, as a parameter of those has changed
+    every_example: bool = False  #: all examples get other losses, as a parameter of the losses has changed
 
 
 NO_EDITS = Edits({}, {})
@@ -50,7 +50,7 @@ def edited(
     targets: Callable[[ArrayLike, int, str], Floats],
     cutoff_rule: Callable[[float], object],
 ) -> Edited:
-    """Return the result of edits; ``targets`` reads targets of a field, ``cutoff_rule`` refuses an impossible s.
+    """Return the examples as edited; ``targets`` reads targets of a field, ``cutoff_rule`` refuses an invalid s.
 
     Raises
     ------
@@ -90,7 +90,7 @@ def edited(
 
 
 def _single(values: Iterable[Any], field: str) -> list[Any]:
-    """Return what is given for each of several keys; none of it may be a collection."""
+    """Return the values given for several keys; none of them may be a collection."""
     out = list(values)
     for row, value in enumerate(out):
         if isinstance(value, list | tuple) or getattr(value, "ndim", 0) > 0:

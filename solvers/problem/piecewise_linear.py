@@ -1,9 +1,9 @@
-"""Piecewise-linear convex losses as tables of kinks and levels, whose motion is ``homotopy.solve``.
+"""Piecewise-linear convex losses as tables of kinks and levels; ``homotopy.solve`` follows the optimum as they move.
 
-An example's loss has kinks ``k_0 < k_1 < ...`` and slopes ``s_0 < s_1 < ...`` between them. What the engine needs of
-the slopes is the coefficient that each asks for, ``beta = -w s``: the *levels* ``a_0 > a_1 > ...``. Plotted as
-``beta`` against ``f`` an example is a descending staircase: on a step (a piece) ``beta`` rests at a level, on a riser
-(a kink) ``f`` rests and ``beta`` is free. ::
+An example's loss has kinks ``k_0 < k_1 < ...`` and slopes ``s_0 < s_1 < ...`` between them. The engine needs only the
+coefficient that each slope asks for, ``beta = -w s``: the *levels* ``a_0 > a_1 > ...``. Plotted as ``beta`` against
+``f`` an example is a descending staircase: on a step (a piece) ``beta`` rests at a level, on a riser (a kink) ``f``
+rests and ``beta`` is free. ::
 
     hinge, y = +1 :  kinks [1]    levels [C, 0]         hinge, y = -1 :  kinks [-1]   levels [0, -C]
 """
@@ -18,16 +18,16 @@ from livesvm.solvers.runtime.by_reference import by_reference
 from livesvm.solvers.runtime.compile import compiled
 from livesvm.solvers.runtime.types import Bools, Floats, Ints
 
-MAX_KINKS = 2  #: of a loss here, whose tables are as wide: that of the tube has two, every other one fewer
+MAX_KINKS = 2  #: most kinks of a loss, and the width of tables: the tube loss has two, all others have fewer
 
-# Where both kinks stand in the tables. Loops over all examples read each by name: a loop over kinks inside them would
-# keep the compiler from vector instructions. With another MAX_KINKS the import ends here, and says so.
+# Columns of the two kinks in the tables. Loops over all examples read each by name: an inner loop over kinks would keep
+# the compiler from vector instructions. With another MAX_KINKS this line fails at import.
 FIRST, LAST = range(MAX_KINKS)
 
 
 @by_reference
 class Losses(NamedTuple):
-    """One loss a row; unused kinks are ``+inf``, unused levels repeat the last one."""
+    """A loss in each row; unused kinks are ``+inf``, and unused levels repeat the last one."""
 
     kinks: Floats  #: (m, MAX_KINKS) ascending
     levels: Floats  #: (m, MAX_KINKS + 1) descending, weight included
@@ -49,7 +49,7 @@ def hinge(y: Floats, C: Floats) -> Losses:
 
 
 def epsilon_insensitive(y: Floats, epsilon: float, C: Floats) -> Losses:
-    """Return the losses ``C max(0, |y - f| - epsilon)``; with ``epsilon = 0`` the absolute deviation, of one kink."""
+    """Return the losses ``C max(0, |y - f| - epsilon)``; for ``epsilon = 0`` the absolute deviation, with one kink."""
     if epsilon == 0.0:
         return _one_kink(y, C, -C)
     losses = _empty(y.size)
@@ -58,27 +58,31 @@ def epsilon_insensitive(y: Floats, epsilon: float, C: Floats) -> Losses:
 
 
 def pinball(y: Floats, quantile: float, C: Floats) -> Losses:
-    """Return the losses ``C max(q (y - f), (1 - q) (f - y))``, whose minimum is the quantile ``q`` of y."""
+    """Return the losses ``C max(q (y - f), (1 - q) (f - y))``; the best constant f is the quantile ``q`` of y."""
     return _one_kink(y, C * quantile, -C * (1.0 - quantile))
 
 
 def one_class(weights: Floats) -> Losses:
-    """Return the losses ``weight max(0, -f)``; with them the betas sum up to ``nu sum of weights``."""
+    """Return the losses ``weight max(0, -f)``, for betas with the sum ``nu`` times the sum of the weights."""
     return _one_kink(np.zeros(weights.size), weights, np.zeros(weights.size))
 
 
-def positive_unlabelled(positive: Bools, weights: Floats, prices: tuple[float, float] = (1.0, 1.0)) -> Losses:
-    """Return the losses ``-c f`` of positives, ``c max(0, (1 + f) / 2, f)`` of others [du Plessis et al. 2015].
+def positive_unlabelled(
+    y: Floats, weights: Floats, prices: tuple[float, float, float] = (1.0, 1.0, 1.0), linear: float = 1.0
+) -> Losses:
+    """Return the losses of positives, 1, unlabelled, 0, and negatives, -1, in ``y`` (m,).
 
-    The cost ``c`` is the weight times the first price of positives, the second of others.
+    With the double hinge ``l(z) = max(0, (1 - z) / 2, -z)`` [du Plessis et al. 2015] and the cost ``c``, the weight
+    times the price of the label, in this order: ``c l(-f)`` of unlabelled and negatives; of positives the share
+    ``linear`` of ``-c f``, and ``c l(f)`` for the rest [Sakai et al. 2017].
     """
     losses = _empty(weights.size)
-    _fill_positive_unlabelled(losses, positive, weights, *prices)
+    _fill_positive_unlabelled(losses, y, weights, np.array(prices), linear)
     return losses
 
 
 def _one_kink(kink: Floats, left: Floats, right: Floats) -> Losses:
-    """Return losses with the coefficients they ask for on the left and on the right of their only kink."""
+    """Return losses with one kink each, and the coefficients that they ask for on the left and on the right of it."""
     losses = _empty(kink.size)
     _fill(losses, np.array(kink, np.float64), np.array(left, np.float64), np.array(right, np.float64))
     return losses
@@ -100,9 +104,10 @@ def _fill_tube(losses: Losses, y: Floats, epsilon: float, C: Floats) -> None:
 
 
 @compiled
-def _fill_positive_unlabelled(losses: Losses, positive: Bools, weights: Floats, price: float, other: float) -> None:
+def _fill_positive_unlabelled(losses: Losses, y: Floats, weights: Floats, prices: Floats, linear: float) -> None:
     for i in range(weights.size):
-        first, last = (price * weights[i], price * weights[i]) if positive[i] else (0.0, -other * weights[i])
+        cost = prices[0 if y[i] > 0.0 else (1 if y[i] == 0.0 else 2)] * weights[i]
+        first, last = (cost, linear * cost) if y[i] > 0.0 else (0.0, -cost)
         has_kinks = first > last
         losses.kinks[i, FIRST], losses.kinks[i, LAST] = (-1.0, 1.0) if has_kinks else (np.inf, np.inf)
         losses.levels[i, FIRST], losses.levels[i, LAST], losses.levels[i, MAX_KINKS] = first, 0.5 * (first + last), last
@@ -125,7 +130,7 @@ def _set(losses: Losses, i: int, kink: float, left: float, right: float) -> None
 
 
 def leaving(m: int) -> Losses:
-    """Return the loss of ``m`` examples that are on their way out: zero everywhere."""
+    """Return the losses of ``m`` examples that leave the window: zero everywhere."""
     return Losses(np.full((m, MAX_KINKS), np.inf), np.zeros((m, MAX_KINKS + 1)), np.zeros(m, np.int64))
 
 
@@ -149,7 +154,7 @@ def values(losses: Losses, f: Floats) -> Floats:
 
 
 def nearest_kink(losses: Losses, beta: Floats) -> tuple[Floats, Bools]:
-    """Return for each example the kink whose box holds ``beta``, and whether it has a kink at all."""
+    """Return for each example the kink with the box that holds ``beta``, and whether it has a kink at all."""
     kinks, levels, n_kinks = losses
     q = np.zeros(beta.size, np.int64)
     for k in range(1, kinks.shape[1]):

@@ -1,4 +1,4 @@
-"""A private copy of a state, to walk away with."""
+"""A separate copy of a state, for work that must leave the state unchanged."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from livesvm.solvers.problem.state import Examples, PathState
 from livesvm.solvers.runtime.types import Ints
 from livesvm.solvers.sparse import SparseRows
 
-LITTLE = 100_000  #: so many kernel values are copied, or computed, in hardly more time than those of a few rows
+LITTLE = 100_000  #: this many kernel values are copied or computed in hardly more time than a few rows
 
 
 def compact_copy(state: PathState, slots: Ints) -> PathState:
-    """Return a copy in which the examples ``slots`` (m,), all there are, have the slots 0 to m - 1.
+    """Return a copy in which ``slots`` (m,), which are those of all examples, become the slots 0 to m - 1.
 
-    It has the factor, and the kernel rows that were cached, of a large window those of support vectors only. The
-    numbers of a precomputed kernel matrix are shared: the copy cannot take examples in.
+    The copy has the factor and the cached kernel rows; of a large window only the rows of support vectors. It shares
+    the values of a precomputed kernel matrix, and so cannot take examples in.
     """
     copy = PathState(
         state.kernel, state.build, intercept=state.intercept, total=state.total, cache_bytes=state.cache_bytes

@@ -1,4 +1,4 @@
-"""The arrays of one model, by slot: the only mutable thing here.
+"""The state of one model: arrays by slot, the only mutable data of this package.
 
 Glossary. An example lives in a *slot* for as long as it is in the window.
 
@@ -37,13 +37,13 @@ from livesvm.solvers.sparse import Features, SparseRows, dense
 Build = Callable[["PathState", Ints], None]
 
 NOTHING = np.empty((0, 0))
-AT_HAND = 2**16  #: kernel values that are made next to each other, as they stay near the processor
-LITTLE = AT_ONCE // COPY  #: so many features are moved in one go
+AT_HAND = 2**16  #: kernel values that are made side by side, as they stay near the processor
+LITTLE = AT_ONCE // COPY  #: features that are moved in one go
 
 
 @by_reference
 class Examples(NamedTuple):
-    """What every example is and where it stands; all by slot, ``c`` slots."""
+    """Losses, coefficients and places of all examples, by slot; ``c`` slots."""
 
     kinks: Floats  #: (c, MAX_KINKS) at the end of the path
     levels: Floats  #: (c, MAX_KINKS + 1) at the end of the path
@@ -78,12 +78,12 @@ def is_free(segment: int) -> bool:
 
 
 def are_free(segment: NDArray[np.integer[Any]]) -> Bools:
-    """Say of each place whether it is free."""
+    """Say which of these places are free."""
     return np.asarray(segment & 1 == 1)
 
 
 def empty_examples(c: int) -> Examples:
-    """Return ``c`` slots in which no example is."""
+    """Return ``c`` slots without examples."""
     kinks, levels, n_kinks = leaving(c)
     return Examples(
         kinks, levels, np.zeros_like(kinks), np.zeros_like(levels), n_kinks, np.zeros_like(n_kinks), *np.zeros((3, c))
@@ -103,7 +103,7 @@ def _resized(a: NDArray[Any], capacity: int, fill: float = 0) -> NDArray[Any]:
 
 
 def capacity_for(n: int) -> int:
-    """Return the slots that ``n`` examples get: with space for a batch that comes before one goes."""
+    """Return how many slots ``n`` examples get: enough for a batch that comes before another leaves."""
     return padded(64 + n * 5 // 4)
 
 
@@ -112,25 +112,26 @@ class PathState:
 
     def __init__(self, kernel: Kernel, build: Build, *, intercept: bool, total: float = 0.0, cache_bytes: int) -> None:
         self.kernel = kernel
-        self.build = build  #: makes factor and kernel rows of free examples where that was put off
+        self.build = build  #: makes the factor and the kernel rows of free examples if that was put off
         self.intercept = intercept
-        self.total = total  #: what the betas sum up to; only with an intercept
+        self.total = total  #: the sum of the betas; only with an intercept
         self.b = 0.0
-        self.n_slots = 0  #: slots 0 .. n_slots-1 are or were in use
+        self.n_slots = 0  #: slots 0 to n_slots - 1 are or were in use
         self.vacant: list[int] = []
         self.XT: Features = NOTHING  #: (d, c) features; of sparse examples c rows
-        self.n_features, self.is_sparse = 0, False  #: whether only those features are held that are not 0
-        self.examples, self.capacity = empty_examples(0), 0  #: how many slots there are
+        self.n_features, self.is_sparse = 0, False  #: whether only nonzero features are held
+        self.examples, self.capacity = empty_examples(0), 0  #: number of slots
         self._factor: Factor = empty_factor(0, 0)
-        self._put_off: Ints | None = None  #: free examples whose factor and kernel rows are not there yet
+        self._put_off: Ints | None = None  #: free examples whose factor and kernel rows are not made yet
         self._rows = RowCache(cache_bytes)
         self._motion = empty_motion(0)
-        self.buffers: Any = None  #: memory of the solver, which is no part of the state
+        self.buffers: Any = None  #: memory of the solver, which is not part of the state
         self.kappa = 1.0  #: weight of 1 1' in the factor
-        self.events = 0.0  #: the most of recent updates
+        self.unlearnt = np.empty(0)  #: f of the newest examples before they were learnt, (m,)
+        self.events = 0.0  #: the most that a recent update took
         self.events_since_refresh = 0
         self.heaviest = 0.0  #: largest sum of |beta| k(x, x) since then, at the end of an update
-        self.drift = 0.0  #: how far the f of free examples were off, all updates since then together
+        self.drift = 0.0  #: errors of the f of free examples, summed over the updates since then
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the state to pickle or copy: without kernel rows, factor and work, which are made when needed."""
@@ -144,7 +145,7 @@ class PathState:
         return kept | {"free": self.free_slots(), "limit": self.cache_bytes}
 
     def __setstate__(self, kept: dict[str, Any]) -> None:
-        """Put off what was not taken along."""
+        """Restore the state, and put off what was not pickled."""
         (kinks, levels, f, beta), (n_kinks, segment) = kept.pop("arrays"), kept.pop("places")
         self._put_off, self._rows, n = kept.pop("free"), RowCache(kept.pop("limit")), f.size
         self.buffers = None
@@ -168,7 +169,7 @@ class PathState:
         return self.examples.diagonal
 
     def expect(self, X: Features) -> None:
-        """Be ready for features as wide, and as dense or sparse, as those of ``X`` (m, d)."""
+        """Prepare for features as wide, and as dense or sparse, as ``X`` (m, d)."""
         self.n_features, self.is_sparse = X.shape[1], isinstance(X, SparseRows)
         shape = self.capacity, self.n_features
         self.XT = SparseRows.empty(*shape) if self.is_sparse else np.zeros(shape[::-1])
@@ -197,18 +198,18 @@ class PathState:
 
     @property
     def motion(self) -> Motion:
-        """Work of ``follow``, kept as it is slow to make again; what is in it is not used."""
+        """Work arrays of ``follow``, kept because they are slow to allocate; their contents are not used."""
         if self._motion.v.size != self.capacity:
             self._motion = empty_motion(self.capacity)
         return self._motion
 
     def put_off(self, free: Ints) -> None:
-        """Let the empty factor and cache be filled for the examples ``free`` when one of them is asked for."""
+        """Put off filling the empty factor and cache for the examples ``free`` until one of the two is needed."""
         self._put_off = free
         vars(self).pop("rows", None)
 
     def cool(self) -> None:
-        """Give up what the next update makes again: kernel rows, their factor, work, and space for more examples."""
+        """Free memory that the next update fills again: kernel rows, their factor, work, and space for new examples."""
         self.put_off(self.free_slots())
         self._factor, self._motion, self._rows = empty_factor(0, 0), empty_motion(0), RowCache(self.cache_bytes)
         self.buffers = None
@@ -223,7 +224,7 @@ class PathState:
 
     @property
     def held_bytes(self) -> int:
-        """Bytes of all arrays here, with those that :meth:`cool` gives back."""
+        """Bytes of all arrays here, including those that :meth:`cool` gives back."""
         gram = self.kernel.gram
         held = self.XT.values.nbytes + self.XT.indices.nbytes if isinstance(self.XT, SparseRows) else 0
         return self._made_bytes + self._data_bytes + held + (0 if gram is None else gram.values.nbytes)
@@ -236,13 +237,13 @@ class PathState:
 
     @property
     def _data_bytes(self) -> int:
-        """Bytes of what there is by slot, but for what sparse rows hold."""
+        """Bytes of the arrays by slot, without the values of sparse rows."""
         features = 2 * self.XT.start.nbytes if isinstance(self.XT, SparseRows) else self.XT.nbytes
         return features + sum(map(BYTES, self.examples))
 
     @property
     def _spare(self) -> int:
-        """Slots that no example has used, but for those that fill a line."""
+        """Slots that no example has used, except those that fill a cache line."""
         return max(0, self.capacity - padded(self.n_slots))
 
     def prepare(self) -> None:
@@ -259,6 +260,7 @@ class PathState:
             self._make_room()
             self.build(self, put_off)
         except BaseException:
+            # A factor that was interrupted halfway must be built again.
             self.put_off(put_off)
             raise
 
@@ -268,14 +270,14 @@ class PathState:
         return self._put_off is None
 
     def _make_room(self) -> None:
-        """Let factor and cache have as many slots as there are, where examples came while these were put off."""
+        """Give factor and cache a place for every slot, as examples may have come while both were put off."""
         if self._factor.position.size != self.capacity:
             self._factor = grown(self._factor, self._factor.R.shape[0], self.capacity)
         if self._rows.row_of.size != self.capacity:
             self._rows.resize(self.capacity)
 
     def empty_factor(self) -> None:
-        """Let no example stand in the factor, and nothing be put off: free examples have yet to be put there."""
+        """Empty the factor, and put nothing off: the free examples are yet to be added to it."""
         self._put_off = None
         self._factor = empty_factor(self._factor.R.shape[0], self.capacity)
         self._make_room()
@@ -300,7 +302,7 @@ class PathState:
         diagonal = self.kernel.diagonal(X)
         if isinstance(X, SparseRows):
             assert isinstance(self.XT, SparseRows)
-            self.XT = self.XT.put(slots, X, self.vacant)  # drops those of removed examples when space is made
+            self.XT = self.XT.put(slots, X, self.vacant)  # drops rows of removed examples when space is made
             _set_out(self.examples, NOTHING, slots, np.empty((m, 0)), diagonal, *losses)
             return slots
         XT = self.XT
@@ -326,9 +328,9 @@ class PathState:
         return slots
 
     def make_vacant(self, m: int) -> bool:
-        """See to it that ``m`` slots are vacant, and those that fill a line; False: there is no space for them.
+        """Make at least ``m`` slots vacant, in full cache lines; False: there is no space for them.
 
-        Features are dense.
+        This is for dense features only.
         """
         n, more, e, XT = self.n_slots, m - len(self.vacant), self.examples, dense(self.XT)
         if more > 0:
@@ -341,11 +343,11 @@ class PathState:
         return len(self.vacant) >= m
 
     def set_losses(self, slots: Ints, losses: Losses) -> None:
-        """Give examples new losses, at rest."""
+        """Give examples new losses that do not move."""
         _set_losses(self.examples, slots, *losses)
 
     def drop_losses(self, slots: Ints) -> None:
-        """Take examples' losses away, so that they are bound and nothing is asked of them but a beta of 0."""
+        """Remove the losses of examples, so that they are bound and only a beta of 0 is asked of them."""
         drop_losses(self.examples, self.factor, slots)
 
     def losses(self, slots: Ints) -> Losses:
@@ -360,13 +362,13 @@ class PathState:
         self.vacate(slots)
 
     def vacate(self, slots: Ints) -> None:
-        """Free the slots of examples that have left without a trace."""
+        """Free the slots of examples of which nothing is left."""
         self.vacant.extend(slots[::-1].tolist())
         if len(self.vacant) == self.n_slots:
             self.n_slots, self.vacant, self.b = 0, [], 0.0
 
     def resize(self, capacity: int) -> None:
-        """Make space for so many slots, no fewer than are in use."""
+        """Make space for ``capacity`` slots, no fewer than are in use."""
         fills = [np.inf, *([0.0] * (len(Examples._fields) - 1))]
         self.examples = Examples(*(_resized(a, capacity, fill) for a, fill in zip(self.examples, fills, strict=True)))
         self.capacity = capacity
@@ -385,7 +387,7 @@ class PathState:
         return self._rows.limit
 
     def allow(self, cache_bytes: int) -> None:
-        """Let the kernel rows take so much memory from now on.
+        """Let the kernel rows take ``cache_bytes`` from now on.
 
         Raises
         ------
@@ -408,12 +410,12 @@ class PathState:
         return int(count_bound_supports(self.examples.beta, self.examples.segment, self.n_slots))
 
     def mirror(self, undo: list[Callable[[], object]]) -> None:
-        """Turn the problem into its mirror image, f -> -f, which keeps an optimum; ``undo`` takes in the way back."""
+        """Replace the problem by its mirror image, f -> -f, which keeps an optimum; append the way back to ``undo``."""
         e, b = self.examples, self.b
         before = {name: getattr(e, name).copy() for name in ("kinks", "levels", "segment", "f", "beta")}
 
         def take_back() -> None:
-            """Have the numbers of before, in arrays that may have grown since."""
+            """Restore the earlier numbers, in arrays that may have grown since."""
             for name, values in before.items():
                 getattr(self.examples, name)[: len(values)] = values
             self.b = b
@@ -456,7 +458,7 @@ class PathState:
         return self.kernel.matrix(self.features(slots), self.XT, self.n_slots)
 
     def cache_rows(self, slots: Ints, keep: Ints) -> None:
-        """Compute the kernel rows of ``slots``, which are not cached, into the cache; those of ``keep`` stay.
+        """Compute the kernel rows of ``slots``, which are not cached, into the cache; the rows of ``keep`` stay.
 
         Raises
         ------

@@ -1,8 +1,8 @@
-"""A working set solved along the engine's path, where pairs make too little way.
+"""A working set solved along the engine's path, where pairs make too little progress.
 
-Features of very different sizes, or kernel values that are nearly those of a few examples, make the curvature along
-most pairs vanish against that of the whole: pairs then need millions of steps. The engine moves every example that is
-free at once, with the factor of their kernel matrix.
+Features of very different sizes, or kernel values that nearly depend on a few examples, make the curvature along most
+pairs vanish against that of the whole problem: pairs then need millions of steps. The engine moves all free examples at
+once, with the factor of their kernel matrix.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from livesvm.solvers.problem.state import PathState
 from livesvm.solvers.pu.problem import pu_losses
 from livesvm.solvers.runtime.types import Floats
 
-ROOM = 64  # examples by which a state may be larger than what it holds
+ROOM = 64  # spare slots that a state may have
 
 
 def solved_by_path(K: Floats, F: Floats, sigma: Floats, c2: Floats) -> Floats:
     """Return the optimal coefficients (q,) of a working set, while those of all others stay.
 
-    Where the path finds nothing better, these are ``sigma``.
+    If the path finds nothing better, these are ``sigma``.
 
-    Whatever the others and the positives add to f is one more example here, with a coefficient that stays: the sum of
-    ``sigma``.
+    The contribution of the other examples and of the positives to f is one more example here, with a fixed coefficient:
+    the sum of ``sigma``.
 
     Parameters
     ----------

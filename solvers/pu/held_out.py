@@ -1,6 +1,6 @@
-"""Decisions by models that have not seen the example: by their risk lam is chosen, by their shares a threshold.
+"""Decisions by models that have not seen the example: lam is chosen by their risk, and a threshold by their shares.
 
-Each fold of the examples is decided by the optimum of the others. Weights count in training, not in shares.
+The examples of each fold are decided by the optimum of the other folds. Weights count in training, not in shares.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from livesvm.solvers.sparse import Features, SparseRows, dense
 from livesvm.solvers.validation import fraction
 
 FOLDS = 3
-MOST = 10_000  # examples of a kind that are looked at: the error of a share of them is a half percent
+MOST = 10_000  # examples of a kind that are used: a share among them has an error of half a percent
 FEWEST = 2 * FOLDS  # examples of a kind by which lam is chosen
-LAM = 0.01  #: where there are fewer
+LAM = 0.01  #: lam if there are fewer
 STEPS = tuple(-0.5 * step for step in range(2, 13))  #: logarithms to the base 10 of lam / k(x, x) that are tried
-WORSE = 3  # values of lam in a row that are worse than the best end the search
-TAU = 1e-2  # of the models of folds, in units of f: a share tells no more
+WORSE = 3  # the search ends after this many values of lam in a row that are worse than the best
+TAU = 1e-2  # tolerance of the models of folds, in units of f: a share needs no more
 
 
 class Threshold(NamedTuple):
-    """Where decisions are cut, and what comes of that on held-out examples."""
+    """A threshold of decisions, and its effect on held-out examples."""
 
     value: float  #: rows with a larger decision are predicted to be positive
     alerts: float  #: share of the unlabelled that are above
@@ -41,20 +41,20 @@ class Threshold(NamedTuple):
 
 @dataclass(frozen=True)
 class HeldOut:
-    """Decisions of held-out positives (p,) and unlabelled (n,), each ascending, and the prior that counts."""
+    """Decisions of held-out positives (p,) and unlabelled (n,), each ascending, and the class prior."""
 
     positives: Floats
     unlabelled: Floats
     prior: float
 
     def at(self, value: float) -> Threshold:
-        """Return what comes of a threshold."""
+        """Return the effect of a threshold at ``value``."""
         recall, alerts = _above(self.positives, value), _above(self.unlabelled, value)
         precision = min(1.0, self.prior * recall / alerts) if alerts else 0.0
         return Threshold(value, alerts, precision, recall)
 
     def threshold(self, alerts: float | None = None, precision: float | None = None) -> Threshold:
-        """Return the lowest threshold above which there are few enough unlabelled, or enough of them positive.
+        """Return the lowest threshold with few enough unlabelled above it, or with enough positives among these.
 
         Parameters
         ----------
@@ -105,7 +105,7 @@ class Folds:
         self.kernel, self.X = kernel, dense(X)
 
     def held_out(self, prior: float, lam: float) -> HeldOut:
-        """Return decisions of all, each by a model that has not seen the example.
+        """Return decisions on all examples, each by a model that has not seen the example.
 
         Raises
         ------
@@ -121,7 +121,7 @@ class Folds:
         return HeldOut(np.sort(decisions[self.positive]), np.sort(decisions[~self.positive]), prior)
 
     def _decided(self, rest: Ints, out: Ints, prior: float, lam: float) -> Floats:
-        """Return decisions of some, by the optimum of the rest."""
+        """Return decisions on the examples ``out``, by the optimum of the ``rest``."""
         P, U = rest[self.positive[rest]], rest[~self.positive[rest]]
         priced = costs(prior, lam, self.weights[P], self.weights[U])
         problem = pu_problem(self.kernel, self.X[P], self.X[U], *priced)
@@ -131,7 +131,7 @@ class Folds:
         return support.product(self.X[out], np.arange(beta.size), beta) + found.b
 
     def best_lam(self, prior: float) -> float:
-        """Return the lam with the least risk of wrong labels, the largest of equals; 0.01 for very few examples."""
+        """Return the lam with the least estimated risk, the largest of equals; 0.01 for very few examples."""
         if min(self.sizes) < FEWEST:
             return LAM
         best, least, worse = LAM, np.inf, 0
@@ -143,7 +143,7 @@ class Folds:
         return best
 
     def _risks(self, prior: float) -> Iterator[tuple[float, float]]:
-        """Yield values of lam, descending, with their risk, as long as there are models."""
+        """Yield values of lam, descending, with their risk, as long as models can be found."""
         size = float(self.kernel.diagonal(self.X).mean())
         unit = round(2.0 * np.log10(size)) / 2.0 if size > 0.0 else 0.0
         for step in STEPS:
@@ -156,15 +156,15 @@ class Folds:
 
 
 def _above(ascending: Floats, value: float) -> float:
-    """Return the share of values above one."""
+    """Return the share of values above ``value``."""
     return 1.0 - float(np.searchsorted(ascending, value, side="right")) / ascending.size
 
 
 def zero_one_risk(positives: Floats, unlabelled: Floats, prior: float) -> float:
     """Return an unbiased estimate of the share of wrong labels, from decisions of positives and of unlabelled.
 
-    ``2 prior P(f <= 0 | positive) + P(f > 0) - prior`` [du Plessis et al. 2014]; of few examples it may be below 0.
-    NaN where either kind is missing.
+    ``2 prior P(f <= 0 | positive) + P(f > 0) - prior`` [du Plessis et al. 2014]; with few examples it may be below 0.
+    It is NaN if either kind is missing.
     """
     if not positives.size or not unlabelled.size:
         return float("nan")

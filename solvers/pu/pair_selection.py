@@ -1,9 +1,9 @@
 """Selection of violating pairs, and the descent on a working set, pair by pair.
 
-With ``F = f - b`` a coefficient may grow while ``F + up`` is above, and may shrink while ``F + down`` is below what the
-others ask for; ``up`` and ``down`` are +jump or -jump, by the half of its box that it would move in, or infinite at an
-end. At the optimum ``max(F + up) <= -b <= min(F + down)``: these are the conditions of [Sansone et al., eq. 13] in
-one, as ``D_1`` may move in the lower half, ``D_2`` in the upper one, and ``D_3`` in either.
+With ``F = f - b``, a coefficient should grow if ``F + up`` is above ``-b``, and shrink if ``F + down`` is below it.
+``up`` and ``down`` are +jump or -jump, depending on the half of its box that it would move in, or infinite at an end.
+At the optimum ``max(F + up) <= -b <= min(F + down)``: these are the conditions of [Sansone et al., eq. 13] in one, as
+``D_1`` may move in the lower half, ``D_2`` in the upper one, and ``D_3`` in either.
 
 One coefficient grows by t and another shrinks by t, so that the sum stays [Sansone et al., section 4.1]. The objective
 falls at the rate ``slope - curvature t``; where either coefficient crosses the middle of its box, the rate drops by
@@ -26,20 +26,20 @@ DEPENDENT = 1e-14  #: of the diagonal: two examples whose difference is that sho
 
 
 class WorkingSet(NamedTuple):
-    """Some examples on which pairs are moved; q of them."""
+    """The q examples among which pairs are moved."""
 
     K: Floats  #: (q, q) their kernel matrix
     F: Floats  #: (q,) f without intercept: the function cache
     sigma: Floats  #: (q,) coefficients
-    top: Floats  #: (q,) what these may be at most
-    up: Floats  #: (q,) work: what is added to F where a coefficient grows
-    down: Floats  #: (q,) work: the same where it shrinks
+    top: Floats  #: (q,) upper bounds of these
+    up: Floats  #: (q,) work: added to F if a coefficient grows
+    down: Floats  #: (q,) work: added to F if it shrinks
     counters: Ints  #: (2,)
 
 
 @compiled
 def moved(sigma: float, t: float, top: float) -> float:
-    """Return a coefficient that has moved by t, exactly at an end or in the middle of its box where it is that near."""
+    """Return a coefficient moved by t, put exactly on an end or the middle of its box if it is that near."""
     value, near = sigma + t, EXACT * top
     if abs(value - 0.5 * top) <= near:
         return 0.5 * top
@@ -51,10 +51,10 @@ def moved(sigma: float, t: float, top: float) -> float:
 @compiled
 def step_of(slope: float, curvature: float, sigma_up: float, top_up: float, sigma_down: float, top_down: float,
             jump: float) -> float:  # fmt: skip
-    """Return how far a pair moves, the first coefficient up and the second down: to where the objective is least.
+    """Return how far a pair moves, the first coefficient up and the second down, to minimize the objective.
 
-    Its slope has a kink where either reaches the middle of its box. A curvature of 0, that of two duplicates, goes on
-    to the next kink or the end of a box.
+    The slope has a kink where either coefficient reaches the middle of its box. With a curvature of 0, as for two
+    duplicates, the step goes to the next kink or the end of a box.
     """
     limit = min(top_up - sigma_up, sigma_down)
     kink_up = 0.5 * top_up - sigma_up if sigma_up < 0.5 * top_up else np.inf
@@ -73,7 +73,7 @@ def step_of(slope: float, curvature: float, sigma_up: float, top_up: float, sigm
 
 @compiled
 def offset_up(sigma: float, top: float, jump: float) -> float:
-    """Return what is added to F of a coefficient that is to grow."""
+    """Return what is added to F for a coefficient that is to grow."""
     if sigma >= top:
         return -np.inf
     return jump if sigma < 0.5 * top else -jump
@@ -81,7 +81,7 @@ def offset_up(sigma: float, top: float, jump: float) -> float:
 
 @compiled
 def offset_down(sigma: float, top: float, jump: float) -> float:
-    """Return what is added to F of a coefficient that is to shrink."""
+    """Return what is added to F for a coefficient that is to shrink."""
     if sigma <= 0.0:
         return np.inf
     return jump if sigma <= 0.5 * top else -jump
@@ -89,7 +89,7 @@ def offset_down(sigma: float, top: float, jump: float) -> float:
 
 @compiled
 def write_offsets(sigma: Floats, top: Floats, jump: float, up: Floats, down: Floats) -> None:
-    """Fill ``up`` and ``down`` (n,) of coefficients ``sigma`` (n,) in [0, ``top``]."""
+    """Fill ``up`` and ``down`` (n,) for coefficients ``sigma`` (n,) in [0, ``top``]."""
     for k in range(sigma.size):
         up[k] = offset_up(sigma[k], top[k], jump)
         down[k] = offset_down(sigma[k], top[k], jump)
@@ -97,10 +97,10 @@ def write_offsets(sigma: Floats, top: Floats, jump: float, up: Floats, down: Flo
 
 @compiled
 def descend(w: WorkingSet, jump: float, tolerance: float, most: int) -> None:
-    """Move violating pairs until none violates by more than ``tolerance``, ``most`` steps were taken, or a stop.
+    """Move violating pairs until none violates by more than ``tolerance``, for ``most`` steps, or until a stop.
 
-    The one that violates most grows; the one shrinks with which the objective falls most, as far as the curvature
-    without kinks can tell.
+    The coefficient that violates most grows. Its partner is the one with which the objective falls most, as far as the
+    curvature without kinks can tell.
     """
     K, F, counters = w.K, w.F, w.counters
     write_offsets(w.sigma, w.top, jump, w.up, w.down)
@@ -136,7 +136,7 @@ def _highest(F: Floats, up: Floats) -> int:
 
 @compiled
 def _partner(w: WorkingSet, i: int, highest: float) -> tuple[int, float]:
-    """Return which example is to shrink, and the least ``F + down``."""
+    """Return the example that is to shrink, and the least ``F + down``."""
     K, F, down = w.K, w.F, w.down
     row, own = K[i], K[i, i]
     found, best, lowest = i, 0.0, np.inf
@@ -153,7 +153,7 @@ def _partner(w: WorkingSet, i: int, highest: float) -> tuple[int, float]:
 
 @compiled
 def _move(F: Floats, row_i: Floats, d_i: float, row_j: Floats, d_j: float, up: Floats) -> int:
-    """Take two changes of coefficients into account; return where ``F + up`` is largest afterwards."""
+    """Update F for two changed coefficients; return where ``F + up`` is largest afterwards."""
     found, best = -1, -np.inf
     for k in range(F.size):
         F[k] -= d_i * row_i[k] + d_j * row_j[k]
@@ -163,5 +163,5 @@ def _move(F: Floats, row_i: Floats, d_i: float, row_j: Floats, d_j: float, up: F
 
 
 def working_set(K: Floats, F: Floats, sigma: Floats, top: Floats) -> WorkingSet:
-    """Return a working set with its work space; ``F`` and ``sigma`` (q,) are moved in place."""
+    """Return a working set with its work arrays; ``F`` and ``sigma`` (q,) are changed in place."""
     return WorkingSet(K, F, sigma, top, np.empty(top.size), np.empty(top.size), np.zeros(2, np.int64))

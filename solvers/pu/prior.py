@@ -1,9 +1,9 @@
 """The share of positives among the unlabelled, estimated from both: best bin estimation [Garg et al. 2021, alg. 1].
 
-A scorer that tells positives from unlabelled ranks examples it has not seen. Where its scores are high nearly all of
-the unlabelled are positive, so that the share of them above a threshold, divided by that of the positives, falls
+A scorer that separates positives from unlabelled ranks examples it has not seen. Where its scores are high, nearly all
+of the unlabelled are positive, so the share of unlabelled above a threshold, divided by that of positives, falls
 towards the prior; the threshold is chosen with the least upper confidence bound of that ratio. Any ratio is an upper
-bound of the prior, but for sampling, and right where some region holds positives alone, which no method can do without.
+bound of the prior, but for sampling. It is right if some region holds only positives, which every method must assume.
 
 Garg, Wu, Smola, Balakrishnan & Lipton, "Mixture proportion estimation and PU learning: a modern approach", 2021.
 """
@@ -29,9 +29,10 @@ LEAST = 1e-10  # of the largest eigenvalue: directions with less are rounding
 
 
 def landmarks(kernel: Kernel, X: Features, rng: np.random.Generator) -> Callable[[Features], Floats]:
-    """Choose landmarks at random from ``X`` (n, d); return what computes the features of rows (l, d) from them.
+    """Choose random landmarks from ``X`` (n, d); return a function that computes features of rows (l, d) from them.
 
-    These are (l, r + 1), the last one a one: what makes kernel values with the landmarks independent.
+    The features (l, r + 1) are independent combinations of the kernel values with the landmarks, and a last column of
+    ones.
     """
     marks = X[rng.permutation(len(X))[:LANDMARKS]]
     Z = columns_of(marks)
@@ -47,7 +48,7 @@ RIDGES = tuple(10.0**power for power in range(-4, 2))  # candidates, relative to
 MOST = 20_000  # unlabelled that are scored: the error is then that of the positives
 FOLDS = 5
 REPEATS = 200  # bootstrap samples
-EDGE = 1e-3  # estimates are kept that far from 0 and 1, where a prior makes no problem
+EDGE = 1e-3  # estimates keep this distance from 0 and 1, which are not valid priors
 
 
 @dataclass(frozen=True)
@@ -63,7 +64,7 @@ class PriorEstimate:
 
 
 def is_open(prior: object) -> bool:
-    """Say whether a prior is left to be estimated: None or "estimate"; raises InvalidInput for what is no prior."""
+    """Say whether a prior is left to be estimated: None or "estimate"; raises InvalidInput for an invalid prior."""
     if prior is None or (isinstance(prior, str) and prior == "estimate"):
         return True
     fraction(prior, "prior")
@@ -71,10 +72,10 @@ def is_open(prior: object) -> bool:
 
 
 def numbered(kernel: Kernel, X: Features) -> tuple[Kernel, Features]:
-    """Return a kernel and examples of which parts can be taken.
+    """Return a kernel and examples from which parts can be taken.
 
-    With the kernel "precomputed", ``X`` (n, n) holds kernel values, and what is returned are the numbers of examples in
-    a matrix of its own; any other is returned as it is.
+    With the kernel "precomputed", ``X`` (n, n) holds kernel values; the examples returned are their numbers in a new
+    matrix. With any other kernel both are returned as they are.
     """
     if kernel.name != "precomputed":
         return kernel, X
@@ -84,7 +85,7 @@ def numbered(kernel: Kernel, X: Features) -> tuple[Kernel, Features]:
 
 
 def check_enough(positives: int, unlabelled: int) -> None:
-    """Raise InvalidInput where a prior cannot be estimated from so many examples."""
+    """Raise InvalidInput if there are too few examples to estimate a prior."""
     for count, what in ((positives, "positive"), (unlabelled, "unlabelled")):
         if count < 2:
             reason = f"cannot be estimated from fewer than two {what} examples; give it, or more of these"
@@ -94,8 +95,8 @@ def check_enough(positives: int, unlabelled: int) -> None:
 def estimate_prior(kernel: Kernel, P: Features, U: Features) -> PriorEstimate:
     """Return the share of positives among the unlabelled ``U`` (n, d), given positives ``P`` (p, d).
 
-    The scorer is a least squares classifier with this kernel, of which each fold is scored by one that was trained on
-    the others.
+    The scorer is a least squares classifier with this kernel; each fold is scored by one that was trained on the
+    others.
 
     Raises
     ------
@@ -152,7 +153,7 @@ def held_out_scores(
 
 
 def _gram(features: Floats, target: Floats, weight: Floats, which: Bools) -> tuple[Floats, Floats]:
-    """Return both sides of the normal equations of some examples."""
+    """Return both sides of the normal equations for some examples."""
     part = features[which]
     weighted = part * weight[which, None]
     return weighted.T @ part, weighted.T @ target[which]

@@ -11,6 +11,10 @@ Its dual, with ``sigma_u = -beta_u`` for the unlabelled and ``beta = c1`` for th
                                                                                       0 <= sigma <= c2
 
 up to a constant: the delta of [Sansone et al., eq. 6] is ``2 min(sigma, c2 - sigma)`` at every optimum.
+
+Where some of the unlabelled are confirmed to be negative, a live model minimizes ``(1 - share)`` times the risk of
+positives and negatives plus ``share`` times that of positives and unlabelled [Sakai et al. 2017, "Semi-supervised
+classification based on classification from positive and unlabeled data", eq. 10], with the same double hinge.
 """
 
 from __future__ import annotations
@@ -25,21 +29,23 @@ from livesvm.solvers.kernels.kernel import Kernel
 from livesvm.solvers.kernels.rows import KernelRows
 from livesvm.solvers.problem.piecewise_linear import Losses, positive_unlabelled
 from livesvm.solvers.runtime.compile import compiled
-from livesvm.solvers.runtime.types import Bools, Floats, Ints
+from livesvm.solvers.runtime.types import Floats, Ints
 from livesvm.solvers.validation import fraction, positive
 
 TINY = float(np.finfo(np.float64).tiny)
+CONFIRMED = 3.0
+"""What a confirmed negative counts beside its part as one of the unlabelled; see :func:`share_of_unlabelled`."""
 JUMP = 1.0  #: of the penalty ``JUMP |sigma - c2/2|``
-LITTLE = 2**22  # bytes of rows, where none is to be kept
+LITTLE = 2**22  # bytes for rows if none is kept
 
 
 def is_lam_open(lam: object) -> bool:
-    """Say whether lam is left to be chosen: None or "auto"."""
+    """Say whether lam is to be chosen automatically: None or "auto"."""
     return lam is None or (isinstance(lam, str) and lam == "auto")
 
 
 def check_both_kinds(unlabelled: float, positives: float) -> None:
-    """Raise InvalidInput where the weights of one kind sum up to nothing."""
+    """Raise InvalidInput if the weights of one kind sum up to 0."""
     for weight, what in ((positives, "positive"), (unlabelled, "unlabelled")):
         if not weight > 0:
             raise InvalidInput(f"there is no {what} example with a weight; both kinds are needed", field="y")
@@ -61,8 +67,11 @@ def costs(prior: float, lam: float, positives: Floats, unlabelled: Floats) -> tu
 
 
 def masses(*parts: tuple[Floats, Floats]) -> Floats:
-    """Return the sums of the weights of the unlabelled and of the positives, (2,), from labels and weights in parts."""
-    found = np.zeros(2)
+    """Return the sums of the weights of the unlabelled, the positives and the confirmed negatives, (3,).
+
+    Labels and weights come in parts. A confirmed negative is one of the unlabelled, too.
+    """
+    found = np.zeros(3)
     for y, weights in parts:
         _add_masses(y, weights, found)
     return found
@@ -71,19 +80,32 @@ def masses(*parts: tuple[Floats, Floats]) -> Floats:
 @compiled
 def _add_masses(y: Floats, weights: Floats, found: Floats) -> None:
     for i in range(y.size):
-        found[int(y[i] != 0.0)] += weights[i]
+        found[int(y[i] > 0.0)] += weights[i]
+        if y[i] < 0.0:
+            found[2] += weights[i]
 
 
-def live_losses(positive: Bools, weights: Floats, mass: Floats, prior: float, lam: float) -> Losses:
+def share_of_unlabelled(mass: Floats, prior: float) -> float:
+    """Return the share of the risk of positives and unlabelled in the whole, 1 where no negative is confirmed.
+
+    The mean over ``n`` negatives varies as ``1 / n``. So its share grows with their weight: each of them counts
+    ``CONFIRMED`` times as much as one of the unlabelled, however few they are.
+    """
+    return 1.0 / (1.0 + CONFIRMED * float(mass[2]) / (max(float(mass[0]), TINY) * (1.0 - prior)))
+
+
+def live_losses(y: Floats, weights: Floats, mass: Floats, prior: float, lam: float) -> Losses:
     """Return the losses of some examples of a window (m,), in their order.
 
     Parameters
     ----------
-    positive : (m,) the positive examples; the others are unlabelled
-    mass : (2,) of the window, see :func:`masses`
+    y : (m,) 1 positive, 0 unlabelled, -1 unlabelled and confirmed to be negative
+    mass : (3,) of the window, see :func:`masses`
     """
-    price = 0.5 / lam
-    return positive_unlabelled(positive, weights, (prior * price / max(mass[1], TINY), price / max(mass[0], TINY)))
+    price, share = 0.5 / lam, share_of_unlabelled(mass, prior)
+    unlabelled = share * price / max(mass[0], TINY)
+    positive = prior * price / max(mass[1], TINY)
+    return positive_unlabelled(y, weights, (positive, unlabelled, (1.0 + CONFIRMED) * unlabelled), share)
 
 
 @dataclass(frozen=True)
@@ -110,16 +132,16 @@ class PUProblem:
 
     @property
     def total(self) -> float:
-        """What the coefficients of the unlabelled sum up to."""
+        """The sum of the coefficients of the unlabelled."""
         return float(self.c1.sum())
 
     def dual(self, sigma: Floats, F: Floats) -> float:
-        """Return the dual objective of ``sigma`` (n,) with ``F = q - K_UU sigma`` (n,), at most that of any f."""
+        """Return the dual objective of ``sigma`` (n,) with ``F = q - K_UU sigma`` (n,), a lower bound of the primal."""
         norm = self.own - sigma @ (F + self.q)
         return float(-0.5 * norm - np.maximum(-sigma, sigma - self.c2).sum())
 
     def part(self, indices: Ints) -> PUProblem:
-        """Return the problem of some of the unlabelled, (m,), that stand for all of them."""
+        """Return the problem of some of the unlabelled, (m,), which represent all of them."""
         c2 = self.c2[indices] * (self.c2.sum() / self.c2[indices].sum())
         return replace(self, U=self.U[indices], c2=c2, q=self.q[indices])
 
@@ -143,7 +165,7 @@ def pu_problem(kernel: Kernel, P: Floats, U: Floats, c1: Floats, c2: Floats) -> 
 
 def pu_losses(c1: Floats, c2: Floats) -> Losses:
     """Return the losses of positives with costs ``c1`` (p,), then of unlabelled with costs ``c2`` (n,)."""
-    return positive_unlabelled(np.arange(c1.size + c2.size) < c1.size, np.append(c1, c2))
+    return positive_unlabelled(np.repeat([1.0, 0.0], [c1.size, c2.size]), np.append(c1, c2))
 
 
 def slacks(F: Floats, b: float, sigma: Floats, c2: Floats) -> Floats:

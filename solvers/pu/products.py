@@ -19,11 +19,11 @@ RANK = 3  # pivots are worth it up to that many roots of the number of examples
 
 
 class Products(Protocol):
-    """What USMO asks of a kernel matrix K (n, n)."""
+    """Products with a kernel matrix K (n, n) that USMO needs."""
 
     @property
     def error(self) -> float:
-        """How far what stands for an entry of K in products may be from it, beyond rounding."""
+        """Return the largest error of an entry of K as products use it, beyond rounding."""
 
     def block(self, indices: Ints) -> Floats:
         """Return ``K[indices, indices]``."""
@@ -35,7 +35,7 @@ class Products(Protocol):
         """Return ``K[others, indices] c``."""
 
     def part(self, indices: Ints) -> Products:
-        """Return the same for some of the examples."""
+        """Return the products of some of the examples."""
 
 
 class Linear:
@@ -61,7 +61,7 @@ class Linear:
 
 
 class Whole:
-    """The whole matrix ``K`` (m, m) of few examples, every value of which is computed once."""
+    """The whole matrix ``K`` (m, m) of few examples, with every value computed once."""
 
     error = 0.0
 
@@ -84,7 +84,7 @@ class Whole:
 
 
 class FromRows:
-    """Rows computed when they are asked for; a few are kept. Products with many go through pivots where these are."""
+    """Rows computed when needed, of which a few are kept; products with many examples go through pivots, if any."""
 
     def __init__(self, rows: KernelRows, pivots: LowRank | None = None) -> None:
         self.rows = rows
@@ -113,12 +113,12 @@ class FromRows:
         return self.rows.product(X, indices, c)
 
     def _by_pivots(self, indices: Ints) -> bool:
-        """Say whether a product with so many examples is cheaper through pivots."""
+        """Say whether a product with these examples is cheaper through pivots."""
         return self.pivots is not None and indices.size > 2 * self.pivots.pivots.size
 
 
 def exact(kernel: Kernel, U: Floats, cache_bytes: int) -> Products:
-    """Return products without an error beyond rounding: with the whole matrix where ``cache_bytes`` hold it."""
+    """Return products that are exact but for rounding, with the whole matrix if ``cache_bytes`` hold it."""
     if kernel.name == "linear":
         return Linear(U)
     rows = KernelRows(kernel, U, cache_bytes=cache_bytes)
@@ -126,9 +126,9 @@ def exact(kernel: Kernel, U: Floats, cache_bytes: int) -> Products:
 
 
 def products(kernel: Kernel, U: Floats, cache_bytes: int, tolerance: float) -> Products:
-    """Return how products with the kernel matrix of ``U`` (n, d) are best computed.
+    """Return the cheapest products with the kernel matrix of ``U`` (n, d).
 
-    Where few pivots leave an error of at most ``tolerance``, those with many examples go through them.
+    If few pivots leave an error of at most ``tolerance``, products with many examples go through them.
     """
     n = U.shape[0]
     if n >= FEW_EXAMPLES and kernel.name != "linear" and kernel.always_positive:

@@ -11,8 +11,8 @@ from livesvm.solvers.runtime.interrupt import raise_what_stopped, watch
 from livesvm.solvers.runtime.types import Floats
 
 NU = 0.1  # share of the positives that the one-class machine may leave out
-MOST_POSITIVES = 1000  # that it learns from: a start need not be exact
-ROUGH = 1e-3  # of the largest f: what its optimality may miss
+MOST_POSITIVES = 1000  # positives that this machine learns from: a start need not be exact
+ROUGH = 1e-3  # tolerance of its optimality, as part of the largest f
 
 
 def feasible_start(problem: PUProblem) -> Floats:
@@ -21,10 +21,10 @@ def feasible_start(problem: PUProblem) -> Floats:
 
 
 def one_class_start(problem: PUProblem) -> Floats:
-    """Return coefficients (n,) at the upper end for the unlabelled that are most like the positives, else 0.
+    """Return coefficients (n,) at the upper end for the unlabelled most like the positives, and 0 for the others.
 
-    A one-class machine of the positives ranks the unlabelled [Sansone et al., section 4.5]. Of the five groups there,
-    the sizes with which the sum is right (their eq. 18) leave the middle one empty, unless the prior is 1/2.
+    A one-class machine of the positives ranks the unlabelled [Sansone et al., section 4.5]. The paper forms five
+    groups; the sizes that give the right sum (its eq. 18) leave the middle group empty, unless the prior is 1/2.
     """
     return ranked(one_class_scores(problem), problem.c2, problem.total)
 
@@ -44,7 +44,7 @@ def one_class_scores(problem: PUProblem) -> Floats:
 
 
 def ranked(scores: Floats, tops: Floats, total: float) -> Floats:
-    """Return coefficients (n,) at their ``tops`` (n,) for the highest ``scores`` (n,), whose sum is ``total``."""
+    """Return coefficients (n,) of sum ``total``, at their ``tops`` (n,) for the highest ``scores`` (n,)."""
     order = np.argsort(-scores, kind="stable")
     before = np.cumsum(tops[order]) - tops[order]
     sigma = np.empty(tops.size)
@@ -53,7 +53,7 @@ def ranked(scores: Floats, tops: Floats, total: float) -> Floats:
 
 
 def from_scores(F: Floats, c2: Floats, total: float) -> Floats:
-    """Return the coefficients (n,) that ``F + b`` (n,) asks for, with the intercept b for which their sum is ``total``.
+    """Return the coefficients (n,) that ``F + b`` (n,) asks for, with the b that makes their sum ``total``.
 
     One half of a box is filled where f passes -1, the other half where it passes 1.
     """

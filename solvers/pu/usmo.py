@@ -1,9 +1,9 @@
 """USMO: pairs of coefficients at two speeds, until all conditions hold to tau [Sansone, De Natale & Zhou, alg. 1].
 
-Pairs are moved on a working set, the non-bound examples and those that violate optimality most, whose f are kept up
-to date after every step: the function cache. When no pair of it violates any more, the changes are added to the f of
-every example, and the next working set is found: the slow pass. Where the published algorithm computes f again in such
-a pass, example by example, its changes are computed here, by products with many kernel rows at once.
+Pairs are moved within a working set: the non-bound examples and those that violate optimality most. Their f are updated
+after every step (the function cache). When no pair of the set violates any more, the slow pass adds the changes to the
+f of every example, and finds the next working set. The published algorithm computes f again in such a pass, example by
+example; here its changes are computed, by products with many kernel rows at once.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ from livesvm.solvers.runtime.types import Floats, Ints
 Start = Literal["nested", "one_class", "feasible"]
 
 WORKING = 1024  #: examples in a working set
-STEPS_EACH = 50  # steps on it, for each of them
-TENTH = 0.1  # a pass brings the violation down to that share
+STEPS_EACH = 50  # steps on a working set, for each of its examples
+TENTH = 0.1  # share to which a pass lowers the violation
 MOST_PASSES = 10_000
-MOST_UNFINISHED = 50  # passes in a row that end before pairs do
+MOST_UNFINISHED = 50  # passes in a row that are cut off before their pairs are done
 MOST_REFRESHES = 5
-FRESH = 20  # passes whose changes f can carry along: in each its last digits get lost once more
-FLOOR = 1e-13  # of the largest f: a violation below is rounding
-GROWTH = 4  # from one part of a nested start to the next
-LEAST_GAP = 1e-9  # that can be asked for
-ROUGH = 1e-3  # violation on a part, which only tells where to set out
-PARTS = 1000  # of the way, in reports of progress
+FRESH = 20  # passes in which f is updated before it is computed afresh, as each loses some of its last digits
+FLOOR = 1e-13  # part of the largest f: a violation below it is rounding
+GROWTH = 4  # factor from one part of a nested start to the next
+LEAST_GAP = 1e-9  # the least gap that may be asked for
+ROUGH = 1e-3  # violation allowed on a part, whose solution is only a start
+PARTS = 1000  # steps in reports of progress
 
 
 class Run:
@@ -67,13 +67,13 @@ class Run:
 
     @property
     def b(self) -> float:
-        """The middle of what the conditions allow, whether or not any example is non-bound."""
+        """The middle of the intercepts that the conditions allow, whether or not any example is non-bound."""
         return -0.5 * (self.highest + self.lowest)
 
     def relative_gap(self, error: float = 0.0) -> float:
         """Return the duality gap of the coefficients, divided by the larger of the two objectives.
 
-        With the largest ``error`` of a kernel value it is a bound that takes in what that can change of f.
+        With the largest ``error`` of a kernel value, it is a bound that includes the effect of such errors on f.
         """
         c2 = self.problem.c2
         gap = float(slacks(self.F, self.b, self.sigma, c2).sum())
@@ -82,7 +82,7 @@ class Run:
         return gap / max(abs(dual), abs(dual + gap), TINY)
 
     def improve(self, tolerance: float) -> None:
-        """Move pairs of one working set until none violates by more than ``tolerance``, and look again."""
+        """Move pairs of one working set until none violates by more than ``tolerance``, then update every f."""
         indices = self.choose()
         w = working_set(self.K.block(indices), self.F[indices], self.sigma[indices], self.problem.c2[indices])
         watch(w.counters, STOP)
@@ -98,9 +98,9 @@ class Run:
         self.look()
 
     def _brought_on(self, w: WorkingSet, c2: Floats) -> Floats:
-        """Return the coefficients of a working set, by a path where pairs made too little way.
+        """Return the coefficients of a working set, improved by a path if pairs made too little progress.
 
-        With a linear kernel no more than d + 1 examples are free on it; with others it may be long.
+        With a linear kernel at most d + 1 examples are free on the path; with other kernels it may be long.
         """
         self.unfinished = self.unfinished + 1 if w.counters[STEPS] >= STEPS_EACH * WORKING else 0
         if self.unfinished and (self.problem.kernel.name == "linear" or self.unfinished > MOST_UNFINISHED):
@@ -108,7 +108,7 @@ class Run:
         return w.sigma
 
     def choose(self) -> Ints:
-        """Return the next working set: the non-bound, and examples that violate most from either end."""
+        """Return the next working set: the non-bound examples, and those that violate most in either direction."""
         n, c2 = self.sigma.size, self.problem.c2
         if n <= WORKING:
             return np.arange(n)
@@ -126,9 +126,9 @@ class Run:
 
 
 def optimize(run: Run, tau: float, tell: Callable[[Run], None]) -> None:
-    """Go on until no pair violates by more than ``tau``, and the relative gap is no larger, if f is right.
+    """Continue until violation and relative gap are at most ``tau``, if f is exact.
 
-    Where kernel values are such that pairs make next to no way, the gap alone is enough in the end.
+    If the kernel values allow pairs almost no progress, the gap alone is enough in the end.
 
     Raises
     ------
@@ -153,10 +153,11 @@ def optimize(run: Run, tau: float, tell: Callable[[Run], None]) -> None:
 
 
 def nested_start(problem: PUProblem, K: Products) -> Floats:
-    """Return coefficients (n,) that f of ever larger random parts of the unlabelled asks for.
+    """Return coefficients (n,) that follow from f of ever larger random parts of the unlabelled.
 
-    A part of m tells f but for an error like ``1 / sqrt(m)``, so that few of the whole are left to move. Where f of a
-    part does not even tell its own coefficients, as most are non-bound, all are set to the same.
+    A part of m examples determines f up to an error like ``1 / sqrt(m)``, so that few coefficients of the whole are
+    left to move. If f of a part does not even determine its own coefficients, as most are non-bound, the start is
+    feasible only.
     """
     n = problem.n
     order = np.random.default_rng(0).permutation(n)
@@ -177,7 +178,7 @@ def nested_start(problem: PUProblem, K: Products) -> Floats:
 
 
 def _follows_from_f(run: Run) -> bool:
-    """Say whether the coefficients that f asks for are nearer to the optimum than those that are all the same."""
+    """Say whether the coefficients that f asks for are nearer to the optimum than those of the feasible start."""
     problem = run.problem
     starts = from_scores(run.F, problem.c2, problem.total), feasible_start(problem)
     reported, same = (Run(problem, run.K, sigma) for sigma in starts)
@@ -185,7 +186,7 @@ def _follows_from_f(run: Run) -> bool:
 
 
 class Look(NamedTuple):
-    """What was known after a pass over all unlabelled."""
+    """The violation and the gap after a pass over all unlabelled."""
 
     seconds: float
     violation: float
@@ -194,12 +195,12 @@ class Look(NamedTuple):
 
 @dataclass(frozen=True)
 class PUSolution:
-    """What USMO has found."""
+    """The solution that USMO has found."""
 
-    sigma: Floats  #: (n,) coefficients of the unlabelled, in [0, c2]; those of the positives are c1
+    sigma: Floats  #: (n,) coefficients of the unlabelled, in [0, c2]; positives have c1
     b: float  #: the intercept
-    #: by how much the worst pair violates optimality, in units of f: tau, or rounding of large f, or more where pairs
-    #: make next to no way and the gap is what was asked for
+    #: violation of optimality by the worst pair, in units of f: at most tau, or rounding of large f; or more if pairs
+    #: hardly progress and the gap is within the tolerance
     violation: float
     relative_gap: float  #: the duality gap divided by the larger of the two objectives
     #: whether few pivots stood for all examples in large products: then these two are bounds, which take in the error
@@ -220,7 +221,7 @@ def usmo(
     progress: Progress | None = None,
     look: Callable[[float, float], object] | None = None,
 ) -> PUSolution:
-    """Solve the problem until no pair violates optimality by more than ``tau``, nor the relative gap is larger.
+    """Solve the problem until no pair violates optimality by more than ``tau`` and the relative gap is at most that.
 
     Parameters
     ----------
@@ -267,7 +268,7 @@ def usmo(
 
 
 def _solved(problem: PUProblem, tau: float, start: Start, cache_bytes: int, tell: Callable[[Run], None]) -> Run:
-    """Return a solve that is over: by few pivots, where there are some with too small an error to matter."""
+    """Return a finished solve, through few pivots if there are some with too small an error to matter."""
     K = products(problem.kernel, problem.U, cache_bytes, TENTH * tau / problem.total)
     if start == "feasible":
         sigma = feasible_start(problem)
@@ -280,7 +281,7 @@ def _solved(problem: PUProblem, tau: float, start: Start, cache_bytes: int, tell
 
 
 def _finished(run: Run, tau: float, tell: Callable[[Run], None]) -> Run:
-    """Go on until the conditions hold for f that has been computed again, or few passes ago."""
+    """Continue until the conditions hold for an f that was computed again at most a few passes ago."""
     for _ in range(MOST_REFRESHES):
         passes = run.passes
         optimize(run, tau, tell)
@@ -291,7 +292,7 @@ def _finished(run: Run, tau: float, tell: Callable[[Run], None]) -> Run:
 
 
 def _done(violation: float, first: float, tau: float) -> int:
-    """Return how much of the way is done, as the logarithm of the violation goes from the ``first`` to ``tau``."""
+    """Return the progress: the logarithm of the violation goes from that of ``first`` to that of ``tau``."""
     if violation <= tau or first <= tau:
         return PARTS
     return int(PARTS * max(0.0, math.log(first / violation) / math.log(first / tau)))

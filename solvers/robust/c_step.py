@@ -1,6 +1,6 @@
 """The compiled loops of the two outlier paths: C-steps where no example switches, D-steps where one does, and notes.
 
-Each is called again and again, and goes on where it stopped: `livesvm.solvers.robust.path` gives it what it asks for.
+Each loop may stop before its end, and continues when called again: ``robust.path`` provides what it asks for.
 """
 
 from __future__ import annotations
@@ -45,15 +45,15 @@ class NotesUsed(Scalars):
     legs: int
     jumps: int  #: D-steps
     still: int  #: C-steps in a row without progress
-    first: int  #: the first example that came to a cutoff
-    begun: int  #: 1: it has
+    first: int  #: the first example that reached a cutoff
+    begun: int  #: 1: the walk has begun
 
 
 @by_reference
 class Notes(NamedTuple):
-    """What is written down of each leg and of the D-step at its end; space for k of them, n slots."""
+    """Notes on each leg and on the D-step at its end; space for k legs, n slots."""
 
-    values: Floats  #: (k, 3) of the parameter where the leg starts, and where it ends; the drop of the objective
+    values: Floats  #: (k, 3) the parameter at the start and at the end of the leg; the drop of the objective
     counts: Ints  #: (k, 4) named above
     sides: Sides  #: (k, n) at the start
     segment: Sides  #: (k, n) places on the staircase at the start
@@ -62,13 +62,13 @@ class Notes(NamedTuple):
 
 @by_reference
 class Pull(NamedTuple):
-    """The outliers, and their effect on f as theta moves, kept up from one segment to the next."""
+    """The outliers, and their effect on f as theta moves, updated from one leg to the next."""
 
     by: Floats  #: (n,) the rate, per theta, of the betas of bound outliers
-    sum: Floats  #: (n,) their kernel rows times that
+    sum: Floats  #: (n,) the sum of their kernel rows times these rates
     indices: Ints  #: (n,) outliers on this leg, in order
-    changed: Ints  #: (n,) work: whose rate is another one than on the leg before
-    size: Ints  #: (1,) how many outliers there are
+    changed: Ints  #: (n,) work: examples whose rate has changed since the leg before
+    size: Ints  #: (1,) number of outliers
 
 
 @by_reference
@@ -81,15 +81,15 @@ class Constants(NamedTuple):
 
 @by_reference
 class Course(NamedTuple):
-    """Which steps a run makes, and what it writes down; what others need is empty."""
+    """The steps that a run makes, and its records; records that only other kinds need are empty."""
 
     kind: int  #: named below
-    inwards: float  #: of s: 1 where cutoffs come in as it grows, -1 where as it falls
-    ends: Floats  #: (2,) where s is, and where s or theta ends
+    inwards: float  #: 1: cutoffs come in as s grows; -1: as s falls
+    ends: Floats  #: (2,) s now, and the value at which s or theta ends
     notes: Notes
-    kept: Constants  #: of s
-    zero: LossCutoffs  #: those at s = 0
-    log: Log  #: of theta
+    kept: Constants  #: of runs of s
+    zero: LossCutoffs  #: the cutoffs at s = 0
+    log: Log  #: of runs of theta
     pull: Pull
 
 
@@ -99,7 +99,7 @@ NOTHING = LossCutoffs(NONE, NONE), empty_log(0, 0, 0), Pull(NONE, NONE, *3 * (NO
 
 
 def course(kind: int, ends: tuple[float, float] = (0.0, 0.0), legs: int = 0, m: int = 0) -> Course:
-    """Return a course with space for so many legs of ``m`` examples, which has neither cutoffs nor a log."""
+    """Return a course with space for ``legs`` legs of ``m`` examples, without cutoffs or a log."""
     sides = np.empty((legs, m), np.int8), np.empty((legs, m), np.int8)
     notes = Notes(np.empty((legs, 3)), np.empty((legs, 4), np.int64), *sides, NotesUsed.of())
     kept = legs if kind == OVER_S else 0
@@ -118,7 +118,7 @@ def steps(w: Walk, p: Split, c: Course) -> int:
 
 @compiled
 def begin_leg(w: Walk, p: Split, notes: Notes, start: float) -> None:
-    """Note how every example stands at the start of a leg."""
+    """Note the side and place of every example at the start of a leg."""
     k = notes.used[0].legs
     notes.values[k, START] = start
     for j in range(w.n):
@@ -130,7 +130,7 @@ def begin_leg(w: Walk, p: Split, notes: Notes, start: float) -> None:
 def begin_jump(p: Split, notes: Notes) -> None:
     """Begin a jump with the examples that were chosen to switch.
 
-    Where the path stands still they have switched already, all at once and alone: now they rest where that leaves them.
+    If the path stands still, all examples count as tried, so that none at a cutoff switches alone again.
     """
     p.now[0].start_objective = p.now[0].objective
     p.now[0].rounds = 0
@@ -140,7 +140,7 @@ def begin_jump(p: Split, notes: Notes) -> None:
 
 @compiled
 def finish_jump(w: Walk, p: Split, notes: Notes) -> int:
-    """Let examples that switch take their sides and note what the D-step did."""
+    """Let the chosen examples switch and note what the D-step did; return DONE, ITERATION or what is needed."""
     outcome = take_sides(w, p, True)
     if outcome != Exit.DONE:
         return outcome
@@ -157,10 +157,10 @@ def finish_jump(w: Walk, p: Split, notes: Notes) -> int:
 def steps_of_s(
     w: Walk, p: Split, notes: Notes, kept: Constants, zero: LossCutoffs, inwards: float, ends: Floats
 ) -> int:
-    """Let s go from ``ends[0]`` to ``ends[1]``; nothing moves until a cutoff reaches an example.
+    """Move s from ``ends[0]`` to ``ends[1]``; nothing else moves until a cutoff reaches an example.
 
-    ``zero`` are the cutoffs at s = 0, ``inwards`` is 1 where they come in as s grows, -1 where as it falls. Stops with
-    NOTES_FULL, ITERATION, STUCK, and what ``take_sides`` asks for.
+    ``zero`` are the cutoffs at s = 0. ``inwards`` is 1 if they move inwards as s grows, and -1 if as it falls. Stops
+    with NOTES_FULL, ITERATION, STUCK, and the requests of ``take_sides``.
     """
     while True:
         if p.now[0].stage == RoundStage.AT_REST:
@@ -193,7 +193,7 @@ def steps_of_s(
 
 @compiled
 def nearest_cutoff(w: Walk, p: Split, zero: LossCutoffs) -> float:
-    """Return how far in cutoffs must be to reach the first of those within."""
+    """Return how far inwards the cutoffs must move to reach the first example within them."""
     f, low, high, way = w.examples.f, zero.low, zero.high, w.motion.work
     for j in range(w.n):
         below, above = low[j] - f[j], f[j] - high[j]
@@ -204,11 +204,11 @@ def nearest_cutoff(w: Walk, p: Split, zero: LossCutoffs) -> float:
 
 @compiled
 def steps_of_theta(w: Walk, p: Split, notes: Notes, log: Log, pull: Pull, end: float) -> int:
-    """Let theta fall to ``end``, and write every linear piece into the log.
+    """Let theta fall to ``end``, and record every linear segment in the log.
 
-    Stops with WITH_TIES if an example stands at a cutoff before the first leg, NOTES_FULL, STUCK, ITERATION, AT_ONCE
-    where a leg has no length, TIED and LOST where a C-step stalls or has no end, and what ``track_path`` and
-    ``take_sides`` ask for. INEXACT, and NEED_ROWS, may also be about the C-step.
+    Returns an ``Exit``: WITH_TIES if an example is at a cutoff before the first leg, AT_ONCE if a leg has no length,
+    TIED or LOST if a C-step stalls or has no end, NOTES_FULL, STUCK, ITERATION, or a request of ``track_path`` or
+    ``take_sides``. INEXACT and NEED_ROWS may also come from the C-step.
     """
     now = p.now[0]
     if notes.used[0].begun == 0:
@@ -267,7 +267,7 @@ def steps_of_theta(w: Walk, p: Split, notes: Notes, log: Log, pull: Pull, end: f
 
 @compiled
 def leave_for(w: Walk, p: Split, pull: Pull, end: float) -> None:
-    """Give every example the losses of the end, the rates that lead there, and the cutoffs that stop the way."""
+    """Give every example the losses at ``end``, the rates that lead there, and the cutoffs that stop the walk."""
     e = w.examples
     rest(w)
     place_stops(p)
@@ -288,9 +288,9 @@ def leave_for(w: Walk, p: Split, pull: Pull, end: float) -> None:
 
 @compiled
 def set_rate_of_outliers(w: Walk, p: Split, pull: Pull, end: float) -> bool:
-    """Take up examples that became bound outliers, or stopped to be; False: an example's kernel row is missing.
+    """Update the rates for examples that became bound outliers or ceased to be; False: a kernel row is missing.
 
-    Without the row of one that is no more, all are summed up again.
+    If the row of a former bound outlier is missing, all rates are summed up again.
     """
     bound = w.motion.work
     for j in range(w.n):
@@ -320,7 +320,7 @@ def set_rate_of_outliers(w: Walk, p: Split, pull: Pull, end: float) -> bool:
 
 @compiled
 def differing(bound: Floats, pull: Pull) -> int:
-    """Find whose rate is not that of ``bound`` (n,); return how many."""
+    """List in ``pull.changed`` the examples with a rate that differs from ``bound`` (n,); return their number."""
     many = 0
     for j in range(bound.size):
         pull.changed[many] = j
@@ -330,7 +330,7 @@ def differing(bound: Floats, pull: Pull) -> int:
 
 @compiled
 def arrive(w: Walk, p: Split, pull: Pull, notes: Notes, end: float, stopped: bool) -> None:
-    """Give every example the losses of where the way has stopped, and end the leg."""
+    """Give every example the losses at the theta where the leg has stopped, and end the leg."""
     k = notes.used[0].legs
     note_events(w, p)
     tau = w.at[0].tau if stopped else 0.0
@@ -350,7 +350,7 @@ def arrive(w: Walk, p: Split, pull: Pull, notes: Notes, end: float, stopped: boo
 def choose_tied(w: Walk, p: Split, notes: Notes) -> None:
     """Choose all bound examples at a cutoff, and those that a correction has taken beyond it.
 
-    Of several that hold each other there, so that the path stalls, one at a time: no partition comes twice.
+    If several hold each other there, so that the path stalls, one at a time switches: no partition comes twice.
     """
     look(w, p)
     still = notes.used[0].still > 0

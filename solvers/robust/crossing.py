@@ -1,9 +1,9 @@
-"""The walk of a D-step, on which an example that comes to a cutoff goes on to its other side at once.
+"""The walk of a D-step, on which an example that reaches a cutoff moves on to its other side at once.
 
-Its levels then move from where they are to those of the other side, as those of the examples that the D-step began with
-do, and all arrive together. The optimum of the losses on the way is concave in what is left of it, and falls from the
-start; where an example joins, both of its sides are worth the same, so that it goes on falling no slower. A cascade is
-thus one walk instead of a walk for each example, and the objective falls all the same.
+Its levels then move from where they are to those of the other side, like those of the examples that began the D-step,
+and all arrive together. As a function of the remaining way, the optimum of these losses is concave, and falls from the
+start. Where an example joins, both of its sides have the same value, so the optimum goes on falling no slower. A
+cascade is thus one walk instead of a walk for each example, and the objective still falls.
 """
 
 from __future__ import annotations
@@ -61,9 +61,9 @@ def follow_over_cutoffs(w: Walk, p: Split) -> int:
 
 @compiled
 def cross(w: Walk, p: Split) -> None:
-    """Let the bound example whose turn it is, as it has come to a cutoff, be on the other side of it by the walk's end.
+    """Let the bound example that has reached a cutoff be on the other side of it by the end of the walk.
 
-    It comes to no cutoff a second time; where that is not good, it switches after the walk.
+    No cutoff stops it a second time; if it ends on the wrong side, it switches after the walk.
     """
     e, motion, tau, j = w.examples, w.motion, w.at[0].tau, w.at[0].switching
     w.at[0].switching = -1

@@ -1,10 +1,9 @@
-"""The compiled D-step: examples on the wrong side of a cutoff switch, and the path is followed, until none is.
+"""The compiled D-step: examples on the wrong side of a cutoff switch, and the path is followed, until there are none.
 
-A path makes dozens of such steps of a few events each, so that everything around the events is compiled too, and a
-whole run of steps is one call. A round costs little more than its events: what does not change along a path is
-computed once, and what f is, is taken from what is tracked. The f of free examples is computed afresh every hundred
-events, every example's by the caller now and then, and at the end. All is by slot: an empty slot has no
-loss, no cutoffs, and stays within.
+A path makes dozens of such steps of a few events each. So everything around the events is compiled too, and a whole run
+of steps is one call. A round costs little more than its events: what does not change along a path is computed once, and
+f is taken as it is tracked. The f of free examples is computed afresh every hundred events, and every f by the caller,
+now and then and at the end. Arrays are by slot: an empty slot has no loss, no cutoffs, and stays within.
 """
 
 from __future__ import annotations
@@ -27,17 +26,18 @@ ROUNDING = 1e-9  #: a rise of the objective by this share of itself is rounding
 MOST_ROUNDS = 500  #: switches in a row after which a D-step is given up
 SINCE_EXACT = 100  #: events after which a round ends with an audit
 FEW = 64  #: events that a round may have without being walked in outer iterations
-MANY_SWITCHES = 16  #: when more than so many switch at once, the walk is long and heeds no cutoffs from its start
+MANY_SWITCHES = 16  #: if more than this many switch at once, the walk is long and ignores cutoffs from its start
 
 
 @compiled
 def take_sides(w: Walk, p: Split, crossing: bool) -> int:
-    """Let the ``wrong`` examples switch, follow, and go on with those that are wrong then; DONE, or what is needed.
+    """Switch the ``wrong`` examples, follow the path, and repeat with those that are wrong then; return an ``Exit``.
 
-    With ``crossing`` an example that comes to a cutoff switches there, otherwise at the end of the walk.
-    NEED_ROWS: kernel rows of the moving examples, or the rate itself, and then the next stage. NEED_ROW, FACTOR_FULL:
-    see ``follow_path``. SWITCHES_FULL: space to write down. INEXACT, STALLED and the other exits of a walk: the state
-    must be brought to its optimum by other means, and then comes the next stage. ROSE, ENDLESS: the D-step has failed.
+    With ``crossing`` an example that reaches a cutoff switches there, otherwise at the end of the walk. DONE: no
+    example is wrong. NEED_ROWS: asks for kernel rows of the moving examples, or for the rate itself and the next stage.
+    NEED_ROW, FACTOR_FULL: see ``follow_path``. SWITCHES_FULL: asks for space to record switches. INEXACT, STALLED and
+    other exits of a walk: the caller must bring the state to its optimum and set the next stage. ROSE, ENDLESS: the
+    D-step failed.
     """
     now = p.now[0]
     while True:
@@ -54,7 +54,7 @@ def take_sides(w: Walk, p: Split, crossing: bool) -> int:
             switch(w, p)
             now.rounds += 1
             if now.theta == 1.0:
-                return Exit.DONE  # both sides are the same still: nothing moves, not even b where no example is free
+                return Exit.DONE  # both sides have the same slope: nothing moves, not even b if no example is free
             rest(w)
             for i in range(now.switched_before, now.switched):
                 set_motion_of(w.examples, w.motion, p.indices[i])
@@ -90,7 +90,7 @@ def take_sides(w: Walk, p: Split, crossing: bool) -> int:
 
 @compiled
 def roundings(w: Walk) -> float:
-    """Return what rounding of the sums that f are can do to the objective."""
+    """Return how much rounding of the sums in f can change the objective."""
     size, mass = 0.0, 0.0
     for j in range(w.n):
         beta = abs(w.examples.beta[j])
@@ -101,7 +101,7 @@ def roundings(w: Walk) -> float:
 
 @compiled
 def count(flags: Bools) -> int:
-    """Return how many are set."""
+    """Return how many flags are set."""
     total = 0
     for j in range(flags.size):
         total += flags[j]
@@ -110,7 +110,7 @@ def count(flags: Bools) -> int:
 
 @compiled
 def switch(w: Walk, p: Split) -> None:
-    """Let the wrong examples count on the other side; the state is then not optimal."""
+    """Move the wrong examples to their other side; the state is then not optimal."""
     first, last = p.now[0].switched, p.now[0].switched
     for j in range(w.n):
         if p.wrong[j]:
@@ -125,7 +125,7 @@ def switch(w: Walk, p: Split) -> None:
 
 @compiled
 def set_bound_rate(w: Walk, p: Split) -> bool:
-    """Sum up what the moving betas, of examples that have switched, do to f.
+    """Sum up the effect on f of the moving betas, which belong to examples that have switched.
 
     False: an example's kernel row is missing.
     """
@@ -143,15 +143,15 @@ def set_bound_rate(w: Walk, p: Split) -> bool:
 
 @compiled
 def set_out_for(w: Walk, p: Split) -> None:
-    """Start a walk: all of its way is ahead."""
+    """Start a walk at its beginning; the units of the losses are measured only the first time."""
     p.work.now[0].whole = FEW if w.n * w.factor.size[1] < WHOLE_WORK else 0
     start(w, p.work)
-    p.work.now[0].is_measured = 1  # what changes of the losses on the way does not change their units much
+    p.work.now[0].is_measured = 1  # later changes of the losses hardly change their units
 
 
 @compiled
 def note_events(w: Walk, p: Split) -> None:
-    """Count what a walk did."""
+    """Add the events of a walk to the counts."""
     at, now = w.at[0], p.now[0]
     now.all_events += at.events
     now.since_refresh += at.events
@@ -161,10 +161,10 @@ def note_events(w: Walk, p: Split) -> None:
 
 @compiled
 def landed(w: Walk, p: Split) -> bool:
-    """End a walk, and judge where it may be off; False: not exact.
+    """End a walk, and judge the state where it may be off; False: it is not exact.
 
-    A walk in which no example was let beyond a limit, or moved to an end, keeps f and beta together, but for rounding:
-    only now and then is it judged.
+    If no example was let beyond a limit or moved to an end, f and beta agree but for rounding, and the state is judged
+    only now and then.
     """
     at, now = w.at[0], p.now[0]
     is_due = now.since_audit + at.events >= SINCE_EXACT
@@ -177,7 +177,7 @@ def landed(w: Walk, p: Split) -> bool:
 
 @compiled
 def exact(w: Walk, p: Split) -> bool:
-    """Say whether the state is accepted; where judging takes long, that is left to what can be interrupted."""
+    """Say whether the state is accepted; False also where judging takes long, which interruptible code does."""
     p.now[0].since_audit = -w.at[0].events
     outcome: bool = judge(w, p.work) == Exit.DONE
     return outcome

@@ -1,10 +1,10 @@
 """The necessary and sufficient conditions of a robust local optimum [Suzumura et al., Theorems 4, 5], from data alone.
 
-They ask that every coefficient is one that the robust loss allows at its example's f (19a-d, 26a-c), and that no
-example stands at a cutoff (19e, 26d). The latter has an exception that the paper's proof passes over: an example whose
-kernel row depends on those of examples at kinks, such as a row of zeros without an intercept, is *held*. Its f cannot
-move unless one of them leaves its kink, and their coefficients can make up for a change of its own, so that both of its
-sides may be optimal. It happens with the linear kernel on features of few values; the D-step tries both sides.
+Every coefficient must be one that the robust loss allows at its example's f (19a-d, 26a-c), and no example may stand at
+a cutoff (19e, 26d). The latter has an exception that the paper's proof passes over: an example is *held* if its kernel
+row depends on those of examples at kinks, such as a row of zeros without an intercept. Its f cannot move unless one of
+them leaves its kink, and their coefficients can make up for a change of its own, so both of its sides may be optimal.
+It happens with the linear kernel on features of few values; the D-step tries both sides.
 """
 
 from __future__ import annotations
@@ -18,24 +18,24 @@ from livesvm.solvers.problem.piecewise_linear import Losses
 from livesvm.solvers.robust.ramp_losses import BELOW, BEYOND, LossCutoffs, outermost
 from livesvm.solvers.runtime.types import Bools, Floats, Ints
 
-DEPENDENT = 1e-9  # squared distance to the span of the others, of the diagonal, that counts as none
+DEPENDENT = 1e-9  # squared distance to the span of other examples, as part of the diagonal, that counts as 0
 
 AT_CUTOFF = 1e-9  # f this close to a cutoff, of the largest finite kink or cutoff, is at it
-ROUNDINGS = 16.0  # or within so many roundings of the sum that f is
+ROUNDINGS = 16.0  # or within this many roundings of the sum that f is
 EPS = float(np.finfo(np.float64).eps)
 AT_KINK = 1e-7  # f this close to a kink, of the largest finite kink or cutoff, is at it
 
 
 @dataclass(frozen=True)
 class LocalOptimality:
-    """How far a model is from a local optimum of its robust problem."""
+    """The distance of a model from a local optimum of its robust problem."""
 
-    #: largest distance of an example, as a point (f, beta), from what the robust loss allows; f in its own units, beta
-    #: relative to the largest level, times the largest finite kink or cutoff; the sum of betas likewise
+    #: largest distance of an example, as a point (f, beta), from the points that the robust loss allows; f in its own
+    #: units, beta relative to the largest level, times the largest finite kink or cutoff; the sum of betas likewise
     violation: float
     #: distance of the closest example that can move from its cutoff, in units of f; must not be zero
     wall_distance: float
-    held: Ints  #: positions of examples that stand at a cutoff, but are held there by examples at kinks
+    held: Ints  #: positions of examples that examples at kinks hold at their cutoffs
 
 
 def local_optimality(
@@ -48,7 +48,7 @@ def local_optimality(
     *,
     intercept: bool,
 ) -> LocalOptimality:
-    """Return how well the conditions hold for coefficients ``beta`` (n,) and decision values ``f`` (n,).
+    """Return how well coefficients ``beta`` (n,) and decision values ``f`` (n,) meet the conditions.
 
     Parameters
     ----------
@@ -72,7 +72,7 @@ def local_optimality(
 
 
 def distances(base: Losses, cutoffs: LossCutoffs, theta: float, f: Floats, beta: Floats, exchange: float) -> Floats:
-    """Return how far each (f, exchange beta) is from what the robust loss allows, in the maximum norm, (n,)."""
+    """Return each (f, exchange beta)'s distance from what the robust loss allows, in the maximum norm, (n,)."""
     n, pieces = base.levels.shape
     least = np.full(n, np.inf)
     edges = np.column_stack([np.full(n, -np.inf), np.sort(base.kinks, axis=1), np.full(n, np.inf)])

@@ -23,15 +23,15 @@ from livesvm.solvers.runtime.interrupt import is_stopped
 from livesvm.solvers.runtime.scalars import One, Scalars
 from livesvm.solvers.runtime.types import Bools, Floats, Ints
 
-HELD = 1e-9  #: a squared distance to the span of examples at kinks, of the diagonal, that counts as none
+HELD = 1e-9  #: a squared distance to the span of examples at kinks, as part of the diagonal, that counts as 0
 
-# Rows of the tables: those of both kinks follow on each other
+# Rows of the tables: the rows of the two kinks are neighbours
 FIRST_KINK, SECOND_KINK, FIRST_BEND, SECOND_BEND, FIRST_LEVEL, LAST_LEVEL, FIRST_LIMIT, SECOND_LIMIT = range(8)
 ROWS_OF_TABLES = 8
 
 
 class RoundStage(IntEnum):
-    """Where a D-step is, and then a C-step: what is asked for on the way is answered, and it goes on from there."""
+    """The stage of a D-step, or below of a C-step, from which it continues once its request has been met."""
 
     AT_REST = 0
     CHOSEN = 1
@@ -47,38 +47,38 @@ class RoundStage(IntEnum):
 
 
 class Now(Scalars):
-    """Where an outlier path stands, and what it has counted."""
+    """The position of an outlier path, and its counts."""
 
     theta: float
     objective: float
     start_objective: float  #: before the D-step
     stage: int  #: a RoundStage
     rounds: int  #: of the D-step
-    switched: int  #: examples so far
-    switched_before: int  #: this round
+    switched: int  #: examples that switched so far
+    switched_before: int  #: examples that switched before this round
     all_events: int
     since_refresh: int  #: events since f was computed afresh
-    since_audit: int  #: and since the state was judged by it
-    at_cutoffs: int  #: how many stand at a cutoff
+    since_audit: int  #: events since the state was judged by it
+    at_cutoffs: int  #: examples at a cutoff
 
 
 @by_reference
 class Split(NamedTuple):
-    """Every example's convex loss, cutoffs and side, by slot (n,), and what a D-step works with and writes down."""
+    """Every example's convex loss, cutoffs and side, by slot (n,), and the working arrays and records of a D-step."""
 
     base: Losses
     cutoffs: LossCutoffs
     sides: Sides
     tables: Floats  #: (8, n) the convex losses once more, see ``fill_tables``
     resting: Bools  #: examples at a cutoff that have tried both sides
-    proper: Sides  #: the true side of every example; of those at a cutoff, the other one than they count on
+    proper: Sides  #: the true side of every example; at a cutoff, the side that it does not count on
     at_cutoff: Bools
     wrong: Bools  #: examples that take the proper side next, and its levels
     tried: Bools  #: examples that were tried, in this D-step, to leave their cutoff alone
     indices: Ints  #: (switches,) the examples that switched, in order
-    to: Sides  #: (switches,) and to which side
-    stops: Stops  #: where a walk stops because an example has come to a cutoff
-    near: float  #: how close to its cutoff an f is at it
+    to: Sides  #: (switches,) the sides that they switched to
+    stops: Stops  #: limits at which a walk stops because an example has reached a cutoff
+    near: float  #: distance from its cutoff within which an f counts as at it
     work: Work  #: of the solves
     now: One[Now]
 
@@ -93,7 +93,7 @@ def place_levels(w: Walk, p: Split, j: int, theta: float) -> None:
 
 @compiled
 def place_cutoffs(p: Split, zero: LossCutoffs, depth: float) -> None:
-    """Put the cutoffs ``depth`` further in than they are at zero."""
+    """Put the cutoffs ``depth`` further inwards than those at s = 0."""
     for j in range(p.sides.size):
         p.cutoffs.low[j] = zero.low[j] + depth
         p.cutoffs.high[j] = zero.high[j] - depth
@@ -101,7 +101,7 @@ def place_cutoffs(p: Split, zero: LossCutoffs, depth: float) -> None:
 
 @compiled
 def outermost_level(p: Split, j: int) -> float:
-    """Return the level of the piece beyond the cutoff of an outlier; 0 for one that is within."""
+    """Return the level of an outlier's piece beyond its cutoff; 0 for an example within its cutoffs."""
     if p.sides[j] == WITHIN:
         return 0.0
     last = p.base.levels.shape[1] - 1
@@ -126,9 +126,9 @@ def fill_tables(kinks: Floats, levels: Floats, tables: Floats) -> None:
 
 @compiled
 def look(w: Walk, p: Split) -> None:
-    """Say where every example stands, and what the robust objective is, not convex and with nothing dropped.
+    """Find the proper side of every example, the examples at a cutoff, and the full robust objective.
 
-    Loops are such as vector instructions can take, and examples at a cutoff are looked for only where there are any.
+    The loops suit vector instructions, and examples at a cutoff are marked only if there are any.
     """
     f, low, high, near, many = w.examples.f, p.cutoffs.low, p.cutoffs.high, p.near, 0
     for j in range(w.n):
@@ -152,7 +152,7 @@ def look(w: Walk, p: Split) -> None:
 
 @compiled
 def objective(w: Walk, p: Split) -> float:
-    """Return the robust objective; see ``losses.values`` and ``robust_losses``."""
+    """Return the robust objective; see ``piecewise_linear.values`` and ``ramp_losses``."""
     all_f, all_beta, b = w.examples.f, w.examples.beta, w.at[0].b
     first, second = p.tables[FIRST_KINK], p.tables[SECOND_KINK]
     bend, second_bend = p.tables[FIRST_BEND], p.tables[SECOND_BEND]
@@ -171,10 +171,10 @@ def objective(w: Walk, p: Split) -> float:
 
 @compiled
 def choose_misplaced(p: Split) -> None:
-    """Choose which examples are not on the side where they should be.
+    """Choose the examples that are not on their proper side.
 
-    An example at a cutoff must try its other side. One that stands there in the end, because others hold its f,
-    is optimal on either side: when that has been tried, or it has just switched and is there still, it rests there.
+    An example at a cutoff must try its other side. If others hold its f there, it is optimal on either side: it rests
+    once it has tried both, or if it has just switched and is still there.
     """
     for j in range(p.sides.size):
         p.wrong[j] = p.proper[j] != p.sides[j] and not (p.at_cutoff[j] and (p.resting[j] or p.wrong[j]))
@@ -185,8 +185,8 @@ def choose_misplaced(p: Split) -> None:
 def choose_loose(w: Walk, p: Split) -> bool:
     """Choose an example at a cutoff that no example at a kink holds there; False if there is none.
 
-    Several that switch together may make up for each other, such as examples with the same features and different
-    labels; one of them alone moves.
+    Several examples that switch together may cancel out, such as examples with the same features and different labels;
+    one of them alone moves.
     """
     e, fac = w.examples, w.factor
     kappa = w.at[0].kappa if w.intercept else 0.0

@@ -4,9 +4,9 @@ With every example's side fixed the problem is convex: its losses majorize the r
 example is on its true side. The D-step [Suzumura et al., section 4.4] switches all examples at a cutoff to the other
 side at once and follows the path to the optimum of the new losses. The majorant was the true objective where the step
 began and is not below it where it ends, so the true objective falls, strictly if any example moved. What ends on the
-wrong side switches next; partitions are finitely many, so this ends, and then every example is on the true side: the
-model satisfies the conditions of Theorems 4 and 5. The paper keeps every example within cutoffs meanwhile; this needs
-none.
+Examples that end on the wrong side switch next. There are finitely many partitions, so this ends with every example on
+its true side: the model then satisfies the conditions of Theorems 4 and 5. The paper keeps every example within cutoffs
+meanwhile; this needs none.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ REFRESH_EVENTS = 1000  #: f is computed afresh from beta at least this often
 
 @dataclass
 class Partition:
-    """A state whose examples have the losses of the sides that they count on.
+    """A state in which each example has the loss of the side that it counts on.
 
-    ``base`` holds their convex losses, ``slots`` where they are; all by position, ``m`` examples.
+    ``base`` holds the convex losses and ``slots`` the slots of ``m`` examples; all arrays are by position.
     """
 
     state: PathState
@@ -59,7 +59,7 @@ class Partition:
 
     @cached_property
     def tolerance(self) -> float:
-        """How close to its cutoff an f is at it, in units of f: not closer than rounding leaves it."""
+        """Distance from its cutoff within which an f counts as at it, in units of f: at least f's rounding error."""
         tables = (self.base.kinks, self.cutoffs.low[:, None], self.cutoffs.high[:, None])
         scale = max(size_of(table) for table in tables)
         e, slots = self.state.examples, self.slots
@@ -71,7 +71,7 @@ class Partition:
         return self.state.examples.f[self.slots]
 
     def by_slot(self) -> tuple[Losses, LossCutoffs, Sides]:
-        """Return convex losses, cutoffs and sides of all slots, (n_slots,); those of the examples have no others."""
+        """Return convex losses, cutoffs and sides of all slots, (n_slots,); empty slots have no loss and no cutoffs."""
         n = self.state.n_slots
         if self.slots.size == n and bool((self.slots == np.arange(n)).all()):
             return self.base, self.cutoffs, self.sides
@@ -84,14 +84,14 @@ class Partition:
 
 
 class Rounds:
-    """One walk of a partition with all it works on, for as many steps as it takes; it answers what they ask for."""
+    """The walk of a partition with its arrays, for as many steps as it takes; it answers the requests of the steps."""
 
     def __init__(self, partition: Partition) -> None:
         self.state = partition.state
         self.stalls = 0  #: how often ties had to be spread
         self._slots = partition.slots
         n = self.state.n_slots
-        self.w, work = self._opened()  #: with ``p`` what the compiled steps work on, by slot
+        self.w, work = self._opened()  #: with ``p`` the data of the compiled steps, by slot
         self.p = Split(
             *partition.by_slot(),
             np.empty((ROWS_OF_TABLES, n)),
@@ -112,7 +112,7 @@ class Rounds:
 
     @property
     def sides(self) -> Sides:
-        """On which side the examples count, by position, (m,)."""
+        """The side on which each example counts, by position, (m,)."""
         return self.p.sides[self._slots]
 
     @property
@@ -127,12 +127,12 @@ class Rounds:
         return self.p.indices[:count].copy(), self.p.to[:count].copy()
 
     def look(self) -> float:
-        """Find out where every example stands, and return the robust objective."""
+        """Find the proper side of every example, and return the robust objective."""
         split.look(self.w, self.p)
         return float(self.p.now[0].objective)
 
     def run(self, course: Course, until: tuple[int, ...] = ()) -> int:
-        """Make the steps of a course until they are done or want one of ``until``; returns that exit.
+        """Make the steps of a course until they are done or stop with an exit of ``until``; return that exit.
 
         Raises
         ------
@@ -158,11 +158,11 @@ class Rounds:
         self.run(course(CROSSING))
 
     def part_at_cutoffs(self) -> None:
-        """Let examples at a cutoff be beyond it if that takes them there: at theta = 1 both sides are the same.
+        """Put examples at a cutoff beyond it if they will go there; at theta = 1, both sides are the same.
 
-        ``look`` has found an example there. Such examples may make up for each other as long as they count alike, and
-        all stay at their cutoffs. Whether they leave follows from the rates of f when the outliers' weights fall
-        while the free f rest.
+        ``look`` has found such an example. While they count on one side, such examples may cancel out, and all stay at
+        their cutoffs. Which of them leave follows from the rates of f when the weights of the outliers fall while the
+        free f rest.
         """
         p, state = self.p, self.state
         indices = np.flatnonzero(p.at_cutoff & (~are_free(state.examples.segment[: state.n_slots])))
@@ -182,10 +182,7 @@ class Rounds:
                 push -= levels[i] * rates[i]
 
     def freshen(self, *, always: bool = False) -> None:
-        """Between steps, compute every example's f afresh if that has been long ago, or ``always``.
-
-        Correct what is off.
-        """
+        """Between steps, compute every f afresh if that was long ago, or ``always``, and correct errors."""
         due = self.p.now[0].stage == RoundStage.AT_REST and self.p.now[0].since_refresh > REFRESH_EVENTS
         if always or due:
             refresh(self.state)
@@ -196,7 +193,7 @@ class Rounds:
                 self._correct()
 
     def spread_ties(self) -> bool:
-        """Spread ties after the walk has stalled; False: that is done no more, see ``tolerances.spread_ties``."""
+        """Spread ties after the walk stalled; False: they may not be spread further, see ``tolerances.spread_ties``."""
         is_spread = spread_ties(self.state, self.w, self.stalls + 1)
         self.stalls += is_spread
         return is_spread
@@ -224,15 +221,15 @@ class Rounds:
             p.now[0].stage += 1
 
     def _is_balanced(self) -> bool:
-        """Say whether what the betas will be off their sum by at the end of the walk is rounding."""
+        """Say whether the error that the sum of the betas will have at the end of the walk is only rounding."""
         at = self.w.at[0]
         off = abs(at.sum_rate - at.sum_v) * at.tau
         return bool(off <= 1e-13 * self.p.work.now[0].level * self.state.n)
 
     def _set_bound_rate(self) -> None:
-        """Cache the kernel rows of the moving betas, with those of examples near a cutoff.
+        """Cache the kernel rows of the moving betas, and those of examples near a cutoff.
 
-        Where they do not fit, compute what the betas do to f.
+        If they do not fit, compute the effect of the betas on f instead.
         """
         state, p, slots, n = self.state, self.p, self._slots, self.state.n_slots
         motion = self.w.motion
@@ -257,7 +254,7 @@ class Rounds:
         self._renew()
 
     def _renew(self) -> None:
-        """Take up what the state has now: b, the factor, the kernel rows."""
+        """Take over b, factor and kernel rows from the state as it is now."""
         self.w, work = self._opened()
         self.p = self.p._replace(work=work)
 
@@ -268,7 +265,7 @@ class Rounds:
 
 
 def fetch_for_many(state: PathState, w: workspace.Walk) -> None:
-    """Cache the row that is asked for and others to come: all there are, where that is little work."""
+    """Cache the row that is asked for and rows needed later: all rows, where that is little work."""
     n = state.n_slots
     missing = np.flatnonzero(state.rows.row_of[:n] < 0)
     if missing.size * n <= LITTLE and n <= state.rows.max_rows:
@@ -278,7 +275,7 @@ def fetch_for_many(state: PathState, w: workspace.Walk) -> None:
 
 
 def forward_solved(fac: Factor, block: Floats) -> Floats:
-    """Return the columns of examples in the factor, one a row: of ``block`` (m, n_slots), what its free slots say."""
+    """Return the forward-solved columns of examples, one a row, from their kernel rows ``block`` (m, n_slots)."""
     size = int(fac.size[0])
     live = np.flatnonzero(fac.slot[:size] >= 0)
     columns = np.zeros((block.shape[0], size))

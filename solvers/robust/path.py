@@ -1,6 +1,6 @@
 """The two outlier paths: C-steps where no example switches, D-steps where an example does [Suzumura et al., Alg. 1].
 
-Between two D-steps is a leg: sides are fixed, and the solution is linear in the value.
+Between two D-steps is a leg: sides are fixed, and the solution is linear in the parameter, theta or s.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ JOINS, LEAVES, CROSSES = "joins margin", "leaves margin", "crosses margin"
 
 
 class RobustSolution(NamedTuple):
-    """Coefficients at one value, by position in the window."""
+    """Coefficients at one value of the parameter, by position in the window."""
 
     beta: Floats  #: (n,)
     segment: Places  #: (n,) places on the staircase, see ``livesvm.solvers.problem.state``
@@ -62,11 +62,11 @@ class ConstantSegment:
         return self.solution
 
     def nodes(self, last: bool) -> Iterator[Nodes]:
-        """Yield the one solution there is."""
+        """Yield the one solution of the leg."""
         yield Nodes(np.array([self.start]), self.solution.beta[None, :], np.array([self.solution.b]))
 
     def breakpoints_within(self) -> list[tuple[float, int, str]]:
-        """Return nothing: no example moves."""
+        """Return an empty list: no example moves."""
         return []
 
 
@@ -115,7 +115,7 @@ class LinearSegment:
 Leg = ConstantSegment | LinearSegment
 
 
-SEGMENTS = 512  #: linear pieces that there is space for at first; memory that is not written to costs nothing
+SEGMENTS = 512  #: linear pieces with space at first; memory that is not written to costs nothing
 LEGS = 256  #: legs likewise
 
 STOPS_OF_S = (Exit.ITERATION, Exit.NOTES_FULL, Exit.STUCK)
@@ -134,7 +134,7 @@ class Jump:
 
 @dataclass
 class Walked:
-    """What a path is made of: legs in order, with a D-step between each two. They are put together when asked for."""
+    """The legs of a path in order, with a D-step between each two; both are put together when asked for."""
 
     made: Callable[[], tuple[list[Leg], list[Jump]]]
     events: int = 0
@@ -146,7 +146,7 @@ class Walked:
 
     @property
     def legs(self) -> list[Leg]:
-        """Stretches on which every example stays on a side."""
+        """Parts of the path on which every example stays on a side."""
         return self._parts[0]
 
     @property
@@ -156,7 +156,7 @@ class Walked:
 
 
 def stay(partition: Partition, start: float, end: float) -> Walked:
-    """Return the path on which no example is beyond a cutoff, and so nothing happens."""
+    """Return the path without events, for a partition with no example beyond a cutoff."""
     legs: list[Leg] = [ConstantSegment(start, end, partition.sides.copy(), solution_of(partition))]
     return Walked(partial(_only, legs))
 
@@ -175,9 +175,9 @@ def solution_of(partition: Partition) -> RobustSolution:
 def walk_s(
     partition: Partition, cutoff_rule: CutoffRule, y: Floats, start: float, end: float, tell: Callable[[float], None]
 ) -> Walked:
-    """Let s go from ``start`` to ``end``; nothing moves until a cutoff reaches an example.
+    """Move s from ``start`` to ``end``; nothing else moves until a cutoff reaches an example.
 
-    ``y`` (m,): targets. ``tell`` hears where it is, from 0 to 1, and may raise Cancelled.
+    ``y`` (m,) are the targets. ``tell`` is called with the progress, from 0 to 1, and may raise Cancelled.
 
     Raises
     ------
@@ -199,7 +199,7 @@ def walk_s(
 
 
 def _constant_legs(notes: Notes, kept: Constants, switched: tuple[Ints, Sides]) -> tuple[list[Leg], list[Jump]]:
-    """Return the parts of an s path."""
+    """Return the legs and D-steps of an s path."""
     notes = _trimmed(notes)
     legs: list[Leg] = [
         ConstantSegment(start, end, notes.sides[k], RobustSolution(kept.beta[k], notes.segment[k], b))
@@ -209,7 +209,7 @@ def _constant_legs(notes: Notes, kept: Constants, switched: tuple[Ints, Sides]) 
 
 
 def walk_theta(partition: Partition, end: float, tell: Callable[[float], None]) -> Walked:
-    """Let theta fall from what it is to ``end``; ``tell`` hears where it is, from 0 to 1, and may raise Cancelled.
+    """Let theta fall to ``end``; ``tell`` is called with the progress, from 0 to 1, and may raise Cancelled.
 
     Raises
     ------
@@ -256,7 +256,7 @@ def _linear_legs(
     at_once: dict[int, RobustSolution],
     switched: tuple[Ints, Sides],
 ) -> tuple[list[Leg], list[Jump]]:
-    """Return the parts of a theta path, whose slots are positions."""
+    """Return the legs and D-steps of a theta path, in which slots are positions."""
     notes = _trimmed(notes)
     segments, changes = joined([log])
     legs: list[Leg] = []
@@ -273,7 +273,7 @@ def _linear_legs(
 
 
 def _jumps(notes: Notes, switched: tuple[Ints, Sides]) -> list[Jump]:
-    """Return the D-steps."""
+    """Return the D-steps that the notes describe."""
     (indices, to), jumps, first = (a.tolist() for a in switched), [], 0
     for k in range(notes.used[0].jumps):
         _, value, drop = notes.values[k].tolist()
@@ -290,13 +290,13 @@ def _roomier(c: Course) -> Course:
 
 
 def _trimmed(notes: Notes) -> Notes:
-    """Return notes without space for more."""
+    """Return notes without unused space."""
     legs = int(notes.used[0].legs)
     return Notes._make([*(a[:legs].copy() for a in notes[:-1]), notes.used])
 
 
 def _doubled(arrays: Iterable[NDArray[Any]]) -> list[NDArray[Any]]:
-    """Return copies with twice as many rows; what the new ones hold is not defined."""
+    """Return copies with twice as many rows; the new rows are not initialized."""
     out = []
     for a in arrays:
         larger = np.empty((2 * len(a), *a.shape[1:]), a.dtype)

@@ -1,7 +1,7 @@
 """Robust losses: convex tables with smaller slopes beyond a cutoff on either side [Suzumura et al.].
 
-Beyond its cutoff the slope of a loss is only ``theta`` times the outermost one of the convex table ``L`` it is made
-of::
+Beyond its cutoff the slope of a loss is only ``theta`` times the outermost slope of the convex table ``L`` that it is
+made of::
 
     loss(f) = L(f) - (1 - theta) (a_first (low - f)_+ - a_last (f - high)_+)
 
@@ -9,7 +9,7 @@ with the outermost levels ``a_first >= 0 >= a_last``. For the hinge of a positiv
 for a negative one ``high = -s`` [eq. 5]; for regression ``low = y - s`` and ``high = y + s`` [eq. 9]. The loss is not
 convex at a cutoff. Each example therefore counts on one *side*: within its cutoffs it keeps its table, beyond one its
 levels are all shifted by the same amount. That majorizes the loss, touches it wherever the side is the true one, and
-needs no kink more.
+needs no further kink.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ Parameter = Literal["theta", "s"]
 
 TYPICAL = 3.7  # 2.5 standard deviations of normal residuals, in medians of their sizes [Rousseeuw & Leroy]
 ROUNDING = 1e-6  # residuals of this share of the largest target are none
-INNERMOST = 0.2  # where OP-s ends in regression, of the largest residual [Suzumura et al., section 5.2]
+INNERMOST = 0.2  # part of the largest residual at which OP-s ends in regression [Suzumura et al., section 5.2]
 BELOW, WITHIN, BEYOND = -1, 0, 1  #: the sides
 
 
 @by_reference
 class LossCutoffs(NamedTuple):
-    """Where the slopes of losses are cut down, in units of f; infinite where they are not."""
+    """The f beyond which the slopes of losses are reduced; infinite where they are not."""
 
     low: Floats  #: (m,)
     high: Floats  #: (m,)
@@ -54,19 +54,19 @@ def residual_cutoffs(y: Floats, s: float) -> LossCutoffs:
 
 
 class CutoffRule(NamedTuple):
-    """How s places the cutoffs of a kind of loss."""
+    """The rule by which s places the cutoffs of a kind of loss."""
 
     cutoffs: Callable[[Floats, float], LossCutoffs]  #: of targets (m,) and s
     reach: Callable[[Floats, Floats], Floats]  #: at which s a cutoff comes to f: of targets (m,) and f (m,)
-    inwards: float  #: 1 where cutoffs come in as s grows, -1 where as it falls
+    inwards: float  #: 1: cutoffs come in as s grows; -1: as s falls
     tube: float = 0.0  #: residuals up to this have no loss; s is larger
 
     def at(self, s: float) -> Callable[[Floats], LossCutoffs]:
-        """Return how an s places the cutoffs of targets (m,)."""
+        """Return the function that places the cutoffs of targets (m,) for one s."""
         return lambda y: self.cutoffs(y, s)
 
     def default(self, parameter: Parameter, reach: Floats, y: Floats) -> float:
-        """Return the s that is taken where none is given, from the ``reach`` (m,) of examples at the convex optimum.
+        """Return the default s, from the ``reach`` (m,) of examples at the convex optimum.
 
         Residuals that are tiny compared with the targets ``y`` (m,) are rounding, and leave every example within.
         """
@@ -88,7 +88,7 @@ RESIDUALS = CutoffRule(residual_cutoffs, residual_sizes, -1.0)
 
 
 def true_sides(cutoffs: LossCutoffs, f: Floats) -> Sides:
-    """Return the side on which each ``f`` (m,) lies; on a cutoff counts as within."""
+    """Return the side on which each ``f`` (m,) lies; an f on a cutoff counts as within."""
     return ((f > cutoffs.high).astype(np.int8) - (f < cutoffs.low)).astype(np.int8)
 
 
@@ -105,7 +105,7 @@ def size_of(table: Floats) -> float:
 
 
 def conditional(base: Losses, sides: Sides, theta: float) -> Losses:
-    """Return the convex losses of a partition: outliers' tables are shifted so that their slope beyond is ``theta``."""
+    """Return the convex losses of a partition: shifted tables give outliers ``theta`` times their slope beyond."""
     return Losses(base.kinks, base.levels - (1.0 - theta) * outermost(base, sides)[:, None], base.n_kinks)
 
 

@@ -18,15 +18,15 @@ class Robustness:
     """The robust losses of a model."""
 
     theta: float  #: share of its slope that a loss keeps beyond its cutoff, in [0, 1]
-    #: where the cutoffs are: a margin (classification, <= 0) or the size of a residual (regression, > 0, in y units)
+    #: position of the cutoffs: a margin (classification, <= 0) or the size of a residual (regression, > 0, in y units)
     s: float
-    #: {key: side} of examples that start beyond a cutoff, -1 where f is too low and 1 where it is too high; the rest
-    #: of the window starts within. Examples on the wrong side switch.
+    #: {key: side} of examples that start beyond a cutoff, -1: f is too low, 1: f is too high; the rest of the window
+    #: starts within. Examples on the wrong side switch.
     outliers: Mapping[Key, int] = field(default_factory=dict)
 
 
 class Terms(NamedTuple):
-    """How a window computes robust losses."""
+    """The functions with which a window computes robust losses."""
 
     theta: float
     losses: Callable[[Floats, Floats], Losses]  #: convex losses of targets (m,) and weights (m,)
@@ -34,7 +34,7 @@ class Terms(NamedTuple):
 
 
 def checked(asked: Robustness, window: Container[Key]) -> Robustness:
-    """Return a Robustness that can be used; which s a task allows is for its cutoffs to say.
+    """Return a Robustness that has been checked; the cutoffs of a task decide which s it allows.
 
     Raises
     ------
@@ -54,7 +54,7 @@ def checked(asked: Robustness, window: Container[Key]) -> Robustness:
 
 
 def share(theta: object) -> float:
-    """Return a theta that can be used.
+    """Return theta as a checked number.
 
     Raises
     ------

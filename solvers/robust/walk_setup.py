@@ -1,8 +1,8 @@
 """Passes over all examples before and after a walk of an outlier path, as vector instructions.
 
-A path has dozens of walks of a few events each, so that what happens once a walk costs as much as the events do. Only
-examples that have switched move, and the limits of every other example are known without looking at rates: the kinks
-next to a bound example and its cutoffs, whichever are nearer.
+A path has dozens of walks of a few events each, so work that is done once a walk costs as much as the events. Only
+examples that have switched move. The limits of every other example are known without looking at rates: the kinks next
+to a bound example or its cutoffs, whichever are nearer.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ MIDDLE_PIECE, LAST_PIECE = 2 * (FIRST + 1), 2 * (LAST + 1)
 
 @compiled
 def rest(w: Walk) -> None:
-    """Let no example move."""
+    """Set all examples at rest."""
     e, motion = w.examples, w.motion
     for j in range(w.n):
         for q in range(e.dkinks.shape[1]):
@@ -41,7 +41,7 @@ def rest(w: Walk) -> None:
 
 @compiled
 def place_stops(p: Split) -> None:
-    """Let a walk stop where any example comes to a cutoff."""
+    """Set the stops of a walk at the cutoffs of all examples."""
     sides, low, high, stop_low, stop_high = p.sides, p.cutoffs.low, p.cutoffs.high, p.stops.low, p.stops.high
     for j in range(sides.size):
         low_j, high_j = low[j], high[j]
@@ -55,9 +55,9 @@ def place_stops(p: Split) -> None:
 
 @compiled
 def place_stops_of_round(w: Walk, p: Split) -> None:
-    """Let a walk stop where any example comes to a cutoff but those that switch and those that are at one.
+    """Set the stops of a walk at the cutoffs of examples that neither switch nor stand at a cutoff.
 
-    A walk that is made in outer iterations from its start heeds no cutoffs.
+    A walk in outer iterations from its start ignores cutoffs.
     """
     stop_low, stop_high, wrong, at_cutoff = p.stops.low, p.stops.high, p.wrong, p.at_cutoff
     place_stops(p)
@@ -73,7 +73,7 @@ def place_stops_of_round(w: Walk, p: Split) -> None:
 def set_out_among_cutoffs(w: Walk, p: Split) -> None:
     """Set every example's limits at the start of a walk on which no bound example's kinks move.
 
-    Walls limit the bound.
+    Bound examples are also limited by their cutoffs.
     """
     motion, slack, stop_low, stop_high = w.motion, p.stops.slack, p.stops.low, p.stops.high
     segment, f, first_kink, second_kink = (

@@ -1,4 +1,4 @@
-"""What compiled code runs on: of Numba the inside too, so that only versions are accepted that it was tried with."""
+"""The runtime of compiled code; as it uses Numba's internals, only versions of Numba that were tested are accepted."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ TRIED = ("0.67", "0.68")  #: minor versions; the range of ``pyproject.toml`` nam
 
 
 def check_version(found: str) -> None:
-    """Raise UnsupportedNumba for a version that was not tried: its inside may be another one."""
+    """Raise UnsupportedNumba for a version that was not tested: its internals may differ."""
     if ".".join(found.split(".")[:2]) not in TRIED:
         reason = f"Numba {found} has not been tried with the solvers"
         raise UnsupportedNumba(f'{reason}; install one of {" and ".join(TRIED)}: pip install "numba=={TRIED[-1]}.*"')

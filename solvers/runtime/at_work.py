@@ -1,4 +1,4 @@
-"""What this process is compiling: how much of it is done, how long the rest takes, and a line for a waiting person."""
+"""What this process is compiling: how much is done, how long the rest takes, and a line for a waiting person."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 FIRST = 144  #: functions that are translated for the first fit and update
-SETTLED = 10  #: functions after which their rate says how long the others take
+SETTLED = 10  #: functions after which their rate predicts how long the others take
 LINE_SECONDS = 0.2  #: between two lines on a terminal
 LOG_SECONDS = 10.0  #: and in a log
 BEFORE = "compiling the solvers for this processor: it is done once, and takes half a minute or so"
@@ -18,24 +18,25 @@ log = logging.getLogger(__name__)
 
 
 class AtWork:
-    """Counts the functions that are translated, in all threads, as Numba translates in one at a time.
+    """Counts translated functions, of all threads together, as Numba translates in one thread at a time.
 
-    The first is logged as a warning, so that Python prints it where no log is set up; more is only logged as
-    information. On a terminal and in a notebook without a log a line of progress is shown too, and wiped at the end.
+    The first function is logged as a warning, so that Python prints it even without a log; later ones are logged as
+    information. On a terminal, and in a notebook without a log, a line of progress is shown too, and removed at the
+    end.
     """
 
     def __init__(self) -> None:
-        self.done = 0  #: functions so far
+        self.done = 0  #: functions translated so far
         self._of = FIRST
         self._expecting = 0
-        self._seconds = 0.0  #: that those took before ``_since``
+        self._seconds = 0.0  #: time of translations before ``_since``
         self._since: float | None = None
         self._shown = self._logged = 0.0
         self._is_line_there = False
 
     @contextmanager
     def expect(self, functions: int) -> Iterator[None]:
-        """Know that what is done inside translates so many functions."""
+        """Expect ``functions`` translations inside."""
         self._of = self.done + functions
         self._expecting += 1
         try:
@@ -45,7 +46,7 @@ class AtWork:
 
     @contextmanager
     def call(self) -> Iterator[None]:
-        """Load or translate inside."""
+        """Measure the time of a call inside, which may translate functions."""
         try:
             yield
         finally:
@@ -55,7 +56,7 @@ class AtWork:
             self._wipe()
 
     def translate(self) -> None:
-        """Count one more."""
+        """Count one more function."""
         now = time.perf_counter()
         if self._since is None:
             self._since = now
@@ -72,7 +73,7 @@ class AtWork:
             self._is_line_there = True
 
     def progress(self) -> str:
-        """Say how much is done, and how long the rest takes as far as is known; empty where nothing is compiled."""
+        """Return how much is done, and how long the rest takes if that is known; empty if nothing is compiled."""
         if self.done == 0 or (self._since is None and not self._expecting):
             return ""
         if self.done >= self._of:
@@ -81,7 +82,7 @@ class AtWork:
         return f"compiling: {self.done} of {self._of} functions" + (f", about {left:.0f} s left" if left else "")
 
     def seconds_left(self) -> float:
-        """Return how long the rest takes at the rate so far; 0.0 where that is not known, or nothing is compiled."""
+        """Return how long the rest takes at the rate so far; 0.0 if that is not known, or nothing is compiled."""
         if self.done < SETTLED or (self._since is None and not self._expecting):
             return 0.0
         now = time.perf_counter()

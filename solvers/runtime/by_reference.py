@@ -1,8 +1,8 @@
-"""Records of many arrays that compiled code is handed as one pointer.
+"""Records of many arrays that compiled code receives as one pointer.
 
-Numba hands a named tuple over by value: one of forty arrays is some 280 numbers at each call, which costs time at
-every event, and most of the time that compiling takes. A named tuple that is marked ``by_reference`` is laid out in
-memory once, where Python calls compiled code, and is a pointer inside; what is read of it is the same as before.
+Numba passes a named tuple by value: one of forty arrays is some 280 numbers at each call, which costs time at every
+event, and most of the time of compiling. A named tuple that is marked ``by_reference`` is laid out in memory once,
+where Python calls compiled code, and is a pointer inside; its fields are read as before.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ T = TypeVar("T")
 
 
 def by_reference(record: R) -> R:
-    """Mark a named tuple: compiled code gets a pointer to it. It cannot make one by itself."""
+    """Mark a named tuple, so that compiled code gets a pointer to it; compiled code cannot make one by itself."""
     typeof_impl.register(record)(_type_of)
     return record
 
 
 class InMemory:
-    """A record, and those in it, laid out in memory for as long as this is kept, which holds its arrays.
+    """A record and the records in it, laid out in memory while this object exists, which keeps their arrays.
 
-    Compiled code reads it by ``at``. Its numbers are whole.
+    Compiled code reads it by ``at``. All of its numbers must be whole.
     """
 
     def __init__(self, record: Any) -> None:
@@ -74,7 +74,7 @@ class Reference(types.Type):
 
     @property
     def key(self) -> Any:
-        """What makes two of them the same."""
+        """The identity of the type."""
         return self.record
 
 
@@ -105,10 +105,10 @@ def _from_python(reference: Reference, value: Any, c: Any) -> NativeValue:
 
 
 def _hidden(builder: Any, pointer: Any) -> Any:
-    """Return a pointer of which the compiler cannot know where it came from.
+    """Return a pointer with an origin that the compiler cannot know.
 
-    What is read by it is marked as never changing, so that a loop need not read it twice. If it were seen that the
-    memory was written to in the same frame, it could be read before that.
+    Values read through it are marked as never changing, so that a loop need not read them twice. If the compiler saw
+    that the memory was written to in the same frame, it could move a read before that.
     """
     kind = ir.FunctionType(pointer.type, [pointer.type])
     return builder.asm(kind, "", "=r,0,~{memory}", [pointer], side_effect=True)
@@ -133,7 +133,7 @@ def _read(context: Any, builder: Any, reference: Reference, pointer: Any, name: 
 
 
 def _array(context: Any, builder: Any, array: types.Array, place: Any) -> Any:
-    """Read what an array is, number by number."""
+    """Read the fields of an array, number by number."""
     model = context.data_model_manager[array]
     value = ir.Constant(model.get_value_type(), ir.Undefined)
     for k in range(model.field_count):

@@ -1,9 +1,9 @@
-"""One place that says how hot loops are compiled.
+"""The one place that decides how hot loops are compiled.
 
-Numba makes machine code of every function, and for that takes in all that it calls, and what that calls, once more:
-what stands at the bottom of twenty calls is made twenty times. Here a function that is called by compiled code is only
-translated, once; machine code is made of what Python calls, with all that it needs. What is large and called by several
-of those is made once too, and called where it is.
+Numba makes machine code of every function, and for that includes again all that it calls, directly or indirectly: a
+function at the bottom of twenty calls is compiled twenty times. Here a function that compiled code calls is only
+translated, once; machine code is made of the functions that Python calls, with all that they need. A large function
+that several of them call is compiled once too, and called at its address.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ def compiled(function: Callable[P, R]) -> Callable[P, R]:
     """Compile a function that makes no arrays to machine code that releases the GIL.
 
     It borrows the arrays it is given, so no references are counted, which would take longer than the work of a small
-    event. The result is kept on disk where there is a place.
+    event. The result is kept on disk if possible.
     """
     return _machine_code(function, counts_references=False)
 
 
 def compiled_allocating(function: Callable[P, R]) -> Callable[P, R]:
-    """Compile in the same way a function that makes arrays, or is returned some."""
+    """Compile in the same way a function that makes arrays, or gets new ones from its calls."""
     return _machine_code(function, counts_references=True)
 
 
@@ -59,13 +59,13 @@ def compiled_in_order(function: Callable[P, R]) -> Callable[P, R]:
 def compiled_once(function: Callable[P, R]) -> Callable[P, R]:
     """Compile a function that makes no arrays to machine code that all compiled callers share.
 
-    It is called by its address, and not made part of them: for large functions that little calls often.
+    It is called at its address, and is not made part of its callers: for large functions that are not called often.
     """
     return _machine_code(function, counts_references=False, entry=Shared)
 
 
 def compiled_once_allocating(function: Callable[P, R], fast_math: frozenset[str] = FAST_MATH) -> Callable[P, R]:
-    """Compile in the same way a function that makes arrays, or is returned some."""
+    """Compile in the same way a function that makes arrays, or gets new ones from its calls."""
     return _machine_code(function, counts_references=True, fast_math=fast_math, entry=Shared)
 
 
@@ -100,7 +100,7 @@ class _Spent(threading.local):
 
 spent = _Spent()
 
-_SELDOM = 20_000, 50, 100  #: thresholds of collections: hardly any of what a translation is made of is garbage
+_SELDOM = 20_000, 50, 100  #: thresholds of collections: hardly any object of a translation is garbage
 _collecting = threading.Lock()
 _usual: list[tuple[int, int, int]] = []  #: thresholds, once for each function that is being made
 
@@ -140,36 +140,36 @@ class Entry(CPUDispatcher):
 
     @cached_property
     def inner(self) -> Any:
-        """The function as compiled code calls it, which what is only loaded does not need."""
+        """The function as compiled code calls it; not needed where machine code is only loaded."""
         options = {**self.targetoptions, "no_cpython_wrapper": True}
         return Inner(self.py_func, targetoptions=options, pipeline_class=_InnerCompiler)
 
     def get_call_template(self, args: Any, kws: Any) -> Any:
-        """Asked for where compiled code calls it."""
+        """Return how compiled code calls the function, for Numba."""
         return self.inner.get_call_template(args, kws)
 
     def get_overload(self, sig: Any) -> Any:
-        """Asked for where compiled code calls it."""
+        """Return the function that compiled code calls, for Numba."""
         return self.inner.get_overload(sig)
 
 
 class Shared(Entry):
-    """A compiled function that compiled code calls at its address, by a name that says all that it was made of."""
+    """A compiled function that compiled code calls at its address, by a name that covers all that it was made of."""
 
     def __init__(self, function: Callable[..., Any], **how: Any) -> None:
         super().__init__(function, **how)
         self._keys: dict[Any, _Key] = {}
 
     def get_call_template(self, args: Any, kws: Any) -> Any:
-        """Make or load machine code, and say how it is called."""
+        """Make or load machine code, and return how it is called."""
         return CPUDispatcher.get_call_template(self, args, kws)
 
     def get_overload(self, sig: Any) -> Any:
-        """Asked for where compiled code calls it."""
+        """Return the function that compiled code calls, for Numba."""
         return self.address(tuple(sigutils.normalize_signature(sig)[0]))
 
     def address(self, args: tuple[Any, ...]) -> _Key:
-        """Let machine code be linked to the function for arguments of these types; return what it is known by."""
+        """Link machine code to the function for arguments of these types; return its key."""
         if args not in self._keys:
             self.compile(args)
             result: Any = self.overloads[args]
@@ -187,7 +187,7 @@ class Inner(CPUDispatcher):
     """A function as compiled code calls it: translated, to become part of what Python calls."""
 
     def add_overload(self, result: Any) -> None:
-        """Know the function by a key of its own, as it has no address."""
+        """Register the function by a key of its own, because it has no address."""
         result = result._replace(entry_point=_Key())
         self.targetctx.insert_user_function(result.entry_point, result.fndesc, [result.library])
         self.overloads[tuple(result.signature.args)] = result
@@ -201,11 +201,11 @@ class _InnerLibrary(JITCodeLibrary):
     """The translation of a function, without what it calls."""
 
     def _optimize_functions(self, module: Any) -> None:
-        """Leave them as they are: they are optimized where they are taken in."""
+        """Leave functions as they are: they are optimized where they are included."""
         module.data_layout = self._codegen._data_layout
 
     def finalize(self) -> None:
-        """Leave it as it is."""
+        """Leave the library as it is."""
         self._raise_if_finalized()
         self._finalize_dynamic_globals()
         self._finalized = True
@@ -219,7 +219,7 @@ class _EntryLibrary(JITCodeLibrary):
     """The machine code of a function and of all that it calls."""
 
     def finalize(self) -> None:
-        """Take in what is called, and what that calls."""
+        """Include all functions that are called, directly or indirectly."""
         self._own = {f.name for f in self._final_module.functions if not f.is_declaration}
         libraries = self._linking_libraries
         for library in libraries:  # which grows
@@ -228,7 +228,7 @@ class _EntryLibrary(JITCodeLibrary):
         super().finalize()
 
     def _get_module_for_linking(self) -> Any:
-        """Return a module that has the names alone: nothing takes this code in, and so it is not kept twice."""
+        """Return a module that has the names alone: no code includes this code, and so it is not kept twice."""
         names = (f'define void @"{name}"() {{ unreachable }}' for name in sorted(self._own))
         return parse_assembly("\n".join([str(self._codegen._create_empty_module(self.name)), *names]))
 
@@ -237,7 +237,7 @@ class _EntryLibrary(JITCodeLibrary):
         assert not missing, missing  # they would be called all the same
 
     def _optimize_final_module(self) -> None:
-        """Optimize it as a whole: the functions taken in are private, so those inlined everywhere are removed."""
+        """Optimize the module as a whole: included functions are private, so those inlined everywhere are removed."""
         for function in self._final_module.functions:
             if not function.is_declaration and function.name not in self._own:
                 function.linkage = Linkage.internal

@@ -13,7 +13,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 class Taking:
     """Completes docstrings of methods that take the same parameters: a decorator, called with what each returns.
 
-    Entries are as numpydoc has them; a type is above its meaning, which is indented.
+    Entries have the form of numpydoc; a type is above its meaning, which is indented.
     """
 
     def __init__(self, parameters: str, raises: str = "") -> None:

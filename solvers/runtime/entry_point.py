@@ -17,7 +17,7 @@ _known: dict[Any, Any] = {}  # kinds by themselves, and entry points by function
 
 
 def kind_of(value: object) -> Any:
-    """Return what the type depends on that compiled code sees a value as: the same object for the same type."""
+    """Return the kind of a value, on which its compiled type depends: the same object for the same type."""
     kind = _kind_of(value)
     return _known.setdefault(kind, kind)
 
@@ -30,7 +30,7 @@ def _kind_of(value: object) -> Any:
 
 
 def entry_point(function: Callable[P, R], *arguments: Any, kind: object = None) -> Callable[P, R]:
-    """Return a compiled function for arguments of exactly these types; ``kind``: of those that may have others."""
+    """Return a compiled function for arguments of exactly these types; ``kind`` is their kind, if it is known."""
     key = function, kind or _kind_of(arguments)
     found: Callable[P, R] | None = _known.get(key)
     if found is None:

@@ -1,9 +1,9 @@
 """Solves that can be interrupted: a handler is called in the thread of the solve, in the middle of it.
 
-Whoever asks raises a flag. Python code looks at it where it calls ``check``; compiled loops, at every event, look at an
-integer among their own counters, which ``watch`` has made known, and call back. So nothing is left and entered again
-for a handler that returns, and the solve goes on to the same bits. One that raises ends the solve; code that has
-changed something by then brings it back, ``undisturbed``.
+A request raises a flag. Python code checks it where it calls ``check``. Compiled loops check, at every event, an
+integer among their own counters, which ``watch`` has registered, and call back. So no code is left and entered again
+for a handler that returns, and the solve goes on to the same bits. A handler that raises ends the solve; code that has
+changed something by then restores it, ``undisturbed``.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ WHOLE = (slice(None),)
 class Interrupt:
     """Lets solves of this thread inside call ``handler``, in this thread, soon after they are asked.
 
-    It may raise a SolverError, which ends the solve with the model as it was; or return, after waiting if it likes, and
-    the solve goes on as if nothing had been. Where these are nested, those around are heeded too. ::
+    The handler may raise a SolverError, which ends the solve with the model as it was; or it may return, even after
+    waiting, and the solve goes on as if nothing had been. Handlers may be nested; outer ones are called too. ::
 
         with interruptible(handler) as interrupt:  # another thread calls interrupt.ask()
             model.update(...)
@@ -60,7 +60,7 @@ class Interrupt:
 
 
 class _Here(threading.local):
-    """What is going on in a thread."""
+    """The interrupts of one thread."""
 
     interrupt: Interrupt | None = None
     error: BaseException | None = None  #: of a handler that compiled code has called
@@ -72,7 +72,7 @@ interruptible = Interrupt
 
 @contextmanager
 def time_limit(seconds: float) -> Iterator[None]:
-    """Give whatever is solved inside, by this thread, so many seconds of wall time.
+    """Limit the wall time of all that this thread solves inside to ``seconds``.
 
     The first call of a kind may have to compile its code; that time does not count.
 
@@ -101,7 +101,7 @@ def time_limit(seconds: float) -> Iterator[None]:
         if late > 0.0:
             timer = started(threading.Timer(late, interrupt.ask))
             return
-        interrupt.ask()  # what comes next inside has no time either
+        interrupt.ask()  # later work inside has no time either
         raise TimeLimit(limit)
 
     def started(timer: threading.Timer) -> threading.Timer:
@@ -128,7 +128,7 @@ def undisturbed() -> Iterator[None]:
 
 
 def check() -> None:
-    """Let what has asked interrupt here: called where a solve can stop; costs next to nothing."""
+    """Call the handlers that were asked for; this is called where a solve can stop, and costs next to nothing."""
     interrupt = _here.interrupt
     while interrupt is not None:
         if interrupt._asked:
@@ -138,9 +138,9 @@ def check() -> None:
 
 
 def parts(count: int, products: int) -> Iterable[slice]:
-    """Return slices of ``count`` things, each of little work at ``products`` for a thing; with a look before each.
+    """Return slices of ``count`` items, each little work at ``products`` an item, with a check before each slice.
 
-    All at once, where that is little work, needs no look.
+    If all items together are little work, there is one slice and no check.
     """
     return WHOLE if count * products <= AT_ONCE else _parts(count, max(1, AT_ONCE // products))
 
@@ -152,7 +152,7 @@ def _parts(count: int, size: int) -> Iterator[slice]:
 
 
 def watch(flags: Ints, place: int) -> None:
-    """Let compiled code that looks at ``flags[place]``, by ``is_stopped``, be interrupted from now on."""
+    """Let compiled code that checks ``flags[place]``, by ``is_stopped``, be interrupted from now on."""
     interrupt = _here.interrupt
     while interrupt is not None:
         interrupt._flag = flags, place
@@ -162,7 +162,7 @@ def watch(flags: Ints, place: int) -> None:
 
 
 def raise_what_stopped() -> None:
-    """Raise the error that has made compiled code of this thread stop, if there is one: after every call of such."""
+    """Raise the error that made compiled code of this thread stop, if any; to be called after all such code."""
     error = _here.error
     if error is not None:
         _here.error = None
@@ -170,7 +170,7 @@ def raise_what_stopped() -> None:
 
 
 def _paused() -> int:
-    """Let what has asked interrupt compiled code, which cannot be left by an exception; 1: it is to stop."""
+    """Call the handlers for compiled code, which no exception can leave; return 1 if it must stop."""
     try:
         if _here.error is None:
             check()
@@ -198,9 +198,9 @@ _read_now = cast("Callable[[Ints, int], int]", intrinsic(_read))
 
 @compiled
 def is_stopped(flags: Ints, place: int) -> bool:
-    """Let a thread that has raised ``flags[place]`` interrupt compiled code here; say whether to stop.
+    """Let a thread that has raised ``flags[place]`` interrupt compiled code here; return whether to stop.
 
-    What comes after that looks, in the same call, is stopped too, and its results are not used.
+    Later checks in the same call stop too, and its results are not used.
     """
     return _read_now(flags, place) != 0 and _stops(flags, place)
 
@@ -210,5 +210,5 @@ def _stops(flags: Ints, place: int) -> bool:
     flags[place] = 0  # before the handler is called: a later request is seen at the next check
     if _pause() == 0:
         return False
-    flags[place] = 1  # what looks next stops too
+    flags[place] = 1  # the next check stops too
     return True

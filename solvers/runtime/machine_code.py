@@ -1,10 +1,10 @@
-"""Where machine code is kept on disk, and which is up to date.
+"""Where machine code is kept on disk, and which of it is up to date.
 
-Numba's own cache looks at the file of a function only, and would go on using code that called an older version of
-another. Here each piece has the name of all that it was made of: the bytecode of the function and of whatever it
+Numba's own cache checks only the file of a function, and would go on using code that called an older version of
+another. Here the name of each piece covers all that it was made of: the bytecode of the function and of whatever it
 calls, the constants they use, the fields of their records, the types of the arguments, and the versions. So an edit
-makes again just what depends on it, two versions can share a directory, and a name is never given twice. A file is
-named for the processor too. What a package was installed with may also be for a baseline that this processor can run.
+recompiles just what depends on it, two versions can share a directory, and no name is used twice. A file name includes
+the processor too. Code that a package was installed with may also be for a baseline that this processor can run.
 """
 
 from __future__ import annotations
@@ -47,35 +47,35 @@ PYTHON = (sysconfig.get_config_var("EXT_SUFFIX"), importlib.util.MAGIC_NUMBER)
 VERSIONS = (numba.__version__, llvmlite.__version__, getattr(config, "USING_SVML", False), *PYTHON, *MADE_BY)
 BESIDE_SOURCE = Path(__file__).parents[1] / "__pycache__"
 MACHINE_CODE = "machine-code"
-INSTALLED = BESIDE_SOURCE.with_name(MACHINE_CODE)  #: what the package was built with; nothing is written there
-#: By LLVM's name, what a processor must have besides what each of its architecture has; the best first.
+INSTALLED = BESIDE_SOURCE.with_name(MACHINE_CODE)  #: code that the package was built with; read only
+#: By LLVM's name, features that a processor must have beyond those of its architecture; the best first.
 BASELINES = {
     "x86-64-v3": frozenset(("avx", "avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe", "xsave")),
     "x86-64-v2": frozenset(("crc32", "cx16", "popcnt", "sahf", "sse3", "sse4.1", "sse4.2", "ssse3")),
     "generic": frozenset[str](),
 }
 OTHERS_WRITE = 0o002
-READABLE = 0o644  #: of what an image is built with: another user than its builder runs it
+READABLE = 0o644  #: mode of code in an image, which another user than its builder runs
 NO_PLACE = (
     "there is no place to keep machine code, so that it is made anew at every start, which takes minutes: "
     "let NUMBA_CACHE_DIR name a directory that this user alone can write to, and that stays"
 )
 log = logging.getLogger(__name__)
-#: Functions that other machine code calls where they are, and the types of their arguments, by name.
+#: Functions that other machine code calls at their address, and the types of their arguments, by name.
 shared: dict[str, tuple[Any, tuple[Any, ...]]] = {}
 in_use: set[Path] = set()  #: the files that this process has loaded or made
-UNUSED_SECONDS = 60 * 24 * 3600  #: code that was not loaded for so long is deleted
+UNUSED_SECONDS = 60 * 24 * 3600  #: code that was not loaded for this long is deleted
 
 
 class MachineCode(NullCache):
-    """The machine code of one function, one file for each list of types of arguments."""
+    """The machine code of one function, with one file for each list of argument types."""
 
     def __init__(self, dispatcher: Any) -> None:
         self._dispatcher = dispatcher
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
-        """Return what was compiled before for these types, or None."""
-        rtsys.initialize(target_context)  # all that kept code needs of Numba; what compiles loads the rest of it
+        """Return the code that was compiled before for these types, or None."""
+        rtsys.initialize(target_context)  # kept code needs only this of Numba; compiling loads the rest
         for file in _files(self.name(sig)):
             try:
                 payload = pickle.loads(file.read_bytes())
@@ -91,7 +91,7 @@ class MachineCode(NullCache):
         return None
 
     def save_overload(self, sig: Any, data: Any) -> None:
-        """Keep what was compiled; a file is there whole or not at all."""
+        """Store compiled code; a file is there whole or not at all."""
         where = directory()
         if where is None or data.lifted or data.library.has_dynamic_globals:
             return
@@ -104,7 +104,7 @@ class MachineCode(NullCache):
             in_use.add(file)
 
     def name(self, sig: Any) -> str:
-        """Return the name of the machine code for arguments of these types: no other has it, on any processor."""
+        """Return the name of the machine code for arguments of these types, which is unique on every processor."""
         args, _ = sigutils.normalize_signature(sig)
         fields = [name for arg in args for name in _fields_of(arg)]
         words = (VERSIONS, str(args), fields, *_parts_of(self._dispatcher))
@@ -120,10 +120,10 @@ def _calls_of(library: Any) -> list[tuple[str, str, tuple[Any, ...]]]:
 
 
 def _files(name: str) -> Iterator[Path]:
-    """Yield where machine code is looked for: as it was installed, also for a baseline, and then what was made since.
+    """Yield where machine code may be: as it was installed, also for a baseline, and then as it was made since.
 
-    What was made since is in :func:`directory`, or unless ``NUMBA_CACHE_DIR`` is set next to the source, where it may
-    be though nothing can be written there.
+    Code that was made since is in :func:`directory`. Unless ``NUMBA_CACHE_DIR`` is set, it may also be next to the
+    source, even if nothing can be written there.
     """
     own, *_ = could_be = processors()
     yield from (INSTALLED / f"{name}.{processor}" for processor in could_be)
@@ -152,7 +152,7 @@ def processors() -> list[str]:
 
 
 def features_here() -> set[str]:
-    """Return what the processor of this machine has."""
+    """Return the features of this machine's processor."""
     return {feature for feature, there in get_host_cpu_features().items() if there}
 
 
@@ -172,9 +172,9 @@ def _label(processor: tuple[str, str, str]) -> str:
 
 @cache
 def directory() -> str | None:
-    """Return where new machine code is kept; None: nowhere can be written to.
+    """Return where new machine code is kept; None: there is no place that can be written to.
 
-    That is below ``NUMBA_CACHE_DIR`` if it is set, else next to the source, else in the user's cache; never where
+    This is below ``NUMBA_CACHE_DIR`` if it is set, else next to the source, else in the user's cache; never where
     others could put code for us to run, see :func:`is_ours`.
     """
     given = os.environ.get("NUMBA_CACHE_DIR")
@@ -192,10 +192,10 @@ def directory() -> str | None:
 
 @cache
 def is_ours(place: Path) -> bool:
-    """Return whether no other user can put code into a directory, which is run here; says so where one can.
+    """Return whether no other user can put code into a directory, from which it would be run; log it if one can.
 
-    Others are all but root, the user of this process, and the owner of this file, whose code is run anyway. What a
-    group may do is taken as meant.
+    Other users are all but root, the user of this process, and the owner of this file, since that owner's code is run
+    anyway. The permissions of a group are taken as intended.
     """
     if not hasattr(os, "geteuid"):
         return True
@@ -213,7 +213,7 @@ def is_ours(place: Path) -> bool:
 
 @cache
 def _warn_of_no_cache() -> None:
-    """Log it before the first function is compiled, once a process."""
+    """Log the missing place before the first function is compiled, once a process."""
     log.warning(NO_PLACE)
 
 
@@ -229,12 +229,12 @@ def delete_unused() -> None:
 
 
 def is_complete(family: str) -> bool:
-    """Say whether :func:`set_complete` was called for a family, by exactly this version of the package here."""
+    """Say whether :func:`set_complete` was called for a family by exactly this version of the package."""
     return any(map(os.path.exists, _files(_mark_of(family))))
 
 
 def set_complete(family: str) -> None:
-    """Remember that all machine code of a family is kept."""
+    """Record that all machine code of a family is kept."""
     found = next(filter(os.path.exists, _files(_mark_of(family))), None)
     where = directory() if found is None else None
     if where is not None:
@@ -259,7 +259,7 @@ def _state_of_package() -> str:
 
 @cache
 def fingerprint(function: Any) -> str:
-    """Return a digest of all that the machine code of a compiled function is made of but the types of its arguments.
+    """Return a digest of all that the machine code of a compiled function depends on, without argument types.
 
     Raises
     ------
@@ -273,7 +273,7 @@ def fingerprint(function: Any) -> str:
 
 
 def _parts_of(value: Any) -> Iterator[str]:
-    """Yield everything that a value says, and for a function all that it uses."""
+    """Yield a text for each part of a value, and for a function those of all that it uses."""
     if isinstance(value, Dispatcher):
         yield type(value).__name__
         yield repr(sorted((k, sorted(v) if isinstance(v, set) else v) for k, v in value.targetoptions.items()))
@@ -303,7 +303,7 @@ def _parts_of(value: Any) -> Iterator[str]:
 
 
 def _parts_of_function(function: Callable[..., Any]) -> Iterator[str]:
-    """Bytecode, defaults, and the values of the names that the bytecode looks up."""
+    """Yield bytecode, defaults, and the values of the names that the bytecode looks up."""
     yield f"{function.__module__}.{function.__qualname__}"
     if not function.__module__.startswith(PACKAGE + "."):
         return  # as above
@@ -338,12 +338,12 @@ def _parts_of_code(code: CodeType, doc: str | None, names: list[str]) -> Iterato
 
 
 def _place_of(kind: type) -> str:
-    """Return where a class is found, as the cache says: code made before it moved cannot be loaded."""
+    """Return where a class is found: code made before it moved cannot be loaded."""
     return f"{kind.__module__}.{kind.__qualname__}"
 
 
 def _fields_of(argument: Any) -> Iterator[str]:
-    """Return the names of the fields of the records among types of arguments, and of the records in those."""
+    """Yield the fields of the records among argument types, and of the records in these."""
     if isinstance(argument, types.NamedTuple | types.NamedUniTuple):
         yield f"{_place_of(argument.instance_class)}{argument.fields}"
     if isinstance(argument, Reference):

@@ -1,4 +1,4 @@
-"""Arrays whose rows begin where the lines of the processor's cache do: no vector instruction reads two lines."""
+"""Arrays with rows that begin at lines of the processor's cache, so that no vector instruction reads two lines."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from livesvm.solvers.runtime.types import Floats
 
 LINE = 8  #: numbers; 64 bytes
 BYTES: Callable[[NDArray[Any]], int] = attrgetter("nbytes")  #: of an array
-SCRATCH = 2**20  #: numbers; memory that is not written to takes no space
+SCRATCH = 2**20  #: numbers; memory that is never written to takes no space
 
 _here = threading.local()
 
 
 def aligned(*shape: int, make: Callable[[int], Floats] = np.empty) -> Floats:
-    """Return an array out of what ``make`` makes; its rows are aligned where they are ``padded`` long."""
+    """Return an array in memory that ``make`` allocates; its rows are aligned if they are ``padded`` long."""
     size = math.prod(shape)
     whole = make(size + LINE)
     start = -(int(whole.__array_interface__["data"][0]) // whole.itemsize) % LINE
@@ -29,9 +29,9 @@ def aligned(*shape: int, make: Callable[[int], Floats] = np.empty) -> Floats:
 
 
 def padded(length: int) -> int:
-    """Return a length of rows, no less than ``length``: an odd number of lines.
+    """Return a length of rows of at least ``length``: an odd number of cache lines.
 
-    With an even one, the same column of many rows would compete for the same few places of the cache.
+    With an even number, the same column of many rows would compete for the same few places of the cache.
     """
     lines = -(-length // LINE)
     return LINE * (lines + (lines % 2 == 0))

@@ -9,38 +9,38 @@ from contextlib import contextmanager
 from livesvm.solvers.errors import Cancelled
 from livesvm.solvers.runtime.interrupt import interruptible
 
-#: Called in the thread of the work with how much is done and how much there is, as far as is known; False cancels.
+#: Called in the thread of the work, with the work done and all work, as far as known; False cancels.
 Progress = Callable[[int, int], bool]
 
 EVERY = 0.25  #: seconds between two calls without progress
 
 
 def part_of(progress: Progress | None, number: int, count: int) -> Progress | None:
-    """Return what tells of one part of ``count`` equal ones; of nothing nothing."""
+    """Return the progress function for one part of ``count`` equal parts; None if there is no function."""
     return None if progress is None else lambda done, of: progress(number * of + done, count * of)
 
 
 class Teller:
-    """Tells how much is done of a total; less than before is not informed."""
+    """Reports how much of a total is done; a smaller amount than before is ignored."""
 
     def __init__(self, progress: Progress | None, total: int) -> None:
         self._progress = progress
         self._done, self._total = 0, total
 
     def __call__(self, done: int, total: int) -> None:
-        """Tell it; raises Cancelled where that was the answer."""
+        """Report progress; raises Cancelled if the receiver answers False."""
         self._done, self._total = max(done, self._done), total
         self.again()
 
     def again(self) -> None:
-        """Report the same again; raises Cancelled where that was the answer."""
+        """Report the same again; raises Cancelled if the receiver answers False."""
         if self._progress is not None and not self._progress(self._done, self._total):
             raise Cancelled(f"cancelled when {self._done} of {self._total} were done")
 
 
 @contextmanager
 def steadily(progress: Progress | None, total: int) -> Iterator[Teller]:
-    """Tell ``progress`` at once, whenever the work inside tells something, and in between too."""
+    """Report to ``progress`` at once, whenever the work inside reports something, and regularly in between."""
     teller = Teller(progress, total)
     if progress is None:
         yield teller

@@ -19,7 +19,7 @@ else:
 
 
 class One(Protocol[T]):
-    """An array (1,) of one record: what compiled code is handed fastest."""
+    """An array (1,) of one record, the fastest form to pass to compiled code."""
 
     def __getitem__(self, index: int, /) -> T:
         """Return the record, which shares its memory with the array."""
@@ -38,7 +38,7 @@ class Scalars(_Void):
     status[0].events += 1
     told = Status.snapshot(status)
 
-    Python is slow at a single number of a record: where it needs several, it writes and reads them all at once.
+    Python is slow at single numbers of a record: where it needs several, it reads or writes all of them at once.
     """
 
     kind: np.dtype[Any]
@@ -58,13 +58,13 @@ class Scalars(_Void):
 
     @classmethod
     def of(cls, *numbers: float) -> One[Self]:
-        """Return a new record, in an array: the first numbers in the order of their names, and zeros."""
+        """Return a new record, in an array (1,): the given numbers in the order of their names, then zeros."""
         packed = bytearray(cls._layout.pack(*numbers, *cls._zeros[len(numbers) :]))
         return np.ndarray(1, cls.kind, packed)
 
     @classmethod
     def zeros(cls, count: int) -> Any:
-        """Return an array of several records of zeros, of which parts may be taken."""
+        """Return an array of ``count`` records of zeros, of which parts may be taken."""
         return np.ndarray(count, cls.kind, bytearray(count * cls._layout.size))
 
     @classmethod
@@ -74,12 +74,12 @@ class Scalars(_Void):
 
     @classmethod
     def snapshot(cls, record: One[Self]) -> Self:
-        """Return what a record says now, to be read only."""
+        """Return the present numbers of a record as a read-only copy."""
         return cls._told._make(cls._layout.unpack_from(record))  # type: ignore[arg-type, no-any-return]
 
 
 def _number(place: int) -> property:
-    """Return what reads and writes one of the numbers, several times as fast as records of numpy find it by name."""
+    """Return a property for one of the numbers, several times as fast as numpy's own access by name."""
 
     def read(record: Any) -> Any:
         return record[place]

@@ -17,21 +17,21 @@ from livesvm.solvers.runtime.types import Ints
 T = TypeVar("T")
 
 PART = 64  #: examples whose kernel rows one thread computes at once
-LOOK_EVERY = 0.02  #: seconds between two looks at whether to stop, of the thread that waits for the others
+LOOK_EVERY = 0.02  #: seconds between two checks of whether to stop, by the thread that waits for the others
 
 _threads = 1
 _lock = threading.Lock()
 _at_work = _alone = 0
-_before: Any = None  #: what brings back the threads that BLAS had
+_before: Any = None  #: restores the threads of BLAS
 _at_rest = threading.Event()
 _at_rest.set()
 
 
 @contextmanager
 def threads(count: int) -> Iterator[None]:
-    """Let each solve of the process that can use ``count`` threads do so inside; not to be nested.
+    """Let each solve that can use several threads use ``count`` inside; not to be nested.
 
-    The threads of BLAS stay one: where others use the cores, several wait for each other longer than they work.
+    BLAS keeps one thread: if others use the cores, several wait for each other longer than they work.
     """
     global _threads
     _threads = count
@@ -43,10 +43,10 @@ def threads(count: int) -> Iterator[None]:
 
 @contextmanager
 def one_blas_thread() -> Iterator[None]:
-    """Let BLAS work alone inside, in this and all other threads of the process.
+    """Limit BLAS to one thread inside, for all threads of the process.
 
-    Where others use the cores too, its threads wait for each other many times longer than they work; and sums do not
-    depend on how many there are.
+    If others use the cores too, its threads wait for each other many times longer than they work. Also, sums then do
+    not depend on the number of threads.
     """
     global _alone, _before
     with _lock:
@@ -64,7 +64,7 @@ def one_blas_thread() -> Iterator[None]:
 
 @cache
 def _blas() -> Any:
-    """Return what steers all BLAS of this process, that of SciPy among it."""
+    """Return the controller of all BLAS libraries of this process, including that of SciPy."""
     import scipy.linalg.lapack  # noqa: F401 - both are only loaded where they are used
     from threadpoolctl import ThreadpoolController
 
@@ -78,7 +78,7 @@ def allowed() -> int:
 
 @contextmanager
 def at_work() -> Iterator[None]:
-    """Ask background work to wait while this lasts, as all threads that one solve may use are busy."""
+    """Ask background work to wait meanwhile, because all threads that one solve may use are busy."""
     global _at_work
     with _lock:
         _at_work += 1
@@ -93,12 +93,12 @@ def at_work() -> Iterator[None]:
 
 
 def wait_for_rest(seconds: float) -> None:
-    """Wait until no solve asks for that, at most so long."""
+    """Wait until no solve asks background work to wait, but at most ``seconds``."""
     _at_rest.wait(seconds)
 
 
 def in_parts(work: Callable[[Ints], T], slots: Ints) -> list[T]:
-    """Return what ``work`` makes of ``slots``, ``PART`` at a time, in their order, whatever the number of threads."""
+    """Return the results of ``work`` for ``slots``, ``PART`` at a time, in order, for any number of threads."""
     return together([partial(work, slots[start : start + PART]) for start in range(0, slots.size, PART)])
 
 
@@ -108,13 +108,13 @@ def together(
     do: Callable[[Callable[[], T]], T] = call,
     end: Callable[[], None] = lambda: None,
 ) -> list[T]:
-    """Return what each of ``works`` returns, in their order, in which they are begun by as many threads as may be.
+    """Return the results of ``works``, in order; they are begun in that order by as many threads as may be.
 
     Parameters
     ----------
-    count : that number for a thread with a number of its own
-    do : does one of them in another thread
-    end : called where one has failed, before the others that have begun are waited for
+    count : number of threads; None: as many as :func:`threads` allows
+    do : runs one of them in another thread
+    end : called after a failure, before the works that have begun are waited for
     """
     count = min(allowed() if count is None else count, len(works))
     if count <= 1:
@@ -134,7 +134,7 @@ def together(
 
 
 def _result(work: Future[T]) -> T:
-    """Wait for work of another thread; interrupts are for the one that waits, and stop what has not begun."""
+    """Wait for work of another thread; an interrupt reaches the waiting thread, and stops work not yet begun."""
     while not wait([work], LOOK_EVERY).done:
         check()
     check()
@@ -142,7 +142,7 @@ def _result(work: Future[T]) -> T:
 
 
 def solve_in_parallel(works: Sequence[Callable[[], T]], count: int | None = None) -> list[T]:
-    """Return what each of ``works``, solves of one update, returns, in their order: all are done, or all have ended.
+    """Return the results of ``works``, solves of one update, in order: all are done, or all have ended.
 
     Parameters
     ----------

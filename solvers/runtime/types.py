@@ -1,4 +1,4 @@
-"""Arrays by what is in them."""
+"""Types of arrays by their contents."""
 
 from typing import Any
 

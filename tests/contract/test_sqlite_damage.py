@@ -439,3 +439,24 @@ def test_a_start_marks_what_it_finds(has_marks: bool, tmp_path: Path) -> None:
     with closing(SqliteStore(path)) as store:
         (found,) = store.index()
         assert "up to record 1, and the database has it up to record 0" in found.damage
+
+
+def test_what_is_lost_of_a_long_name_is_said_of_it_alone(tmp_path: Path) -> None:
+    lost, other = ("fleet/" + "~E2" * 1000 + end for end in "ab")
+    with closing(SqliteStore(tmp_path / "s")) as store:
+        for name in (lost, other):
+            store.append(store.create(name, b"spec"), 1, b"data", None, keep=1)
+    with closing(sqlite3.connect(tmp_path / "s")) as db, db:
+        db.execute("DELETE FROM models WHERE id = ?", (lost,))
+    with closing(SqliteStore(tmp_path / "s")) as store:
+        found = store.model(lost)
+        assert found is not None
+        assert "acknowledged up to record 1" in found.damage
+        assert [one.id for one in store.models() if not one.damage] == [other]
+        assert len(store.models()) == 2
+        with pytest.raises(ModelGone):
+            store.delete(store.acquire(lost))
+        assert store.model(lost) is None
+        assert [one.id for one in store.models()] == [other]
+    with closing(SqliteStore(tmp_path / "s")) as store:
+        assert [(one.id, one.damage) for one in store.models()] == [(other, "")]

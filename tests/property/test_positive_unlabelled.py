@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from livesvm.solvers import IncrementalPUClassifier
-from tests.support.positive_unlabelled import assert_optimal
+from tests.support.positive_unlabelled import assert_optimal, assert_optimal_with_negatives
 
 pytestmark = pytest.mark.filterwarnings("ignore:.* would be predicted to be positive")  # of tiny windows
 
@@ -53,3 +53,24 @@ def test_any_updates_end_at_what_usmo_finds_from_nothing(seed: int, kernel: str,
         if rng.random() < 0.3:
             model.change(prior=float(rng.uniform(0.05, 0.95)))
             assert_optimal(model)
+
+
+@settings(max_examples=20)
+@given(st.integers(0, 10**6), st.sampled_from(["linear", "rbf"]), st.floats(0.05, 0.95))
+def test_any_updates_with_confirmed_negatives_end_at_the_optimum(seed: int, kernel: str, prior: float) -> None:
+    rng = np.random.default_rng(seed)
+    X, confirmed = rng.normal(size=(30, 2)) * 1.5, rng.random(4) < 0.7
+    model = IncrementalPUClassifier(prior, 0.03, kernel, gamma=0.5)
+    model.fit(X, np.where(np.arange(30) % 3 == 0, 1, np.append(-confirmed.astype(int), np.zeros(26))))
+    assert_optimal_with_negatives(model)
+    for _ in range(4):
+        verbs = drawn_update(model, rng, grid=False)
+        removed, y = set(verbs.get("remove", ())), model.window_y
+        open_cases = [key for key, label in zip(model.keys_, y, strict=True) if label != 1 and key not in removed]
+        verbs.setdefault("relabel", {}).update({key: int(rng.integers(-1, 1)) for key in open_cases[:5]})
+        model.update(**verbs)
+        assert_optimal_with_negatives(model)
+    known = np.flatnonzero(model.window_y == -1)
+    model.update(relabel={model.keys_[place]: 0 for place in known})
+    assert_optimal(model)
+    assert_optimal_with_negatives(model)

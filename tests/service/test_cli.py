@@ -121,11 +121,11 @@ def test_keys_are_numbers_where_they_are_written_so(text: str, key: int | str) -
     ],
 )
 def test_a_file_that_cannot_be_read_is_named(
-    name: str, text: str | None, service: ServiceProcess, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    name: str, text: str | None, service: ServiceProcess, make: Make, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     if text is not None:
         (tmp_path / name).write_text(text)
-    assert main(["update", "m", str(tmp_path / name), "--url", service.url]) == 1
+    assert main(["update", make(), str(tmp_path / name), "--url", service.url]) == 1
     error = capsys.readouterr().err
     assert name in error
     assert "Traceback" not in error

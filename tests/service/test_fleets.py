@@ -89,7 +89,7 @@ def test_what_is_refused_of_a_series_changes_nothing_and_the_others_are_in(http:
     good = rows(("a", "Zähler 7", "plot", "fresh"), 70, 72)
     good[4]["y"] = "much"  # the second row of a
     bad = [*good, {"meter": " b", "time": "2024-02-01T00:00", "y": 1.0}, {"time": "2024-02-01T00:00", "y": 1.0}]
-    bad.append({"meter": "x" * 65, "time": "2024-02-01T00:00", "y": 1.0})
+    bad.append({"meter": "x" * 257, "time": "2024-02-01T00:00", "y": 1.0})
     bad.append({"meter": "other", "time": "2024-02-01T00:00", "z": 1.0})
     answer = http.post(f"/fleets/{fleet}/observations", json={"rows": bad}).json()
     assert (answer["series"], answer["accepted"]) == (3, 6)
@@ -98,7 +98,7 @@ def test_what_is_refused_of_a_series_changes_nothing_and_the_others_are_in(http:
         ("a", 4, "y"),
         (" b", 8, "meter"),
         (None, 9, "meter"),
-        ("x" * 65, 10, "series"),
+        ("x" * 128, 10, "series"),
         ("other", 11, "y"),
     ]
     assert http.get("/feeds/meters/a").json() == before

@@ -31,9 +31,9 @@ def test_a_model_equals_the_library(make: Make, service: ServiceProcess) -> None
     library = IncrementalPUClassifier(prior=0.4, lam=0.02, gamma=0.5).fit(X, S)
     with Client(service.url) as client, service.http() as http:
         client.update(model, X, S, keys=list(range(60)))
-        changes = {"relabel": {"keys": [20, 21], "y": [1, 1]}, "remove": {"keys": [0, 40]}, "C": 40.0}
+        changes = {"relabel": {"keys": [20, 21, 50], "y": [1, 1, -1]}, "remove": {"keys": [0, 40]}, "C": 40.0}
         http.post(f"/models/{model}/update", json=changes).raise_for_status()
-        library.update(relabel={20: 1, 21: 1}, remove=[0, 40], C=40.0)
+        library.update(relabel={20: 1, 21: 1, 50: -1}, remove=[0, 40], C=40.0)
         found = client.predict(model, Z)
         np.testing.assert_allclose(found["decision"], library.decision_function(Z), rtol=1e-9, atol=1e-9)
         assert found["prediction"] == library.predict(Z).tolist()
@@ -52,7 +52,7 @@ def test_what_it_cannot_learn_is_said(make: Make, http: httpx.Client) -> None:
     def update(**body: object) -> httpx.Response:
         return http.post(f"/models/{model}/update", json=body)
 
-    assert "1 (positive) or 0" in update(add={"X": X[:2].tolist(), "y": [1, -1]}).text
+    assert "1 (positive), 0 (unlabelled) or -1" in update(add={"X": X[:2].tolist(), "y": [1, -2]}).text
     update(add={"X": X.tolist(), "y": S.tolist(), "keys": list(range(60))}).raise_for_status()
     version = http.get(f"/models/{model}").json()["version"]
     assert update(remove={"keys": list(range(12))}).status_code == 422
@@ -81,6 +81,12 @@ def test_its_jobs(make: Make, http: httpx.Client) -> None:
     applied.raise_for_status()
     assert http.get(f"/models/{model}").json()["C"] == 50.0
     assert http.get(f"/models/{model}/certificate").json()["relative_gap"] <= 1e-9
+    relabel = {"relabel": {"keys": [50, 51], "y": [-1, -1]}}
+    http.post(f"/models/{model}/update", json=relabel).raise_for_status()
+    refused = awaited(http, http.post(f"/models/{model}/retrain", json={}).json()["id"])
+    assert refused["state"] == "failed"
+    assert "confirmed negatives" in str(refused["error"])
+    assert finished(http, http.post(f"/models/{model}/retrain", json={"solver": "batch"}))["relative_gap"] <= 1e-7
 
 
 def test_the_window_and_its_history(make: Make, service: ServiceProcess) -> None:
@@ -88,11 +94,11 @@ def test_the_window_and_its_history(make: Make, service: ServiceProcess) -> None
     with Client(service.url) as client:
         client.update(model, X[:50], S[:50], keys=list(range(50)))
         first = client.predict(model, Z)
-        client.update(model, X[50:], S[50:], relabel={30: 1}, reweight={3: 2.0, 40: 0.5})
+        client.update(model, X[50:], S[50:], relabel={30: 1, 31: -1}, reweight={3: 2.0, 40: 0.5})
         client.update(model, decay=0.9)
         page = client.examples(model)
         assert [one["key"] for one in page["examples"]] == list(range(60))
-        assert [one["y"] for one in page["examples"]] == [1 if k < 12 or k == 30 else 0 for k in range(60)]
+        assert [one["y"] for one in page["examples"]] == [1 if k < 12 or k == 30 else -(k == 31) for k in range(60)]
         assert client.checkpoint(model)["version"] == 3
         assert client.certificate(model)["relative_gap"] <= 1e-9
         assert client.versions(model)["oldest"] <= 1

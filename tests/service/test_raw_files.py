@@ -12,7 +12,8 @@ from livesvm.service.cli.main import main
 from livesvm.service.client import Client
 from tests.service.conftest import Told
 from tests.service.process import ServiceProcess
-from tests.support.raw_files import files
+from tests.support.raw_exports import exports
+from tests.support.raw_files import files, hours
 
 SMALL = json.dumps({"every": "1h", "lags": 6, "rolling": {}, "season": 0, "calendar": False})
 OPTIONS = ("--window", 40, "--settings", SMALL)
@@ -87,7 +88,7 @@ def test_what_is_understood_is_printed(raw: Path, capsys: pytest.CaptureFixture[
     out = capsys.readouterr().out
     for line in (
         "encoding\tlatin-1", "separator\tsemicolon", "decimal mark\tcomma", "lines under the header\t[MEZ], [°C]",
-        "time\tZeit: %d.%m.%Y %H:%M, without a zone; --zone gives it one", "Außentemperatur\tnumber\t20.00",
+        "time\tZeit: %d.%m.%Y %H:%M, without a zone; --zone gives it one", "Außentemperatur\tnumber\t60\t20.00",
         "livesvm feed create latin-1 'Außentemperatur' --from latin-1.csv",
     ):  # fmt: skip
         assert line in out
@@ -103,3 +104,36 @@ def test_what_is_understood_is_printed(raw: Path, capsys: pytest.CaptureFixture[
     assert main(["feed", "create", "none"]) == 2
     assert main(["feed", "create", "none", "--from", "wide.csv"]) == 2
     assert "name one of north, south, west" in capsys.readouterr().err
+
+
+def test_series_have_names_of_256_characters(raw: Path, reported: Told, service: ServiceProcess) -> None:
+    names = ['{__name__="' + letter * 229 + '", job="node €"}' for letter in "ab"]
+    lines = ["Time," + ",".join(f'"{name.replace(chr(34), chr(34) * 2)}"' for name in names)]
+    lines += [f"{when:%Y-%m-%d %H:%M:%S},{one},{one + 1}" for when, one in hours(60)]
+    (raw / "grafana.csv").write_text("\n".join(lines))
+    settings = json.dumps(json.loads(SMALL) | {"window": 40, "time": "Time"})
+    reported("fleet", "create", "long", "value", "--settings", settings)
+    assert reported("fleet", "run", "long", "grafana.csv")["accepted"] == 120
+    forecasts = reported("fleet", "forecast", "long")
+    assert [one["series"] for one in forecasts] == names
+    assert reported("fleet", "forecast", "long", "--series", names[1]) == forecasts[1:]
+    with Client(service.url) as client:
+        feed = client.series("long")[1]["feed"]
+        assert client.forecast(feed)["forecasts"][0]["value"] == forecasts[1]["value"]
+    reported("fleet", "delete", "long", "--yes")
+
+
+@pytest.mark.parametrize(
+    ("name", "option"), [("ice.rdb", ("--missing", "Ice")), ("autumn.csv", ("--zone", "Europe/Berlin"))]
+)
+def test_a_file_that_is_refused_names_the_option_that_helps(
+    name: str, option: tuple[str, str], raw: Path, reported: Told, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (wanted,) = (one for one in exports() if one.name == name)
+    (raw / name).write_bytes(wanted.content)
+    create = ["feed", "create", "hinted", wanted.target, *map(str, OPTIONS[:2]), "--from", name]
+    assert main(create) == 1
+    assert f"say {option[0]}" in capsys.readouterr().err
+    reported("feed", "delete", "hinted", "--yes")
+    assert reported(*create, *option)["sent"] == 60
+    reported("feed", "delete", "hinted", "--yes")

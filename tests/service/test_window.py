@@ -179,6 +179,23 @@ def test_batches_that_come_again_change_nothing(data: st.DataObject, size: int |
         assert list(again.left) == list(once.left)
 
 
+@given(st.data(), st.integers(1, 12), st.integers(1, 6))
+def test_events_that_come_twice_and_in_any_order_end_at_one_window(data: st.DataObject, n: int, size: int) -> None:
+    """The first label of an event is ignored where it is known; a correction replaces it. The newest events stay."""
+    corrected = data.draw(st.sets(st.integers(0, n - 1)))
+    sent = [(event, "ignore") for event in range(n)] + [(event, "replace") for event in corrected]
+    twice = data.draw(st.lists(st.sampled_from(sent), max_size=8))
+    window, labels = Window(), dict[Any, float]()
+    for event, on_repeat in cast("list[tuple[int, Any]]", data.draw(st.permutations(sent + twice))):
+        label = float(on_repeat == "replace")
+        add = Batch(np.ones((1, 2)), np.array([label]), [event], None, np.array([float(event)]))
+        command = learn(window, Update(add, on_repeat=on_repeat), WindowLimits(1000, 10, size))
+        labels |= dict.fromkeys(command.added, label)
+    newest = range(max(0, n - size), n)
+    assert list(window.arrivals) == list(newest)
+    assert [labels[event] for event in newest] == [float(event in corrected) for event in newest]
+
+
 def test_as_many_keys_are_remembered_as_asked_and_none_that_were_given_here() -> None:
     window, limits = Window(), WindowLimits(1000, 10, max_examples=2)
     for i in range(12):

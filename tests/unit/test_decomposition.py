@@ -35,7 +35,7 @@ Make = Callable[[Vector, Vector], Losses]
 def pu(y: Vector, w: Vector) -> Losses:
     """Return losses of the first 60 as labelled positives, of the others as unlabelled examples."""
     first = np.arange(w.size) < 60
-    return positive_unlabelled(first, np.where(first, w / 10.0, w))
+    return positive_unlabelled(first.astype(np.float64), np.where(first, w / 10.0, w))
 
 
 LOSSES: dict[str, tuple[Make, float]] = {  # and the sum of the coefficients

@@ -68,6 +68,7 @@ def test_python_runs(document: str, tmp_path: Path, monkeypatch: pytest.MonkeyPa
         pytest.importorskip(NEEDS[document], reason=f"livesvm[{NEEDS[document]}] is not installed")
     monkeypatch.chdir(tmp_path)
     names = readers_own()
+    exec(blocks("docs/howto/tables.md", "python")[0], {})  # writes customers.csv
     for block in blocks(document, "python"):
         exec(compile(block, document, "exec"), names)
 

@@ -196,8 +196,8 @@ def test_objectives_are_those_of_their_formulas(seed: int, prior: float, lam: fl
     np.testing.assert_allclose(slacks(F, b, inside, c2), gaps, atol=1e-9)
     one, mixed = pu_losses(c1, c2), random.permutation(p + n)
     both = np.concatenate(weights)[mixed]
-    mass = np.array([weights[1].sum(), weights[0].sum()])
-    live = live_losses(mixed < p, both, mass, prior, lam)
+    mass = np.array([weights[1].sum(), weights[0].sum(), 0.0])
+    live = live_losses((mixed < p).astype(np.float64), both, mass, prior, lam)
     for name in ("kinks", "levels", "n_kinks"):
         np.testing.assert_allclose(getattr(live, name), getattr(one, name)[mixed])
     indices = np.sort(random.permutation(n)[: int(random.integers(1, n + 1))])

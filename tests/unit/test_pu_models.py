@@ -41,7 +41,7 @@ def test_a_positive_that_was_unlabelled_is_one_relabel(model: IncrementalPUClass
     assert report.n == 52
     assert report.events > 0
     assert model.window_y.sum() == 13
-    np.testing.assert_allclose(model.class_mass_, [39.0, 13.0])
+    np.testing.assert_allclose(model.class_mass_, [39.0, 13.0, 0.0])
     assert model.certificate().primal == pytest.approx(other.certificate().primal, rel=1e-9)
     assert_optimal(model)
 
@@ -131,13 +131,15 @@ def test_masses_stay_as_they_are_where_as_much_comes_as_leaves(
     assert model.update(add=([[0.1, 0.2]], [0]), remove=[12]).changed == 0
     assert not looks
     for change, mass in (
-        ({"add": ([[0.1, 0.2]], [1]), "remove": [13]}, [39.0, 13.0]),
-        ({"add": ([[0.1, 0.2]], [0]), "remove": [14], "sample_weight": [2.0]}, [40.0, 13.0]),
-        ({"relabel": {15: 1}}, [39.0, 14.0]),
+        ({"add": ([[0.1, 0.2]], [1]), "remove": [13]}, [39.0, 13.0, 0.0]),
+        ({"add": ([[0.1, 0.2]], [0]), "remove": [14], "sample_weight": [2.0]}, [40.0, 13.0, 0.0]),
+        ({"relabel": {15: 1}}, [39.0, 14.0, 0.0]),
+        ({"relabel": {16: -1}}, [39.0, 14.0, 1.0]),
+        ({"add": ([[0.1, 0.2]], [-1]), "remove": [17]}, [39.0, 14.0, 2.0]),
     ):
         model.update(**change)
         np.testing.assert_array_equal(model.class_mass_, mass)
-    assert len(looks) == 3
+    assert len(looks) == 5
     assert model.certificate().relative_gap < 1e-9
 
 
@@ -148,14 +150,14 @@ def test_windows_without_a_kind_are_refused_and_change_nothing(model: Incrementa
         ({"remove": list(range(12, 52))}, "no unlabelled"),
         ({"relabel": dict.fromkeys(range(12), 0)}, "no positive"),
         ({"reweight": dict.fromkeys(range(12), 0.0)}, "no positive"),
-        ({"add": ([[0.0, 0.0]], [-1])}, "row 0: must be 1"),
-        ({"add": ([[0.0, 0.0]], [0.5])}, "row 0: must be 1"),
+        ({"add": ([[0.0, 0.0]], [-2])}, "row 0: a label is 1"),
+        ({"add": ([[0.0, 0.0]], [0.5])}, "row 0: a label is 1"),
         ({"lam": -1.0}, "lam"),
     ):
         with pytest.raises(InvalidInput, match=reason):
             model.update(**refused)
         assert model.certificate() == before
-        np.testing.assert_array_equal(model.class_mass_, [40.0, 12.0])
+        np.testing.assert_array_equal(model.class_mass_, [40.0, 12.0, 0.0])
     for s in (np.ones(4), np.zeros(4)):
         with pytest.raises(InvalidInput, match="both kinds"):
             IncrementalPUClassifier(gamma=0.5).fit(np.eye(4), s)

@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from livesvm.service.feeds.inspection import FileOptions, InspectedTable, table
+from livesvm.service.feeds.inspection import FileOptions, InspectedTable, examples, table
 from livesvm.service.files import dialect
+from tests.support.raw_exports import exports, green_button, workbook
 from tests.support.raw_files import FIRST, ISO, RawFile, comma, files, hours, text, zipped
 
 
@@ -25,11 +26,12 @@ def column(found: InspectedTable, name: str) -> list[str]:
     return [row[found.names.index(name)] for row in found.rows()]
 
 
-@pytest.mark.parametrize("raw", files(), ids=lambda raw: raw.name)
+@pytest.mark.parametrize("raw", [*files(), *exports()], ids=lambda raw: raw.name)
 def test_a_file_is_understood_as_it_is(raw: RawFile, tmp_path: Path) -> None:
     found = read(tmp_path / raw.name, raw.content, **(raw.options or {}))
     assert (found.time, found.series, found.count) == (raw.time, raw.series, raw.count)
     assert raw.target in found.numbers
+    assert raw.target == found.targets[0] or raw.name == "sunspots.csv"
     stamps, values = column(found, raw.time), column(found, raw.target)
     assert (stamps[0], stamps[-1]) == (raw.first[0], raw.last[0])
     for cell, (_, wanted) in zip((values[0], values[-1]), (raw.first, raw.last), strict=True):
@@ -65,7 +67,7 @@ def test_an_answer_decides(tmp_path: Path) -> None:
     days = "time;v\n" + "".join(f"{day:02d}/02/2024;1,{day}34\n" for day in range(1, 9))
     found = read(tmp_path / "x.csv", days, time="time", time_format="%d/%m/%Y", decimal=",")
     assert [*found.rows()][2] == ["2024-02-03T00:00:00", "1.334"]
-    found = read(tmp_path / "x.csv", days, time="time", time_format="%m/%d/%Y", decimal=".")
+    found = read(tmp_path / "x.csv", days, time_format="%m/%d/%Y", decimal=".")
     assert [*found.rows()][2] == ["2024-03-02T00:00:00", "1334"]
 
 
@@ -92,7 +94,9 @@ def test_local_times_get_the_offsets_of_their_zone(tmp_path: Path) -> None:
     content = "time,v\n" + "".join(f"2025-10-26 {hour},{at}\n" for at, hour in enumerate(hours))
     found = read(tmp_path / "x.csv", content, zone="Europe/Berlin")
     assert [one[19:] for one in column(found, "time")] == ["+02:00"] * 3 + ["+01:00"] * 3
-    assert found.said["times that come twice"] == 2
+    assert found.said["times that come twice"] == "2"
+    hint = "2; say --zone if the clock goes back there, as in autumn"
+    assert read(tmp_path / "x.csv", content).said["times that come twice"] == hint
 
 
 def test_many_series_are_found(tmp_path: Path) -> None:
@@ -163,3 +167,82 @@ def test_a_short_file_is_read(tmp_path: Path) -> None:
     found = read(tmp_path / "x.csv", f"time,v\n{datetime(2024, 1, 1) + timedelta(hours=1)},3")
     assert ([*found.rows()], found.names) == ([["2024-01-01 01:00:00", "3"]], ["time", "v"])
     assert [*read(tmp_path / "x.csv", "time,v\n").rows()] == []
+
+
+def test_a_workbook_is_read_by_its_first_sheet_with_rows(tmp_path: Path) -> None:
+    pytest.importorskip("python_calamine", reason="livesvm[excel] is not installed")
+    found = table(workbook(tmp_path / "meter.xlsx"))
+    assert (found.time, found.targets, found.count) == ("Zeit", ["Verbrauch"], 60)
+    assert (found.said["sheet"], found.said["lines under the header"]) == ("Data", ["kWh"])
+    rows = [(when, float(one)) for when, one in found.rows()]
+    assert rows == [(f"{when:{ISO}}", one) for when, one in hours()]
+
+
+def test_arrow_files_and_streams_are_read(tmp_path: Path) -> None:
+    pa = pytest.importorskip("pyarrow")
+    held = pa.table({"when": [when for when, _ in hours()], "v": [None, *(one for _, one in hours()[1:])]})
+    for name, opener in (("a.feather", pa.ipc.new_file), ("a.arrows", pa.ipc.new_stream)):
+        with pa.OSFile(str(tmp_path / name), "wb") as sink, opener(sink, held.schema) as writer:
+            writer.write_table(held, max_chunksize=17)
+        found = table(tmp_path / name)
+        assert (found.time, found.targets, found.count) == ("when", ["v"], 60)
+        assert [*found.rows()][:2] == [[FIRST.isoformat(), ""], [hours()[1][0].isoformat(), "20.37"]]
+        (tmp_path / name).write_bytes((tmp_path / name).read_bytes()[:90])
+        with pytest.raises(ValueError, match="no Arrow file"):
+            [*table(tmp_path / name).rows()]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        ("x.json", b'{"a": 1}', "is JSON, but not one list of objects"),
+        ("x.json", b'{"a": [{"x": 1}], "b": [{"x": 1}]}', "is JSON, but not one list of objects"),
+        ("x.json", b'{"a": [1, 2}', "is no JSON"),
+        ("x.json", b"[" * 100_000, "is no JSON|is JSON in too many brackets|no time"),
+        ("x.jsonl", b'{"a": 1}\n{"a": 2}\n' + b'{"a": 3}\n' * 2000 + b'{"b": 1}\n', "line 2003 has 'b'"),
+        ("x.jsonl", b'{"a": 1}\n{"a": 2}\n7\n', "line 3 is no object"),
+        ("x.xml", b'<?xml version="1.0"?><html></html>', "no IntervalReading"),
+        ("x.xml", green_button()[:-900], "is no Green Button file"),
+        ("x.xml", green_button().replace(b"<start>", b"<begin>").replace(b"</start>", b"</begin>"), "has no start"),
+        ("x.xml", b'<?xml version="1.0"?><!DOCTYPE a [<!ENTITY b "' + b"x" * 99 + b'">' + b"".join(
+            b'<!ENTITY b%d "%s">' % (at, b"&b%s;" % (b"%d" % (at - 1) if at else b"") * 50) for at in range(9)
+        ) + b"]><a>&b8;</a>", "is no Green Button file"),
+    ],
+)  # fmt: skip
+def test_a_document_that_is_no_table_says_so(name: str, content: bytes, said: str, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=said):
+        [*read(tmp_path / name, content).rows()]
+
+
+@pytest.mark.parametrize(
+    ("cells", "option"),
+    [
+        (["03/04/24 00:00", "04/04/24 00:00", "05/04/24 00:00"], "--time-format"),
+        (["1.234", "2.345", "950"], "--decimal"),
+        (["1,5", "2.25", "950"], "--decimal"),
+    ],
+)
+def test_what_may_mean_two_things_is_asked_for_examples_too(cells: list[str], option: str, tmp_path: Path) -> None:
+    (tmp_path / "x.csv").write_text("\n".join(["a;left", *(f"{cell};yes" for cell in cells)]))
+    with pytest.raises(ValueError, match=option):
+        examples(tmp_path / "x.csv")
+
+
+def test_examples_keep_their_order_words_and_all_their_times(tmp_path: Path) -> None:
+    lines = [
+        "since;until;plan;amount;code",
+        "31.12.2023;2024-01-05;unknown;1.000,5;A1",
+        "01.02.2022;;none;?;7",
+        "05.03.2022;20240107;-;3,5;9",
+    ]
+    (tmp_path / "x.csv").write_text("\n".join(lines).replace("2024-01-05", "20240105"))
+    found = examples(tmp_path / "x.csv", FileOptions(missing=["-"]))
+    assert (found.numbers, found.times) == (["amount"], ["since", "until"])
+    assert [*found.rows()] == [
+        ["2023-12-31T00:00:00", "2024-01-05T00:00:00", "unknown", "1000.5", "A1"],
+        ["2022-02-01T00:00:00", "", "none", "", "7"],
+        ["2022-03-05T00:00:00", "2024-01-07T00:00:00", "", "3.5", "9"],
+    ]
+    (tmp_path / "y.csv").write_text("day;v;left\n01/02/2024;1;a\n03/04/2024;2;b\n")
+    found = examples(tmp_path / "y.csv", FileOptions(time_format="%d/%m/%Y", zone="Europe/Berlin"))
+    assert [row[0] for row in found.rows()] == ["2024-02-01T00:00:00+01:00", "2024-04-03T00:00:00+02:00"]

@@ -28,7 +28,7 @@ class PairCertificate(BaseModel):
 
 
 class Certificate(BaseModel):
-    """Proof of optimality, recomputed from the window's data alone; of a robust model, given its outliers."""
+    """Proof of optimality, recomputed from the window's data alone; for a robust model, with its outliers as given."""
 
     version: int
     relative_gap: float
@@ -40,6 +40,6 @@ class Certificate(BaseModel):
     n_examples: int
     robust: Robust | None = None
     pairs: list[PairCertificate] | None = Field(
-        default=None, description="Of more than two classes; above are sums, and of gaps and violations the worst."
+        default=None, description="For more than two classes; fields above are sums, or the worst gap and violation."
     )
     worst: list[int | str] | None = Field(default=None, description="The pair with the largest gap.")

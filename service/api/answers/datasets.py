@@ -9,7 +9,7 @@ from pydantic import BaseModel, Field
 
 
 class Dataset(BaseModel):
-    """A dataset as it is kept."""
+    """A stored dataset."""
 
     name: str
     format: Literal["npz", "svmlight", "csv", "parquet"]
@@ -17,17 +17,17 @@ class Dataset(BaseModel):
     n_features: int
     is_sparse: bool = Field(description="Whether it is kept, and used, as CSR.")
     n_stored: int = Field(description="Entries of X that are stored.")
-    labels: list[float] | list[str] | None = Field(description="Distinct targets, of at most 20.")
+    labels: list[float] | list[str] | None = Field(description="Distinct targets, if there are at most 20.")
     has_targets: bool
     has_weights: bool
     has_keys: bool = Field(default=False, description="Whether erasures find rows by key.")
-    bytes: int = Field(description="On disk, as numbers.")
+    bytes: int = Field(description="Size of its numbers on the disk.")
     uploaded_bytes: int
-    sha256: str = Field(description="Of what was uploaded; once rows were erased, of the checksums of its files.")
+    sha256: str = Field(description="Of the upload; after an erasure of rows, of the checksums of its files.")
     created_at: datetime
     is_here: bool = Field(
         description="Whether its files are on the machine that answers. Over Ray, jobs get them from the front end "
-        "that has them; elsewhere upload it again."
+        "that has them; without Ray, upload it again."
     )
 
 

@@ -9,23 +9,23 @@ from pydantic import BaseModel, Field
 
 from livesvm.service.api.answers.certificates import Certificate
 
-RESPELLED = "Keys that are stored too, as a number in place of a text or the other way round; ask for them as well."
+RESPELLED = "Stored keys that differ from one asked for only as a number from its text; ask for them as well."
 
 
 class ErasedKeys(BaseModel):
-    """Which keys, to whoever knows them; of a feed the times of its readings."""
+    """Salted hashes of the erased keys, or of the times of a feed's readings."""
 
     count: int
-    in_window: int = Field(description="How many examples of the window these were.")
+    in_window: int = Field(description="How many of these examples the window had.")
     hash: str
     salt: str
     hashes: list[str]
     tags: list[str] = Field(default_factory=list, description="Hashes of the tags by which they were named.")
-    not_found: list[str] = Field(default_factory=list, description="Hashes of what nothing that is stored names.")
+    not_found: list[str] = Field(default_factory=list, description="Hashes of keys and tags that are stored nowhere.")
     respelled: list[str] = Field(
         default_factory=list,
-        description="Hashes of keys that are stored too as a number in place of a text, or the other way round, and "
-        "were not asked for.",
+        description="Hashes of stored keys that differ from one asked for only as a number from its text, and were not "
+        "asked for.",
     )
 
 
@@ -68,10 +68,10 @@ class Receipt(BaseModel):
     """What was erased, where, when and at whose request; signed by the service's own key."""
 
     receipt: str
-    model: str = Field(description="Its id, or that of the feed or the fleet; `*` of all.")
+    model: str = Field(description="Id of the model, feed or fleet; `*` for everywhere.")
     kind: Literal["model", "feed", "fleet", "everywhere"]
     parts: list[ErasedPart] = Field(
-        default_factory=list, description="Of `everywhere`: each model and feed; of a fleet each series."
+        default_factory=list, description="For `everywhere`, each model and feed; for a fleet, each series."
     )
     request: RequestMark | None = Field(default=None, description="The request, where it had an Idempotency-Key.")
     asked_at: datetime
@@ -81,10 +81,10 @@ class Receipt(BaseModel):
     version_before: int | None = Field(default=None, description="Of one model or feed.")
     version_after: int | None = Field(default=None, description="Of one model or feed.")
     keys: ErasedKeys
-    datasets: list[ErasedRows] = Field(default_factory=list, description="That rows were removed from.")
+    datasets: list[ErasedRows] = Field(default_factory=list, description="Datasets from which rows were removed.")
     certificate: Certificate | FeedProof | None = Field(default=None, description="Of the optimum without them.")
     elsewhere: list[str] = Field(
-        default_factory=list, description="Models and feeds that name them and were not asked."
+        default_factory=list, description="Other models and feeds that contain some of the keys or tags."
     )
     refused: dict[str, str] = Field(
         default_factory=dict, description="Models and feeds that could not be asked, and why."
@@ -95,13 +95,13 @@ class Receipt(BaseModel):
 
 
 class EraseAnswer(BaseModel):
-    """The version that never knew them."""
+    """The version without the erased examples."""
 
     version: int
-    removed: int = Field(description="Examples of the window.")
-    datasets: list[ErasedRows] = Field(default_factory=list, description="That rows were removed from.")
+    removed: int = Field(description="Examples that were removed from the window.")
+    datasets: list[ErasedRows] = Field(default_factory=list, description="Datasets from which rows were removed.")
     respelled: list[int | str] = Field(default_factory=list, description=RESPELLED)
-    not_found: list[int | str] = Field(description="What nothing that is stored names.")
+    not_found: list[int | str] = Field(description="Keys and tags that nothing that is stored contains.")
     receipt: Receipt
 
 
@@ -115,13 +115,13 @@ class ErasedIn(BaseModel):
 
 
 class EraseEverywhereAnswer(BaseModel):
-    """Where they were erased."""
+    """The models and feeds from which examples were erased."""
 
     erased: list[ErasedIn]
-    removed: int = Field(description="Examples of windows.")
-    datasets: list[ErasedRows] = Field(default_factory=list, description="That rows were removed from.")
+    removed: int = Field(description="Examples that were removed from windows.")
+    datasets: list[ErasedRows] = Field(default_factory=list, description="Datasets from which rows were removed.")
     respelled: list[int | str] = Field(default_factory=list, description=RESPELLED)
-    not_found: list[int | str] = Field(description="What nothing that is stored names.")
+    not_found: list[int | str] = Field(description="Keys and tags that nothing that is stored contains.")
     receipt: Receipt
 
 
@@ -132,10 +132,10 @@ class ReceiptList(BaseModel):
 
 
 class PublicKeys(BaseModel):
-    """What receipts of this service are verified by."""
+    """The public keys that verify the receipts of this service."""
 
-    public_key: str = Field(description="Ed25519, in hex; of receipts to come.")
-    earlier: list[str] = Field(description="Of receipts of before, oldest first.")
+    public_key: str = Field(description="Ed25519, in hex; for new receipts.")
+    earlier: list[str] = Field(description="For earlier receipts, oldest first.")
 
 
 class Verification(BaseModel):
@@ -144,4 +144,4 @@ class Verification(BaseModel):
     verified: bool
     is_own: bool = Field(description="Whether the key that signed it is this service's, or was.")
     reason: str | None = Field(description="What is wrong with it.")
-    receipt: dict[str, Any] | None = Field(description="What it says, once that is known to be what was signed.")
+    receipt: dict[str, Any] | None = Field(description="Its content, if it is verified.")

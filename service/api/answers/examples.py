@@ -21,18 +21,18 @@ class Example(BaseModel):
 
     key: int | str
     x: list[float] | SparseExample | dict[str, str | float | bool | None] = Field(
-        description="Its features, as they came; of a model with `columns` its row, in which null is missing."
+        description="Its features as they were sent; for a model with `columns`, its row, with null for missing cells."
     )
     y: float | str = Field(description="Its target; 1 where the task has none.")
     weight: float
-    time: datetime = Field(description="When it happened; when it arrived, if nothing was said of that.")
+    time: datetime = Field(description="The time that came with it, or else of its arrival.")
     side: Literal["free", "bound", "none"] = Field(description="On the margin, at the bound, without a coefficient.")
     coefficient: float | list[float] = Field(
-        description="Signed; f(x) = sum of coefficient k(x_i, x), and an intercept. Of more than two classes one for "
-        "each other class, of the pair with that."
+        description="Signed; f(x) = sum of coefficient k(x_i, x), and an intercept. With more than two classes, one "
+        "for each other class, from the pair of the two."
     )
     outlier: bool = Field(description="Whether a robust model counts it as one.")
-    tags: list[str] = Field(description="By which examples are erased together.")
+    tags: list[str] = Field(description="Words by which examples can be erased together.")
 
 
 class ExamplePage(BaseModel):

@@ -1,4 +1,4 @@
-"""Feeds: what a call of readings did, forecasts, the past, and the proofs of their models."""
+"""Feeds: effects of calls with readings, forecasts, the past, and proofs of their models' optimality."""
 
 from __future__ import annotations
 
@@ -11,16 +11,18 @@ from livesvm.service.api.answers.models import Recovery
 
 
 class ForecastTold(BaseModel):
-    """What is said of a reading to come; times are as the feed's readings have them."""
+    """The forecast of one future reading; times are in the form of the feed's readings."""
 
     step: int
     time: str | float | None
-    value: float = Field(description="Of a feed of directions the decision value, positive for up.")
+    value: float = Field(description="For a feed of directions, the decision value, which is positive for up.")
     low: float | None = None
     high: float | None = None
     direction: Literal["up", "down"] | None = None
-    served: Literal["model", "last-value", "seasonal-naive"] | None = Field(
-        default=None, description="A naive forecast stands where it has the better record."
+    served: Literal["model", "last-value", "seasonal-naive", "blend"] | None = Field(
+        default=None,
+        description="`blend`: of the model with naive forecasts and a linear model. Older versions served a naive one "
+        "where that had the better record.",
     )
     known: Literal["announced", "held"] | None = Field(
         default=None, description="Whether the known columns of its time were announced, or hold their last values."
@@ -28,13 +30,13 @@ class ForecastTold(BaseModel):
 
 
 class ObservationAnswer(BaseModel):
-    """What a call of readings did, and the forecasts from the newest of them."""
+    """The effect of a call with readings, and the forecasts from the newest one."""
 
     accepted: int = Field(description="Readings that were taken; announcements are not among them.")
     ignored: int = Field(description="Rows that the feed knew already, or leaves out.")
     corrected: int
-    announced: int = Field(default=0, description="Rows without the target: known columns of times to come.")
-    position: int = Field(description="Readings that were ever accepted.")
+    announced: int = Field(default=0, description="Rows without the target: known columns of future times.")
+    position: int = Field(description="Readings that were accepted so far.")
     time: str | float | None = Field(description="Of the newest reading.")
     state: Literal["filling", "live"] = Field(description="`filling` until the window is first full.")
     forecasts: list[ForecastTold]
@@ -45,40 +47,54 @@ class ObservationAnswer(BaseModel):
     durability: Literal["fsynced", "logged", "memory"]
 
 
+class ExpertTold(BaseModel):
+    """What one expert of a blend says, and its weight."""
+
+    expert: Literal["model", "last-value", "seasonal-naive", "seasonal-mean", "weekly-mean", "linear"]
+    value: float
+    weight: float
+
+
+class ExplainedForecast(ForecastTold):
+    """A forecast with what it is blended of."""
+
+    experts: list[ExpertTold] = Field(default_factory=list, description="None where the model alone is served.")
+
+
 class ForecastAnswer(BaseModel):
     """The newest forecasts, made from all readings so far."""
 
     position: int
     time: str | float | None
     state: Literal["filling", "live"]
-    forecasts: list[ForecastTold]
+    forecasts: list[ExplainedForecast]
     stale: bool = Field(description="True when readings are refused now, so that newer ones may be unknown.")
 
 
 class WhatIfAnswer(BaseModel):
-    """What would be forecast if known columns were as the call says."""
+    """The forecasts for the values of known columns in the call."""
 
     time: str | float | None
-    forecasts: list[ForecastTold]
+    forecasts: list[ExplainedForecast]
 
 
 class FeedSource(BaseModel):
-    """Where a feed's readings come from, and how that goes; credentials are known to the service alone."""
+    """The source of a feed's readings, and its state; credentials are not shown."""
 
     kind: Literal["redis-stream", "mqtt"]
     connection: str
     stream: str | None = Field(default=None, description="Of a Redis Stream.")
     group: str | None = Field(default=None, description="Of a Redis Stream.")
     topic: str | None = Field(default=None, description="Of a broker.")
-    client_id: str | None = Field(default=None, description="Of a broker: under which it keeps the session.")
+    client_id: str | None = Field(default=None, description="Of a broker: the id under which it keeps the session.")
     dead_letters: str
     state: Literal["reading", "paused", "failing"]
     fault: str | None = Field(default=None, description="Why it is not read; it is tried again after 1 to 10 seconds.")
-    taken: str | None = Field(default=None, description="The newest entry that had its effect, or was refused.")
+    taken: str | None = Field(default=None, description="The newest entry that was applied or refused.")
     newest_at: datetime | None = Field(default=None, description="When the newest entries came.")
     backlog: int | None = Field(
         default=None,
-        description="Entries that wait, of a broker those that it has handed out; null while that is not known.",
+        description="Entries that wait, or for a broker, entries in flight; null while the number is not known.",
     )
     backlog_at_least: bool = Field(default=False, description="Whether more may wait than were counted.")
     refused: int = Field(default=0, description="Entries that went to the dead letters.")
@@ -95,8 +111,8 @@ class FeedDescription(BaseModel):
         default=True, description="Whether its state is in memory; a list shows one at rest without its scores."
     )
     version: int = Field(default=0, description="Calls that had an effect.")
-    position: int = Field(default=0, description="Readings that were ever accepted.")
-    rows: int = Field(default=0, description="Rows that were read, ignored and announced ones among them.")
+    position: int = Field(default=0, description="Readings that were accepted so far.")
+    rows: int = Field(default=0, description="Rows that were read, including ignored and announced ones.")
     time: str | float | None = Field(default=None, description="Of the newest reading.")
     every: str | None = None
     season: int | None = Field(default=None, description="In readings; 0: there is none.")
@@ -105,13 +121,13 @@ class FeedDescription(BaseModel):
     )
     scores: list[dict[str, Any]] = Field(
         default_factory=list,
-        description="Of each step, over everything. `assumes` says what forecasts knew of known columns: `perfect`: "
+        description="Of each step, over all readings. `assumes` says what forecasts knew of known columns: `perfect`: "
         "announced, and as it came; `announced`: otherwise; `held`: nothing; `mixed`.",
     )
     recent: list[dict[str, Any]] = Field(
         default_factory=list, description="The same over the newest window, with the evidence of the test for drift."
     )
-    events: list[dict[str, Any]] = Field(default_factory=list, description="The newest that were announced.")
+    events: list[dict[str, Any]] = Field(default_factory=list, description="The newest events.")
     source: FeedSource | None = None
     durability: Literal["fsynced", "logged", "memory"] | None = None
     queue_depth: int = 0
@@ -124,7 +140,7 @@ class FeedList(BaseModel):
     """Feeds, by id."""
 
     feeds: list[FeedDescription]
-    next: str | None = Field(default=None, description="Behind which there are more: `after` of the next call.")
+    next: str | None = Field(default=None, description="Id after which there are more: `after` of the next call.")
 
 
 class HistoryRow(BaseModel):
@@ -137,7 +153,7 @@ class HistoryRow(BaseModel):
 
 
 class FeedHistory(BaseModel):
-    """Readings of the window, oldest first; where there were too many, `every` so many one."""
+    """Readings of the window, oldest first; if there were too many, only each `every`-th one."""
 
     every: int
     rows: list[HistoryRow]

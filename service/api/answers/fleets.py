@@ -1,4 +1,4 @@
-"""Fleets: what calls of many series did, forecasts in long form, scores over all series."""
+"""Fleets: effects of calls for many series, forecasts in long form, scores over all series."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from livesvm.service.fleets.presenter import SeriesScore
 
 
 class RefusedSeries(BaseModel):
-    """Readings of one series that were refused, all of this call; the others are in."""
+    """A series of which all readings in the call were refused; other series have taken theirs."""
 
     series: str | None = Field(description="Null where the row does not name it.")
     row: int | None = Field(description="In the call, from 0.")
     field: str | None = Field(default=None, description="The column at fault.")
     reason: str
-    of_rows: bool = Field(default=True, description="False where the series takes nothing now, whatever it is.")
+    of_rows: bool = Field(default=True, description="False if the series takes no readings now, whatever they are.")
 
 
 class FleetObservationAnswer(BaseModel):
-    """What a call of readings of many series did."""
+    """The effect of a call with readings of many series."""
 
-    series: int = Field(description="That took their readings, now or when the call was made before.")
+    series: int = Field(description="Series that took their readings, in this call or when it was made before.")
     accepted: int
     ignored: int
     corrected: int
@@ -36,7 +36,7 @@ class FleetObservationAnswer(BaseModel):
 
 
 class FleetForecastRow(BaseModel):
-    """One forecast; times are as the readings have them."""
+    """One forecast; times are in the form of the readings."""
 
     series: str
     feed: str = Field(description="The series' id as a feed.")
@@ -53,25 +53,25 @@ class FleetForecasts(BaseModel):
     """Forecasts of series, by series and step."""
 
     rows: list[FleetForecastRow]
-    next: str | None = Field(default=None, description="Behind which there are more: `after` of the next call.")
+    next: str | None = Field(default=None, description="Id after which there are more: `after` of the next call.")
 
 
 class SeriesList(BaseModel):
     """Series, by id."""
 
     series: list[SeriesScore]
-    next: str | None = Field(default=None, description="Behind which there are more: `after` of the next call.")
+    next: str | None = Field(default=None, description="Id after which there are more: `after` of the next call.")
 
 
 class SeriesMade(BaseModel):
-    """What came of a call to create series."""
+    """The result of a call that creates series."""
 
     created: int
-    series: int = Field(description="In all.")
+    series: int = Field(description="Series of the fleet in all.")
 
 
 class FleetScores(BaseModel):
-    """Errors over the better naive ones', over the newest window of each series."""
+    """Errors relative to the better naive forecast's, over the newest window of each series."""
 
     scored: int = Field(description="Series of which a forecast was scored.")
     mean: float | None
@@ -92,11 +92,11 @@ class FleetDescription(BaseModel):
     position: int = Field(default=0, description="Readings that were ever accepted, of all series.")
     source: FeedSource | None = None
     scores: FleetScores | None = None
-    worst: list[SeriesScore] = Field(default_factory=list, description="Those worst forecast, the worst first.")
+    worst: list[SeriesScore] = Field(default_factory=list, description="The worst forecast series, worst first.")
 
 
 class FleetList(BaseModel):
     """Fleets, by id."""
 
     fleets: list[FleetDescription]
-    next: str | None = Field(default=None, description="Behind which there are more: `after` of the next call.")
+    next: str | None = Field(default=None, description="Id after which there are more: `after` of the next call.")

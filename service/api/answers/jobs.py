@@ -1,4 +1,4 @@
-"""Long work."""
+"""Jobs: long work on copies of models and feeds."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ class Job(BaseModel):
     model: str
     state: Literal["queued", "running", "done", "failed", "cancelled"]
     progress: float = Field(description="From 0 to 1.")
-    done: int = Field(description="Steps behind it.")
+    done: int = Field(description="Completed steps.")
     total: int = Field(description="Steps in all; 0 as long as that is not known.")
-    version: int | None = Field(default=None, description="Of the model that it works on, from when it runs.")
+    version: int | None = Field(default=None, description="Version of the model that it works on, once it runs.")
     waits_for: str | None = Field(default=None, description="What it waits for, as long as it does.")
     asked: dict[str, Any]
     created_at: datetime
@@ -26,9 +26,33 @@ class Job(BaseModel):
     finished_at: datetime | None = None
     result: dict[str, Any] | None = None
     withheld: list[str] | None = Field(
-        default=None, description="Of the result, with dots: what names examples, which the API key may not list."
+        default=None, description="Dotted names of fields with examples, left out as the API key may not list these."
     )
     error: dict[str, Any] | None = Field(default=None, description="Problem document; `interrupted` after a restart.")
+
+
+class Suspect(BaseModel):
+    """A label that may be wrong."""
+
+    key: int | str
+    label: float | str = Field(description="That the example has.")
+    better: float | str = Field(description="Of the other labels the one that fits best.")
+    margin: float = Field(description="By how much the given label is ahead; negative: the other one fits better.")
+    doubt: float = Field(description="Probability that the given label is the wrong one of the two.")
+    why: list[int | str] = Field(description="Nearest examples that have the better label, the nearest first.")
+
+
+class SuspectPage(BaseModel):
+    """Some of the labels of a model's newest ranking, the worst first."""
+
+    job: str
+    version: int = Field(description="Version of the model that was ranked.")
+    current: int = Field(description="Version of the model now.")
+    n_examples: int = Field(description="In the whole ranking.")
+    n_doubted: int = Field(description="Labels with a negative margin.")
+    method: Literal["leave_one_out", "k_fold"]
+    next: int | None = Field(description="The offset of the next page, if there is one.")
+    suspects: list[Suspect]
 
 
 class JobList(BaseModel):
@@ -36,5 +60,5 @@ class JobList(BaseModel):
 
     jobs: list[Job]
     unanswered: list[str] | None = Field(
-        default=None, description="Front ends that are away, and have jobs under way; absent where none is."
+        default=None, description="Front ends that are away and have unfinished jobs; absent if there are none."
     )

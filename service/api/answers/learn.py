@@ -1,4 +1,4 @@
-"""What an update did, and where its version is kept."""
+"""The effects of updates, and of calls that store a model."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ AnswerKeys = Annotated[list[int | str], WithJsonSchema({"type": "array", "items"
 
 
 class UpdateAnswer(BaseModel):
-    """What an update did, and the version that holds it."""
+    """The effect of an update, and the new version."""
 
     version: int
     added: AnswerKeys
-    removed: AnswerKeys = Field(description="Those that left because the window was full, too.")
+    removed: AnswerKeys = Field(description="Includes the keys of examples that left because the window was full.")
     dropped: AnswerKeys | None = Field(
-        default=None, description="Of examples that came late, and are too old for the window; absent where none are."
+        default=None, description="Keys of examples that came too late for the window; absent if there are none."
     )
     ignored: AnswerKeys | None = Field(
-        default=None, description="Of rows left out, as their keys were known; absent where there are none."
+        default=None, description="Keys of rows that were left out, as they were known; absent if there are none."
     )
     n_ahead: int | None = Field(
         default=None, description="Examples with a time that has not come yet; absent where there are none."
@@ -36,12 +36,12 @@ class UpdateAnswer(BaseModel):
     seconds: float = Field(description="Time the path took.")
     max_violation: float = Field(description="Largest violation of the optimality conditions.")
     relative_gap: float | None = Field(
-        description="Duality gap over the objective; no answer is better by more. `l2svc`: that of the last training; "
-        "a certificate has that of the window as it is."
+        description="Duality gap over the objective, a bound of the distance from the optimum. `l2svc`: that of the "
+        "last training; a certificate has that of the present window."
     )
     durability: Literal["fsynced", "logged", "memory"]
-    gamma: float | None = Field(default=None, description="After a change of parameters: that of the kernel.")
-    resolved: bool | None = Field(default=None, description="After one: whether the window was solved from nothing.")
+    gamma: float | None = Field(default=None, description="After a change of parameters: the gamma of the kernel.")
+    resolved: bool | None = Field(default=None, description="After it, whether the window was solved from nothing.")
     retrained: bool | None = Field(
         default=None, description="True where the window was solved from nothing in place of a path; else absent."
     )
@@ -58,16 +58,16 @@ class UpdateAnswer(BaseModel):
 
 
 class ModelUpdated(BaseModel):
-    """What became of one of the updates of a call."""
+    """The result of one of the updates of a call."""
 
     model: str
-    status: int = Field(description="That a call with this update alone would have been answered with.")
-    answer: UpdateAnswer | None = Field(default=None, description="Absent where the update was refused.")
-    problem: Problem | None = Field(default=None, description="Absent where it was not.")
+    status: int = Field(description="The status that a call with this update alone would have had.")
+    answer: UpdateAnswer | None = Field(default=None, description="Absent if the update was refused.")
+    problem: Problem | None = Field(default=None, description="Absent if the update was applied.")
 
 
 class UpdatesAnswer(BaseModel):
-    """What became of each update, in their order."""
+    """The results of the updates, in their order."""
 
     updates: list[ModelUpdated]
     replayed: int = Field(description="Updates that an earlier call with this Idempotency-Key had made.")

@@ -1,4 +1,4 @@
-"""What is said of models: each as it is, and what has lately been done to it."""
+"""Descriptions of models, and of their newest updates."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from livesvm.solvers.tables.columns import Encoding
 
 
 class Warned(BaseModel):
-    """What makes a model useless, and what to do about it."""
+    """A reason why a model may be useless, and what to do about it."""
 
     name: Literal[
         "kernel_is_constant",
@@ -30,7 +30,7 @@ class Warned(BaseModel):
 
 
 class RobustLosses(BaseModel):
-    """Losses that grow by `theta` of their slope beyond a wall at `s`, and how many examples are there."""
+    """Losses that keep the share `theta` of their slope beyond the cutoff `s`, and how many examples are beyond it."""
 
     theta: float
     s: float
@@ -38,9 +38,9 @@ class RobustLosses(BaseModel):
 
 
 class Recovery(BaseModel):
-    """How the model came back at the last start."""
+    """How the model was restored at the last start."""
 
-    snapshot_version: int = Field(description="0: none was there, the log held everything.")
+    snapshot_version: int = Field(description="Of the snapshot used; 0: there was none, only the log.")
     replayed: int = Field(description="Commands of the log that were applied again.")
     damaged_snapshots: int = Field(description="Snapshots that were damaged and passed over.")
     set_aside: int = Field(description="Updates that were never answered and took too long again.")
@@ -70,10 +70,10 @@ class DriftAlarm(BaseModel):
     n_since: int = Field(description="Examples since then.")
     at: float = Field(description="Unix time of the example that gave the alarm.")
     classes: list[int | str] = Field(
-        description="Classes with a test that found it; none where only that of all together did."
+        description="Classes in which a test found it; none if only the test of all classes together did."
     )
     log10_evidence: float = Field(description="Decimal logarithm of the capital of the test, which starts at 1.")
-    version: int | None = Field(default=None, description="That gave the alarm, of errors before learning.")
+    version: int | None = Field(default=None, description="Version that gave the alarm, if errors before learning did.")
 
 
 class Watched(BaseModel):
@@ -124,6 +124,32 @@ class ModelColumn(BaseModel):
     relevance: float = Field(description="Multiplies squared distances along it.")
 
 
+class Score(BaseModel):
+    """The mean losses of predictions that were made before their examples were learnt."""
+
+    n: float = Field(description="Examples; of the newer ones the sum of their weights.")
+    error: float | None = Field(description="As `loss` says; null without examples.")
+    naive_error: float | None = Field(description="That of the majority, median or quantile of the window.")
+
+
+class Confused(BaseModel):
+    """How often a label was predicted for another, or for itself."""
+
+    label: str | int | float
+    predicted: str | int | float
+    n: int
+    lately: float = Field(description="Of the newer examples, the sum of their weights.")
+
+
+class KeptRecord(Score):
+    """How often a model was right about examples before it learnt them."""
+
+    loss: Literal["share of wrong labels", "mean absolute error", "mean pinball loss"]
+    lately: Score = Field(description="Of the newer examples: each counts 1/200 less than the next one.")
+    confusion: list[Confused] | None = Field(description="By label and predicted label; null: it predicts numbers.")
+    history: list[Score] = Field(description="Consecutive parts, oldest first, all as long but the newest.")
+
+
 class ModelDescription(BaseModel):
     """A model as it is now."""
 
@@ -152,17 +178,20 @@ class ModelDescription(BaseModel):
     fit_intercept: bool
     gamma: float | None = Field(default=None, description="Of the kernel, as a number, once that is known.")
     scale: Literal["none", "standard", "minmax", "robust"] = Field(
-        default="none", description="What features go through first."
+        default="none", description="How features are scaled first."
     )
     columns: list[ModelColumn] | Literal["auto"] | None = Field(
         default=None, description="Of a table, once they are known; null: examples are numbers, `X`."
     )
     class_weight: str | dict[str, float] | None = None
-    probability: bool | Literal["platt", "isotonic"] = Field(default=False, description="Whether it has some.")
+    probability: bool | Literal["platt", "isotonic"] = Field(default=False, description="Whether it has probabilities.")
     decision_function_shape: Literal["ovr", "ovo"] | None = Field(
         default=None, description="Of decisions of more than two classes: one for each, or one for each pair."
     )
     drift: Watched | None = Field(default=None, description="Of a model with `drift_alarms`.")
+    record: KeptRecord | None = Field(
+        default=None, description="Since the first examples, or since the last erasure; null: it keeps none."
+    )
     tuning: SelfTuning | None = Field(default=None, description="Of a model that tunes itself (C `auto`).")
     labels: list[str] | list[int] | None = Field(default=None, description="The only ones there may be; null: any.")
     classes: list[ClassCount] | None = Field(default=None, description="In the order of decisions; null: has none.")
@@ -180,18 +209,18 @@ class ModelDescription(BaseModel):
     updated_at: datetime | None
     recovery: Recovery | None = None
     error: str | None = None
-    warnings: list[Warned] = Field(default_factory=list, description="As of when they were last looked for.")
+    warnings: list[Warned] = Field(default_factory=list, description="As of the last check for them.")
 
 
 class ModelList(BaseModel):
     """Models, by id."""
 
     models: list[ModelDescription]
-    next: str | None = Field(default=None, description="Behind which there are more: `after` of the next call.")
+    next: str | None = Field(default=None, description="Id after which there are more: `after` of the next call.")
 
 
 class RecentUpdate(BaseModel):
-    """What one update did, in numbers; those that its kind does not have are absent."""
+    """The effect of one update in numbers; those that do not apply to it are absent."""
 
     version: int
     at: datetime
@@ -210,6 +239,6 @@ class RecentUpdate(BaseModel):
 
 
 class RecentUpdates(BaseModel):
-    """The newest updates since the model came back, newest first."""
+    """The newest updates since the model was restored, newest first."""
 
     updates: list[RecentUpdate]

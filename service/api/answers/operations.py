@@ -1,4 +1,4 @@
-"""The service itself: how it is, what a key allows, and what went wrong."""
+"""The service itself: its health, what a key allows, and problems of requests."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class Access(BaseModel):
     keys: bool = Field(description="Whether the service asks for API keys.")
     label: str | None = Field(default=None, description="Of the key that was sent.")
     scope: Literal["read", "learn", "admin"] | None = Field(description="Null: nothing that needs a key.")
-    paths: list[str] | None = Field(default=None, description="Those of which the key may make a call.")
+    paths: list[str] | None = Field(default=None, description="Paths with a call that the key may make.")
 
 
 class Health(BaseModel):
@@ -22,7 +22,7 @@ class Health(BaseModel):
     status: Literal["alive", "serving", "ready"]
     degraded: list[str] | None = Field(
         default=None,
-        description="Why a ready service does not serve all of its models, some only for reading, or lets jobs wait.",
+        description="What is wrong in a ready service: models not served or read-only, waiting jobs, and more.",
     )
 
 
@@ -48,6 +48,6 @@ class Problem(BaseModel):
     row: int | None = None
     column: int | None = None
     reason: str | None = None
-    reasons: list[str] | None = Field(default=None, description="Every one why the service is not ready.")
+    reasons: list[str] | None = Field(default=None, description="All reasons why the service is not ready.")
     errors: list[Fault] | None = None
     error: str | None = Field(default=None, description="Below `/v2`: the detail, where its clients look for it.")

@@ -1,4 +1,4 @@
-"""What a model answers."""
+"""The answers of predictions."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from pydantic import BaseModel, Field
 
 
 class ThresholdAnswer(BaseModel):
-    """Where decisions were cut, and what comes of that on held-out examples of the window."""
+    """The threshold of decisions, and its effect on held-out examples of the window."""
 
     value: float = Field(description="Rows with a larger decision are predicted to be positive.")
     alerts: float = Field(description="Share of the unlabelled above it.")
-    precision: float = Field(description="Estimated share of positives among these: as right as the prior is.")
+    precision: float = Field(description="Estimated share of positives above it, which is as accurate as the prior.")
     recall: float = Field(description="Share of the positives above it.")
 
 
@@ -25,8 +25,8 @@ class PromiseAnswer(BaseModel):
 class PredictAnswer(BaseModel):
     """Decision values, predicted labels or values, and the version that answered.
 
-    With other labels than -1 and 1 it names the `classes`: of two the decision is positive for the second; of more
-    there is a value for each, or for each of the `pairs`, positive for the first of the two.
+    With labels other than -1 and 1, it names the `classes`. With two classes, a positive decision is for the second.
+    With more, there is a value for each class, or for each of the `pairs`; a positive one is for the pair's first.
     """
 
     version: int
@@ -36,7 +36,7 @@ class PredictAnswer(BaseModel):
     pairs: list[list[int | str]] | None = None
     probability: list[list[float]] | None = Field(default=None, description="Of every class, where asked for.")
     promise: PromiseAnswer | None = Field(default=None, description="Of `set`, or `low` and `high`, where asked for.")
-    set: list[list[float | str]] | None = Field(default=None, description="Classes that may be, none or all of them.")
+    set: list[list[float | str]] | None = Field(default=None, description="Possible classes, none or all of them.")
     low: list[float | None] | None = Field(
         default=None, description="Ends of an interval; null where the window is too small for the coverage."
     )

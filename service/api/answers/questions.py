@@ -10,8 +10,8 @@ from livesvm.service.api.answers.certificates import Certificate
 from livesvm.service.api.answers.learn import AnswerKeys
 from livesvm.service.api.answers.models import DriftAlarm, Warned, Watched
 
-LARGEST_MOVE = "Largest difference of a decision; null where there is none, or the classes would be others."
-N_CHANGED = "How many get another label; null of regression."
+LARGEST_MOVE = "Largest difference of a decision; null if there is none, or if the classes would change."
+N_CHANGED = "How many get another label; null for regression."
 
 
 class Decided(BaseModel):
@@ -32,7 +32,7 @@ class RowsThen(BaseModel):
 
 
 class WindowThen(BaseModel):
-    """The examples that would stay, as the model before and after decides them."""
+    """How the model before and after the change decides the examples that would stay."""
 
     n_stay: int
     n_changed: int | None = Field(description=N_CHANGED)
@@ -46,7 +46,7 @@ class WhatIfAnswer(BaseModel):
     added: AnswerKeys
     removed: AnswerKeys = Field(description="Also those that would leave to make space.")
     ignored: AnswerKeys | None = Field(
-        default=None, description="Of rows left out, as their keys were known; absent where there are none."
+        default=None, description="Keys of rows that were left out, as they were known; absent if there are none."
     )
     changed: int
     events: int
@@ -84,7 +84,7 @@ class Explained(BaseModel):
 
 
 class Worth(BaseModel):
-    """What an example is worth for the loss of the rows."""
+    """The worth of an example for the loss of the rows."""
 
     key: int | str
     target: int | float | str | None
@@ -92,17 +92,17 @@ class Worth(BaseModel):
 
 
 class ExplainAnswer(BaseModel):
-    """The examples of the window that matter most for the rows, each by the model trained without it."""
+    """The examples of the window that matter most for the rows, found by models that are trained without each."""
 
     version: int
-    n_examples: int = Field(description="That have a part in the model; no other changes any decision.")
+    n_examples: int = Field(description="Examples that the model depends on; no other one changes any decision.")
     events: int
     seconds: float
     rows: list[Explained] | None = Field(description="Null where targets were sent.")
     values: list[Worth] | None = Field(description="Harmful ones first; null where no targets were sent.")
     loss: float | None = Field(
-        description="Mean loss of the rows: hinge loss of classes (of several over the pairs of a row's class), of "
-        "regression the mean absolute error, or mean pinball loss."
+        description="Mean loss of the rows: hinge loss for classes (for several, over the pairs of a row's class); for "
+        "regression, the mean absolute error or mean pinball loss."
     )
 
 
@@ -115,7 +115,7 @@ class ClassError(BaseModel):
 
 
 class BeforeLearning(Watched):
-    """Errors of the newest examples, each by the model that had not learnt it, and the test on them."""
+    """Errors of the newest examples before they were learnt, and the test on these errors."""
 
     n: int = Field(description="Newest examples that the errors are computed from.")
     rolling: list[float] = Field(description="Errors of consecutive parts, oldest first.")
@@ -123,7 +123,7 @@ class BeforeLearning(Watched):
 
 
 class Remedy(BaseModel):
-    """A model that could be had, judged by the newest examples, and the update that makes it."""
+    """A possible change of a model, its error on the newest examples, and the update that makes it."""
 
     kind: Literal["window", "C"]
     value: float = Field(description="Examples that stay, or C.")
@@ -141,15 +141,15 @@ class StepAlarm(BaseModel):
     began: str | float = Field(description="Time of the reading at which it most likely began.")
     n_since: int = Field(description="Examples since then.")
     at: str | float = Field(description="Time of the reading that gave the alarm.")
-    classes: list[float] = Field(description="Of directions, -1 or 1: with a test that found it.")
+    classes: list[float] = Field(description="For directions, those (-1 or 1) with a test that found it.")
     log10_evidence: float = Field(description="Decimal logarithm of the capital of the test, which starts at 1.")
 
 
 class StepBeforeLearning(BaseModel):
-    """Errors of a step's model on the newest readings, each before it was learnt, and the test on what was served."""
+    """Errors of a step's model on the newest readings before they were learnt, and the test on the forecasts served."""
 
     false_alarms: float = Field(description="Largest probability of a false alarm of this step, in 1,000 errors.")
-    n_scored: int = Field(description="Errors that the test has taken so far; of step h each h-th.")
+    n_scored: int = Field(description="Errors that the test has taken so far; for step h, each h-th.")
     error: float | None
     evidence: float = Field(description="At 1 there is an alarm.")
     n: int = Field(description="Newest readings that the errors are on.")
@@ -157,7 +157,7 @@ class StepBeforeLearning(BaseModel):
 
 
 class WindowDrift(BaseModel):
-    """What has changed in one window by exact decisions without its examples, and models that could be had."""
+    """Changes in one window, found by exact leave-one-out decisions, and possible remedies."""
 
     n_examples: int
     rolling: list[float] = Field(description="Errors of consecutive parts of the window, oldest first.")
@@ -170,7 +170,7 @@ class WindowDrift(BaseModel):
 
 
 class StepDrift(WindowDrift):
-    """What has changed in the window of one step, in units of the target."""
+    """Changes in the window of one step; errors are in units of the target."""
 
     step: int
     error: float = Field(description="Leave-one-out: mean absolute error, or share of wrong directions.")
@@ -180,17 +180,17 @@ class StepDrift(WindowDrift):
 
 
 class FeedDriftAnswer(BaseModel):
-    """What has changed in the windows of a feed's steps, and what would help."""
+    """Changes in the windows of a feed's steps, and remedies."""
 
     version: int
     false_alarms: float = Field(description="Largest probability of an alarm of any step where nothing has changed.")
     steps: list[StepDrift]
-    update: dict[str, Any] | None = Field(description="Makes the remedies of all steps; null where there is none.")
+    update: dict[str, Any] | None = Field(description="Update with the remedies of all steps; null if there is none.")
     seconds: float
 
 
 class DriftAnswer(WindowDrift):
-    """What has changed in the window by exact decisions without its examples, and what would help."""
+    """Changes in the window, found by exact leave-one-out decisions, and remedies."""
 
     version: int
     error: float = Field(description="Leave-one-out: share of wrong labels, or mean absolute error or pinball loss.")

@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 
 class Answer(BaseModel):
-    """Base of those that tell of a model."""
+    """Base of answers about a model."""
 
     model_config = ConfigDict(protected_namespaces=())
 

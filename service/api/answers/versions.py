@@ -1,4 +1,4 @@
-"""Versions that can be had again."""
+"""Versions that can be restored."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class SnapshotDescription(BaseModel):
 
 
 class Versions(BaseModel):
-    """The versions that can be had: every one from the oldest to the current."""
+    """The versions that can be restored: every one from the oldest to the current."""
 
     current: int = Field(description="The newest that is known; `stale` if this service serves an older one.")
     oldest: int
@@ -26,7 +26,7 @@ class Versions(BaseModel):
 
 
 class RestoreAnswer(BaseModel):
-    """The new version, which holds what the restored one held."""
+    """The new version, with the content of the restored one."""
 
     version: int
     restored: int

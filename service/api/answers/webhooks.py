@@ -1,4 +1,4 @@
-"""Webhooks: what they are sent, what waits, and what could not be delivered."""
+"""Webhooks, their waiting messages and their dead letters."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class Attempt(BaseModel):
 
     at: datetime
     status: int | None = Field(description="Of the receiver's answer; null where there was none.")
-    reason: str | None = Field(description="Why it was no delivery.")
+    reason: str | None = Field(description="Why the message was not delivered.")
 
 
 class WebhookDescription(BaseModel):
@@ -56,7 +56,7 @@ class DeadLetter(BaseModel):
     id: str
     type: str
     attempts: int
-    reason: str | None = Field(description="Why the last attempt was no delivery.")
+    reason: str | None = Field(description="Why the last attempt failed.")
     dead_at: datetime | None
     message: dict[str, Any] = Field(description="The body.")
 

@@ -1,4 +1,4 @@
-"""Bodies of inference requests of the Open Inference Protocol (V2): JSON, and tensors in binary behind it."""
+"""Bodies of inference requests of the Open Inference Protocol (V2): JSON, and binary tensors after it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from livesvm.solvers.errors import InvalidInput
 
 BINARY = "application/octet-stream"
 HEAD_LENGTH = "inference-header-content-length"
-"""The header that says how long the JSON is which tensors in binary follow."""
+"""The header with the length of the JSON, after which binary tensors follow."""
 MEDIA = {JSON: JSON, BINARY: JSON, "": JSON}
 """Clients of the protocol need not name a media type."""
 Datatype = Literal["FP16", "FP32", "FP64", "INT8", "INT16", "INT32", "INT64", "UINT8", "UINT16", "UINT32", "UINT64"]
@@ -27,18 +27,18 @@ DTYPES = {
     "FP16": "<f2", "FP32": "<f4", "FP64": "<f8", "INT8": "<i1", "INT16": "<i2", "INT32": "<i4", "INT64": "<i8",
     "UINT8": "<u1", "UINT16": "<u2", "UINT32": "<u4", "UINT64": "<u8",
 }  # fmt: skip
-"""Numbers as tensors in binary hold them."""
+"""NumPy's types of the numbers in binary tensors."""
 OUTPUTS = ("prediction", "decision", "probability", "classes")
 LONGEST = 256
-"""Characters of names and ids."""
+"""Most characters of names and ids."""
 
 
 Side = Annotated[int, Field(ge=-1, le=2**53)]
-"""Of a tensor; more than that no array has."""
+"""Length of one dimension of a tensor; no array has a longer one."""
 
 
 class Part(RequestBody):
-    """A part of an inference request; parameters and fields that are not known here are passed over."""
+    """A part of an inference request; unknown parameters and fields are ignored."""
 
     model_config = ConfigDict(extra="ignore")
 
@@ -87,8 +87,8 @@ class Asked:
     ----------
     id : of the request
     tensor : name of the input
-    outputs : the names, each with whether in binary; empty: all that the model has
-    binary : whether the others are in binary
+    outputs : names of outputs, each with whether it is sent in binary; empty: all that the model has
+    binary : whether outputs are sent in binary by default
     """
 
     id: str | None
@@ -98,7 +98,7 @@ class Asked:
     binary: bool
 
     def has(self, name: str, available: bool = True) -> bool:
-        """Return whether an output is asked for, one by one or, where it is ``available``, with all."""
+        """Return whether an output is asked for: by its name, or if it is ``available``, together with all."""
         return name in self.outputs if self.outputs else available
 
 
@@ -108,7 +108,7 @@ async def read_infer(request: Request) -> Body:
 
 
 def parse_infer(body: Body, head_length: str | None) -> Asked:
-    """Return what a body asks; ``head_length`` is what its header says of the JSON, None: all is JSON.
+    """Return the request in a body; ``head_length`` is the header with the JSON's length, None if all is JSON.
 
     Raises MalformedBody, InvalidRequest, or InvalidInput with the tensor's name as the field.
     """
@@ -140,7 +140,7 @@ def _outputs(wanted: InferRequest) -> dict[str, bool]:
 
 
 def _of_tensor(tensor: InputTensor, rest: memoryview, body: Body) -> Matrix:
-    """Return the rows of a tensor; those in binary are what follows the JSON."""
+    """Return the rows of a tensor; a binary one is in ``rest``, the bytes after the JSON."""
     name, shape = tensor.name, tensor.shape
     if len(shape) != 2 or min(shape) < 1:
         raise InvalidInput(f"must have the shape [rows, columns], not {str(shape)[:64]}", field=name)

@@ -12,9 +12,9 @@ from livesvm.service.models.arrays import Matrix
 from livesvm.solvers.errors import InvalidInput
 
 PIECE = 2**15
-"""Bytes of a piece: a millisecond."""
+"""Bytes of a piece, which takes a millisecond."""
 BYTES_A_NUMBER = 24
-"""What a number takes: as float64 in its piece and in the whole, and for a piece at a time what parsing takes."""
+"""Memory of a number: as float64 in its piece and in the whole, and a share of parsing one piece at a time."""
 
 _HEAD = re.compile(rb'\s*\{\s*"X"\s*:\s*\[\s*(?=\[)')
 _BETWEEN = re.compile(rb"\s*,\s*(?=\[)")
@@ -26,7 +26,7 @@ class NotRows(Exception):
 
 
 def pieces(data: bytes) -> Iterator[Matrix]:
-    """Yield the rows of ``{"X": [[..], ..]}``, which holds no string but that one, some at a time; raises NotRows."""
+    """Yield blocks of the rows of ``{"X": [[..], ..]}``, a text with no other string; raises NotRows."""
     head = _HEAD.match(data)
     start, end = (0 if head is None else head.end()), data.rfind(b"]", 0, max(0, data.rfind(b"]"))) + 1
     if start == 0 or end <= start or _TAIL.match(data, end) is None:

@@ -1,7 +1,7 @@
 """Request bodies: read with a cap, a deadline and a pace on the event loop, parsed and checked off it.
 
-The parser of JSON bounds depth and the size of numbers itself. It would list every name that it does not know, at a
-kilobyte each, and takes the last of two values under one name, so names are counted and compared here.
+The parser of JSON bounds depth and the size of numbers itself. But it reports every unknown name, at a kilobyte each,
+and takes the last of two values under one name. So names are counted and compared here.
 """
 
 from __future__ import annotations
@@ -49,22 +49,22 @@ EDIT_MEMBERS = frozenset({"relabel_keys", "relabel_y", "reweight_keys", "reweigh
 UPDATE_MEMBERS = ADD_MEMBERS | EDIT_MEMBERS | {"remove_keys", "remove_oldest"}
 
 COPIES = 2
-"""Of a body: its pieces, and the whole of them."""
+"""Copies of a body in memory: its pieces, and the whole."""
 READING = 10
-"""Memory that reading an array takes, in bytes of it: one of it, one of the array, and eight for each as float64."""
+"""Memory of reading an array, in bytes for each of its bytes: one as sent, one unpacked, and eight as float64."""
 
 STREAMED_PACE = 100_000.0
-"""The same of a body that is written to disk as it comes, which may take as long as its size asks for."""
+"""Least bytes a second of a body that is written to disk as it comes; its whole time has no limit."""
 MOST_FIELDS = 256
-"""Fields of all objects together, but for those of tables; requests need thirty."""
+"""Most fields of all objects together, but for those of tables; requests need thirty."""
 OF_TABLES = frozenset({b"rows", b"columns"})
 """Fields that hold objects with any names; a parser checks these without listing them."""
 BYTES_A_NUMBER = 96
-"""What a number takes at most while it is parsed: as the parser has it, as Python's object, as float64."""
+"""Most memory of a number while it is parsed: in the parser, as Python's object, and as float64."""
 BYTES_A_LETTER = 6
-"""What a byte of a string takes: as the parser has it, and as Python's, where each letter is as wide as the widest."""
+"""Memory of a byte of a string: in the parser, and as Python's string, in which letters are as wide as the widest."""
 BYTES_AN_ITEM = 256
-"""The same for an array, an object or a string, besides what it holds."""
+"""Memory of an array, an object or a string, besides its content."""
 
 _STRING = rb'"([^"\\]*+(?:\\.[^"\\]*+)*+)"?(\s*+:)?'
 _STRINGS = re.compile(_STRING, re.DOTALL)
@@ -76,12 +76,12 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Body:
-    """The bytes of a request, what they are, and what bounds what becomes of them.
+    """The bytes of a request's body, their media type, and the limits of parsing them.
 
     Parameters
     ----------
     limit : bytes that arrays may have when unpacked
-    budget : what the memory for parsing it is taken from
+    budget : memory budget from which the memory for parsing is taken
     """
 
     data: bytes
@@ -90,7 +90,7 @@ class Body:
     budget: Budget
 
     def memory(self, size: int) -> AbstractContextManager[None]:
-        """Hold what parsing takes, besides the bytes themselves; raises BodyTooLarge or MemoryBusy."""
+        """Hold ``size`` bytes of memory for parsing, besides the body itself; raises BodyTooLarge or MemoryBusy."""
         return self.budget.holding("bodies", size, COPIES * len(self.data))
 
 
@@ -138,7 +138,7 @@ def parse_json(body: Body, schema: type[M]) -> M:
 
 
 def _schema_at(schema: type[BaseModel], place: tuple[int | str, ...]) -> type[BaseModel] | None:
-    """Return the schema of what lies at a place; None where the way there is not one of schemas alone."""
+    """Return the schema of the value at a place; None if the path to it leads through other types."""
     for name in place:
         field = schema.model_fields.get(str(name))
         kinds = () if field is None else (field.annotation, *get_args(field.annotation))
@@ -159,7 +159,7 @@ def _names_of(schema: type[BaseModel]) -> list[str]:
 
 
 def with_json(body: Body, use: Callable[[bytes], T]) -> T:
-    """Return what is made of the body's bytes, which are JSON, with memory for them.
+    """Return the result of ``use`` for the bytes of a JSON body, with memory held for parsing them.
 
     Raises MalformedBody, UnsupportedMedia.
     """
@@ -170,12 +170,12 @@ def with_json(body: Body, use: Callable[[bytes], T]) -> T:
 
 
 def may_ask_for_more(body: Body) -> bool:
-    """Return whether a JSON body may hold more than rows: that probabilities are asked for, or a coverage."""
+    """Return whether a JSON body may ask for probabilities or a coverage, besides holding rows."""
     return body.media == JSON and (b'"probability"' in body.data or b'"coverage"' in body.data)
 
 
 def parse_predict_request(body: Body) -> PredictRequest:
-    """Return rows to predict, and what else is asked about them, from JSON."""
+    """Return rows to predict, and the other fields of the request, from JSON."""
     return parse_json(body, PredictRequest)
 
 
@@ -203,7 +203,7 @@ def parse_update(body: Body) -> commands.Update:
 
 @contextmanager
 def unpacked(body: Body, allowed: frozenset[str]) -> Iterator[dict[str, NDArray[Any]]]:
-    """Yield the arrays of an npz file, with memory for them and for what is made of them inside.
+    """Yield the arrays of an npz file, with memory held for them and for their use inside.
 
     Raises MalformedBody, BodyTooLarge, MemoryBusy, or InvalidInput for members that are not allowed.
     """
@@ -221,7 +221,7 @@ def unpacked(body: Body, allowed: frozenset[str]) -> Iterator[dict[str, NDArray[
 
 @contextmanager
 def well_formed() -> Iterator[None]:
-    """Turn what is not of its format into MalformedBody."""
+    """Raise errors about the format of a file as MalformedBody."""
     try:
         yield
     except Malformed as error:
@@ -316,7 +316,7 @@ def schema_content(schema: str, *binary: str) -> dict[str, Any]:
 
 
 class OpenObject(NamedTuple):
-    """An object on the way to a place in a text: the name that it stands under, and the names in it so far."""
+    """An object of a JSON text that has not ended yet: its own name, and the names in it so far."""
 
     name: str
     names: set[str]
@@ -334,16 +334,16 @@ def parsed_bytes(data: bytes, of_field: int = 0) -> int:
 
 
 def names(data: bytes) -> Iterator[bytes]:
-    """Yield the names in all objects of a JSON text, as they are written; of a malformed one those before its fault."""
+    """Yield the names in all objects of a JSON text, as written; in a malformed text, those before the fault."""
     return (found[1] for found in _STRINGS.finditer(data) if found[2])
 
 
 def few_names(data: bytes, requests: int = 1) -> list[bytes]:
-    """Return the names in all objects of a JSON text, but for those of rows, and columns, of tables.
+    """Return the names in all objects of a JSON text, except those inside of rows and columns of tables.
 
     Raises
     ------
-    InvalidInput : there are more than so many requests need
+    InvalidInput : there are more names than so many ``requests`` need
     """
     most, found, name = MOST_FIELDS * requests, list[bytes](), b""
     around: list[bytes] = []  # the names that the objects here stand under
@@ -367,6 +367,7 @@ def refuse_repeated(data: bytes, written: list[bytes]) -> None:
 
     ``written`` are its names, as :func:`few_names` returns them.
     """
+    # If all names of the text differ, and none is escaped, no object can have one twice.
     has_tables = not OF_TABLES.isdisjoint(written)
     if len(set(written)) == len(written) and b"\\" not in b"".join(written) and not has_tables:
         return
@@ -385,17 +386,17 @@ def refuse_repeated(data: bytes, written: list[bytes]) -> None:
 
 
 class BodyLimits:
-    """Bodies on their way; used from one event loop.
+    """Receives bodies within limits; used from one event loop.
 
-    They hold bytes, and no place of a worker: a slow client keeps no other request waiting. What has come of a body is
-    counted against the memory budget until its request is answered.
+    A body that is being received takes no place of a worker, so that a slow client delays no other request. Its bytes
+    are counted against the memory budget until its request is answered.
     """
 
     def __init__(self, settings: Settings, budget: Budget) -> None:
         self.largest, self._budget = settings.max_body_bytes, budget
         self._patience, self._seconds = settings.header_seconds, settings.body_seconds
         full = "too many bodies are on their way already; send this one again"
-        self._held = Places(settings.max_bodies * self.largest, full, full)  # a byte has one
+        self._held = Places(settings.max_bodies * self.largest, full, full)  # each byte takes a place
 
     async def receive(self, request: Request) -> bytes:
         """Return the body of a request; raises BodyTooLarge, BodyTimeout, MalformedBody, MemoryBusy or QueueFull."""
@@ -419,7 +420,7 @@ class BodyLimits:
         return self._pieces(request, STREAMED_PACE)
 
     async def _pieces(self, request: Request, pace: float, seconds: float = inf) -> AsyncIterator[bytes]:
-        """Yield what comes within so many seconds, none of it later than the pace and the patience allow."""
+        """Yield the pieces of a body; raises BodyTimeout after ``seconds``, or if it stands still or is too slow."""
         loop = asyncio.get_running_loop()
         end, due = loop.time() + seconds, loop.time() + self._patience
         has_more = True

@@ -32,13 +32,13 @@ MOST_ROWS = 10_000
 MOST_FLEET_ROWS = 200_000
 """Rows of one call to a fleet."""
 MOST_COLUMNS = 512
-LONGEST_NAME = 128
+LONGEST_NAME = 256
 BYTES_A_CELL = 200
 """Memory that a cell takes at most while a table is read, besides its text."""
 BYTES_A_LETTER = 8
 """Memory that a byte of a table's text takes: as a text of any letters, and once more while lines are read."""
 PARQUET_MB = 64
-"""That unpacking a Parquet file may take."""
+"""Memory that unpacking a Parquet file may take."""
 BLOCK = 2**16
 """Cells of a Parquet file that are read at once."""
 
@@ -80,7 +80,7 @@ def parse_announcements(body: Body, spec: FeedSpec) -> list[Row]:
 
 
 def parse_backtest(body: Body, spec: FeedSpec) -> tuple[list[Row] | None, Row]:
-    """Return the rows of a backtest, or None for those that the feed holds, and its settings, of a body of JSON."""
+    """Return the rows of a backtest, or None for the feed's own, and the settings, which only JSON may have."""
     if body.media != JSON:
         return parse_rows(body, spec), {}
     document = _document(body, {"rows", "settings"})
@@ -93,7 +93,7 @@ def parse_backtest(body: Body, spec: FeedSpec) -> tuple[list[Row] | None, Row]:
 
 
 def _document(body: Body, allowed: set[str]) -> Row:
-    """Return the object in a body of JSON; its rows are there, and are checked, unless settings alone may be."""
+    """Return the object in a JSON body with checked rows, which may be missing only if settings are allowed."""
     with body.memory(parsed_bytes(body.data, BYTES_A_CELL)):
         try:
             document: Any = from_json(body.data)
@@ -108,7 +108,7 @@ def _document(body: Body, allowed: set[str]) -> Row:
 
 
 def _check_rows(rows: Any) -> None:
-    """Raise InvalidInput, with row and column, unless each is an object of numbers and strings."""
+    """Raise InvalidInput, with row and column, unless every row is an object of numbers and strings."""
     if not isinstance(rows, list):
         raise InvalidInput("must be a list of rows, each an object", field="rows")
     for number, row in enumerate(rows):
@@ -120,7 +120,8 @@ def _check_rows(rows: Any) -> None:
 
 
 def _check_once(body: Body, document: Row) -> None:
-    """Raise InvalidInput if a name stands twice in an object, by row and column."""
+    """Raise InvalidInput, with row and column, if a name stands twice in an object."""
+    # The parser keeps one of two values with the same name: then the document has fewer names than the text.
     fields = _fields(document)
     ends = body.data.translate(None, b" \t\r\n").count(b'":')  # of names, and of what looks like one in a string
     if ends == fields or sum(1 for _ in names(body.data)) == fields:
@@ -135,14 +136,14 @@ def _check_once(body: Body, document: Row) -> None:
 
 
 def _fields(value: Any) -> int:
-    """Return how many names the objects of a document have; those in lists hold no others."""
+    """Return the number of names in all objects of a document; objects in lists contain no further objects."""
     if isinstance(value, list):
         return sum(len(one) for one in value if isinstance(one, dict))
     return len(value) + sum(map(_fields, value.values())) if isinstance(value, dict) else 0
 
 
 def _csv_columns(body: Body, spec: FeedSpec, most_rows: int) -> Columns:
-    """Return names of series as they stand, times as text, and else numbers where cells are some."""
+    """Return columns of CSV: names of series and times as text, other cells as numbers if they are numbers."""
     ends = [body.data.count(end) for end in (b"\n", b"\r")]  # either ends a line
     if max(ends) > most_rows + 1:
         raise InvalidInput(f"holds more than {most_rows} rows", field="rows")

@@ -19,19 +19,19 @@ MEDIA = {JSON: JSON, NDJSON: NDJSON, "application/jsonl": NDJSON}
 
 @dataclass(frozen=True)
 class Updates:
-    """Updates by model in the order of the body, and what keeps the others from being read."""
+    """Updates by model, errors of those that cannot be read, and the order of all models in the body."""
 
     updates: dict[str, Update]
     errors: dict[str, Exception]
     order: list[str]
 
     def memory(self) -> int:
-        """Return the bytes that they take until they are answered."""
+        """Return the bytes that the updates take until they are answered."""
         return sum(update.memory() for update in self.updates.values())
 
 
 def parse_updates(body: Body) -> Updates:
-    """Return the updates of a body; raises InvalidInput or MalformedBody for one that is not a list of such."""
+    """Return the updates of a body; raises InvalidInput or MalformedBody if it is not a list of updates."""
     found = Updates({}, {}, [])
     with body.memory(parsed_bytes(body.data)):
         names = few_names(body.data, MOST_UPDATES)

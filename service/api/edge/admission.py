@@ -13,7 +13,7 @@ class CountedConnection(Protocol):
     rests_since: float | None
 
     def make_room(self) -> None:
-        """Close, as another one needs the place."""
+        """Close the connection, as another one needs its place."""
 
 
 class Admission:
@@ -31,9 +31,9 @@ class Admission:
         self._held: set[CountedConnection] = set()
 
     def admit(self, connection: CountedConnection) -> bool:
-        """Take a connection in, where need be for one that rests; False where none does.
+        """Admit a connection, if need be by closing one that rests; return False if none rests.
 
-        Of those that rest, the client that holds most gives up the one that has rested longest.
+        The client with the most connections loses the one that has rested longest.
         """
         counts, client = Counter(held.client_key for held in self._held), connection.client_key
         is_over = counts[client] >= self._client_limit

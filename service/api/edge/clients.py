@@ -1,4 +1,4 @@
-"""By what requests count as one client's, or as one caller's: an address, or an API key; a client's least pace."""
+"""Identity of clients, by address, and of callers, by API key or client; and the least pace of a client."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from starlette.types import Scope
 from livesvm.service.access.keys import ApiKey, Keys
 
 _OWN_BITS = 64
-"""Of an IPv6 address: what one network has to itself."""
+"""Prefix length of the IPv6 networks that count as one client."""
 PACE = 1000.0
-"""Bytes a second that a client has to send, or to take, so as not to count as one that holds us up."""
+"""Least bytes a second that a client must send or take; slower connections are ended."""
 
 
 @lru_cache(maxsize=1024)
 def client_of(address: str) -> str:
-    """Return the client behind an address: itself, or its network with IPv6, all of which one client may have."""
+    """Return the client of an address: the address, or for IPv6 its network, as one client may have all of it."""
     try:
         known = ip_address(address)
     except ValueError:
@@ -30,13 +30,13 @@ def client_of(address: str) -> str:
 
 
 def caller_of(scope: Scope) -> Hashable:
-    """Return by what a request that was let in counts as one caller's: its API key; its client, where it has none."""
+    """Return the caller of an admitted request: its API key, or its client if it has none."""
     key: ApiKey | None = scope.get("state", {}).get("caller")
     return key or client_of(scope["client"][0] if scope.get("client") else "")
 
 
 def is_admitted(request: Request) -> bool:
-    """Return whether the API key of a request that was let in is one still."""
+    """Return whether the API key of an admitted request is still valid."""
     keys: Keys = request.app.state.service.keys
     key: ApiKey | None = getattr(request.state, "caller", None)
     return key is None or key in keys.known

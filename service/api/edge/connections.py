@@ -1,6 +1,6 @@
-"""Connections of the HTTP server: their number, the time and size of heads, and clients too slow to read.
+"""Connections of the HTTP server, with limits of their number, of time and size of heads, and of slow readers.
 
-Uvicorn has a limit for none of these, nor for requests that are sent ahead of answers: they wait in memory.
+Uvicorn limits none of these, nor requests that are sent before earlier ones are answered, which wait in memory.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from livesvm.service.errors import HeadTimeout, HeadTooLarge, MalformedRequest, 
 from livesvm.service.monitoring.metrics import Metrics
 
 HEAD_BYTES = 32 * 1024
-"""That may come without being part of a body, before a head or a request ends; a piece that ends one may have more."""
+"""Most bytes of a head, or of a request outside of its body; the piece that ends one may have more."""
 MOST_FIELDS = 100
 _ABSOLUTE = re.compile(rb"[a-z][a-z0-9+.-]*://([^/?#]*)", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
 class Limits:
-    """What connections share.
+    """The limits that all connections share.
 
     Parameters
     ----------
@@ -48,9 +48,9 @@ class Limits:
 
 
 class Connection(HttpToolsProtocol):
-    """One connection. It rests while no request is under way; then a clock runs from the first byte to a whole head.
+    """One connection. It rests while no request is under way; a clock limits the time to the end of the next head.
 
-    A request that is sent ahead of an answer is not read: the connection ends behind that answer.
+    A request that is sent before an earlier one is answered is not read: the connection ends after that answer.
     """
 
     def __init__(self, limits: Limits, **server: Any) -> None:
@@ -70,7 +70,7 @@ class Connection(HttpToolsProtocol):
         return None if cycle is None or cycle.response_complete else cycle
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Take a place, or say that there is none."""
+        """Admit the connection, or refuse it."""
         super().connection_made(transport)
         self._limits.metrics.connections.inc()
         self.client_key = client_of(self.client[0]) if self.client else ""
@@ -80,7 +80,7 @@ class Connection(HttpToolsProtocol):
             self._refuse(TooManyConnections("every connection that this client may have has a request under way"))
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Give the place back."""
+        """Release the place of the connection."""
         super().connection_lost(exc)
         self._limits.metrics.connections.dec()
         self._limits.admission.leave(self)
@@ -88,11 +88,11 @@ class Connection(HttpToolsProtocol):
         self._stop_watching()
 
     def make_room(self) -> None:
-        """Close, as another one needs the place."""
+        """Close the connection, as another one needs its place."""
         self._close("displaced")
 
     def data_received(self, data: bytes) -> None:
-        """Read on, as long as what comes is part of a body or of a head of bearable size."""
+        """Read data, and refuse the request if its head or its trailer is too large."""
         self._unclaimed += len(data)
         self.server_state.default_headers = dated()  # not by a clock that would wake an idle service
         super().data_received(data)
@@ -104,7 +104,7 @@ class Connection(HttpToolsProtocol):
             self._start_clock()
 
     def send_400_response(self, msg: str) -> None:
-        """Say what is wrong with what was read; what was sent ahead of an answer is not read."""
+        """Refuse what is not HTTP; a request that was sent before an earlier one is answered is not read."""
         under_way = self._under_way
         if under_way is not None and not under_way.more_body:
             under_way.keep_alive = False
@@ -115,13 +115,13 @@ class Connection(HttpToolsProtocol):
             self._refuse(MalformedRequest("this is not HTTP as RFC 9112 has it"))
 
     def on_message_begin(self) -> None:
-        """Begin with a head; raises MalformedRequest ahead of an answer."""
+        """Begin a head; raises MalformedRequest while an earlier request is being answered."""
         if self._under_way is not None:
             raise MalformedRequest("one request at a time")
         super().on_message_begin()
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Note a field of the head; those of a trailer, which come when the request is being answered, are not used.
+        """Note a field of the head; fields of a trailer, which come while the request is being answered, are ignored.
 
         Raises HeadTooLarge, which ends the reading, where there are too many.
         """
@@ -131,7 +131,7 @@ class Connection(HttpToolsProtocol):
                 raise _too_large()
 
     def on_headers_complete(self) -> None:
-        """Begin to answer; a target that names a host stands in place of the Host field [RFC 9112, 3.2.2]."""
+        """Begin to answer; a host in the request's target replaces that of the Host field [RFC 9112, 3.2.2]."""
         if target := _ABSOLUTE.match(self.url):
             self.headers[:] = [(name, target[1] if name == b"host" else value) for name, value in self.headers]
         self._unclaimed = 0
@@ -142,23 +142,23 @@ class Connection(HttpToolsProtocol):
             self.end_after_answer()
 
     def end_after_answer(self) -> None:
-        """Say in the next answer, unless that has begun, that the connection ends with it."""
+        """End the connection after the present answer, if that has not begun and so can say it."""
         if (under_way := self._under_way) is not None and not under_way.response_started:
             under_way.keep_alive = False
 
     def on_body(self, body: bytes) -> None:
-        """Hand a piece of the body on."""
+        """Pass a piece of the body on."""
         self._unclaimed = 0
         super().on_body(body)
 
     def on_message_complete(self) -> None:
-        """End the body; the clock ran if it was answered before it was whole."""
+        """End the body; the clock runs here if the request was answered before its body was complete."""
         self._unclaimed = 0
         self._stop_clock()
         super().on_message_complete()
 
     def on_response_complete(self) -> None:
-        """Rest."""
+        """Note that the connection rests from now on."""
         super().on_response_complete()
         self.rests_since = self.loop.time()
 
@@ -168,7 +168,7 @@ class Connection(HttpToolsProtocol):
         self._watch()
 
     def resume_writing(self) -> None:
-        """Watch no longer."""
+        """Stop watching the client."""
         super().resume_writing()
         self._stop_watching()
 
@@ -181,7 +181,7 @@ class Connection(HttpToolsProtocol):
             self._clock = None
 
     def _give_up(self) -> None:
-        """End a connection on which no request came; one that has begun is answered."""
+        """End a connection without a complete head; a head that has begun is answered with a problem."""
         if self._unclaimed and self._under_way is None:
             self._refuse(HeadTimeout(f"the head of the request did not arrive within {self._limits.head_seconds:g} s"))
         else:
@@ -206,7 +206,7 @@ class Connection(HttpToolsProtocol):
             self._stall = None
 
     def _refuse(self, error: ServiceError) -> None:
-        """Say what is wrong, unless an answer is on its way, and close."""
+        """Answer with a problem, unless an answer has begun, and close the connection."""
         under_way = self._under_way
         if under_way is None or not under_way.response_started:
             kind, body = kind_of(error), to_json(problem(error))
@@ -221,7 +221,7 @@ class Connection(HttpToolsProtocol):
         self._close(kind_of(error).slug)
 
     def _close(self, reason: str) -> None:
-        """Close, and count why."""
+        """Close the connection, and count the reason."""
         self._stop_clock()
         self._limits.metrics.connections_cut.labels(reason).inc()
         self.transport.close()

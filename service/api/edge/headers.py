@@ -1,4 +1,4 @@
-"""Headers that every answer has, so that browsers make nothing else of it than it is."""
+"""Security headers of every answer, for browsers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from email.utils import formatdate
 from functools import lru_cache
 
 POLICY = b"default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-"""Nothing is loaded; plots have styles within."""
+"""A policy by which nothing is loaded; plots have inline styles."""
 HEADERS = {
     b"x-content-type-options": b"nosniff",
     b"referrer-policy": b"no-referrer",
@@ -19,7 +19,7 @@ HEADERS = {
     b"content-security-policy": POLICY,
     b"cache-control": b"no-store",
 }
-"""Each where the answer has none of that name."""
+"""Headers that are added unless the answer has one of the same name."""
 _INLINE_SCRIPT = re.compile(rb"<script(?![^>]*\bsrc=)[^>]*>(.+?)</script>", re.DOTALL)
 _OF_PAGES = (
     "default-src 'none'; script-src 'self' {scripts}; style-src 'self' 'unsafe-inline'; img-src 'self' data:; "

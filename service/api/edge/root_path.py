@@ -1,4 +1,4 @@
-"""A service under a path of a proxy: requests as if it were at the root, and answers that lead back below the path."""
+"""A service under a path of a proxy: the path is removed from requests, and added to locations in answers."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 
 class RootPath:
-    """ASGI middleware: takes the path off requests, if the proxy has not, and puts it before where answers lead.
+    """ASGI middleware that removes the path from requests, if the proxy has not, and adds it to locations in answers.
 
     Parameters
     ----------
@@ -26,7 +26,7 @@ class RootPath:
             return
 
         async def leading_send(message: Message) -> None:
-            """Send on; a location is within the service."""
+            """Send a message on, with the path added to a location within the service."""
             if message["type"] == "http.response.start":
                 message["headers"] = [(name, self._below(name, value)) for name, value in message["headers"]]
             await send(message)

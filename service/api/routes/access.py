@@ -26,7 +26,7 @@ from starlette.routing import BaseRoute
 from livesvm.service.access.keys import SCOPES, ApiKey, allows
 from livesvm.service.api.bodies.reading import Body, read_body
 from livesvm.service.errors import Forbidden, ModelUnavailable, Restoring, TurnMissed, Unauthorized, Withdrawn
-from livesvm.service.fleets.names import FLEET_ID, OF_FEEDS, SERIES_ID
+from livesvm.service.fleets.names import FLEET_ID, LONGEST_QUOTED, OF_FEEDS, SERIES_ID
 from livesvm.service.hosting.collection import Collection
 from livesvm.service.hosting.handle import NEWS_SECONDS, Hosted, Reply
 from livesvm.service.lifecycle.parts import Service
@@ -35,7 +35,7 @@ from livesvm.service.models.fields import MODEL_ID
 from livesvm.service.resources.solve_scheduler import Solve
 
 SOON_SECONDS = 0.05
-"""After so long it is watched whether the caller still waits."""
+"""After so long a call begins to watch whether its caller still waits."""
 PAGE = 200
 """Models or feeds in a list, unless more or fewer are asked for."""
 MOST = 1000
@@ -60,7 +60,7 @@ FEED_ID = rf"{MODEL_ID[:-1]}(/{SERIES_ID})?$"
 FeedId = Annotated[
     str,
     Path(
-        json_schema_extra={"pattern": FEED_ID, "maxLength": 101},
+        json_schema_extra={"pattern": FEED_ID, "maxLength": 37 + LONGEST_QUOTED},
         description="Of a series of a fleet `fleet/series`, with the name quoted as `GET /fleets/{id}/series` tells.",
     ),
 ]
@@ -70,7 +70,7 @@ FleetId = Annotated[str, Path(json_schema_extra={"pattern": FLEET_ID, "maxLength
 
 
 class _FeedPath(Convertor[str]):
-    """An id of a feed in a path: it may have one slash, behind which nothing stands that feeds have there."""
+    """An id of a feed in a path: it may have one slash, but not before the name of a call of feeds."""
 
     regex = rf"[^/]+(?:/(?!(?:{'|'.join(sorted(OF_FEEDS))})(?:[/.]|$))[^/]+)?"
 
@@ -107,11 +107,11 @@ async def _within(
         Query(
             gt=0,
             le=86_400,
-            description="Time until the answer has to be there, waiting included; past it nothing is changed.",
+            description="Time limit of the call, waiting included; if it is exceeded, nothing is changed.",
         ),
     ] = None,
 ) -> Solve:
-    """Return a solve that has to be done within so many seconds from now; None: the service's own limit is all."""
+    """Return a Solve that ends ``max_seconds`` from now; None: only the service's own limit holds."""
     return Solve() if max_seconds is None else Solve(until=time.monotonic() + max_seconds)
 
 
@@ -119,7 +119,7 @@ Within = Annotated[Solve, Depends(_within)]
 
 
 def page_of(home: Collection[A], after: str, limit: int) -> tuple[Sequence[A], str | None]:
-    """Return some models or feeds in the order of ids, and the one behind which the next are, if there are more."""
+    """Return a page of models or feeds, by id, and the id after which the next page begins, if there is one."""
     found = home.page(after, limit + 1)
     return found[:limit], found[limit - 1].id if len(found) > limit else None
 
@@ -128,7 +128,7 @@ Credentials = Annotated[HTTPAuthorizationCredentials | None, Security(bearer)]
 
 
 class _Scope:
-    """Lets only keys of a scope pass, and all calls where no key is configured."""
+    """Admits only keys of a scope, or every caller if no key is configured."""
 
     def __init__(self, needed: str) -> None:
         self.needed = needed
@@ -142,13 +142,13 @@ class _Scope:
 
 
 def scope(needed: str) -> Dependency:
-    """Return the dependency that lets only keys of this scope pass; every caller passes where no key is configured."""
+    """Return the dependency that admits only keys of this scope, or every caller if no key is configured."""
     result: Dependency = Security(_Scope(needed))
     return result
 
 
 def scopes_of(routes: Iterable[BaseRoute]) -> dict[str, str | None]:
-    """Return the least scope by which each path can be called at all; None where that needs no key."""
+    """Return the least scope that allows some call of each path; None if a call needs no key."""
     found: dict[str, str | None] = {}
     for route in routes:
         if isinstance(route, APIRoute):
@@ -159,7 +159,7 @@ def scopes_of(routes: Iterable[BaseRoute]) -> dict[str, str | None]:
 
 
 def may(request: Request, service: Service, needed: str) -> bool:
-    """Return whether the caller, which :func:`scope` has let in, has a scope; each has where no key is configured."""
+    """Return whether the caller, which :func:`scope` has admitted, has a scope; every caller has without keys."""
     return not service.keys.known or allows(request.state.caller.scope, needed)
 
 
@@ -188,7 +188,7 @@ Whole = Annotated[Body, Depends(_whole_body)]
 
 
 async def in_control(service: Service, call: Callable[..., T], *arguments: object) -> T:
-    """Return what a function returns that may wait for a disk or a lock, run by one of the control threads."""
+    """Run a function that may wait for a disk or a lock in one of the control threads, and return its result."""
     with service.control.place():
         return await service.control.run(call, *arguments)
 
@@ -205,16 +205,16 @@ async def up_to_date(one: Hosted) -> None:
 
 
 async def remove(service: Service, stored: str) -> Response:
-    """Delete a model or a feed, by what it is stored under, with all that is kept of it; the response to that."""
+    """Delete a model or a feed, by its stored name, with all that is stored of it; return the response."""
     await asyncio.wrap_future(await in_control(service, service.erasures.begin_deletion, stored))
     await in_control(service, service.erasures.end_deletion, stored)
     return Response(status_code=204)
 
 
 async def awaited(request: Request, future: Future[T], solve: Solve, *, changes: bool = True) -> T:
-    """Return the result of a call of a model's writer, however long that takes, while the caller waits for it.
+    """Return the result of a command of a model's writer; wait for it only while the caller waits.
 
-    When the caller leaves, what waits is taken out of the queue, and what only reads (``changes`` nothing) is ended.
+    If the caller leaves, a waiting command is taken out of the queue, and one that changes nothing is ended.
     Raises Withdrawn then, and TurnMissed if its turn does not come in the time that the caller gave.
     """
     answer = asyncio.wrap_future(future)
@@ -227,12 +227,12 @@ async def awaited(request: Request, future: Future[T], solve: Solve, *, changes:
             await asyncio.wait(either, timeout=solve.rest(), return_when=asyncio.FIRST_COMPLETED)
             is_late = not (answer.done() or left.done())
             if left.done() and not changes:
-                solve.end(Withdrawn("the caller left"))  # a future that can be cancelled may be worked on
+                solve.end(Withdrawn("the caller left"))  # work may go on even if the future can be cancelled
             if not answer.done() and future.cancel():
                 raise TurnMissed(BUSY) if is_late else Withdrawn("the caller left before its turn came")
         return await answer
     except Withdrawn:
-        if is_late:  # where it lives in another process, it was only withdrawn
+        if is_late:  # a model in another process only says that the call was withdrawn
             raise TurnMissed(BUSY) from None
         raise
     finally:
@@ -252,12 +252,12 @@ async def _left(request: Request) -> None:
 def response_of(
     answer: BaseModel, status: int = 200, headers: dict[str, str] | None = None, *, exclude_none: bool = False
 ) -> Response:
-    """Return the response that holds an answer; what the answer leaves open is null, or is left out."""
+    """Return the response with an answer; fields that are None are null, or are left out."""
     return Response(answer.model_dump_json(exclude_none=exclude_none), status, headers, "application/json")
 
 
 def json_of(found: Any) -> Response:
-    """Return the response that holds a document; numbers that JSON does not have are null."""
+    """Return the response with a document; numbers that JSON does not have are null."""
     return Response(to_json(found, inf_nan_mode="null"), media_type="application/json")
 
 
@@ -278,16 +278,16 @@ def quick(needed: str) -> type[APIRoute]:
     """Return the class of routes with ``id`` in their path that need a key of this scope, if there are keys."""
 
     class QuickRoute(APIRoute):
-        """Calls its endpoint at once where there is no query, and the ``Idempotency-Key`` is as it should be."""
+        """Calls its endpoint directly if there is no query, and the ``Idempotency-Key`` is valid or absent."""
 
         def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-            """Return what answers a request."""
+            """Return the function that answers a request."""
             thorough, endpoint = super().get_route_handler(), self.endpoint
             takes = signature(endpoint).parameters
             is_update = "key" in takes and "solve" in takes
 
             async def handle(request: Request) -> Response:
-                """Call the endpoint, or have the framework read what is out of the ordinary."""
+                """Call the endpoint directly, or let the framework read an unusual request."""
                 service: Service = request.app.state.service
                 keys = request.headers.getlist("idempotency-key") if is_update else []
                 key = keys[0] if keys else None

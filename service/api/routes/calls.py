@@ -39,7 +39,7 @@ _REFUSALS: dict[int | str, dict[str, Any]] = {
 
 
 def answers(answer: Any, says: str, *, status: int = 200, other: Sequence[str] = ()) -> Callable[[E], E]:
-    """Return the decorator that says what a good answer of a function is; a function may have several, by status.
+    """Return the decorator that describes a successful answer of a function, which may have several, by status.
 
     Parameters
     ----------
@@ -52,7 +52,7 @@ def answers(answer: Any, says: str, *, status: int = 200, other: Sequence[str] =
         said["content"] = binary(*other)
 
     def note(endpoint: E) -> E:
-        """Keep it with the function, until that is added to the table."""
+        """Note the answer on the function, until its route is added."""
         vars(endpoint).setdefault("answers", {})[status] = {"description": says, **said}
         return endpoint
 
@@ -60,10 +60,10 @@ def answers(answer: Any, says: str, *, status: int = 200, other: Sequence[str] =
 
 
 def _in_threads(endpoint: Callable[..., Response], threads: str) -> Callable[..., Awaitable[Response]]:
-    """Return what has a function run by threads of the service that it takes."""
+    """Return a coroutine function that runs ``endpoint`` in the pool ``threads`` of the service."""
 
     async def answer(service: Service, **given: Any) -> Response:
-        """Wait for a place, and run it."""
+        """Take a place in the pool, and run the function."""
         pool: Pool = getattr(service, threads)
         with pool.place():
             found: Response = await pool.run(partial(endpoint, service=service, **given))
@@ -75,7 +75,7 @@ def _in_threads(endpoint: Callable[..., Response], threads: str) -> Callable[...
 
 
 class Calls:
-    """Calls under one heading of OpenAPI: each a row above the function that answers it, and below it its answers.
+    """Calls under one heading of OpenAPI, added by decorators of the functions that answer them.
 
     Parameters
     ----------
@@ -100,9 +100,9 @@ class Calls:
         threads: Literal["control", "batches"] = "control",
         **more: Any,
     ) -> Callable[[E], E]:
-        """Return the decorator that has a function answer a call.
+        """Return the decorator that adds a function as the answer to a call.
 
-        One that is not ``async`` may wait for a disk or a lock: it is run by ``threads`` that are reserved for that.
+        A function that is not ``async`` may wait for a disk or a lock: it is run by ``threads`` reserved for that.
 
         Parameters
         ----------

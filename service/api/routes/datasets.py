@@ -28,7 +28,7 @@ MEDIA: dict[str, Format] = {
     "text/csv": "csv",
     "application/vnd.apache.parquet": "parquet",
 }
-"""What a dataset may come as."""
+"""Media types of datasets, and their formats."""
 PIECE = 2**20
 """Bytes that are written at once."""
 DatasetName = Annotated[str, Path(json_schema_extra={"pattern": MODEL_ID, "maxLength": 64})]
@@ -36,7 +36,7 @@ ColumnName = Annotated[str | None, Query(min_length=1, max_length=64, descriptio
 
 
 @calls("PUT /datasets/{name}", "learn", "Upload a dataset", body=binary(*MEDIA))
-@answers(Dataset, "The dataset, in place of another one.")
+@answers(Dataset, "The dataset, which has replaced another one.")
 @answers(Dataset, "The new dataset.", status=201)
 async def put(
     name: DatasetName,
@@ -47,12 +47,12 @@ async def put(
     key: ColumnName = None,
     sha256: Annotated[str | None, Header(alias="x-content-sha256", pattern="^[0-9A-Fa-f]{64}$")] = None,
 ) -> Response:
-    """Keep a dataset, whole or not at all; until then, and if it fails, the one before is there.
+    """Store a dataset, whole or not at all; an earlier one of this name stays until the new one is complete.
 
     `npz`: `X` (n, d), `y` (n,), or, as SciPy's `save_npz` writes them, `data`, `indices`, `indptr` and `shape` of a CSR
-    array, and `y`; `weights` and `keys`, if there are any. svmlight: sparse too. Tables, csv in UTF-8 and parquet:
-    `target` is the column `y`, or the last, when absent; a first line of csv that holds numbers alone is an example,
-    no head. Rows and columns of a fault count from 0.
+    array, and `y`; `weights` and `keys`, if there are any. svmlight is sparse too. Tables, csv in UTF-8 and parquet:
+    without `target`, the column `y` or the last has the targets; a first line of csv with numbers alone is an example,
+    not a head. Rows and columns of a fault count from 0.
 
     `key` is the column, of text or whole numbers, that names each row's owner: an erasure of these keys in any model
     removes these rows. Keys are kept as salted hashes.
@@ -66,7 +66,7 @@ async def put(
     with service.uploads.place():
         upload = await service.uploads.run(service.datasets.begin, name)
         try:
-            await _receive(request, service, upload)
+            await receive(request, service, upload)
             described, is_new = await service.uploads.run(service.datasets.finish, upload, name, asked, sha256)
         except BaseException:
             upload.discard()
@@ -93,7 +93,7 @@ def describe(name: DatasetName, service: Parts) -> Response:
 @calls("DELETE /datasets/{name}", "learn", "Delete a dataset")
 @answers(None, "The dataset is gone.", status=204)
 def delete(name: DatasetName, service: Parts) -> Response:
-    """Delete a dataset; a job that waits to use it will fail, one that does goes on."""
+    """Delete a dataset; a job that waits to use it will fail, but a job that uses it now goes on."""
     service.models()
     service.datasets.delete(name)
     return Response(status_code=204)
@@ -116,7 +116,7 @@ def _format(request: Request) -> Format:
     return MEDIA[media]
 
 
-async def _receive(request: Request, service: Parts, upload: Upload) -> None:
+async def receive(request: Request, service: Parts, upload: Upload) -> None:
     """Write the body to disk, a piece at a time."""
     reception: BodyLimits = request.app.state.reception
     piece = bytearray()

@@ -1,4 +1,4 @@
-"""Erasing: forgetting that is final, and its receipts."""
+"""Erasure of examples and readings for good, and its receipts."""
 
 from __future__ import annotations
 
@@ -44,21 +44,21 @@ from livesvm.solvers.errors import InvalidInput
 calls = Calls("erasing")
 
 MOST_SERIES = 1000
-"""Of a fleet, where series are not named."""
+"""Most series of a fleet that are erased without naming them."""
 
 
 @calls("POST /models/{id}/erase", "admin", "Erase examples for good", body=EraseRequest)
 @answers(EraseAnswer, "Nothing of them remains, as the receipt says.")
 async def erase(id: ModelId, request: Request, service: Parts, key: IdempotencyKey = None) -> Response:
-    """Forget examples by key or tag, of the window and of all that is stored, whether they are in it or left before.
+    """Erase examples by key or tag from the window and from all that is stored, even if they left the window before.
 
-    The model is solved without them, and that replaces its history: earlier versions cannot be had again. Its jobs go
-    too, and rows of datasets with these keys. Requests whose answers name them are known to have had their effect, and
-    no more. Where nothing that is stored names any of them this is answered 404, and nothing is changed; what is not
-    found among others is named in `not_found`, and other models that name them in `elsewhere` of the receipt. Sent
-    again with its Idempotency-Key, it is answered by the first receipt. One erasure waits for another, and too many are
-    answered 429. Once it has begun it is ended, by a restart if need be. What the receipt proves is that this service
-    said so: not what backups, replicas and clients keep.
+    The model is solved without them, and this version replaces its history: earlier versions cannot be restored. Its
+    jobs are removed, and rows of datasets with these keys. If an answer named the examples, only the fact that its
+    request had its effect is kept. If nothing that is stored contains any of the keys and tags, the answer is 404, and
+    nothing is changed. Otherwise `not_found` lists those that were not found, and `elsewhere` of the receipt other
+    models that contain some. Sent again with its Idempotency-Key, a call is answered by the first receipt. Erasures
+    wait for each other, and too many are answered 429. An erasure that has begun is completed, by a restart if need be.
+    The receipt proves what this service has declared, not what backups, replicas and clients keep.
     """
     service.models().get(id)
     body = await read_body(request)
@@ -71,11 +71,12 @@ async def erase(id: ModelId, request: Request, service: Parts, key: IdempotencyK
 @calls("POST /erase", "admin", "Erase examples from everywhere for good", body=EraseRequest)
 @answers(EraseEverywhereAnswer, "Nothing of them remains, as the receipt says.")
 async def erase_everywhere(request: Request, service: Parts, key: IdempotencyKey = None) -> Response:
-    """Forget examples by key or tag in all models, feeds and datasets that know any of them, with one receipt.
+    """Erase examples by key or tag from all models, feeds and datasets that know any of them, with one receipt.
 
-    What knows none of them stays as it is. Of feeds, whose readings have times and no keys, requests that are named
-    so are forgotten. Models and feeds that cannot be asked now are named in `refused`, with the reason. An integer key
-    that a tag leads to is erased in the model of that tag alone. The rest is as for one model.
+    Models, feeds and datasets that know none of them stay as they are. Readings of feeds have no keys; in feeds,
+    requests with such an Idempotency-Key are erased. Models and feeds that cannot be asked now are listed in `refused`,
+    with the reason. An integer key that is found by a tag is erased only in the model of that tag. The rest is as for
+    one model.
     """
     service.models()
     body = await read_body(request)
@@ -98,7 +99,7 @@ async def _erased(
 
 
 def _told(receipt: dict[str, Any], wanted: EraseRequest | FeedEraseRequest) -> dict[str, Any]:
-    """Return the answer with a receipt: what it says, with the names that whoever asked has given."""
+    """Return the answer with a receipt, in which keys and tags are written as the request has them."""
     missing, salt = set(receipt["keys"]["not_found"]), bytes.fromhex(receipt["keys"]["salt"])
     not_found = [name for name in wanted.named() if hashed(salt, name) in missing]
     other = {hashed(salt, name): name for key in wanted.named() if (name := respelled(key)) is not None}
@@ -114,11 +115,11 @@ def _told(receipt: dict[str, Any], wanted: EraseRequest | FeedEraseRequest) -> d
 @calls("POST /feeds/{id:feed}/erase", "admin", "Erase readings for good", body=FeedEraseRequest)
 @answers(EraseAnswer, "Nothing of them remains, as the receipt says.")
 async def erase_readings(id: FeedId, request: Request, service: Parts, key: IdempotencyKey = None) -> Response:
-    """Forget readings of some times, or of a range, in a feed's window, record and all that is stored of it.
+    """Erase readings at some times, or in a range, from a feed's window, its record and all that is stored of it.
 
-    It is then as if they had been missing: their places hold the reading before, and every model learns the window
-    again. A time before the window stands for all that models still see of those. Requests under an Idempotency-Key
-    are known to have had their effect, and no more. The rest is as for models.
+    They then count as missing: each is filled with the reading before it, and every model learns the window again. A
+    time before the window erases all readings before it that models still see. Of requests with an Idempotency-Key,
+    only the fact that they had their effect is kept. The rest is as for models.
     """
     service.feeds().get(id)
     body = await read_body(request)
@@ -131,9 +132,9 @@ async def erase_readings(id: FeedId, request: Request, service: Parts, key: Idem
 @calls("POST /fleets/{id}/erase", "admin", "Erase readings of series for good", body=FleetEraseRequest)
 @answers(EraseEverywhereAnswer, "Nothing of them remains, as the receipt says.")
 async def erase_series(id: FleetId, request: Request, service: Parts, key: IdempotencyKey = None) -> Response:
-    """Forget readings of some times, or of a range, of some series of a fleet or of all, with one receipt.
+    """Erase readings at some times, or in a range, from some series of a fleet or from all, with one receipt.
 
-    Of each series the same goes as of a feed; those that have no such reading stay as they are.
+    Each series is treated as a feed; series without such readings stay as they are.
     """
     service.feeds()
     body = await read_body(request)
@@ -157,7 +158,7 @@ def _series_of(service: Service, id: str, names: Sequence[str | int] | None) -> 
 @calls("POST /receipts/verify", "read", "Verify a receipt", body={JSON: {"schema": {"type": "object"}}})
 @answers(Verification, "Whether it is as this service, or another one, signed it.")
 def verify(service: Parts, body: Whole) -> Response:
-    """Say whether a receipt, in the bytes in which it was kept, is as a service signed it, and whether as this one.
+    """Check whether a receipt, in the bytes of its file, is as a service signed it, and whether that was this one.
 
     It can be done without the service too: `livesvm receipt verify FILE`.
     """
@@ -173,10 +174,10 @@ def receipts(service: Parts) -> Response:
     return json_of({"receipts": service.erasures.receipts.all()})
 
 
-@calls("GET /receipts/key", "read", "Tell the public key of receipts")
-@answers(PublicKeys, "What receipts of this service are verified by.")
+@calls("GET /receipts/key", "read", "Get the public key of receipts")
+@answers(PublicKeys, "The public keys that verify the receipts of this service.")
 def key(service: Parts) -> Response:
-    """Return the public key that signs receipts, and earlier ones, so that a receipt's own need not be trusted."""
+    """Return the public key of receipts, and earlier ones, so that the key in a receipt need not be trusted."""
     service.models()
     *earlier, now = service.erasures.receipts.public_keys()
     return response_of(PublicKeys(public_key=now, earlier=earlier))

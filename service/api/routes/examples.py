@@ -1,4 +1,4 @@
-"""The examples of a window, for its owner."""
+"""The examples of a window, for callers that may update its model."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ async def examples(
 ) -> Response:
     """Return the window's examples: keys, features, targets, weights, arrival, side and coefficient.
 
-    A window is its owner's: whoever may write it may read it back, whoever may only predict may not. Besides JSON, a
-    page at a time, this answers with npz (members `X`, `y`, `keys`, `weights` as an update takes them), csv and Arrow.
-    Waits for its turn behind updates.
+    A key that may update a model may read its window, but a key that may only predict may not. Besides pages of JSON,
+    this answers with npz (members `X`, `y`, `keys`, `weights` as an update takes them), csv and Arrow. The call waits
+    for its turn after updates.
     """
     live, format = service.models().get(id), format_for(request.headers.get("accept", ""), format)
     if format == "json" and keys is None:

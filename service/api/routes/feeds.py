@@ -48,7 +48,7 @@ def create(service: Parts, body: Whole) -> Response:
 @calls("GET /feeds", "read", "List the feeds")
 @answers(FeedList, "By id.")
 def list_all(service: Parts, after: After = "", limit: Limit = PAGE) -> Response:
-    """List feeds by id, without what was tried; beyond `limit`, `next` says where to go on."""
+    """List feeds by id, without the settings that were tried; if there are more, they follow after `next`."""
     feeds = service.feeds()
     found, following = page_of(feeds, after, limit)
     return response_of(FeedList(feeds=[description(feed, service, whole=False) for feed in found], next=following))
@@ -80,21 +80,21 @@ async def _paused(paused: bool, id: str, request: Request, service: Service) -> 
 @calls("POST /feeds/{id:feed}/pause", "admin", "Pause a feed's source")
 @answers(FeedDescription, "Entries wait in the source from now on, over restarts too.")
 async def pause(id: FeedId, request: Request, service: Parts) -> Response:
-    """Take nothing more from the source; readings that are sent are taken as before."""
+    """Stop reading the source; readings that are sent are taken as before."""
     return await _paused(True, id, request, service)
 
 
 @calls("POST /feeds/{id:feed}/resume", "admin", "Resume a feed's source")
 @answers(FeedDescription, "Entries are taken again, from where it was paused.")
 async def resume(id: FeedId, request: Request, service: Parts) -> Response:
-    """Take what waits in the source."""
+    """Read the source again, from where it was paused."""
     return await _paused(False, id, request, service)
 
 
 @calls("POST /feeds/{id:feed}/writeback", "admin", "Write a feed back that the store has lost")
 @answers(Writeback, "The store holds the version that is served.")
 async def write_back(id: FeedId, request: Request, service: Parts) -> Response:
-    """Have the store hold what memory does, where it has lost the feed or some of its readings; as of models."""
+    """Write a feed from memory to the store, if that has lost it or some of its readings; as for models."""
     found = await awaited(request, service.feeds().get(id).write_back(), Solve())
     return json_of(found)
 
@@ -126,7 +126,7 @@ def description(feed: FeedHandle, service: Service, *, whole: bool = True) -> Fe
 
 
 def source_told(id: str, spec: SourceSpec | None, flow: Flow | None, progress: Progress) -> FeedSource | None:
-    """Return what the API says of the source of a feed, or a fleet."""
+    """Return the API's description of the source of a feed or a fleet."""
     if spec is None or flow is None:
         return None
     backlog = flow.backlog

@@ -40,7 +40,7 @@ from livesvm.service.feeds.sources.opening import url_of
 from livesvm.service.fleets import presenter as fleets_told
 from livesvm.service.fleets import readings
 from livesvm.service.fleets.catalogue import Fleet, settings_of
-from livesvm.service.fleets.names import feed_of
+from livesvm.service.fleets.names import LONGEST_QUOTED, feed_of
 from livesvm.service.fleets.presenter import COLUMNS
 from livesvm.service.fleets.split import Table
 from livesvm.service.lifecycle.parts import Service
@@ -53,7 +53,9 @@ PAGE, MOST = 1000, 10_000
 MOST_NAMED = 1000
 """Series that a call for forecasts may name."""
 
-After = Annotated[str, Query(max_length=128, description="Only those after this one, the `next` of a page.")]
+After = Annotated[
+    str, Query(max_length=37 + LONGEST_QUOTED, description="Only those after this one, the `next` of a page.")
+]
 Limit = Annotated[int, Query(ge=1, le=MOST, description="At most so many series.")]
 Names = Annotated[
     list[str] | None, Query(alias="series", max_length=MOST_NAMED, description="Only these series; may be repeated.")
@@ -111,7 +113,7 @@ def describe(id: FleetId, service: Parts) -> Response:
 @calls("DELETE /fleets/{id}", "admin", "Delete a fleet", threads="batches")
 @answers(None, "The fleet, its series and all that was stored of them are gone.", status=204)
 def delete(id: FleetId, service: Parts) -> Response:
-    """Delete a fleet and every series; once begun it is ended, by a restart if need be."""
+    """Delete a fleet and every series; a deletion that has begun is completed, by a restart if need be."""
     service.feeds()
     service.fleet_supervisor.delete(service.fleets.get(id))
     return Response(status_code=204)
@@ -120,16 +122,16 @@ def delete(id: FleetId, service: Parts) -> Response:
 @calls("POST /fleets/{id}/observations", "learn", "Take readings of many series", body=rows_content(MEDIA))
 @answers(FleetObservationAnswer, "What is not refused is learnt, and as durable as it says.")
 async def observe(id: FleetId, request: Request, service: Parts, key: IdempotencyKey = None) -> Response:
-    """Take readings of many series, each series' whole or not at all.
+    """Take readings of many series; those of each series are taken whole or not at all.
 
-    Rows have the column that names the series next to those of a feed: JSON `{"rows": [..]}`, CSV, npz or Parquet.
-    Those of a series that are refused change nothing, and are listed with the row, the column and the reason; all
-    others are in. Rows without a series bring shared columns to all rows of their time. Sent again with its
+    Rows have the columns of a feed and one that names the series: JSON `{"rows": [..]}`, CSV, npz or Parquet. If the
+    rows of a series are refused, they change nothing, and the answer has the row, the column and the reason; all other
+    series take theirs. Rows without a series give shared columns to all rows of their time. Sent again with its
     Idempotency-Key, a call has one effect on each series.
     """
 
     def take(fleet: Fleet, table: Table, request: str | None) -> dict[str, Any]:
-        """Have the series learn."""
+        """Pass the readings to their series."""
         return readings.observe(service.fleets, service.feeds(), fleet, table, request)
 
     return await _taken(take, id, request, service, key)
@@ -138,17 +140,17 @@ async def observe(id: FleetId, request: Request, service: Parts, key: Idempotenc
 @calls("POST /fleets/{id}/announce", "learn", "Announce known columns to many series", body=rows_content(MEDIA))
 @answers(FleetObservationAnswer, "The forecasts are as they are with it.")
 async def announce(id: FleetId, request: Request, service: Parts, key: IdempotencyKey = None) -> Response:
-    """Take values of known columns for times to come: of the series that rows name, or, where none does, of all."""
+    """Take values of known columns for future times, of the series that rows name, or of all if none is named."""
 
     def take(fleet: Fleet, table: Table, request: str | None) -> dict[str, Any]:
-        """Have the series know."""
+        """Pass the values to their series."""
         return readings.announce(service.feeds(), fleet, table, request)
 
     return await _taken(take, id, request, service, key)
 
 
 @calls("GET /fleets/{id}/forecast", "read", "Forecast many series", threads="batches")
-@answers(FleetForecasts, "What is to come; a `Link` header leads to the next page.", other=(CSV, PARQUET, ARROW))
+@answers(FleetForecasts, "The forecasts; a `Link` header leads to the next page.", other=(CSV, PARQUET, ARROW))
 def forecast(
     id: FleetId,
     request: Request,
@@ -161,7 +163,7 @@ def forecast(
 ) -> Response:
     """Return the newest forecasts of all series or of some, a row each series and step; never wait for readings.
 
-    Those at rest stay there, unless they have so many steps that they have to wake for it.
+    Series at rest are not woken, unless they have more steps than are known of them at rest.
     """
     feeds = service.feeds()
     form = form or ("arrow" if arrow.is_accepted(request.headers.get("accept", "")) else "json")
@@ -194,7 +196,7 @@ def list_series(id: FleetId, service: Parts, after: After = "", limit: Limit = P
 @calls("POST /fleets/{id}/series", "admin", "Create series", body=SeriesRequest, threads="batches")
 @answers(SeriesMade, "They take readings, also where the fleet refuses new ones.")
 def create_series(id: FleetId, service: Parts, body: Whole) -> Response:
-    """Create series before their first readings; those that there are stay as they are."""
+    """Create series before their first readings; existing series stay as they are."""
     feeds = service.feeds()
     wanted = parse_json(body, SeriesRequest)
     return json_of(readings.create_series(feeds, service.fleets.live(id), wanted.series))
@@ -208,14 +210,14 @@ def _paused(paused: bool, id: str, service: Service) -> Response:
 @calls("POST /fleets/{id}/pause", "admin", "Pause a fleet's source")
 @answers(FleetDescription, "Entries wait in the source from now on, over restarts too.")
 def pause(id: FleetId, service: Parts) -> Response:
-    """Take nothing more from the source; readings that are sent are taken as before."""
+    """Stop reading the source; readings that are sent are taken as before."""
     return _paused(True, id, service)
 
 
 @calls("POST /fleets/{id}/resume", "admin", "Resume a fleet's source")
 @answers(FleetDescription, "Entries are taken again, from where it was paused.")
 def resume(id: FleetId, service: Parts) -> Response:
-    """Take what waits in the source."""
+    """Read the source again, from where it was paused."""
     return _paused(False, id, service)
 
 

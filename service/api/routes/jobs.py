@@ -1,14 +1,14 @@
-"""Jobs: ask for them, watch them, cancel them, use what they found."""
+"""Jobs: ask for them, watch them, cancel them, use their results."""
 
 from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import Path, Request
+from fastapi import Path, Query, Request
 from starlette.responses import Response
 
 from livesvm.service.api.answers.feeds import ObservationAnswer
-from livesvm.service.api.answers.jobs import Job, JobList
+from livesvm.service.api.answers.jobs import Job, JobList, SuspectPage
 from livesvm.service.api.answers.learn import UpdateAnswer
 from livesvm.service.api.bodies.reading import parse_json, read_body
 from livesvm.service.api.problem_documents import problem_of_failure
@@ -30,6 +30,7 @@ from livesvm.service.api.routes.calls import EVENTS, PICTURE, Calls, answers
 from livesvm.service.api.streams import Event, event_stream
 from livesvm.service.errors import UnknownJob
 from livesvm.service.history.names import FEEDS, is_feed
+from livesvm.service.hosting.handle import ModelHandle
 from livesvm.service.jobs.files import JobRecord
 from livesvm.service.jobs.kind import JobKind, without_keys
 from livesvm.service.jobs.kinds import KINDS
@@ -51,7 +52,7 @@ def _submit(name: str, kind: JobKind) -> None:
     @submissions(f"POST {path}", "learn", kind.summary, body=kind.request, name=name, description=about)
     @answers(Job, "The job waits for its turn.", status=202)
     async def submit(id: ModelId, request: Request, service: Parts) -> Response:
-        """Read what is asked of a model and submit it as a job; where to look for that."""
+        """Read a request for a job of a model, and submit it; the response has the job's location."""
         await up_to_date(service.models().find(id))
         live = service.models().get(id)
         body = await read_body(request)
@@ -63,12 +64,38 @@ for name, kind in KINDS.items():
     _submit(name, kind)
 
 
+@calls("GET /models/{id}/suspected-labels", "learn", "Read the newest ranking of labels in pages")
+@answers(SuspectPage, "Some of the labels, the worst first.")
+async def suspects(
+    id: ModelId,
+    service: Parts,
+    offset: Annotated[int, Query(ge=0, le=2**53, description="Labels to pass over, the worst first.")] = 0,
+    limit: Annotated[int, Query(ge=1, le=1000, description="Labels at most.")] = 100,
+) -> Response:
+    """Return a page of the newest ranking that a job `suspected-labels` of the model has made; 404 if there is none."""
+    live = service.models().get(id)
+    return await in_control(service, lambda: _page(live, service, offset, limit))
+
+
+def _page(live: ModelHandle, service: Service, offset: int, limit: int) -> Response:
+    found, _ = service.jobs.everywhere()
+    ranked = [one for one in found if (one.model, one.kind, one.state) == (live.id, "suspected-labels", "done")]
+    if not ranked:
+        reason = "has no ranking of its labels yet; POST to the same path starts one"
+        raise UnknownJob(f"model {live.id} {reason}")
+    result, end = service.jobs.result(ranked[-1].id), offset + limit
+    about = {"job": ranked[-1].id, "version": ranked[-1].version, "current": live.describe().version}
+    about |= {"next": end if end < result["n_examples"] else None}
+    page = result | about | {"suspects": result["suspects"][offset:end]}
+    return response_of(SuspectPage.model_validate(page))
+
+
 @calls("GET /jobs/{job}/plot.{extension}", "read", "See a job's result as a plot")
 @answers(PICTURE, "The plot.")
 async def plot(job: JobId, extension: Extension, request: Request, service: Parts) -> Response:
     """Plot a path: validation error, and number of support vectors or of outliers, over the parameter.
 
-    Of a retraining: the relative gap over time, while it is under way too, as far as it is known then.
+    For a retraining, plot the relative gap over time; while it runs, up to the present.
     """
     return await in_control(service, lambda: Response(service.jobs.plot(job, extension), media_type=MEDIA[extension]))
 
@@ -76,7 +103,7 @@ async def plot(job: JobId, extension: Extension, request: Request, service: Part
 @calls("GET /jobs", "read", "List the jobs")
 @answers(JobList, "All.")
 async def list_all(service: Parts) -> Response:
-    """List every job, oldest first, without results; `unanswered` are front ends with others, and which are away."""
+    """List every job, oldest first, without results; `unanswered` are absent front ends with unfinished jobs."""
     with service.control.place():
         found, away = await service.control.run(service.jobs.everywhere)
     return response_of(JobList(jobs=list(map(_job, found)), unanswered=away or None), exclude_none=True)
@@ -87,8 +114,8 @@ async def list_all(service: Parts) -> Response:
 async def see(job: JobId, request: Request, service: Parts) -> Response:
     """Show one job as it is now, with its result when it is done or its error when it has failed.
 
-    Keys of examples are in the result for callers that may list these, by a key of scope `learn`; `withheld` says what
-    is not.
+    The result has keys of examples for callers that may list these, by a key of scope `learn`; otherwise `withheld`
+    lists what is left out.
     """
     names = may(request, service, "learn")
     return await in_control(service, lambda: _told(service.jobs.find(job), service, names=names))
@@ -115,14 +142,14 @@ async def watch(job: JobId, request: Request, service: Parts) -> Response:
 @calls("DELETE /jobs/{job}", "learn", "Cancel or delete a job")
 @answers(Job, "The job is stopping; or, if it had ended, as it was.")
 async def cancel(job: JobId, request: Request, service: Parts) -> Response:
-    """Have a job stop at its next step; delete one that has ended, with its result."""
+    """Stop a job at its next step, or delete one that has ended, with its result."""
     return await in_control(service, lambda: _told(service.jobs.remove(job)))
 
 
 @calls("POST /jobs/{job}/apply", "learn", "Apply a job's result", body=ApplyRequest)
 @answers(UpdateAnswer | ObservationAnswer, "The live model, or feed, has taken the result over.")
 async def apply(job: JobId, request: Request, service: Parts, solve: Within, key: IdempotencyKey = None) -> Response:
-    """Bring what a job found into its live model, as one logged update; 409 for kinds of which that makes no sense."""
+    """Apply a job's result to its live model, as one logged update; 409 for kinds that cannot be applied."""
     body = await read_body(request)
     with service.control.place():
         chosen = await service.control.run(parse_json, body, ApplyRequest)
@@ -136,7 +163,7 @@ async def apply(job: JobId, request: Request, service: Parts, solve: Within, key
 
 
 def job_told(record: JobRecord) -> Response:
-    """Return a job that was asked for, and where to look for it."""
+    """Return the response to a request for a job: the job, and its location."""
     return _told(record, status=202, headers={"location": f"/jobs/{record.id}"})
 
 
@@ -156,7 +183,7 @@ def _told(
 
 
 def _job(record: JobRecord, service: Service | None = None) -> Job:
-    """Return what the API says of a job; with its result, if it has one, when the service is given."""
+    """Return the API's description of a job, with its result if the job is done and the service is given."""
     told = vars(record) | {name: moment(getattr(record, name)) for name in ("created_at", "started_at", "finished_at")}
     told |= {"progress": record.progress, "error": record.error and problem_of_failure(record.error)}
     if service is not None and record.state == "done":

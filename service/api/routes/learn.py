@@ -23,7 +23,7 @@ from livesvm.service.resources.solve_scheduler import Solve
 from livesvm.solvers.models.repeats import OnRepeat
 
 QUICK_BYTES = 2**14
-"""A shorter body is read where it comes in, in a fraction of a millisecond, as handing it to a thread takes longer."""
+"""Bodies up to this size are parsed on the event loop, as passing them to a thread would take longer."""
 
 calls = Calls("learning")
 updates = Calls("learning")
@@ -74,8 +74,8 @@ async def update(
 async def update_many(request: Request, service: Parts, solve: Within, key: IdempotencyKey = None) -> Response:
     """Update many models in one call, each model whole or not at all; the store takes 64 updates in one step.
 
-    The body is JSON `{"updates": [..]}`, or NDJSON with an update in each line: what a call for one model takes, with
-    the name of its `model`. An update that is refused changes nothing, and keeps no other from being made. Sent again
+    The body is JSON `{"updates": [..]}`, or NDJSON with an update in each line. An update is the body of a call for one
+    model, with the name of this `model`. A refused update changes nothing, and does not affect the others. Sent again
     with its Idempotency-Key, a call has its effect on each model once.
     """
     models = service.models()
@@ -103,7 +103,7 @@ def _told(model: str, status: int, name: bytes, body: bytes) -> bytes:
 @calls("GET /models/{id}/certificate", "read", "Prove that a model is optimal")
 @answers(Certificate, "Recomputed from the data of the window.")
 async def certificate(id: ModelId, request: Request, service: Parts, solve: Within) -> Response:
-    """Recompute the duality gap and the violations from the window's data; waits for its turn behind updates."""
+    """Recompute the duality gap and the violations from the window's data; waits for its turn after updates."""
     found = await awaited(request, service.models().get(id).certificate(solve), solve, changes=False)
     return json_of(found)
 
@@ -111,7 +111,7 @@ async def certificate(id: ModelId, request: Request, service: Parts, solve: With
 @calls("POST /models/{id}/checkpoint", "learn", "Write a snapshot")
 @answers(Checkpoint, "The version is in a snapshot.")
 async def checkpoint(id: ModelId, request: Request, service: Parts) -> Response:
-    """Write a snapshot now; nothing acknowledged needs it, but a restart is quicker after it."""
+    """Write a snapshot now; acknowledged updates are safe without it, but a restart is quicker with it."""
     found = await awaited(request, service.models().get(id).checkpoint(), Solve())
     return json_of(found)
 
@@ -119,10 +119,10 @@ async def checkpoint(id: ModelId, request: Request, service: Parts) -> Response:
 @calls("POST /models/{id}/writeback", "admin", "Write a model back that the store has lost")
 @answers(Writeback, "The store holds the version that is served.")
 async def write_back(id: ModelId, request: Request, service: Parts) -> Response:
-    """Have the store hold what memory does, where it has lost the model or some of its updates; else nothing is done.
+    """Write a model from memory to the store, if that has lost it or some of its updates; else nothing is done.
 
-    Earlier versions and the requests since are not kept: one that is sent again is a new request. Refused where the
-    store has more, or another service has the model.
+    Earlier versions and the names of requests are not restored: a request that is sent again counts as new. The call is
+    refused if the store has more than memory, or if another service has the model.
     """
     found = await awaited(request, service.models().get(id).write_back(), Solve())
     return json_of(found)

@@ -90,7 +90,7 @@ async def watch(id: ModelId, request: Request, service: Parts) -> Response:
 
 
 @calls("GET /models/{id}/recent", "read", "See what the newest updates did")
-@answers(RecentUpdates, "The newest updates since the model came back, newest first.")
+@answers(RecentUpdates, "The newest updates since the model was restored, newest first.")
 def recent(id: ModelId, service: Parts) -> Response:
     """Return what the newest updates did and how long their paths took; none of it is stored."""
     live = service.models().get(id)
@@ -112,7 +112,7 @@ def description(model: ModelHandle, service: Parts) -> ModelDescription:
     if not now.kernel:
         shown["kernel"] = spec.kernel.model_dump()
     counts = None if now.counts is None else [{"label": c, "n_examples": n} for c, n in now.counts.items()]
-    shown["classes"] = counts
+    shown |= {"classes": counts, "record": now.record and now.record.shown()}
     if not task_of(spec).has_labels:
         shown["decision_function_shape"] = None
     return ModelDescription.model_validate(shown)

@@ -31,7 +31,7 @@ async def live() -> Response:
 @calls("GET /health/serving", None, "Are predictions answered, and do calls belong here?")
 @answers(Health, "They are, and they do.")
 async def serving(service: Parts) -> Response:
-    """Return true once models are listed and code is compiled, also while the store is away: memory predicts.
+    """Return true once models are listed and code is compiled, even while the store is away.
 
     False while another service on the same store takes the calls and this one stands by, and once it stops.
     """
@@ -45,8 +45,8 @@ async def serving(service: Parts) -> Response:
 async def ready(service: Parts) -> Response:
     """Return true while the service is serving, its store takes writes and a model takes updates.
 
-    What keeps it from being ready is listed in `reasons`, what a ready service does not do in `degraded`, such as
-    models that are still being restored.
+    `reasons` lists why it is not ready, and `degraded` what is wrong in a ready service, such as models that are still
+    being restored.
     """
     if reasons := service.health.reasons():
         raise NotReady(reasons)

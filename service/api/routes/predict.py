@@ -43,15 +43,15 @@ async def predict(
     request: Request,
     service: Parts,
     probability: Annotated[
-        bool, Query(description="Whether to tell the probabilities of classes, as in a body of JSON.")
+        bool, Query(description="Whether to return probabilities of classes, as in a body of JSON.")
     ] = False,
     alerts: Annotated[
         float | None,
-        Query(gt=0, lt=1, description="`pu`: cut decisions where at most this share of the unlabelled is above."),
+        Query(gt=0, lt=1, description="`pu`: choose a threshold with at most this share of the unlabelled above it."),
     ] = None,
     precision: Annotated[
         float | None,
-        Query(gt=0, lt=1, description="`pu`: cut them where at least this share of those above is estimated positive."),
+        Query(gt=0, lt=1, description="`pu`: choose one above which at least this share is estimated positive."),
     ] = None,
     coverage: Annotated[float | None, Query(gt=0, lt=1, description="As in a body of JSON.")] = None,
     half_life: Annotated[float | None, Query(gt=0, le=1e12, description="As in a body of JSON.")] = None,
@@ -61,8 +61,8 @@ async def predict(
 
     A model with columns also reads a table with their names, as CSV, NDJSON or Parquet.
 
-    With `probability`, `alerts`, `precision` or `coverage`, for the first time after an update, it waits for its turn
-    to calibrate that version; for a `coverage` that takes as long as to leave each example out.
+    The first call with `probability`, `alerts`, `precision` or `coverage` after an update waits for its turn to
+    calibrate that version; for a `coverage`, this takes as long as leaving each example out.
     """
     live = service.models().readable(id)
     form, media = (ArrowForm, ARROW) if is_accepted(request.headers.get("accept", "")) else (JsonForm, JSON)
@@ -95,7 +95,7 @@ async def predict(
 
 
 def check_askable(live: Reader, *, probability: bool, cut: Cut | None) -> None:
-    """Raise InvalidInput for what a model cannot tell, or not together."""
+    """Raise InvalidInput for answers that a model cannot give, or not together."""
     if probability and not live.spec.probability:
         raise InvalidInput("the model was created without; it has decision values alone", field="probability")
     if cut is not None and not task_of(live.spec).has_thresholds:

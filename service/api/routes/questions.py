@@ -43,7 +43,7 @@ def _asked(
         float | None,
         Query(gt=0, lt=1, description="Largest probability of an alarm where nothing has changed, in 5,000 examples."),
     ] = None,
-    newest: Annotated[int | None, Query(ge=2, le=10**9, description="Examples that remedies are judged by.")] = None,
+    newest: Annotated[int | None, Query(ge=2, le=10**9, description="Number of examples that judge remedies.")] = None,
 ) -> DriftQuestion:
     return DriftQuestion(false_alarms, newest)
 
@@ -55,7 +55,7 @@ class Copyable(Protocol[C]):
     """A model or a feed that can be copied."""
 
     def copy(self) -> Future[C]:
-        """Copy it as it is when its turn comes."""
+        """Return a copy, made when its writer gets to this call."""
 
 
 @calls("POST /models/{id}/what-if", "learn", "Ask what an update or an erasure would do", body=WhatIfRequest)
@@ -64,7 +64,7 @@ async def weigh(id: ModelId, request: Request, service: Parts, solve: Within) ->
     """Work out, on a copy, what the model would be after an update or an erasure, and how its predictions would differ.
 
     The body is that of an update, or an `erase` with keys or tags, and rows `X` if decisions are wanted. Nothing is
-    logged or changed. The writer is asked for a copy alone; updates go on meanwhile.
+    logged or changed. The model's writer only makes the copy, and updates go on meanwhile.
     """
     body = await read_body(request)
     with service.questions.place():
@@ -72,7 +72,7 @@ async def weigh(id: ModelId, request: Request, service: Parts, solve: Within) ->
         with service.budget.holding("updates", asked.memory()):
 
             def weighed(copy: ModelCopy) -> bytes:
-                """Return the answer, for which there has to be memory."""
+                """Hold memory for the answer, and return it."""
                 with service.budget.holding("predictions", memory_of_change(copy, asked)):
                     return to_json(what_if(copy, asked, service.settings))
 
@@ -90,8 +90,8 @@ async def weigh(id: ModelId, request: Request, service: Parts, solve: Within) ->
 async def tell_why(id: ModelId, request: Request, service: Parts, solve: Within) -> Response:
     """List the examples of the window without which the decisions of rows would differ the most, signed.
 
-    Each decision is that of the model trained without the example: exact, by unlearning on a copy. With targets `y` the
-    answer has what examples are worth for the loss of the rows instead, harmful ones first.
+    Each decision is that of the model trained without the example: exact, by unlearning on a copy. With targets `y`,
+    the answer has the worth of examples for the loss of the rows instead, harmful ones first.
     """
     body = await read_body(request)
     with service.questions.place():
@@ -99,7 +99,7 @@ async def tell_why(id: ModelId, request: Request, service: Parts, solve: Within)
         with service.budget.holding("updates", asked.features.nbytes):
 
             def explained(copy: ModelCopy) -> bytes:
-                """Return the answer, for which there has to be memory."""
+                """Hold memory for the answer, and return it."""
                 with service.budget.holding("predictions", memory_of_answer(copy, asked)):
                     return to_json(explain(copy, asked, service.settings))
 
@@ -112,8 +112,9 @@ async def tell_why(id: ModelId, request: Request, service: Parts, solve: Within)
 async def tell_drift(id: ModelId, request: Request, service: Parts, solve: Within, asked: Asked) -> Response:
     """Test the window for change by exact leave-one-out decisions, with a stated rate of false alarms; try remedies.
 
-    Remedies are the newest examples alone, and other C: each with the error that it would have had on the newest
-    examples. `remedy.update` is the body of the update that applies it. It is null where none is better for sure.
+    Remedies are a window of fewer, newest examples, and another C, each with the error that it would have had on the
+    newest examples. `remedy.update` is the body of the update that applies it; `remedy` is null if none is better for
+    sure.
     """
     live = service.models().get(id)
     with service.questions.place():
@@ -155,9 +156,9 @@ def _decided(
     service: Service,
     written: Callable[[dict[str, Any]], bytes],
 ) -> Steps[bytes]:
-    """Return the answer for some rows, worked out block by block; raises InvalidInput for more than there is time for.
+    """Return the answer for some rows, block by block; raises InvalidInput for more than the time limit allows.
 
-    A row takes as long as hundreds of others in a plain prediction, and those wait.
+    A row takes as long as hundreds of rows of a plain prediction, which wait meanwhile.
     """
     work, seconds = covering.work(X), service.settings.solve_seconds
     most = max(1, int(seconds * A_SECOND / work))
@@ -186,7 +187,7 @@ async def _worked_out(
     answer: Callable[[ModelCopy], T],
     more: Callable[[ModelCopy], int] = lambda copy: 0,
 ) -> T:
-    """Work out what a copy of a model gives; ``more`` bytes than the model are needed."""
+    """Return ``answer`` for a copy of a model, which takes ``more`` memory besides that of the model."""
     live = service.models().get(id)
     return await worked_out(live, request, service, solve, answer, lambda copy: live.describe().memory + more(copy))
 
@@ -199,15 +200,15 @@ async def worked_out(
     answer: Callable[[C], T],
     memory: Callable[[C], int],
 ) -> T:
-    """Work out what a copy of a model or a feed gives, when there is a place for a solve, in so many bytes.
+    """Return ``answer`` for a copy of a model or a feed, computed when a solve may run, in ``memory`` bytes.
 
-    Raises OutOfMemory where there is no space for these.
+    Raises OutOfMemory if there is not so much memory.
     """
     solve.seconds = min(solve.seconds, service.settings.solve_seconds)
     copy = await awaited(request, live.copy(), solve, changes=False)
 
     def work() -> T:
-        """Work it out, in a turn of its own."""
+        """Compute the answer once a solve may run."""
         with service.budget.holding("jobs", memory(copy)), service.turns.turn(solve):
             return answer(copy)
 

@@ -55,7 +55,7 @@ PLOTTED, PLOTTED_MOST = 300, 3000
 MOST_ROWS = 100_000
 
 Limit = Annotated[int, Query(ge=1, le=MOST_ROWS, description="Most rows, the newest.")]
-Points = Annotated[int, Query(ge=1, le=MOST_POINTS, description="Most rows in the answer; of more, some evenly apart.")]
+Points = Annotated[int, Query(ge=1, le=MOST_POINTS, description="Most rows; if there are more, evenly spaced ones.")]
 Step = Annotated[int | None, Query(ge=1, description="Only forecasts of this step.")]
 Steps = Annotated[
     list[int] | None, Query(max_length=MOST_STEPS, description="Only these steps; all of the feed when absent.")
@@ -68,7 +68,7 @@ LastEventId = Annotated[
 
 
 def rows_content(media: Iterable[str]) -> dict[str, Any]:
-    """Return what OpenAPI says of a body of rows in one of these media."""
+    """Return OpenAPI's content of a body of rows in one of these media."""
     row = {"type": "object", "additionalProperties": {"type": ["number", "string", "null"]}}
     rows = {
         "type": "object",
@@ -96,14 +96,14 @@ async def observe(id: FeedId, request: Request, service: Parts, key: Idempotency
 @calls("POST /feeds/{id:feed}/announce", "learn", "Announce known columns", body=ROWS)
 @answers(ObservationAnswer, "The forecasts, as they are with it.")
 async def announce(id: FeedId, request: Request, service: Parts, key: IdempotencyKey = None) -> Response:
-    """Take values of known columns for times to come; forecasts change at once, and the clock does not move."""
+    """Take values of known columns for future times; forecasts change at once, but no reading is added."""
     return await _taken(parse_announcements, id, request, service, key)
 
 
 @calls("POST /feeds/{id:feed}/forecast", "read", "Forecast what if", body=ROWS)
 @answers(WhatIfAnswer, "What would be forecast; nothing is stored.")
 async def forecast_if(id: FeedId, request: Request, service: Parts) -> Response:
-    """Forecast as if known columns of times to come were as the rows say, whatever was announced."""
+    """Forecast as if known columns of future times were as in the rows, whatever was announced."""
     live = service.feeds().get(id)
     body = await read_rows(request)
     with service.workers.place():
@@ -114,21 +114,21 @@ async def forecast_if(id: FeedId, request: Request, service: Parts) -> Response:
 
 
 @calls("GET /feeds/{id:feed}/forecast", "read", "Forecast")
-@answers(ForecastAnswer, "What is to come, from all readings so far.")
+@answers(ForecastAnswer, "The newest forecasts, from all readings so far.")
 async def forecast(id: FeedId, service: Parts) -> Response:
     """Return the newest forecasts; never wait for readings that are being learnt."""
     feeds = service.feeds()
     await up_to_date(feeds.find(id))
     live = feeds.get(id)
     seen = live.view
-    found = {name: getattr(seen, name) for name in ("position", "time", "state", "forecasts")}
-    return json_of({**found, "stale": live.stale})
+    found = {name: getattr(seen, name) for name in ("position", "time", "state")}
+    return json_of({**found, "forecasts": seen.explained, "stale": live.stale})
 
 
 @calls("POST /feeds/{id:feed}/update", "learn", "Change what models hold, or their C", body=FeedUpdateRequest)
-@answers(ObservationAnswer, "The models of these steps are others, as durable as it says.")
+@answers(ObservationAnswer, "The models of these steps are changed, as durable as it says.")
 async def update(id: FeedId, request: Request, service: Parts, solve: Within, key: IdempotencyKey = None) -> Response:
-    """Have the models of some steps forget all but their newest examples, or have another C, each along one path.
+    """Remove all but the newest examples from the models of some steps, or change their C, each along one path.
 
     The window grows again with the next readings. Forecasts that were made stay as they are.
     """
@@ -146,8 +146,8 @@ async def tell_drift(
 ) -> Response:
     """Test the window of each step for change by exact leave-one-out errors, with a stated rate of false alarms.
 
-    Remedies are the newest examples alone, and other C: each with the error that it would have had on the newest
-    examples. `update` is the body of `POST /feeds/{id}/update` that makes those of all steps that are better for sure.
+    Remedies are a window of fewer, newest examples, and another C, each with the error that it would have had on the
+    newest examples. `update` is the body of `POST /feeds/{id}/update` that makes all remedies that are better for sure.
     """
     live = service.feeds().get(id)
     question = replace(asked, steps=tuple(step or ()))
@@ -177,8 +177,8 @@ async def look_back(
 ) -> Response:
     """List readings of the window, oldest first, each with the forecasts that were made before it was known.
 
-    Of more than `points`, or of more than 50,000 forecasts, each `every`-th reading is reported. As an Arrow stream
-    there is a row for each forecast.
+    If there are more readings than `points`, or more than 50,000 forecasts, only each `every`-th reading is reported.
+    An Arrow stream has a row for each forecast.
     """
     live = service.feeds().get(id)
     as_arrow = arrow.is_accepted(request.headers.get("accept", ""))
@@ -192,7 +192,7 @@ async def look_back(
 @calls("GET /feeds/{id:feed}/certificate", "read", "Prove that a feed's models are optimal")
 @answers(FeedCertificate, "Recomputed from the data of the window.")
 async def certificate(id: FeedId, request: Request, service: Parts, solve: Within) -> Response:
-    """Recompute the duality gap of every step's models from their examples; waits for its turn behind readings."""
+    """Recompute the duality gap of every step's models from their examples; waits for its turn after readings."""
     found = await awaited(request, service.feeds().get(id).certificate(solve), solve, changes=False)
     return json_of(found)
 
@@ -204,7 +204,7 @@ async def watch(id: FeedId, request: Request, service: Parts, last_event_id: Las
     `updated`, `known`.
 
     Each has a number, which a restart does not change. A client that sends the last one in `Last-Event-ID` gets all
-    after it; `missed` says that some of them are kept no more. Without it the stream begins with the newest.
+    after it; an event `missed` says that some are no longer kept. Without it the stream begins with the newest.
     """
     await up_to_date(service.feeds().find(id))
     live = service.feeds().get(id)
@@ -217,7 +217,7 @@ async def watch(id: FeedId, request: Request, service: Parts, last_event_id: Las
             earlier = await awaited(request, live.events(), Solve(), changes=False)
 
     def look() -> list[Event] | None:
-        """Return what has come since; None once the feed is gone."""
+        """Return the new events; None once the feed is gone."""
         nonlocal seen, earlier
         try:
             now = service.feeds().get(id).view
@@ -250,7 +250,7 @@ async def plot(id: FeedId, extension: Extension, request: Request, service: Part
 async def _taken(
     parse: Callable[[Body, FeedSpec], list[Row]], id: str, request: Request, service: Service, key: str | None
 ) -> Response:
-    """Have a feed take the rows of a body, once for each Idempotency-Key."""
+    """Pass the rows of a body to a feed, once for each Idempotency-Key."""
     live = service.feeds().get(id)
     body = await read_rows(request)
     with service.workers.place():
@@ -261,7 +261,7 @@ async def _taken(
 
 
 def _events_after(events: Sequence[dict[str, Any]], seen: int) -> list[Event]:
-    """Return the events behind one, and before them that some are missed, if so."""
+    """Return the events after number ``seen``, with a ``missed`` event before them if some are gone."""
     new = [event for event in events if event["id"] > seen]
     found = [_event(event) for event in new]
     missed = new[0]["id"] - seen - 1 if new else 0

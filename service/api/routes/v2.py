@@ -61,8 +61,8 @@ async def ready(service: Parts) -> ServerReady:
 async def metadata(id: ModelId, service: Parts) -> Response:
     """Return the input and the outputs of a model, with datatypes and shapes; -1 is any number of rows or unknown.
 
-    `decision` of more than two classes has a column for each of `classes`, or for each pair of them. A model that was
-    created with `probability` has that output too.
+    With more than two classes, `decision` has a column for each of `classes`, or for each pair of them. A model
+    that was created with `probability` has that output too.
     """
     return await _metadata(id, service)
 
@@ -96,8 +96,8 @@ _inferred = answers(InferAnswer, "Outputs, and the version that answered.", othe
 async def infer(id: ModelId, request: Request, service: Parts) -> Response:
     """Predict one tensor of rows by the newest version, as `/models/{id}/predict` does.
 
-    Tensors are JSON, or follow it in binary, with its length in the header `Inference-Header-Content-Length`. Without
-    `outputs` the answer has all; `probability` waits, for the first time after an update, for its turn to calibrate.
+    Tensors are JSON, or follow the JSON in binary; `Inference-Header-Content-Length` is then the length of the JSON.
+    Without `outputs` the answer has all; the first `probability` after an update waits for its turn to calibrate.
     """
     return await _infer(id, request, service)
 
@@ -164,7 +164,7 @@ async def _infer(id: str, request: Request, service: Service, version: str | Non
 async def _answered(
     live: Reader, asked: Asked, request: Request, service: Service, version: str | None
 ) -> tuple[bytes, bytes | None]:
-    """Return the JSON of an answer, and what follows in binary."""
+    """Return the JSON of an answer, and the binary outputs that follow it."""
     check_outputs(live, asked)
     seen = None
     if asked.has("probability", bool(live.spec.probability)):

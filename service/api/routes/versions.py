@@ -1,4 +1,4 @@
-"""Versions: which can be had again, and going back to one."""
+"""Versions: the list of those that can be restored, and restoring one."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from livesvm.service.api.routes.calls import Calls, answers
 calls = Calls("versions")
 
 
-@calls("GET /models/{id}/versions", "read", "List the versions that can be had")
+@calls("GET /models/{id}/versions", "read", "List the versions that can be restored")
 @answers(Versions, "Every version from the oldest to the current can be restored.")
 def versions(id: ModelId, service: Parts) -> Response:
-    """List the kept snapshots, and the oldest version that they and the log reach."""
+    """List the stored snapshots, and the oldest version that can be restored from them and the log."""
     return json_of(service.models().get(id).versions())
 
 

@@ -1,4 +1,4 @@
-"""The whole service watched: one stream that tells which models and feeds have changed, and whether all is well."""
+"""A stream about the whole service: the models and feeds that have changed, and its health."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from livesvm.service.hosting.handle import FeedHandle, Hosted, ModelHandle
 from livesvm.service.lifecycle.parts import Service
 
 LOOK_SECONDS = 0.5
-"""Between two looks at all models."""
+"""Interval of looks at all models."""
 SHOWN = 1000
-"""Models and feeds that are reported by id; of others those that are awake."""
+"""The first models and feeds by id that are always reported; of the others, only those that are awake."""
 _SHOWN = ("state", "awake", "version", "n_support", "C", "predicted", "queue_depth", "error")
 _SCORED = ("step", "mae", "last_value_mae", "seasonal_mae")
 
@@ -37,8 +37,8 @@ calls = Calls("operations")
 async def watch(request: Request, service: Parts) -> Response:
     """Server-sent events: first all models and feeds and the service's health, then what of them has changed since.
 
-    Each event holds `ready`, `reasons` and `degraded` as /health/ready tells them, `models` and `feeds` that are new
-    or have changed, and the ids of those that are `gone`, `gone_feeds`. Asked for again, it begins with all again.
+    Each event holds `ready`, `reasons` and `degraded` as in /health/ready, `models` and `feeds` that are new or have
+    changed, and the ids of those that are gone in `gone` and `gone_feeds`. Each new stream begins with all again.
     """
     return event_stream(request, ChangedRows(service).look, LOOK_SECONDS)
 
@@ -56,7 +56,7 @@ async def access(request: Request, service: Parts, given: Credentials) -> Respon
 
 
 class ChangedRows:
-    """What one reader has been sent of a service, and what is new since."""
+    """What one reader of a stream has been sent about a service, and the changes since."""
 
     def __init__(self, service: Service) -> None:
         self._service = service
@@ -65,7 +65,7 @@ class ChangedRows:
         self._last: Event | None = None
 
     def look(self) -> Event | None:
-        """Return what has changed since the look before; the same event again where nothing has."""
+        """Return an event with the changes since the last call; if there are none, the same event again."""
         service = self._service
         health = service.health.reasons(), service.health.degraded()
         models, feeds = service.hosting.models, service.hosting.feeds
@@ -81,13 +81,13 @@ class ChangedRows:
 
 
 class _Kept:
-    """What was seen of things by id."""
+    """The last seen states of models or feeds, by id."""
 
     def __init__(self) -> None:
         self._seen: Mapping[str, object] = {}
 
     def compare(self, now: Mapping[str, object]) -> tuple[list[str], list[str]]:
-        """Return the ids of those that are new or have changed since the last call, and of those that are gone."""
+        """Return the ids of states that are new or have changed since the last call, and of those that are gone."""
         new = [id_ for id_, seen in now.items() if seen != self._seen.get(id_)]
         gone = sorted(self._seen.keys() - now.keys())
         self._seen = now
@@ -95,7 +95,7 @@ class _Kept:
 
 
 def _rows(home: Collection[A], ids: Iterable[str], row: Callable[[A], dict[str, object]]) -> list[dict[str, object]]:
-    """Return what an overview shows of these, but for those that are gone meanwhile."""
+    """Return the rows of an overview for some ids, except those that are gone meanwhile."""
     rows = []
     for id_ in ids:
         with suppress(UnknownModel, UnknownFeed):
@@ -104,7 +104,7 @@ def _rows(home: Collection[A], ids: Iterable[str], row: Callable[[A], dict[str, 
 
 
 def _row(model: ModelHandle) -> dict[str, object]:
-    """Return what an overview shows of a model."""
+    """Return the row of a model in an overview."""
     now = model.describe()
     shown = {name: getattr(now, name) for name in _SHOWN}
     shown |= {"untrained": any(one["name"] == "untrained" for one in now.warnings)}
@@ -112,7 +112,7 @@ def _row(model: ModelHandle) -> dict[str, object]:
 
 
 def _feed_row(feed: FeedHandle) -> dict[str, object]:
-    """Return what an overview shows of a feed; of one at rest what is known without waking it."""
+    """Return the row of a feed in an overview; for one at rest, what is known without waking it."""
     awake, reason = feed.shown, feed.reason if feed.shown is None else None
     row: dict[str, object] = {"id": feed.id, "state": feed.state, "awake": awake is not None, "error": reason}
     seen = awake or feed.glimpse

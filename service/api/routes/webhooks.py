@@ -1,4 +1,4 @@
-"""Webhooks: created, listed, tried, deleted; and their dead letters."""
+"""Webhooks: created, listed, tested, deleted; and their dead letters."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ Limit = Annotated[int, Query(ge=1, le=1000, description="At most so many.")]
 @calls("POST /webhooks", "admin", "Create a webhook", body=WebhookRequest)
 @answers(WebhookMade, "The new webhook with its secret, which is not shown again.", status=201)
 def create(service: Parts, body: Whole) -> Response:
-    """Create a webhook: events are sent to a URL from now on, signed as Standard Webhooks has it.
+    """Create a webhook: events are sent to a URL from now on, signed as Standard Webhooks specifies.
 
     The URL has a host of `LIVESVM_WEBHOOK_HOSTS`. Answer a message with a status of 200 to 299; it is sent again
     otherwise, under the same `webhook-id`.
@@ -58,7 +58,7 @@ async def list_all(service: Parts) -> Response:
 @calls("GET /webhooks/{id}", "admin", "Describe a webhook")
 @answers(WebhookDescription, "The webhook as it is now, without its secret.")
 async def describe(id: WebhookId, service: Parts) -> Response:
-    """Show one webhook: what it is sent, how much waits, and what came of the newest attempt."""
+    """Show one webhook: its events, its numbers of waiting messages and dead letters, and the newest attempt."""
     service.models()
     return response_of(WebhookDescription(**_described(service, service.webhooks.get(id))))
 
@@ -94,7 +94,7 @@ def dead_letters(id: WebhookId, service: Parts, limit: Limit = 100) -> Response:
 @calls("POST /webhooks/{id}/resend", "admin", "Send dead letters again")
 @answers(Resent, "They wait to be delivered, under the ids that they had.")
 def resend(id: WebhookId, service: Parts, message: Message = None) -> Response:
-    """Try dead letters again: one, or all."""
+    """Send dead letters again: one, or all."""
     service.models()
     return response_of(Resent(resent=service.webhooks.resend(id, message)))
 

@@ -28,14 +28,14 @@ class Series:
 
 @dataclass(frozen=True)
 class Examples:
-    """One a day, oldest first: ``dates`` (n,) of the day forecast, ``X`` (n, 21), ``y`` (n,) in {-1, +1}."""
+    """Examples, one a day, oldest first: ``dates`` (n,) to forecast, ``X`` (n, 21), ``y`` (n,) in {-1, +1}."""
 
     dates: tuple[str, ...]
     X: NDArray[np.float64]
     y: NDArray[np.float64]
 
     def __getitem__(self, part: slice) -> Examples:
-        """Return the examples of a stretch of days."""
+        """Return the examples of a range of days."""
         return Examples(self.dates[part], self.X[part], self.y[part])
 
     def __len__(self) -> int:

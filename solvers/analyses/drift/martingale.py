@@ -1,8 +1,8 @@
 """Test whether scores of examples grow, with a stated rate of false alarms: a conformal test martingale.
 
-Each score gets a conformal p-value among those before it, of its own kind, and capital is bet on small p-values. Where
-scores are exchangeable, capital reaches c with probability 1/c at most, at any time [Ville 1939; Vovk, Gammerman &
-Shafer 2022, chapter 8]. Capital waits in a bank, from which a share of 1 / run goes to bettors with each score: a
+Each score gets a conformal p-value among the earlier scores of its kind, and capital is bet on small p-values. If
+scores are exchangeable, the capital reaches c with probability 1/c at most, at any time [Ville 1939; Vovk, Gammerman &
+Shafer 2022, chapter 8]. The capital starts in a bank. With each score a share of 1 / run of it goes to bettors: a
 mixture over all places at which a change can begin [Shiryaev 1963].
 """
 
@@ -24,11 +24,11 @@ from livesvm.solvers.errors import InvalidInput
 RUN = 5000
 """Scores after which a test begins again, so that it finds late changes as soon as early ones."""
 CARRIED = 5
-"""The newest scores, a run divided by this, are what the next run compares with; nothing is bet on these again."""
+"""The next run compares with the newest ``run / CARRIED`` scores; no bets are made on these again."""
 POWERS = (0.5, 0.8)
-"""Of bettors on extreme scores: each multiplies its capital by power * p^(power - 1)."""
+"""Powers of bettors on extreme scores: each multiplies its capital by power * p^(power - 1)."""
 STEPS = ((0.1, 0.4), (0.2, 0.5))
-"""Of bettors on errors: each expects a p-value below the first number with the second as probability."""
+"""Steps of bettors on errors: each expects a p-value below the first number with the second as probability."""
 BETTORS = len(POWERS) + len(STEPS)
 LEAST_P = 1e-9
 _WHOLE: Any = ("all",)
@@ -37,7 +37,7 @@ _WHOLE: Any = ("all",)
 
 @dataclass(frozen=True)
 class Alarm:
-    """A change that was found.
+    """A change that the test has found.
 
     Attributes
     ----------
@@ -66,7 +66,7 @@ class _Capital:
         self.risen, self.began = [0.0] * BETTORS, [0] * BETTORS
 
     def bet(self, factors: Sequence[float], number: int) -> None:
-        """Bet on the p-value of a score, which multiplies the bets by ``factors``."""
+        """Bet on the p-value of a score, which multiplies all bets by ``factors``."""
         share = self.bank / self.run / len(factors)
         self.bank -= self.bank / self.run
         bets, risen = self.bets, self.risen
@@ -90,9 +90,9 @@ class _Capital:
 class DriftTest:
     """Test whether scores grow, with at most one false alarm in ``1 / false_alarms`` runs.
 
-    Without kinds all of the rate is for all scores together. Else half of it is, and the i-th kind that comes has
-    1 / (i (i + 1)) of the other half, so that kinds may come at any time. The promise assumes that scores of a kind are
-    exchangeable while nothing changes, or fall.
+    Without kinds, all of the rate is for all scores together. Otherwise half of it is, and the i-th kind that appears
+    gets 1 / (i (i + 1)) of the other half, so that kinds may appear at any time. The promise assumes that scores of a
+    kind are exchangeable, or fall, while nothing changes.
 
     Parameters
     ----------
@@ -173,7 +173,7 @@ class DriftTest:
         return self._alarm(kind)
 
     def _begin_run(self) -> None:
-        """Begin again, with the newest scores of each kind to compare with."""
+        """Begin a new run, which compares with the newest scores of each kind."""
         kept = {kind: scores[-(self.run // CARRIED) :] for kind, scores in self._scores.items()}
         self._forget()
         self._since = self.n - 1
@@ -192,7 +192,7 @@ class DriftTest:
         return found
 
     def evidence(self, kind: Any = _WHOLE) -> float:
-        """Return the capital of a test over the one at which there is an alarm.
+        """Return the capital of a test, divided by the capital that gives an alarm.
 
         Parameters
         ----------
@@ -207,7 +207,7 @@ class DriftTest:
         return self._capital[kind].value * self._rate(0 if kind is _WHOLE else list(self._capital).index(kind))
 
     def _rate(self, place: int) -> float:
-        """Return the part of the rate that is for the kind of a place, all together first; parts add up to no more."""
+        """Return the rate of false alarms for a place, 0 for all kinds; rates sum up to at most ``false_alarms``."""
         if place == 0:
             return self.false_alarms if len(self._capital) == 1 else self.false_alarms / 2
         return self.false_alarms / 2 / (place * (place + 1))
@@ -219,11 +219,11 @@ class DriftTest:
 
     @property
     def strongest(self) -> float:
-        """The largest :meth:`evidence` of all; at 1 there is an alarm."""
+        """The largest :meth:`evidence` of all tests; at 1 there is an alarm."""
         return max(capital.value * self._rate(place) for place, capital in enumerate(self._capital.values()))
 
     def to_arrays(self) -> dict[str, Any]:
-        """Return what it knows.
+        """Return the state of the test.
 
         Returns
         -------
@@ -242,7 +242,7 @@ class DriftTest:
         }
 
     def restore(self, arrays: Mapping[str, Any]) -> None:
-        """Take over what another test knew, of the same rate and run.
+        """Restore the state of another test with the same rate and run.
 
         Parameters
         ----------
@@ -262,7 +262,7 @@ class DriftTest:
 
 
 def _chance(number: int) -> float:
-    """Return a number between 0 and 1, the same each time, by which ties are broken [splitmix64]."""
+    """Return a number between 0 and 1 that breaks ties, the same on each call [splitmix64]."""
     z = (number * 0x9E3779B97F4A7C15) & 0xFFFFFFFFFFFFFFFF
     z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & 0xFFFFFFFFFFFFFFFF
     z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & 0xFFFFFFFFFFFFFFFF
@@ -270,6 +270,6 @@ def _chance(number: int) -> float:
 
 
 def _factors(p: float) -> list[float]:
-    """Return what the capital of each bettor is multiplied by, for a p-value; each is 1 on average."""
+    """Return the factor for the capital of each bettor, given a p-value; its mean is 1."""
     powers = [power * p ** (power - 1.0) for power in POWERS]
     return powers + [share / below if p < below else (1.0 - share) / (1.0 - below) for below, share in STEPS]

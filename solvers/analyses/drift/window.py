@@ -1,8 +1,8 @@
-"""What has changed in a window, and what to do: a test on exact leave-one-out scores, and remedies on exact paths.
+"""Changes in a window and remedies: a test on exact leave-one-out scores, and remedies on exact paths.
 
-The test needs scores that do not depend on the order of the examples: those of leave-one-out. Its promise holds
-whatever they are. Errors of classifiers are those of folds of each class instead: where classes are balanced and no
-example is free, leaving one out turns the decision on it around, and all are wrong.
+The test needs scores that do not depend on the order of the examples, such as those of leave-one-out; its promise holds
+for any such scores. The errors of classifiers are those of folds of each class instead: with balanced classes and no
+free example, leaving one example out reverses the decision on it, and all would be wrong.
 """
 
 from __future__ import annotations
@@ -22,30 +22,31 @@ from livesvm.solvers.analyses.leave_one_out.models_without import checked
 from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.models.base import LiveEstimator
 from livesvm.solvers.models.model_view import View, losses_of, places_of, scores_of
+from livesvm.solvers.runtime.html import html_of
 from livesvm.solvers.runtime.progress import Progress, Teller, steadily
 from livesvm.solvers.runtime.types import Floats, Ints
 
 LEAST = 30
-"""Newest examples that remedies are judged by, at least."""
+"""Least number of newest examples that remedies are judged by."""
 SHARES = (2, 4, 8)
-"""Shorter windows that are tried: the newest half, and so on."""
+"""Divisors that give the shorter windows that are tried: the newest half, and so on."""
 COSTS = (0.1, 1 / math.sqrt(10.0), math.sqrt(10.0), 10.0)
 """Other C that are tried, as multiples of the present one."""
 PARTS = 2 + len(SHARES) + len(COSTS)  #: of the work, each of a whole window
 SURE = 2.0
 """Standard errors by which a remedy has to be better before it is proposed."""
 BLOCKS = 8
-"""Means in a rolling error."""
+"""Number of means in a rolling error."""
 
 
 @dataclass(frozen=True)
 class Remedy:
-    """A model that could be had in place of the present one, judged by the newest examples.
+    """A model that could replace the present one, judged by the newest examples.
 
     Attributes
     ----------
     kind : "window" or "C"
-        What would be another: the model of the newest ``value`` examples alone, or with a C of ``value``.
+        What changes: the model has the newest ``value`` examples alone, or a C of ``value``.
     value : float
         Examples that stay, or C.
     error : float
@@ -65,7 +66,7 @@ class Remedy:
 
 @dataclass(frozen=True)
 class Drift:
-    """What exact decisions of a window's examples by models without them say of change.
+    """Signs of change in a window, from exact decisions on its examples by models without them.
 
     Attributes
     ----------
@@ -107,6 +108,8 @@ class Drift:
     proposed: Remedy | None
     seconds: float
 
+    _repr_html_ = html_of
+
 
 def drift(
     model: LiveEstimator,
@@ -118,7 +121,7 @@ def drift(
     newest: int | None = None,
     progress: Progress | None = None,
 ) -> Drift:
-    """Test whether a model's window has changed, and try what would help.
+    """Test whether a model's window has changed, and try remedies.
 
     Parameters
     ----------
@@ -232,12 +235,12 @@ def before_learning(model: LiveEstimator, X: Any, y: ArrayLike) -> tuple[Floats,
 
 
 def means(losses: Floats) -> Floats:
-    """Return the means of consecutive parts, as many as there are blocks for, oldest first."""
+    """Return the means of up to ``BLOCKS`` consecutive parts, oldest first."""
     return np.array([part.mean() for part in np.array_split(losses, BLOCKS) if part.size])
 
 
 def _tested(view: View, order: Ints, taken: Ints, test: DriftTest, tell: Teller) -> tuple[Floats, Alarm | None]:
-    """Return the leave-one-out losses in the order of time, and the newest alarm of the places that are ``taken``."""
+    """Return the leave-one-out losses in order of time, and the newest alarm from the examples that are ``taken``."""
     decisions = left_out(view.model, order, lambda done, _: tell(done, PARTS * order.size))
     targets = np.asarray(view.window.y)[order]
     kinds = None if view.prices is not None else places_of(view, targets)[taken].tolist()
@@ -250,7 +253,7 @@ def _tested(view: View, order: Ints, taken: Ints, test: DriftTest, tell: Teller)
 
 
 def _newest(n: int, alarm: Alarm | None) -> int:
-    """Return by how many of the newest examples remedies are judged."""
+    """Return the number of newest examples by which remedies are judged."""
     wanted = n // SHARES[-1] if alarm is None else n + 1 - alarm.began
     return min(n, max(LEAST, min(wanted, n // 2)))
 
@@ -258,7 +261,7 @@ def _newest(n: int, alarm: Alarm | None) -> int:
 def _tried(
     view: View, order: Ints, m: int, alarm: Alarm | None, tell: Teller
 ) -> Iterator[tuple[Literal["window", "C"], float, Floats]]:
-    """Try shorter windows, then other C: what is tried, and the losses of the newest ``m`` examples by it, (m,)."""
+    """Try shorter windows, then other C; yield kind, value and the losses of the newest ``m`` examples, (m,)."""
     n, keys = order.size, [list(view.window.keys)[place] for place in order]
     sizes = {n // share for share in SHARES} | ({n + 1 - alarm.began} if alarm is not None else set())
     shorter, left = view.copy().model, n
@@ -274,13 +277,13 @@ def _tried(
 
 
 def _losses_of(model: LiveEstimator, keys: list[Any], tell: Teller) -> Floats:
-    """Return the losses of some examples, by key, by models without them, (m,)."""
+    """Return the losses of examples, by ``keys`` (m,), of models without them."""
     place_of = {key: place for place, key in enumerate(model.keys_)}
     return _losses(View(model), np.array([place_of[key] for key in keys]), tell)
 
 
 def _losses(view: View, places: Ints, tell: Teller) -> Floats:
-    """Return the losses of some examples, by place, by models without them, (m,)."""
+    """Return the losses of examples, by ``places`` (m,), of models without them."""
     tell.again()
     if view.labels:
         decisions = held_out_by_class(view.model, places)

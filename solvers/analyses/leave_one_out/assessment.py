@@ -1,8 +1,9 @@
 """Exact leave-one-out and k-fold decisions of a live window, by decremental steps from its optimum.
 
-An example that has no coefficient is not missed: its own decision value stays. All others leave by block pivots on one
-tableau of the optimum. Where that fails the path on which an example leaves is followed, its decision value read at the
-end, and the model put back. Nothing is trained again, and the live model is not touched: paths are walked on a copy.
+Without an example that has no coefficient the model is the same, and so is the decision on that example. All others
+leave by block pivots on one tableau of the optimum. If that fails, the path on which an example leaves is followed, its
+decision value is read at the end, and the model is restored. Nothing is trained again, and the live model is not
+changed: paths are walked on a copy.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from livesvm.solvers.analyses.leave_one_out.models_without import checked, leave
 from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.models.base import LiveEstimator
 from livesvm.solvers.models.model_view import View
+from livesvm.solvers.runtime.html import html_of
 from livesvm.solvers.runtime.progress import Progress, steadily
 from livesvm.solvers.runtime.types import Floats, Ints
 from livesvm.solvers.validation import Key
@@ -59,13 +61,15 @@ class Assessment:
     positive: tuple[Any, ...] = ()
     negative: tuple[Any, ...] = ()
 
+    _repr_html_ = html_of
+
 
 def leave_one_out(model: LiveEstimator, *, progress: Progress | None = None) -> Assessment:
     """Return the exact leave-one-out decisions of a model's window, by paths from its optimum [Karasuyama & Takeuchi].
 
-    They are right even where they mislead: of a classifier with as many examples of each class and none that is free,
-    the intercept turns against the class that an example leaves, and all labels may be wrong. That happens where C is
-    too small; ``k_fold`` with folds that hold as many of each class is not misled.
+    They are exact even where they mislead. If a classifier has equally many examples of each class and none is free,
+    the intercept turns against the class that an example leaves, and all labels may be wrong. That happens if C is too
+    small; ``k_fold`` with folds that hold equally many of each class is not misled.
 
     Parameters
     ----------
@@ -150,9 +154,8 @@ def held_out_by_class(
     """Return exact decisions of a classifier's examples by models without their fold, (m,) or (m, n_pairs).
 
     The examples of each class are dealt out to ``MORE`` folds, in a large window to ``FOLDS``. While a fold is out, the
-    rest of each class weighs as much as the whole class does in the window. So all these models have the balance of
-    classes that the model has, on which its intercept depends: where no example is free, one example more or less moves
-    it by up to 2.
+    rest of each class gets the weight of the whole class. So these models have the same balance of classes as the
+    model, on which its intercept depends: if no example is free, one example more or less moves it by up to 2.
 
     Parameters
     ----------
@@ -197,7 +200,7 @@ def dealt(y: NDArray[Any], folds: int) -> Ints:
 
 
 def in_order(times: ArrayLike | None, n: int) -> Ints:
-    """Return the places of ``n`` examples by their times (n,), those of one time as they came."""
+    """Return the places of ``n`` examples ordered by their times (n,); equal times keep their order."""
     if times is None:
         return np.arange(n)
     return np.argsort(validation.times(times, n), kind="stable")
@@ -224,7 +227,7 @@ def _assessment(copy: View, decisions: Floats, events: int, started: float) -> A
 
 
 def _meanings(copy: View) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
-    """Return the labels that positive and other decisions are for."""
+    """Return the labels that positive decisions stand for, and those that negative ones stand for."""
     labels = copy.labels
     if len(labels) == 2:
         return (labels[1],), (labels[0],)

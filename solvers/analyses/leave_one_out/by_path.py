@@ -1,6 +1,6 @@
-"""Decisions by models without some examples: update a copy and undo that, or follow one path after the other.
+"""Decisions by models without some examples: update a copy and undo that, or follow one path after another.
 
-Examples that leave by themselves leave the same optimum, which is put back each time.
+Examples that leave one at a time all leave the same optimum, which is restored each time.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class _Undone(Exception):
 
 @contextmanager
 def undone(on_error: AbstractContextManager[object]) -> Iterator[None]:
-    """Undo what is done inside, by what undoes it ``on_error``."""
+    """Undo what is done inside, also without an error, by the context ``on_error``."""
     try:
         with on_error:
             yield
@@ -52,10 +52,10 @@ def decisions_by_updates(
     look: Callable[[Ints], object] = lambda _: None,
     weights: Callable[[Ints], Mapping[Key, float] | None] = lambda _: None,
 ) -> tuple[Floats, int]:
-    """Return the decisions (n,) of a private copy's window, each part's by the model without it, and all events.
+    """Return the decisions (n,) on each part of a private copy's window by the model without it, and all events.
 
-    Of several classes (n, n_pairs). ``look`` is called with each part, when the copy is without it. ``weights`` gives
-    the weights that others have while a part is out.
+    With several classes they are (n, n_pairs). ``look`` is called with each part while the copy is without it.
+    ``weights`` returns the weights that other examples have while a part is out.
 
     Raises
     ------
@@ -77,7 +77,7 @@ def decisions_by_updates(
 def updated_without(
     copy: LiveEstimator, keys: list[Key], weights: Mapping[Key, float] | None = None
 ) -> Iterator[UpdateReport]:
-    """Have a private copy without some examples inside, and with other weights; it is as it was afterwards."""
+    """Remove some examples of a private copy inside, and reweight others; afterwards the copy is as before."""
     window, learnt = copy._window, dict(vars(copy))
     gram = window.state.kernel.gram
     vacant = [] if gram is None else list(gram.vacant)
@@ -96,9 +96,9 @@ PORTION = 32  # examples that leave between two reports of progress
 
 
 def decisions_without(state: PathState, slots: Ints, total: float, model: Floats | None = None) -> tuple[Floats, int]:
-    """Return f at examples by the model without them, and the events on the way; the state is put back.
+    """Return f at examples by the model without them, and the number of events; the state is restored.
 
-    ``total`` is what the betas of the others sum up to. ``model`` (n_slots + 1,) gets the coefficients, then b.
+    The betas of the others sum up to ``total``. ``model`` (n_slots + 1,) gets the coefficients, then b.
     """
     with undone(UndoneOnError(state)):
         state.drop_losses(slots)
@@ -120,7 +120,7 @@ def leave_by_paths(
 ) -> tuple[Floats, int]:
     """Return f at each of the examples ``indices`` by the model without it, (m,), and the events of all paths.
 
-    In compiled code first, and where a kernel row is not cached or a tie has to be spread, the ordinary way.
+    Compiled code comes first; if a kernel row is not cached or a tie must be spread, the ordinary way follows.
 
     Parameters
     ----------
@@ -164,7 +164,7 @@ def leave_by_paths(
 
 
 def _cache_rows(state: PathState, indices: Ints) -> None:
-    """Cache as many kernel rows as there is space for: those that leave and those near a kink come first."""
+    """Cache as many kernel rows as fit, first those of examples that leave or are near a kink."""
     e, n = state.examples, state.n_slots
     distance = np.abs(e.f[:n, None] - e.kinks[:n]).min(axis=1)
     distance[indices] = 0.0
@@ -179,7 +179,7 @@ def _leave_portion(
 ) -> tuple[Floats, int]:
     """Let one example after the other leave the same optimum; NaN where ``solve`` needs help.
 
-    ``R`` is the factor of that optimum. ``models`` (m, n + 1), or (m, 0), gets the models without them.
+    ``R`` is the factor at that optimum. ``models`` (m, n + 1), or (m, 0), gets the models without the examples.
     """
     decisions, events, now = np.full(indices.size, np.nan), 0, s.now[0]
     b, kappa, since, heaviest, drift = now.b, now.kappa, now.since, now.heaviest, now.drift
@@ -197,6 +197,7 @@ def _leave_portion(
             if models.size > 0:
                 models[i, : w.n] = w.examples.beta[: w.n]
                 models[i, w.n] = w.at[0].b
+        # A solve that is done has dropped the row of the example that left.
         w.row_of[slot], s.slot_of[row], s.used[row] = row, slot, now.clock
         _put_back(w, s, R)
         if outcome == Exit.CANCELLED:
@@ -206,7 +207,7 @@ def _leave_portion(
 
 @compiled
 def _put_back(w: Walk, s: Work, R: Floats) -> None:
-    """Undo what a solve has done to the examples and to the factor."""
+    """Undo the changes of a solve to the examples and to the factor."""
     e, fac, old, slot = w.examples, w.factor, s.before, s.leave[0]
     for j in range(w.n):
         e.segment[j], e.f[j], e.beta[j] = old.segment[j], old.f[j], old.beta[j]

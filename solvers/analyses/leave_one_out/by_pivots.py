@@ -1,8 +1,8 @@
-"""Leaves each example out of an optimum by block pivots on one tableau, see ``pivots``.
+"""Leave-one-out by block pivots on one tableau of an optimum, see ``pivots``.
 
-Its columns are made by matrix products, for all that leave together and then for those that change sides. In the end it
-is checked that f has changed as the betas have; where it has not, or too many change sides, the example is left to the
-ordinary path.
+Columns are made by matrix products, for all examples that leave together and then for those that change sides. At the
+end it is checked that f has changed as the betas have. If it has not, or if too many change sides, the example is left
+to the ordinary path.
 """
 
 from __future__ import annotations
@@ -22,37 +22,37 @@ from livesvm.solvers.runtime.interrupt import check, raise_what_stopped, watch
 from livesvm.solvers.runtime.threads import one_blas_thread
 from livesvm.solvers.runtime.types import Bools, Floats, Ints
 
-FIRST = 16  # examples that are tried at first; if few of them can leave so, the others are not
+FIRST = 16  # examples tried first; if less than LEAST_SHARE of them can leave by pivots, the others are not tried
 LEAST_SHARE = 0.3
-NEAR = 4  # one in so many is near a limit: they are looked at alone until none of them is wrong
-PRECISE = 1e-11  # of the largest kink: how far f may be off in the end
-EXACT = 1e-12  # of the largest level: how far beta may
+NEAR = 4  # one example in this many counts as near a limit; only these are checked until none of them is wrong
+PRECISE = 1e-11  # allowed error of f at the end, relative to the largest kink
+EXACT = 1e-12  # allowed error of beta at the end, relative to the largest level
 
 
 @dataclass(frozen=True)
 class ModelChanges:
-    """The coefficients of models less those of one, by place: of the free all, of others those that are not 0."""
+    """Coefficients of models less those of one model, by place: all of free examples, and nonzero ones of others."""
 
     free: Ints  #: (F,) places
     of_free: Floats  #: (m, F)
-    starts: Ints  #: (m + 1,) where in the next two each model begins
+    starts: Ints  #: (m + 1,) positions in the next two arrays where the models begin
     places: Ints  #: (k,) others
     of_others: Floats  #: (k,)
     of_b: Floats  #: (m,)
 
     @property
     def nbytes(self) -> int:
-        """Bytes of all."""
+        """Bytes of all arrays."""
         arrays = (self.free, self.of_free, self.starts, self.places, self.of_others, self.of_b)
         return sum(array.nbytes for array in arrays)
 
     def renamed(self, place_of: Ints) -> ModelChanges:
-        """Return the same with other names of places."""
+        """Return the same changes with each place renamed by ``place_of``."""
         return replace(self, free=place_of[self.free], places=place_of[self.places])
 
     def decide(self, values: Floats) -> Floats:
-        """Return how decisions differ, (m, r), of rows with kernel values (r, n)."""
-        from scipy.sparse import csr_array  # only loaded where it is used: a start must not wait for it
+        """Return the differences of decisions, (m, r), on rows with kernel values (r, n)."""
+        from scipy.sparse import csr_array  # imported on first use, so that a start does not wait for it
 
         rest = csr_array((self.of_others, self.places, self.starts), shape=(self.of_b.size, values.shape[1]))
         found = self.of_free @ np.ascontiguousarray(values[:, self.free]).T + self.of_b[:, None]
@@ -60,9 +60,9 @@ class ModelChanges:
 
 
 class Left(NamedTuple):
-    """What is known of the models without each of some examples, m of them."""
+    """The results for the models without each of m examples."""
 
-    decisions: Floats  #: (m,) f of each by the model without it, NaN where that is left to the ordinary path
+    decisions: Floats  #: (m,) f of each example by the model without it; NaN: left to the ordinary path
     f: Floats  #: (n_slots,) of the model as it is, fresh
     changes: int  #: of sides, of all together
     models: ModelChanges  #: by slot; not valid where the decision is NaN
@@ -70,10 +70,10 @@ class Left(NamedTuple):
 
 @one_blas_thread()
 def leave_by_pivots(state: PathState, indices: Ints, look: Callable[[], object]) -> Left | None:
-    """Find the models without each of the examples ``indices``; None where this way is none.
+    """Find the models without each of the examples ``indices``; None: this method cannot be used.
 
-    The state must be optimal, and the sum of its betas not depend on the examples of the window. It is not changed, and
-    need not be prepared. What ``look`` raises ends the work.
+    The state must be optimal, and the sum of its betas must not depend on which examples are in the window. It is not
+    changed, and need not be prepared. An error that ``look`` raises ends the work.
     """
     free, decisions = state.free_slots(), np.full(indices.size, np.nan)
     if free.size < 2 or not indices.size:
@@ -113,7 +113,7 @@ def leave_by_pivots(state: PathState, indices: Ints, look: Callable[[], object])
 
 
 def _in_order(state: PathState, free: Ints, indices: Ints) -> tuple[Ints, Ints]:
-    """Return the slots of the free and of the others that count; those near a limit stand last and first."""
+    """Return the slots of the free examples, nearest to a limit first, and of others that count, nearest last."""
     e, n = state.examples, state.n_slots
     counts = (e.n_kinks[:n] > 0) & np.any(e.levels[:n] != 0.0, axis=1) | (e.beta[:n] != 0.0)
     counts[indices] = True
@@ -125,7 +125,7 @@ def _in_order(state: PathState, free: Ints, indices: Ints) -> tuple[Ints, Ints]:
 
 
 def _waiting(places: Ints, change: Floats) -> Leaving:
-    """Return examples by place that are to leave; ``change`` is to be written to."""
+    """Return the state of examples, by place, that are to leave; ``change`` is written to."""
     m, members = places.size, (places.size, MOST_CHANGED + 1)
     waiting = Leaving(
         np.full(m, WAITS),
@@ -143,7 +143,7 @@ def _waiting(places: Ints, change: Floats) -> Leaving:
 
 
 def _of_others(tableau: Tableau, leaving: Leaving, good: Bools) -> tuple[Ints, Ints, Floats, Floats]:
-    """Return how many others have another beta, (m,), their slots and by how much, and by how much b is another."""
+    """Return how many other betas changed, (m,), the slots and changes of these, and the changes of b."""
     is_member = np.arange(MOST_CHANGED + 1) < np.where(good, leaving.n_members, 0)[:, None]
     is_member &= leaving.members < tableau.n_others
     slots = tableau.order[leaving.members[is_member]]
@@ -157,7 +157,7 @@ def _together(tableau: Tableau, change: Floats, parts: list[tuple[Ints, Ints, Fl
 
 
 def _sides(state: PathState, tableau: Tableau, f: Floats, tol_f: float, tol_beta: float) -> Sides:
-    """Return where all stand, by place; ``f`` is theirs by slot."""
+    """Return the sides of all examples by place; ``f`` is by slot."""
     e, order, q = state.examples, tableau.order, tableau.n_others
     segment, beta, f = e.segment[order] // 2, e.beta[order], f[order]
     rows, is_free = np.arange(order.size), np.arange(order.size) >= q
@@ -175,7 +175,7 @@ def _sides(state: PathState, tableau: Tableau, f: Floats, tol_f: float, tol_beta
 
     low, high = np.where(is_free, level(1), kink(-1)), np.where(is_free, level(0), kink(0))
     tol = np.where(is_free, tol_beta, tol_f)
-    with np.errstate(invalid="ignore"):  # of what is endless there is nothing beyond
+    with np.errstate(invalid="ignore"):  # nothing is beyond an infinite limit
         return Sides(
             np.where(is_free, beta, f),
             low,

@@ -1,7 +1,7 @@
-"""Exact decisions of any rows by the models that have not seen one example of the window.
+"""Exact decisions on any rows by the models without one example of the window each.
 
-An example without a coefficient leaves every decision as it is; without each of the others there is another model, see
-``leave_one_out.models_without``.
+Without an example that has no coefficient every decision stays as it is. Without each of the others there is another
+model, see ``leave_one_out.models_without``.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike
 from livesvm.solvers.analyses.leave_one_out.models_without import models_without_each
 from livesvm.solvers.models.base import LiveEstimator
 from livesvm.solvers.models.model_view import View
+from livesvm.solvers.runtime.html import html_of
 from livesvm.solvers.runtime.interrupt import check
 from livesvm.solvers.runtime.progress import Progress
 from livesvm.solvers.runtime.types import Floats
@@ -44,6 +45,8 @@ class Influences:
     without: Floats
     events: int
     seconds: float
+
+    _repr_html_ = html_of
 
 
 def influences(model: LiveEstimator, X: Any, *, progress: Progress | None = None) -> Influences:
@@ -88,7 +91,7 @@ def influences(model: LiveEstimator, X: Any, *, progress: Progress | None = None
 
 @dataclass(frozen=True)
 class DataValues:
-    """What each example of a window is worth for the loss on given rows.
+    """The value of each example of a window for the loss on given rows.
 
     Attributes
     ----------
@@ -110,6 +113,8 @@ class DataValues:
     loss: float
     events: int
     seconds: float
+
+    _repr_html_ = html_of
 
 
 def data_values(model: LiveEstimator, X: Any, y: ArrayLike, *, progress: Progress | None = None) -> DataValues:

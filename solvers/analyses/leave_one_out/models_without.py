@@ -27,18 +27,18 @@ from livesvm.solvers.runtime.types import Bools, Floats, Ints
 from livesvm.solvers.sparse import Features
 from livesvm.solvers.validation import Key
 
-Tell = Callable[[int, int], None]  #: takes how much is done, and how much there is
+Tell = Callable[[int, int], None]  #: takes the work done, and all work
 
-LEAST_OF_A_KIND = 4  #: so many that leave the same losses share a path to those; of fewer each has an update
+LEAST_OF_A_KIND = 4  #: fewest examples leaving the same losses that share a path to these; else each has an update
 
 
 @dataclass
 class _Part:
-    """The models of two classes, or of values: each of ``rows`` has coefficients (n,), then b.
+    """The models of one problem without one example each; each of ``rows`` has coefficients (n,), then b.
 
-    ``own`` (n,) is what a model without an example decides of it. Where models are not kept, nothing else is known:
-    ``which`` (n,) has the row of the model without each example, 0 for those without which it is as it was; those of
-    ``changes``, each from one of the rows, are counted on after all rows.
+    ``own`` (n,) has the decision on each example by the model without it. If models are not kept, nothing else is
+    known. ``which`` (n,) has the row of the model without each example, 0 where that is the present model. The models
+    of ``changes``, each relative to one of the rows, are numbered after all rows.
     """
 
     own: Floats
@@ -51,7 +51,7 @@ class _Part:
         self.which = np.zeros(self.own.size, np.int64)
 
     def know(self, view: View, members: Ints, own: Floats | float) -> None:
-        """Know that without any of ``members`` the model is the one that a view shows, and what it decides of them."""
+        """Record that the model without any of ``members`` is that of ``view``, and its decisions ``own`` on them."""
         self.own[members], self.which[members] = own, len(self.rows)
         if self.is_kept:
             beta = view.state.examples.beta[view.window.slots]
@@ -60,9 +60,9 @@ class _Part:
             self.rows.append(np.append(beta, view.state.b))
 
     def leave(self, view: View, members: Ints, tell: Tell, *, is_private: bool = True) -> int:
-        """Know the models without one of ``members`` each, from the one that the view shows; return all events.
+        """Find the models that lack one of ``members`` each, starting from the model of ``view``; return all events.
 
-        Where the view is not private, models are to be kept, and paths are walked on a copy.
+        If the view is not private, models must be kept, and paths are walked on a copy.
         """
         state, slots = view.state, view.window.slots
         if not self.is_kept:
@@ -94,7 +94,7 @@ class _Part:
         return events if left is None else events + left.changes
 
     def _walk(self, view: View, places: Ints, totals: Floats, tell: Tell) -> int:
-        """Know the models without one of some examples each by paths from the model that a private view shows."""
+        """Find the models that lack one of some examples each, by paths from the model of a private view."""
         state, slots = view.state, view.window.slots
         found = np.empty((places.size, state.n_slots + 1)) if self.is_kept else None
         self.own[places], events = leave_by_paths(state, slots[places], totals, tell, found)
@@ -104,13 +104,13 @@ class _Part:
         return events
 
     def finished(self) -> _Models:
-        """Return the models."""
+        """Return the models in their final form."""
         which = np.where(self.which < 0, len(self.rows) - 1 - self.which, self.which)
         return _Models(np.array(self.rows), self.changes, which)
 
 
 class _Models(NamedTuple):
-    """What ``_Part`` knows in the end."""
+    """The final form of the models in a ``_Part``."""
 
     rows: Floats
     changes: list[tuple[int, ModelChanges]]
@@ -122,12 +122,12 @@ class _Models(NamedTuple):
 
     @property
     def products(self) -> int:
-        """How many products all decisions of a row take, and what is written for each example."""
+        """How many products all decisions on a row take, with what is written for each example."""
         of_changes = sum(one.of_free.size + one.of_others.size + one.of_b.size for _, one in self.changes)
         return int(self.rows.size + of_changes + self.which.size)
 
     def decide(self, values: Floats) -> Floats:
-        """Return what all models decide, (rows and changes, m), of rows with kernel values (m, n)."""
+        """Return the decisions of all models, (rows and changes, m), on rows with kernel values (m, n)."""
         f = self.rows[:, :-1] @ values.T + self.rows[:, -1:]
         return np.concatenate([f, *(one.decide(values) + f[base] for base, one in self.changes)])
 
@@ -151,12 +151,12 @@ class ModelsWithout:
 
     @property
     def matters(self) -> Ints:
-        """Places of the examples that have a part in the model, oldest first; no other changes a decision."""
+        """Places of the examples that affect the model, oldest first; no other changes a decision."""
         return np.flatnonzero(np.any(np.stack([models.which for models in self._models]) != 0, axis=0))
 
     @one_blas_thread()
     def decisions(self, X: Features, places: Ints | None = None) -> Floats:
-        """Return what the models without each example, or each of those at ``places``, decide.
+        """Return the decisions of the models without each example, or without each of those at ``places``.
 
         Parameters
         ----------
@@ -174,7 +174,7 @@ class ModelsWithout:
         return out
 
     def products(self, width: int) -> int:
-        """Return how many products the decisions of a row take, which has so many features."""
+        """Return how many products the decisions on a row with ``width`` features take."""
         return len(self.keys) * width + sum(models.products for models in self._models)
 
     def _decide(self, kernel: Kernel, rows: Features, places: Ints | None) -> Floats:
@@ -225,9 +225,9 @@ def checked(model: LiveEstimator) -> View:
 
 
 def leave_each(view: View, members: Ints, tell: Tell, *, is_kept: bool) -> tuple[Floats, int, list[_Part]]:
-    """Let each of ``members`` leave by itself, by place, and of losses that depend on the whole window each example.
+    """Let each of the places ``members`` leave alone; if losses depend on the whole window, let each example.
 
-    Returns the decisions of those that leave, (n,) or (n, n_pairs), all events, and the models if these are kept.
+    Returns the decisions on the examples that leave, (n,) or (n, n_pairs), all events, and models that are kept.
     """
     pairs, events = view.pairs, 0
     if view.shares_costs or not is_kept:
@@ -246,10 +246,11 @@ def leave_each(view: View, members: Ints, tell: Tell, *, is_kept: bool) -> tuple
 
 
 def _leave_kind_by_kind(copy: View, parts: list[_Part], tell: Tell) -> int:
-    """Let each example leave a private copy where the losses of all depend on which examples are there.
+    """Let each example leave a private copy alone, if all losses depend on which examples are there.
 
-    They depend on how many there are in a kind, such as a class, and not on which of them leaves. One path takes the
-    window to the losses that the others have once any of a kind has left; from there each of the kind leaves alone.
+    Losses depend on the number of examples of each kind, such as a class, and not on which of them leaves. So one path
+    takes the window to the losses that others have once any of a kind has left; from there each of the kind leaves
+    alone.
     """
     n, kinds = copy.model.n_window_, copy.kinds
     names, counts = np.unique(kinds, return_counts=True)
@@ -285,16 +286,16 @@ def _leave_kind_by_kind(copy: View, parts: list[_Part], tell: Tell) -> int:
 
 
 def _tell_nothing(done: int, count: int) -> None:
-    """Take no notice of progress."""
+    """Ignore progress."""
 
 
 def _after(tell: Tell, before: int, total: int) -> Tell:
-    """Return what tells of a part of the work that so many examples came before."""
+    """Return the progress function for a part of the work that ``before`` examples precede."""
     return lambda done, _: tell(before + done, total)
 
 
 def _may_be_missed(view: View, slots: Ints) -> Bools:
-    """Return which of the examples in ``slots`` (m,) have a part in the model, so that it is another without them."""
+    """Return which examples in ``slots`` (m,) affect the model, so that it differs without them."""
     state, e = view.state, view.state.examples
     if view.total_of(1.0) or (state.intercept and state.n_free == 0):  # b depends on the others too
         return np.ones(slots.size, dtype=bool)
@@ -302,7 +303,7 @@ def _may_be_missed(view: View, slots: Ints) -> Bools:
 
 
 def _views(view: View) -> Iterator[View]:
-    """Yield a view as it is, or of several classes private ones of its pairs, each of the whole window."""
+    """Yield the view itself, or for several classes a private view of each pair with the whole window."""
     if not view.pairs:
         yield view
     for two in view.pairs:
@@ -310,7 +311,7 @@ def _views(view: View) -> Iterator[View]:
 
 
 def _support(view: View) -> Predictor:
-    """Return the kernel and the examples of the window, with no coefficients."""
+    """Return a predictor with the kernel and the examples of the window, without coefficients."""
     state, slots = view.state, view.window.slots
     scale, support, width = getattr(view.model, "feature_scale_", None), state.columns(slots), state.n_features
     kernel = state.kernel

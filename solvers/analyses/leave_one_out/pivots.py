@@ -1,8 +1,9 @@
 """The optimum without one example, by block pivots on the tableau of the optimum with it [Júdice & Pires 1994].
 
-Those whose following quantity ends beyond a limit change sides together: it rests at the limit from now on, and what
-rested is solved for, among the few that have changed sides. Where that does not lessen how many are wrong, only the
-last of them changes, which ends for certain [Murty 1974]. A round costs the number of places times that of changes.
+Examples with a following quantity that ends beyond a limit change sides together: that quantity then rests at the
+limit, and the one that rested is solved for, among the few that have changed sides. If that does not lessen the number
+of wrong ones, only the last of them changes, which ends for certain [Murty 1974]. A round costs the number of places
+times that of changes.
 """
 
 from __future__ import annotations
@@ -18,11 +19,11 @@ from livesvm.solvers.runtime.compile import compiled, compiled_allocating
 from livesvm.solvers.runtime.interrupt import is_stopped
 from livesvm.solvers.runtime.types import Floats, Ints
 
-MOST_CHANGED = 48  # sides changed in one leaving; beyond it the ordinary path is no slower
+MOST_CHANGED = 48  # most sides changed while one example leaves; beyond it the ordinary path is no slower
 ROUNDS = 40
-PATIENCE = 3  # rounds in which no fewer are wrong, before they change one by one
-BLOCK = 256  # places that are looked at together
-SINGULAR = 1e-9  # a pivot below this, of its row, is none
+PATIENCE = 3  # rounds that do not lessen the wrong examples, before they change one by one
+BLOCK = 256  # places that are checked together
+SINGULAR = 1e-9  # a pivot below this, relative to its row, counts as 0
 WAITS, GIVEN_UP, LEFT = range(3)  # outcomes
 LEAVES = 9  # the side of the example that leaves
 OTHERS, INTERCEPT, FIRST_NEAR, LAST_NEAR = range(4)  # entries of the numbers of sides
@@ -30,18 +31,18 @@ OTHERS, INTERCEPT, FIRST_NEAR, LAST_NEAR = range(4)  # entries of the numbers of
 
 @by_reference
 class Sides(NamedTuple):
-    """Where all stand, by place: the others come first, whose f follows, then the free, whose beta follows."""
+    """State of all examples by place: first the others, for which f follows, then the free, for which beta follows."""
 
-    follows: Floats  #: (N,) what follows
+    follows: Floats  #: (N,) the following quantity
     low: Floats  #: (N,) its limits
     high: Floats
-    least: Floats  #: (N,) the limits with what rounding may put it beyond them
+    least: Floats  #: (N,) its limits, widened by rounding
     most: Floats
     below: Floats  #: (N,) its limits once an example has gone past the next side
     above: Floats
-    down: Floats  #: (N,) how far what rests may go at the limit before the example goes past it
+    down: Floats  #: (N,) how far the resting quantity may go at the limit before the example goes past it
     up: Floats
-    tol_rest: Floats  #: (N,) how far what rests may be beyond that by rounding
+    tol_rest: Floats  #: (N,) how far the resting quantity may be beyond that by rounding
     beta: Floats  #: (N,)
     f: Floats  #: (N,)
     numbers: Ints  #: (4,) see ``OTHERS``
@@ -49,37 +50,37 @@ class Sides(NamedTuple):
 
 @by_reference
 class Leaving(NamedTuple):
-    """How some examples leave, one a row."""
+    """The leaving of some examples, one in each row."""
 
     outcome: Ints  #: (m,) WAITS: for columns
-    decision: Floats  #: (m,) f of the example that leaves, in the end
-    change: Floats  #: (m, F) of the betas of the free
+    decision: Floats  #: (m,) f of the example that leaves, at the end
+    change: Floats  #: (m, F) change of the betas of free examples
     db: Floats  #: (m,)
     members: Ints  #: (m, MOST_CHANGED + 1) places of the example that leaves and of those that have changed sides
-    side: Ints  #: (m, MOST_CHANGED + 1) theirs, as in ``PivotWork``
-    moved: Floats  #: (m, MOST_CHANGED + 1) how far what rested has gone
+    side: Ints  #: (m, MOST_CHANGED + 1) sides of these members, as in ``PivotWork``
+    moved: Floats  #: (m, MOST_CHANGED + 1) how far their resting quantity has gone
     n_members: Ints  #: (m,)
-    changes: Ints  #: (m,) how often sides were changed
+    changes: Ints  #: (m,) number of changes of sides
 
 
 @by_reference
 class PivotWork(NamedTuple):
     """Arrays of one leaving, and the system of the examples that have changed sides."""
 
-    ends: Floats  #: (N,) what follows, in the end
+    ends: Floats  #: (N,) the following quantity at the end
     side: Ints  #: (N,) 0: as it was; 1, -1: at its upper or lower limit; 2, -2: past it; LEAVES
     members: Ints  #: (MOST_CHANGED + 1,) places with a side other than 0; the one that leaves is the first
-    moved: Floats  #: (MOST_CHANGED + 1,) how far what rested has gone
+    moved: Floats  #: (MOST_CHANGED + 1,) how far the resting quantity of each member has gone
     unknown: Ints  #: (MOST_CHANGED + 1,) members that are solved for
     system: Floats  #: (MOST_CHANGED + 1, MOST_CHANGED + 1)
     solution: Floats  #: (MOST_CHANGED + 1,)
     wrong: Ints  #: (N,) places that are to change sides
-    to: Ints  #: (N,) and to which
+    to: Ints  #: (N,) the sides that these get
 
 
 @compiled_allocating
 def leave_each(s: Sides, columns: Columns, leaving: Leaving, tol_f: float, tol_beta: float) -> None:
-    """Let each example that waits leave by itself; those it needs columns of are noted as wanted."""
+    """Let each example that waits leave alone; mark columns that it needs as wanted."""
     n = s.low.size
     work = PivotWork(
         np.empty(n),
@@ -106,7 +107,7 @@ def leave_each(s: Sides, columns: Columns, leaving: Leaving, tol_f: float, tol_b
 
 @compiled
 def leave(s: Sides, columns: Columns, w: PivotWork, i: int, leaving: Leaving) -> None:
-    """Look for the optimum without one example, from where that was left."""
+    """Search for the optimum without one example, from where the search stopped before."""
     count = leaving.n_members[i]
     for a in range(count):
         w.members[a] = leaving.members[i, a]
@@ -122,7 +123,7 @@ def leave(s: Sides, columns: Columns, w: PivotWork, i: int, leaving: Leaving) ->
 
 @compiled
 def pivot(s: Sides, columns: Columns, w: PivotWork, count: int) -> tuple[int, int, int]:
-    """Let members change sides until none is wrong; return the outcome, how many they are, and the changes."""
+    """Change sides of members until none is wrong; return the outcome, the number of members, and that of changes."""
     changes, fewest, patience, leaver = 0, w.side.size + 1, PATIENCE, w.members[0]
     for _ in range(ROUNDS):
         if not solve(s, columns, w, count, leaver):
@@ -138,7 +139,7 @@ def pivot(s: Sides, columns: Columns, w: PivotWork, count: int) -> tuple[int, in
         fewest = min(fewest, wrong)
         first, stop = 0, wrong
         if patience <= 0:
-            first = int(np.argmax(w.wrong[:wrong]))  # the last of them alone
+            first = int(np.argmax(w.wrong[:wrong]))  # the last wrong one alone
             stop = first + 1
         if count + stop - first > MOST_CHANGED + 1:
             return GIVEN_UP, count, changes
@@ -154,7 +155,7 @@ def pivot(s: Sides, columns: Columns, w: PivotWork, count: int) -> tuple[int, in
 
 @compiled
 def change_sides(columns: Columns, w: PivotWork, count: int, first: int, stop: int) -> int:
-    """Let those on a part of the list change sides, or want their columns; return how many members there are now."""
+    """Change sides on a part of the list, or mark columns as wanted; return the number of members."""
     for k in range(first, stop):
         j = w.wrong[k]
         if columns.column_of[j] < 0:
@@ -174,9 +175,9 @@ def change_sides(columns: Columns, w: PivotWork, count: int, first: int, stop: i
 
 @compiled
 def solve(s: Sides, columns: Columns, w: PivotWork, count: int, leaver: int) -> bool:
-    """Find how far what rested has gone, of all members; False: they depend on one another.
+    """Find how far the resting quantities of all members have moved; False: they depend on one another.
 
-    Elimination with pivots scaled by rows.
+    The system is solved by elimination with pivots scaled by rows.
     """
     G, x, unknown, m = w.system, w.solution, w.unknown, 0
     for a in range(count):
@@ -243,7 +244,7 @@ def eliminate(G: Floats, x: Floats, m: int) -> bool:
 
 @compiled
 def find_wrong_members(s: Sides, columns: Columns, w: PivotWork, count: int) -> int:
-    """List the members with another side in the end; return how many, -1: one goes past two sides."""
+    """List the members that end on another side; return how many, or -1 if one passes two sides."""
     wrong = 0
     for a in range(1, count):
         j, side = w.members[a], w.side[w.members[a]]
@@ -272,7 +273,7 @@ def find_wrong_members(s: Sides, columns: Columns, w: PivotWork, count: int) -> 
 
 @compiled
 def find_wrong(s: Sides, columns: Columns, w: PivotWork, count: int, wrong: int, first: int, last: int) -> int:
-    """Compute what follows, of a range of places, and list those beyond a limit too; return how many are listed."""
+    """Compute what follows in a range of places, and list those beyond a limit too; return the length of the list."""
     for start in range(first, last, BLOCK):
         stop = min(last, start + BLOCK)
         if follow_part(s, columns, w, count, start, stop) > 0:
@@ -285,7 +286,7 @@ def find_wrong(s: Sides, columns: Columns, w: PivotWork, count: int, wrong: int,
 
 @compiled
 def follow_part(s: Sides, columns: Columns, w: PivotWork, count: int, start: int, stop: int) -> int:
-    """Compute what follows, in some places, and return how many of these are beyond a limit, members or not."""
+    """Compute what follows in some places; return how many end beyond a limit, members or not."""
     values, column_of, members, last, beyond = columns.values, columns.column_of, w.members, count - 1, 0
     ends, least, most = w.ends[start:stop], s.least[start:stop], s.most[start:stop]
     for j in range(stop - start):
@@ -310,7 +311,7 @@ def follow_part(s: Sides, columns: Columns, w: PivotWork, count: int, start: int
 
 @compiled
 def note(s: Sides, columns: Columns, w: PivotWork, i: int, leaving: Leaving, tol_f: float, tol_beta: float) -> bool:
-    """Write down how one has left; False: rounding has put it off, or b is not the only one there is."""
+    """Record how one example has left; False: rounding has spoiled the result, or b is not unique."""
     q, n, count, leaver = s.numbers[OTHERS], w.ends.size, leaving.n_members[i], leaving.members[i, 0]
     is_held, db, total = s.numbers[INTERCEPT] == 0, 0.0, 0.0
     decision = s.f[leaver] + (leaving.moved[i, 0] if leaver >= q else 0.0)
@@ -340,7 +341,7 @@ def note(s: Sides, columns: Columns, w: PivotWork, i: int, leaving: Leaving, tol
 
 @compiled
 def agrees(s: Sides, columns: Columns, w: PivotWork, i: int, count: int, leaving: Leaving, tol_f: float) -> bool:
-    """Say whether f of the free has changed as the betas have, by sums with random signs of the size of all errors."""
+    """Say whether f of the free examples changed as the betas did, by randomly signed sums of all errors."""
     q, n = s.numbers[OTHERS], w.ends.size
     for z in range(columns.signs.shape[0]):
         signs, sketch, off = columns.signs[z], columns.sketch[z], 0.0

@@ -1,7 +1,7 @@
-"""The tableau of an optimum: what follows from what, while no example changes sides.
+"""The tableau of an optimum: which quantities follow from which, while no example changes sides.
 
 Each example has one quantity that rests, f of the free and beta of the others, and one that follows. A *column* says
-what a unit of the first, of one example, makes of the second of all [Ong et al., eq. 30-34].
+how a unit change of what rests in one example changes what follows in all [Ong et al., eq. 30-34].
 
 With F the free examples, M = [K_FF 1; 1' 0] is the system of the direction [Karasuyama & Takeuchi, eqs. 3-4]. Let
 P = (K_FF + kappa 1 1')^-1, u = P 1, s = 1'u. Then M^-1 = [A v; v' kappa - 1/s] with A = P - u u'/s and v = u/s,
@@ -21,30 +21,30 @@ from livesvm.solvers.runtime.by_reference import by_reference
 from livesvm.solvers.runtime.interrupt import check
 from livesvm.solvers.runtime.types import Floats, Ints
 
-ROOM = 2**23  # numbers in all columns that are kept, if that is more than those of ...
-FEWEST = 1024  # columns of those that change sides
-TOGETHER = 256  # columns of those that leave, at least
-BLAS_AT_ONCE = 500_000_000  # products between two looks at whether to stop
+ROOM = 2**23  # numbers in all kept columns; but at least the next two numbers of columns are kept
+FEWEST = 1024  # columns of examples that change sides
+TOGETHER = 256  # columns of examples that leave
+BLAS_AT_ONCE = 500_000_000  # products between two checks of whether to stop
 SKETCHES = 4
-ROUNDING = 3e-13  # how far off a column may put the f of the free examples; else it is refined once
-INVERTED = 64  # rows of the inverse at once, at least
+ROUNDING = 3e-13  # error that a column may cause in the f of free examples; with a larger one it is refined once
+INVERTED = 64  # least rows of the inverse at once
 
 
 @by_reference
 class Columns(NamedTuple):
-    """Columns of the tableau, by place: the others stand first, then the free."""
+    """Columns of the tableau, by place: first the other examples, then the free."""
 
     column_of: Ints  #: (N,) the column of a place, -1: not made
     wanted: Ints  #: (N,) 1: its column is needed
-    values: Floats  #: (columns, N) what a unit makes of all: of f of the others, of beta of the free
-    db: Floats  #: (columns,) and of b
+    values: Floats  #: (columns, N) effects of a unit: on f of the other examples, on beta of the free
+    db: Floats  #: (columns,) effects on b
     signs: Floats  #: (SKETCHES, F) 1 or -1, drawn once
     sketch: Floats  #: (SKETCHES, N) sums of the kernel values of a place and the free with these signs
     size: Ints  #: (1,) 1: the solve has been asked to stop, see ``livesvm.solvers.runtime.interrupt``
 
 
 def bytes_of(n: int, n_free: int) -> int:
-    """Return the bytes that a tableau of ``n`` examples takes at most, while it is made."""
+    """Return the most bytes that a tableau of ``n`` examples takes while it is made."""
     return 8 * (2 * _room(n) * n + 2 * n_free * n + 4 * n_free**2)
 
 
@@ -54,15 +54,15 @@ def _room(n: int) -> int:
 
 
 class Tableau:
-    """The free examples of an optimum, the inverse of their system, and the columns that were made of it."""
+    """The free examples of an optimum, the inverse of their system, and the columns computed from it."""
 
     def __init__(self, state: PathState, free: Ints, others: Ints) -> None:
         self._state = state
         self.order = np.concatenate([others, free])  #: (N,) slots by place
-        self.n_others = others.size  #: places of the others, which come before those of the free
+        self.n_others = others.size  #: number of the other examples, which come before the free
         N, p = self.order.size, free.size
         self._XT = state.columns(self.order)
-        self._rows = np.ones((p + 1, N))  # kernel rows of the free, and what b counts in f
+        self._rows = np.ones((p + 1, N))  # kernel rows of the free examples, and the weight of b in f
         state.kernel.write(state.features(free), self._XT, N, self._rows, np.arange(p))
         self._M = np.zeros((p + 1, p + 1))
         self._M[:p, :p] = self._rows[:p, self.n_others :]
@@ -72,10 +72,10 @@ class Tableau:
         self._pulls: tuple[Ints, Floats] = np.full(N, -1), np.empty((0, 0))
         room = _room(N)
         self.together = room if room == N else max(TOGETHER, room - FEWEST)  #: how many may leave at once
-        self._kept = 0 if room == N else self.together  # columns before this one belong to those that leave now
+        self._kept = 0 if room == N else self.together  # columns before this one belong to examples that leave now
         self._made = self._kept
         signs = np.where(np.random.default_rng(0).random((SKETCHES, p)) < 0.5, -1.0, 1.0)
-        self.columns = Columns(  #: those that were made
+        self.columns = Columns(  #: the columns computed so far
             np.full(N, -1, np.int64),
             np.zeros(N, np.int64),
             np.empty((room, N)),
@@ -86,7 +86,7 @@ class Tableau:
         )
 
     def invert(self) -> bool:
-        """Compute the inverse; False: there is none."""
+        """Compute the inverse; return False if there is none."""
         p, state = self._M.shape[0] - 1, self._state
         kappa = state.kappa if state.intercept else 0.0
         P = _inverse(self._M[:p, :p] + kappa)
@@ -102,7 +102,7 @@ class Tableau:
         return True
 
     def fresh_f(self) -> Floats:
-        """Return f by slot, computed from the betas; kernel rows are kept for the columns where there is space."""
+        """Return f by slot, computed from the betas; if there is space, kernel rows are kept for the columns."""
         state, q, n = self._state, self.n_others, self._state.n_slots
         moved = state.examples.beta[self.order]
         support = np.flatnonzero(moved[:q])
@@ -123,7 +123,7 @@ class Tableau:
         return f + state.b
 
     def make_leaving(self, places: Ints) -> None:
-        """Make the columns of those that leave together, instead of those that left before if need be."""
+        """Make the columns of examples that leave together, where necessary in place of those that left before."""
         column_of = self.columns.column_of
         if self._kept:
             column_of[(column_of >= 0) & (column_of < self._kept)] = -1
@@ -164,7 +164,7 @@ class Tableau:
         pulls = self._rows[:, places].T
         pulls[:, -1] = float(self._state.intercept)
         numbers = columns.column_of[q:]
-        if (numbers >= 0).all() and (np.diff(numbers) == 1).all():  # they have it all, but for the sign
+        if (numbers >= 0).all() and (np.diff(numbers) == 1).all():  # all in the free examples' columns, negated
             made = np.empty(pulls.shape)
             np.negative(columns.values[numbers[0] : numbers[-1] + 1, places].T, out=made[:, :-1])
             made[:, -1] = -(pulls @ self._Z[-1])
@@ -174,17 +174,17 @@ class Tableau:
         columns.values[out, :q] += self._kernel_rows(places)
 
     def _kernel_rows(self, places: Ints) -> Floats:
-        """Return the kernel values of some of the others and all others."""
+        """Return the kernel values of some of the other examples with all of these."""
         row_of, rows = self._pulls
         if rows.size and (row_of[places] >= 0).all():
             return rows[row_of[places]]
         return self._state.kernel.matrix(self._state.features(self.order[places]), self._XT, self.n_others)
 
     def _write(self, out: slice, made: Floats, pulls: Floats) -> None:
-        """Write columns, but for the kernel, from what they make of the betas of the free and of b, (m, F + 1).
+        """Write columns, without the kernel, from their effect on the betas of the free examples and b, (m, F + 1).
 
-        It is improved by one step of iterative refinement where it leaves the f of the free off, which a unit pulls by
-        ``pulls`` (m, F + 1).
+        If they leave the f of the free examples off, which a unit pulls by ``pulls`` (m, F + 1), one step of iterative
+        refinement improves them.
         """
         q, columns = self.n_others, self.columns
         signs = np.append(columns.signs, np.zeros((SKETCHES, 1)), axis=1).T
@@ -196,7 +196,7 @@ class Tableau:
 
 def _inverse(K: Floats) -> Floats | None:
     """Return the inverse of a symmetric matrix; None where it is not positive definite."""
-    from scipy.linalg import cho_solve  # only loaded where it is used: a start must not wait for it
+    from scipy.linalg import cho_solve  # imported on first use, so that a start does not wait for it
     from scipy.linalg.lapack import dpotri
 
     m = K.shape[0]

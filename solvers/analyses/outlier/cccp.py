@@ -1,9 +1,9 @@
 """The concave-convex procedure, the baseline of the outlier paths [Yuille & Rangarajan; Collobert et al.].
 
 At each candidate value, every example is put on the side where it stands and the convex problem of that partition is
-solved, again and again until no example stands elsewhere. The first candidate starts from the convex model, each other
-one from the solution before. The losses are those of the paths, and so is what solves the convex problems, the compiled
-rounds of ``livesvm.solvers.robust.d_step``: the two differ in what they compute, not in how well it is done.
+solved, again and again until no example stands elsewhere. The first candidate starts from the convex model, and each
+later one from the solution before. The losses are those of the paths, and the same compiled rounds solve the convex
+problems (``livesvm.solvers.robust.d_step``): the two methods differ in what they compute, not in how well.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from livesvm.solvers.robust.settings import Robustness
 
 @dataclass(frozen=True)
 class Candidate:
-    """What the procedure found at one value."""
+    """The solution of the procedure at one value."""
 
     value: float  #: of theta or s
     robustness: Robustness
@@ -39,7 +39,7 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Candidates:
-    """What the procedure found at all of them."""
+    """The solutions of the procedure at all values."""
 
     found: tuple[Candidate, ...]
     begun: Begun
@@ -92,12 +92,12 @@ def cccp(
     start, end = begun.path.start, begun.path.end
     values = np.linspace(start, end, candidates) if isinstance(candidates, int) else np.array(candidates)
     rounds = Rounds(begun.partition)
-    rounds.p = rounds.p._replace(near=-1.0)  # no example is at a cutoff: those not beyond it are within
+    rounds.p = rounds.p._replace(near=-1.0)  # no example counts as at a cutoff: it is beyond it or within
     return Candidates(tuple(_solve(rounds, begun, parameter, value) for value in values.tolist()), begun)
 
 
 def _solve(rounds: Rounds, begun: Begun, parameter: Parameter, value: float) -> Candidate:
-    """Solve for one value, from what was found for the one before."""
+    """Solve for one value, starting from the solution for the value before."""
     before = rounds.events
     _turn_to(rounds, begun, parameter, value)
     rounds.run(course(WITHOUT_CROSSING))
@@ -117,7 +117,7 @@ def _solve(rounds: Rounds, begun: Begun, parameter: Parameter, value: float) -> 
 
 
 def _turn_to(rounds: Rounds, begun: Begun, parameter: Parameter, value: float) -> None:
-    """Put theta or the cutoffs where they are at a value, and choose whose levels that changes."""
+    """Set theta or the cutoffs to a value, and choose the examples with levels that this changes."""
     p, now = rounds.p, rounds.p.now[0]
     if parameter == "theta":
         now.theta = value

@@ -1,7 +1,7 @@
-"""The outlier paths of several classes: that of each pair of them, and one list of suspected labels from all.
+"""The outlier paths of several classes: one for each pair of them, and one list of suspected labels from all.
 
-An example is in a pair with each other class. Where its label contradicts the examples of another class, it gives way
-on the path of that pair; the one on which it does so first names the label that suits it better.
+An example is in a pair with each other class. If its label contradicts the examples of another class, it becomes an
+outlier on the path of that pair; the first such pair names the label that suits the example better.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ class Suspect(NamedTuple):
     """An example with a label that looks wrong."""
 
     key: Key
-    value: float  #: of theta or s, where it gave way first
+    value: float  #: theta or s at which the example gave way first
     label: Any  #: its own
-    others: tuple[Any, ...]  #: the labels of the pairs in which it gave way, the first one first
+    others: tuple[Any, ...]  #: the other labels of the pairs in which it gave way, in that order
 
 
 class LeastError(NamedTuple):
-    """The value of the parameter with the least validation error, the first along the path where several have it."""
+    """The value of the parameter with the least validation error, the first of equals along the path."""
 
     value: float
     error: float  #: share of wrong labels
@@ -76,18 +76,18 @@ class PairwiseOutlierPath:
 
     @property
     def start(self) -> float:
-        """Where the path begins that begins first."""
+        """The start of the path that begins first."""
         starts = [path.start for path in self.pairs.values()]
         return min(starts) if self._any.grows else max(starts)
 
     @property
     def end(self) -> float:
-        """Where all paths end."""
+        """The value at which all paths end."""
         return self._any.end
 
     @property
     def note(self) -> str:
-        """Why every path is a single model, if it is; else empty."""
+        """The reason why every path is a single model, if it is; else empty."""
         notes = {path.note for path in self.pairs.values()}
         return notes.pop() if len(notes) == 1 else ""
 
@@ -98,14 +98,14 @@ class PairwiseOutlierPath:
 
     @property
     def events(self) -> int:
-        """Breakpoints of all, those within D-steps among them."""
+        """Breakpoints of all paths, including those within D-steps."""
         return sum(path.events for path in self.pairs.values())
 
     @cached_property
     def suspects(self) -> list[Suspect]:
         """Examples that are outliers of some pair at the end, in the order in which they first gave way.
 
-        Of those that give way at one value the worst come first, by the margins of their pairs.
+        Of examples that give way at the same value the worst come first, by the margins of their pairs.
         """
         sign = 1.0 if self._any.grows else -1.0
         found: dict[Key, list[tuple[float, float, int, float]]] = {}
@@ -133,7 +133,7 @@ class PairwiseOutlierPath:
 
     @at_a_value("dict\n    {pair of labels: live estimator}.")
     def at(self, value: float) -> dict[tuple[Any, Any], LiveEstimator]:
-        """Return the model of each pair at a value of the parameter: copies, fitted, live, and robust with it."""
+        """Return the robust model of each pair at a value of the parameter: fitted and live copies."""
         return {two: path.at(value) for two, path in self.pairs.items()}
 
     def validation_errors(self, X: ArrayLike, y: ArrayLike) -> tuple[Floats, Floats]:
@@ -198,7 +198,7 @@ class PairwiseOutlierPath:
         return [self.copy.labels[int(place)] for place in self.copy.window.y]
 
     def _values(self) -> Floats:
-        """Return the breakpoints of all pairs along the path, from its start to its end; of many some."""
+        """Return the breakpoints of all pairs along the path, from start to end, thinned out if there are many."""
         every = [one.value for path in self.pairs.values() for one in path.breakpoints]
         values = np.unique([self.start, self.end, *every])
         if values.size > MOST_VALUES:

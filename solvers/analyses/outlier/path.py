@@ -1,9 +1,9 @@
 """Outlier paths of a live window: which labels or targets look wrong, and models that do not follow them.
 
-OP-theta cuts the weight of the examples beyond their cutoffs down from 1 to 0; OP-s lets the cutoffs, beyond which
-examples have no weight, come in from far out [Suzumura et al., Algorithm 1]. A path starts from the convex model and
+OP-theta reduces the weight of the examples beyond their cutoffs from 1 to 0. OP-s moves the cutoffs, beyond which
+examples have no weight, inwards from far out [Suzumura et al., Algorithm 1]. A path starts from the convex model and
 ends at the most robust one; every model on it is a local optimum of its own robust problem, by the paper's Theorems 4
-and 5. The live model is not touched: all of it happens on a copy.
+and 5. The live model is not changed: everything happens on a copy.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def outlier_path(
 ) -> OutlierPath:
     """Follow the outlier path of a model's window from its convex optimum.
 
-    Parameters as of the models' method of this name; ``progress`` counts thousandths.
+    Parameters are those of the models' method of this name; ``progress`` counts thousandths.
 
     Raises
     ------
@@ -118,7 +118,7 @@ def begin(model: LiveEstimator, parameter: Parameter, theta: float, s: float | N
 
 
 def _convex(view: View) -> View:
-    """Return a model if its losses are convex; else a copy for which they are."""
+    """Return a view of a model with convex losses: the view itself, or one of a copy."""
     if view.model.n_window_ == 0:
         raise InvalidInput("the window is empty", field="window")
     if view.robustness is None:

@@ -24,7 +24,7 @@ from livesvm.solvers.validation import Key
 
 
 class Breakpoint(NamedTuple):
-    """Something happens to an example."""
+    """A change of one example along a path."""
 
     value: float  #: of theta or s
     key: Key
@@ -33,7 +33,7 @@ class Breakpoint(NamedTuple):
 
 
 class BestRobust(NamedTuple):
-    """The breakpoint with the least validation error, the first along the path where several have it."""
+    """The breakpoint with the least validation error, the first of equals along the path."""
 
     value: float  #: of theta or s
     error: float  #: share of wrong labels, or mean absolute error in units of y (regression; or pinball loss)
@@ -59,13 +59,13 @@ class OutlierPath:
     """Models from the convex one at ``start`` to the most robust one at ``end``."""
 
     parameter: Parameter  #: "theta" or "s": which of the two runs
-    fixed: float  #: the value of the other
+    fixed: float  #: the value of the other parameter
     start: float  #: value of the parameter at which the path begins
-    end: float  #: and at which it ends
+    end: float  #: value at which it ends
     keys: tuple[Key, ...]  #: the window's keys, oldest first
-    note: str  #: why the path is a single model, if it is; else empty
+    note: str  #: why the path is only one model, if it is; else empty
     walked: Walked
-    depth: Floats  #: (n,) where each example stands at the start, in units of s; those deepest beyond a cutoff: least
+    depth: Floats  #: (n,) position of each f at the start, in units of s; the least is the deepest beyond a cutoff
     grows: bool  #: whether the parameter grows along the path
     restored: Callable[[Mapping[str, Any]], LiveEstimator]
     arrays: Mapping[str, Any]  #: of the model that the path began with
@@ -77,12 +77,12 @@ class OutlierPath:
 
     @property
     def drops(self) -> Floats:
-        """By how much the objective fell at each D-step, (d_steps,)."""
+        """The fall of the objective at each D-step, (d_steps,)."""
         return np.array([jump.drop for jump in self.walked.jumps])
 
     @property
     def events(self) -> int:
-        """Breakpoints of all, those within D-steps among them."""
+        """Breakpoints of the path, including those within D-steps."""
         return self.walked.events
 
     @property
@@ -92,7 +92,7 @@ class OutlierPath:
 
     @property
     def breakpoints(self) -> list[Breakpoint]:
-        """What happens along the path, in its order."""
+        """The changes of examples along the path, in its order."""
         out = []
         for i, leg in enumerate(self.walked.legs):
             out += [Breakpoint(value, self.keys[j], event) for value, j, event in leg.breakpoints_within()]
@@ -105,9 +105,10 @@ class OutlierPath:
         return out
 
     def at(self, value: float) -> LiveEstimator:
-        """Return the model at a value of the parameter: a copy, fitted and live, robust with that value.
+        """Return the model at a value of the parameter: a fitted and live copy, robust with that value.
 
-        At the value of a D-step it is the model after it. Where s does not reach any example yet, it is the convex one.
+        At the value of a D-step it is the model after the step. Where s does not reach any example yet, it is the
+        convex one.
 
         Raises
         ------
@@ -118,7 +119,7 @@ class OutlierPath:
         return self.restored(arrays_at(self.arrays, leg.at(value), leg.sides, robust))
 
     def robustness(self, value: float) -> Robustness:
-        """Return what ``update(robust=...)`` needs to bring a live model of the same window to ``at(value)``."""
+        """Return the argument of ``update(robust=...)`` that takes a live model of the same window to ``at(value)``."""
         leg = self._leg(value)
         theta, s = (value, self.fixed) if self.parameter == "theta" else (self.fixed, value)
         return Robustness(theta, s, {self.keys[j]: int(leg.sides[j]) for j in np.flatnonzero(leg.sides)})
@@ -129,9 +130,9 @@ class OutlierPath:
         return [self.keys[j] for j in np.flatnonzero(leg.sides)]
 
     def order_of_outliers(self) -> list[tuple[Key, float]]:
-        """Return the outliers at the end of the path, in the order in which they gave way, and at which value.
+        """Return the outliers at the end of the path, in the order in which they gave way, each with the value there.
 
-        Examples that were beyond their cutoff from the start come first, the worst of them before all.
+        Examples that were beyond their cutoff from the start come first, the worst of them at the front.
         """
         sides = self.walked.legs[0].sides
         worst_first = np.argsort(self.depth, kind="stable")

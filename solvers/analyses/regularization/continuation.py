@@ -1,4 +1,4 @@
-"""The walk behind a regularization path: leg by leg, up and down from where a model stands, on a private copy of it."""
+"""The walk behind a regularization path: in legs, up and down from the value of a model, on a private copy."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ MOST_HALVINGS = 6
 
 
 class Leg(NamedTuple):
-    """A tracked way from one value of the parameter to another."""
+    """A tracked path from one value of the parameter to another."""
 
     start: float
     end: float
@@ -53,12 +53,12 @@ class Leg(NamedTuple):
         return self.end - tau * (self.end - self.start)
 
     def tau(self, value: float) -> float:
-        """Return where on the leg a value of the parameter is."""
+        """Return the tau at which the parameter has a value."""
         return (self.end - value) / (self.end - self.start)
 
 
 class Ended(NamedTuple):
-    """Where a path ended before it was where it should go, and why."""
+    """The value at which a path ended too early, and the reason."""
 
     value: float
     reason: str
@@ -66,12 +66,12 @@ class Ended(NamedTuple):
 
 @dataclass(frozen=True)
 class PathReport:
-    """What computing a path took."""
+    """The cost and the accuracy of a path."""
 
     events: int  #: changes of sides
-    legs: int  #: how many tracked ways the path is made of
+    legs: int  #: number of tracked legs of the path
     exchanges: int  #: pivots along a null space, where an example depended on the free ones [Ong et al., eq. 30-34]
-    last_resorts: int  #: how often nothing else broke a cycle of ties than spreading them
+    last_resorts: int  #: how often only spreading the ties broke a cycle
     relative_gap: float  #: the largest duality gap at the end of a leg, from recomputed f, before any correction
     seconds: float  #: wall time
     #: the ends, of two, at which the path could not be followed to the acceptable gap any further
@@ -95,11 +95,11 @@ class Walker:
         self.ended: list[Ended] = []
 
     def walk(self) -> list[Leg]:
-        """Walk up and down from where the model stands; returns the legs by ascending value.
+        """Walk up and down from the value of the model; return the legs by ascending value.
 
         Raises
         ------
-        NotOptimal : there is none, in neither direction
+        NotOptimal : there is no leg in either direction
         """
         value = float(self.copy.value_of(self.parameter))
         start = min(max(value, self.low), self.high)
@@ -110,7 +110,7 @@ class Walker:
         if start > self.low:
             restore(self.state, here)
             self.walk_to(start, self.low)
-        if not self.legs and start > self.low:  # the model itself is beyond what can be followed
+        if not self.legs and start > self.low:  # the model itself is beyond the reach of the path
             restore(self.state, here)
             self.ended.clear()
             self.move_to(self.low)
@@ -121,7 +121,7 @@ class Walker:
         return sorted(self.legs, key=lambda leg: leg.low)
 
     def report(self, seconds: float) -> PathReport:
-        """Say what it took."""
+        """Return the report of the walk."""
         legs = sorted(self.legs, key=lambda leg: leg.low)
         events = sum(leg.changes.tau.size for leg in legs)
         events += sum(int(np.count_nonzero(low.ends[1] != high.ends[0])) for low, high in pairwise(legs))
@@ -129,17 +129,17 @@ class Walker:
         return PathReport(*counts, self.gap, seconds, tuple(self.ended))
 
     def move_to(self, value: float) -> None:
-        """Bring the copy to a value of the parameter, by any way."""
+        """Bring the copy to a value of the parameter, by any path."""
         self.state.set_losses(self.slots, self.copy.losses_at(self.parameter, value))
         self.state.total = self.total()
         follow(self.state)
 
     def total(self) -> float:
-        """Return what the betas sum up to at the copy's own value of the parameter."""
+        """Return the sum of the betas at the copy's present value of the parameter."""
         return self.copy.total_of(float(self.copy.window.weights.sum()))
 
     def walk_to(self, value: float, goal: float) -> None:
-        """Walk leg by leg from ``value`` to ``goal``, or to where that ends well no more."""
+        """Walk leg by leg from ``value`` to ``goal``, or as far as legs end well."""
         while value != goal:
             far = min(value * LEG, goal) if goal > value else max(value / LEG, goal)
             if (goal > value and self.is_at_rest()) or abs(np.log(goal / far)) < 1e-6:
@@ -150,7 +150,7 @@ class Walker:
             value = far
 
     def is_at_rest(self) -> bool:
-        """Say whether nothing changes on the way to larger C: no example is at a bound that moves, nor beyond a box."""
+        """Say whether nothing changes towards larger C: no example is at a moving bound, and none is beyond its box."""
         e, free = self.state.examples, self.state.free_slots()
         q = e.segment[free] // 2
         is_inside = (e.beta[free] < e.levels[free, q]) & (e.beta[free] > e.levels[free, q + 1])
@@ -158,7 +158,7 @@ class Walker:
         return bool(self.parameter == "C" and not np.any(e.beta[self.slots][bound]) and np.all(is_inside))
 
     def leg(self, start: float, end: float, halvings: int) -> bool:
-        """Walk one leg, in two halves where it does not end well; say whether its end was reached."""
+        """Walk one leg, or two halves of it if it does not end well; return whether its end was reached."""
         self.tell()
         before = take_checkpoint(self.state)
         try:
@@ -194,5 +194,5 @@ class Walker:
         return Leg(start, end, *path)
 
     def tell(self, more: float = 0.0) -> None:
-        """Tell how much of the path is done, with so much ``more`` of it than there are legs; may raise Cancelled."""
+        """Report how much of the path is done, with ``more`` beyond the finished legs; may raise Cancelled."""
         self.teller(min(round((self.done + more) * STEPS), STEPS), STEPS)

@@ -1,10 +1,10 @@
-"""The parts of a path on which no example is free: every example is bound, and b is the middle of its interval.
+"""Parts of a path on which no example is free: every example is bound, and b is the middle of its interval.
 
 There any b of an interval is optimal. The loop keeps the b that it happens to have, and an example that is free at an
 end of its box; which one depends on how the model was made. Such an example counts as bound here, so that breakpoints
 are where a part begins and ends. Each end of the interval of b is the upper or lower envelope of straight lines, so its
-middle is linear between finitely many points: there the segments are cut, and get it. An update that ends there does
-the same (``degeneracy.center``), so that a model of the path is the one that training at that place gives.
+middle is piecewise linear: segments are cut at its bends. An update that ends there centers b too
+(``degeneracy.center``), so that a model of the path equals the one that training gives there.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from livesvm.solvers.runtime.types import Floats, Ints
 
 
 class Tables(NamedTuple):
-    """The losses at both ends of a straight way, with as many kinks."""
+    """The losses at both ends of a straight path, with equally many kinks."""
 
     start: Losses
     end: Losses
@@ -39,9 +39,9 @@ class Tables(NamedTuple):
 def centered(
     state: PathState, start: Ints, segments: Segments, changes: Changes, tables: Tables
 ) -> tuple[Ints, Segments, Changes]:
-    """Return a path with all examples bound, and the middle b, wherever none is free.
+    """Return a path with all examples bound, and b in the middle, wherever no example is free.
 
-    Segments are cut where that b has a bend. ``state`` is only asked for kernel rows.
+    Segments are cut where this b has a bend. ``state`` is used for kernel rows only.
     """
     runs = _runs(start, segments, changes, tables)
     start, segments, changes = _bound(runs, start, segments, changes)
@@ -92,7 +92,7 @@ def _bound(
 
 
 def _changed(tau: float, before: Ints, after: Ints) -> Changes:
-    """Return the changes from some places of all examples to others, at one ``tau``."""
+    """Return the changes of all examples from some places to others, at one ``tau``."""
     slots = np.flatnonzero(before != after)
     return Changes(np.full(slots.size, tau), slots, before[slots], after[slots])
 
@@ -132,7 +132,7 @@ def _without_b(state: PathState, beta: Floats) -> Floats:
 
 
 def _limits(tables: Tables, piece: Ints, taus: tuple[float, float], w: list[Floats]) -> tuple[Floats, Floats]:
-    """Return the lines (m, 2), at the start and the end of a run, that b must be above, and those it must be below."""
+    """Return lines (m, 2), by their values at the start and end of a run, that bound b from below, and from above."""
     kinks = [tables.kinks(tau) for tau in taus]
     above = np.flatnonzero(piece > 0)
     below = np.flatnonzero(piece < tables.end.n_kinks)
@@ -142,7 +142,7 @@ def _limits(tables: Tables, piece: Ints, taus: tuple[float, float], w: list[Floa
 
 
 def _middle(low: Floats, high: Floats) -> tuple[Floats, Floats]:
-    """Return places from 0 to 1 and the middle of the interval there, linear between them; nothing without limits."""
+    """Return places in [0, 1] and the middle of the interval there, linear in between; both empty without limits."""
     lower, upper = envelope(low), envelope(-high)
     ends = [side for side in (lower, upper) if side is not None]
     if not ends:
@@ -153,7 +153,7 @@ def _middle(low: Floats, high: Floats) -> tuple[Floats, Floats]:
 
 
 def envelope(lines: Floats) -> tuple[Floats, Floats] | None:
-    """Return the bends, from 0 to 1, of the largest of lines given by their values (m, 2) there, and its values."""
+    """Return bends in [0, 1], and values there, of the upper envelope of lines with values (m, 2) at 0 and 1."""
     if lines.shape[0] == 0:
         return None
     slopes = lines[:, 1] - lines[:, 0]
@@ -179,7 +179,7 @@ def envelope(lines: Floats) -> tuple[Floats, Floats] | None:
 
 
 def _with_b(old: Segments, first: int, last: int, bends: Floats, b: Floats) -> Segments:
-    """Cut the segments ``first`` to ``last`` at the bends, and give them the b that is linear between those."""
+    """Cut the segments ``first`` to ``last`` at the bends, and give them the b that is linear between bends."""
     parts = cut(old, first, last, bends[1:-1])
     many = slice(first, parts.start_tau.size - (old.start_tau.size - last - 1))
     parts.start_b[many] = np.interp(-parts.start_tau[many], -bends, b)

@@ -1,8 +1,8 @@
-"""What a path says, of one problem or of several: the optimum and the error for every value of a parameter.
+"""Results of a path, of one problem or of several: the optimum and the error for every value of a parameter.
 
-Errors are exact. Along a leg every f is linear between events, so a decision changes its sign at places that can be
-computed, and the mean absolute error, or the mean pinball loss, is linear between the places where a residual changes
-its sign. Nothing is sampled.
+Errors are exact. Along a leg every f is linear between events, so the places where a decision changes its sign can be
+computed. The mean absolute error, or the mean pinball loss, is linear between the places where a residual changes its
+sign. Nothing is sampled.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from livesvm.solvers.runtime.docstrings import Taking
+from livesvm.solvers.runtime.html import html_of
 from livesvm.solvers.runtime.types import Floats, Ints
 
 ROUNDING = 1e-10  # errors that differ by less than this share of the largest are the same
@@ -22,7 +23,7 @@ ROUNDING = 1e-10  # errors that differ by less than this share of the largest ar
 
 @dataclass(frozen=True)
 class ErrorCurve:
-    """An error as a function of the parameter, linear on each of k intervals and perhaps with jumps between them.
+    """An error as a function of the parameter: linear on each of k intervals, perhaps with jumps between them.
 
     Attributes
     ----------
@@ -83,9 +84,11 @@ class Best:
     low: float
     high: float
 
+    _repr_html_ = html_of
+
 
 def from_counts(wrong: int, values: Floats, delta: Ints, ends: tuple[float, float], m: int) -> ErrorCurve:
-    """Return the share of wrong decisions between two values of the parameter.
+    """Return the share of wrong decisions as a function of the parameter between two values.
 
     Parameters
     ----------
@@ -102,7 +105,7 @@ def from_counts(wrong: int, values: Floats, delta: Ints, ends: tuple[float, floa
 
 
 def from_residuals(sums: Floats, bends: Floats, taus: Floats, ends: tuple[float, float], m: int) -> ErrorCurve:
-    """Return the mean size of the residuals along one leg.
+    """Return the mean absolute residual along one leg.
 
     Parameters
     ----------
@@ -131,7 +134,7 @@ def from_residuals(sums: Floats, bends: Floats, taus: Floats, ends: tuple[float,
 
 
 def joined(curves: list[ErrorCurve]) -> ErrorCurve:
-    """Put curves that follow on each other together; neighbours of one constant error become one interval."""
+    """Join consecutive curves; neighbouring intervals with the same constant error become one."""
     edges = np.concatenate([*(curve.edges[:-1] for curve in curves), curves[-1].edges[-1:]])
     left, right = (np.concatenate([getattr(curve, side) for curve in curves]) for side in ("left", "right"))
     new = np.ones(left.size, np.bool_)
@@ -142,7 +145,7 @@ def joined(curves: list[ErrorCurve]) -> ErrorCurve:
 
 
 def mean_of(curves: list[ErrorCurve], shares: Floats) -> ErrorCurve:
-    """Return the sum of curves over the same range, each times its share."""
+    """Return the weighted sum of curves over the same range."""
     edges = np.unique(np.concatenate([curve.edges for curve in curves]))
     left, right = np.zeros((2, edges.size - 1))
     for curve, share in zip(curves, shares, strict=True):
@@ -167,7 +170,7 @@ at_a_value = Taking(
 
 
 class Sizes(NamedTuple):
-    """How many are free, and how many are free or have a coefficient at a bound that is not zero."""
+    """The numbers of free examples, and of support vectors: examples free or with a nonzero coefficient at a bound."""
 
     n_free: int
     n_support: int
@@ -223,7 +226,7 @@ class Optima(ABC):
         """
 
     def best(self, X: ArrayLike, y: ArrayLike | None = None) -> Best:
-        """Return the value of the parameter with the least error, and the whole interval of it.
+        """Return the value of the parameter with the least error, and the whole interval with that error.
 
         Parameters
         ----------

@@ -1,6 +1,6 @@
-"""The regularization path of several classes: that of each pair of them over one range of C, and what they come to.
+"""The regularization path of several classes: one path for each pair over one range of C, and their joint results.
 
-Every pair is a problem of its own [Hsu & Lin, one-against-one], so the optimum for a C is that of every pair for it.
+Every pair is a separate problem [Hsu & Lin, one-against-one], so the optimum for a C is that of every pair for it.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ class PairBreakpoints(NamedTuple):
     pair: Ints  #: (m,) number of the pair among ``pairs``
     before: Ints  #: (m,) place on the example's staircase, as in ``Breakpoints``
     after: Ints  #: (m,)
-    n_free: Ints  #: (m,) how many examples are free in some pair just above the value
-    n_support: Ints  #: (m,) how many are a support vector of some pair there
+    n_free: Ints  #: (m,) number of examples that are free in some pair just above the value
+    n_support: Ints  #: (m,) number of support vectors of some pair there
 
 
 class PairwiseRegularizationPath(Optima):
@@ -136,11 +136,11 @@ class PairwiseRegularizationPath(Optima):
         return np.flatnonzero(np.isin(self._classes, two))
 
     def _winners(self, wins: Bools) -> Ints:
-        """Return which class wins most of its pairs, where ``wins`` (m, n_pairs) says whether the second does."""
+        """Return the class that wins most of its pairs; ``wins`` (m, n_pairs) says whether the second class wins."""
         return winners(np.where(wins, -1.0, 1.0), len(self._view.labels))
 
     def _turns(self, q: int, two: Two, rows: Features) -> Turns:
-        """Return where decisions of a pair change their sign: never, of one that lacks a class."""
+        """Return where decisions of a pair change their sign; those of a pair that lacks a class never do."""
         if two not in self._paths:
             decisions = self._view.model.predictor().decide(rows)[:, q]
             return Turns(~(decisions > 0), np.empty(0), np.empty(0, np.int64))
@@ -148,7 +148,7 @@ class PairwiseRegularizationPath(Optima):
         return self._paths[two].turns(dense(rows)[:, self._here(two)] if given else rows)
 
     def _counts(self, value: float) -> tuple[Ints, Ints]:
-        """Return in how many pairs each example is free, and in how many a support vector, (n,) each."""
+        """Return in how many pairs each example (n,) is free, and in how many it is a support vector."""
         free, support = np.zeros((2, len(self.keys)), np.int64)
         for two, path in self._paths.items():
             found, here = path.position(value), self._here(two)
@@ -195,7 +195,7 @@ def _how_many(example: Ints, change: Ints, at_first: Ints) -> Ints:
 
 
 def _together(reports: list[PathReport], seconds: float) -> PathReport:
-    """Return what paths took: counts summed up, the gap at its worst."""
+    """Return the report of all paths together: counts summed up, the gap at its worst."""
     sums = {
         name: sum(getattr(one, name) for one in reports) for name in ("events", "legs", "exchanges", "last_resorts")
     }

@@ -1,9 +1,9 @@
 """The whole regularization path: the optimum for every value of a parameter, exact between its breakpoints.
 
 The parameter is C [Ong, Shao & Yang], epsilon of a regression, or nu of a one-class model. All three move kinks, levels
-or the sum of the coefficients in straight lines, so each is a tracked way (``parametric``), walked leg by leg up
-and down from where the model stands; a leg spans at most a factor of ten, so that small values keep their digits. What
-is kept are the linear segments and the changes of sides: memory grows with events times the examples that were free.
+or the sum of the coefficients in straight lines, so each path is tracked (``parametric``), leg by leg up and down from
+the value of the model; a leg spans at most a factor of ten, so that small values keep their digits. A path keeps its
+linear segments and the changes of sides: memory grows with events times the examples that were free.
 """
 
 from __future__ import annotations
@@ -46,15 +46,15 @@ class Breakpoints(NamedTuple):
     """Every change of sides along a path, by ascending value of the parameter; m of them.
 
     ``before`` and ``after`` are places on the example's staircase (``segment`` of ``problem.state``), as met on the way
-    up. Even is bound, odd is free, at the margin.
+    up. An even number is bound, an odd one is free, at the margin.
     """
 
     value: Floats  #: (m,)
     example: Ints  #: (m,) index into ``keys``
     before: Ints  #: (m,)
     after: Ints  #: (m,)
-    n_free: Ints  #: (m,) how many are free just above the value
-    n_support: Ints  #: (m,) how many are free there or have a coefficient at a bound that is not zero
+    n_free: Ints  #: (m,) number of free examples just above the value
+    n_support: Ints  #: (m,) number of examples that are free there or have a nonzero coefficient at a bound
 
 
 class Turns(NamedTuple):
@@ -69,7 +69,7 @@ class RegularizationPath(Optima):
     """The optimum of a window for every value of a parameter in [``minimum``, ``maximum``].
 
     These are the ends that were asked for, or where the path could not be followed any further: see ``report.ended``.
-    Where no example is free b is the middle of the interval that is optimal, as in a model that was trained there.
+    Where no example is free, b is the middle of the optimal interval, as in a model that was trained there.
 
     Attributes
     ----------
@@ -80,7 +80,7 @@ class RegularizationPath(Optima):
     keys : tuple of str or int
         The window's keys, oldest first.
     report : PathReport
-        What it took.
+        The cost and the accuracy of the path.
 
     References
     ----------
@@ -138,7 +138,7 @@ class RegularizationPath(Optima):
         return joined([curve(leg, mine, targets.size) for leg, mine in zip(self._legs, found, strict=True)])
 
     def turns(self, X: ArrayLike | SparseRows) -> Turns:
-        """Return where decisions change their sign; of a path over C or epsilon.
+        """Return where decisions change their sign; only for paths over C or epsilon.
 
         Parameters
         ----------
@@ -259,7 +259,7 @@ def regularization_path(
 ) -> RegularizationPath:
     """Return the path of a fitted model's window over all values of ``parameter`` from ``minimum`` to ``maximum``.
 
-    The model is not changed: all of it happens on a copy.
+    The model is not changed: everything happens on a copy.
 
     Raises
     ------

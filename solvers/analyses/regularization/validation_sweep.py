@@ -35,7 +35,7 @@ class Pieces(NamedTuple):
 
 @compiled_allocating
 def sign_changes(p: Pieces, K: Floats, positive: Bools, boundary: float) -> tuple[Bools, Floats, Ints, Ints]:
-    """Return which decisions are wrong at the start of a leg, (m,), and each change: where, by how much, of which row.
+    """Return which decisions are wrong at the start of a leg, (m,), and tau, step and row of each change of that.
 
     Parameters
     ----------
@@ -79,9 +79,10 @@ def sign_changes(p: Pieces, K: Floats, positive: Bools, boundary: float) -> tupl
 
 @compiled_allocating
 def residual_sums(p: Pieces, K: Floats, y: Floats, above: float, below: float) -> tuple[Floats, Floats]:
-    """Return the sums of the sizes of residuals of each segment, and the places where a residual turns its sign.
+    """Return the sums of absolute residuals of each segment, and the places where a residual changes its sign.
 
-    See ``optima.from_residuals`` for both. ``above`` is what a unit of size counts where y is above f.
+    See ``optima.from_residuals`` for both. ``above`` is the cost of a unit by which y is above f, ``below`` of one
+    below.
     """
     line, m = p.segments, K.shape[1]
     g, dg, g_end = np.zeros(m), np.zeros(m), np.zeros(m)
@@ -114,7 +115,7 @@ def residual_sums(p: Pieces, K: Floats, y: Floats, above: float, below: float) -
 
 @compiled
 def set_out(p: Pieces, K: Floats, g: Floats, dg: Floats) -> None:
-    """Set f without b, and its rate by the bound examples, at the start of a leg."""
+    """Set f without b, and its rate due to the bound examples, at the start of a leg."""
     for j in range(p.start.size):
         if p.start[j] != 0.0:
             add_scaled(K[j], p.start[j], g, g.size)
@@ -124,7 +125,7 @@ def set_out(p: Pieces, K: Floats, g: Floats, dg: Floats) -> None:
 
 @compiled
 def advance_rows(p: Pieces, K: Floats, s: int, g: Floats, dg: Floats, g_end: Floats) -> None:
-    """Bring the rate of f up to segment ``s``, and f without b from its start to its end."""
+    """Update the rate of f for segment ``s``, and compute f without b at the end of the segment."""
     line = p.segments
     for c in range(line.changes_before[s - 1] if s > 0 else 0, line.changes_before[s]):
         j, before, after = p.change_slot[c], p.change_from[c], p.change_to[c]

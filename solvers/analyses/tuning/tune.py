@@ -21,6 +21,7 @@ from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.kernels.table import has_gamma
 from livesvm.solvers.models import scaling
 from livesvm.solvers.models.model_view import View
+from livesvm.solvers.runtime.html import html_of
 from livesvm.solvers.runtime.progress import Progress, Teller, steadily
 from livesvm.solvers.runtime.types import Bools, Floats
 
@@ -60,6 +61,8 @@ class Tuning:
     C: Floats
     errors: Floats
     seconds: float
+
+    _repr_html_ = html_of
 
     def apply(self, model: Any) -> Any:
         """Give a live model the best parameters.

@@ -1,0 +1,3 @@
+"""Pictures of models and of what analyses find: ``from livesvm import plot``."""
+
+from livesvm.solvers.plot import *  # noqa: F403

@@ -1,0 +1,314 @@
+"""Files that are no text tables, as rows of text: JSON, Prometheus, Home Assistant, Green Button, Excel, Arrow."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+import zipfile
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from csv import writer
+from datetime import date, datetime, timedelta
+from itertools import chain, islice, zip_longest
+from pathlib import Path
+from typing import IO, Any, NamedTuple
+from xml.etree import ElementTree
+
+from livesvm.service.files import dialect, parquet
+from livesvm.service.files.malformed import Malformed
+
+Line = list[str]
+MOST = 2**27
+"""Bytes of a document that is read at once."""
+MOST_CELLS = 2**25
+"""Cells of a table that is made of such a document."""
+FEW = 1000
+"""Lines of JSON that decide which columns there are."""
+LONG = ("time", "series", "value")
+"""Names of a table with a row for each series and time."""
+_ATOM, _ESPI = "{http://www.w3.org/2005/Atom}", "{http://naesb.org/espi}"
+_UNITS = {"72": "Wh", "38": "W", "42": "m³", "119": "ft³", "169": "therm", "132": "Btu"}
+
+
+class Document(NamedTuple):
+    """Names of columns, rows of text, and what is said of the format."""
+
+    names: Line
+    rows: list[Line]
+    said: dict[str, Any]
+
+
+def as_json(file: IO[bytes]) -> Document:
+    """Return the rows of a document of JSON; raises Malformed."""
+    try:
+        found = json.loads(_whole(file))
+    except ValueError as error:
+        raise Malformed(f"is no JSON: {error}", field="body") from error
+    except RecursionError:
+        raise Malformed("is JSON in too many brackets", field="body") from None
+    try:
+        series = found["data"]["result"]
+        rows = [
+            [f"{stamp:.3f}".rstrip("0").rstrip("."), _series_of(one["metric"]), value]
+            for one in series
+            for stamp, value in one["values"]
+        ]
+        return Document([*LONG], rows, {"format": "Prometheus range query"})
+    except (KeyError, TypeError, ValueError):
+        pass
+    if isinstance(found, list) and found and all(isinstance(one, list) and one for one in found):
+        states = [one for entity in found for one in _of_entity(entity)]
+        if states and all("state" in one for one in states):
+            return _of_objects(states, {"format": "Home Assistant history"})
+    return _of_objects(_objects_in(found), {"format": "JSON"})
+
+
+def _of_entity(entity: list[Any]) -> Iterator[dict[str, Any]]:
+    """Yield states with their entity, which a short answer names once."""
+    known: dict[str, Any] = {}
+    for one in entity:
+        if not isinstance(one, dict):
+            return
+        known = {"entity_id": one.get("entity_id", known.get("entity_id"))}
+        state = {name: cell for name, cell in one.items() if name in ("state", "last_changed")}
+        yield known | (state if "last_changed" in one else state | {"last_changed": one.get("last_updated")})
+
+
+def _objects_in(found: Any, depth: int = 3) -> list[dict[str, Any]]:
+    """Return the list of objects, or the columns of equal length, that a document holds; raises Malformed."""
+    if isinstance(found, list) and found and all(isinstance(one, dict) for one in found):
+        return found
+    if isinstance(found, dict) and depth:
+        columns = {name: cells for name, cells in found.items() if isinstance(cells, list) and cells}
+        plain = {name: cells for name, cells in columns.items() if not isinstance(cells[0], dict | list)}
+        if len(plain) > 1 and len({*map(len, plain.values())}) == 1:
+            return [dict(zip(plain, row, strict=True)) for row in zip(*plain.values(), strict=True)]
+        tables = []
+        for inner in found.values():
+            if isinstance(inner, list | dict):
+                try:
+                    tables.append(_objects_in(inner, depth - 1))
+                except Malformed:
+                    continue
+        if len(tables) == 1:
+            return tables[0]
+    raise Malformed("is JSON, but not one list of objects, nor columns of equal length", field="body")
+
+
+def _of_objects(found: Iterable[dict[str, Any]], said: dict[str, Any]) -> Document:
+    flat = [_flat(one) for one in found]
+    names = [*dict.fromkeys(name for one in flat for name in one)]
+    if len(names) * len(flat) > MOST_CELLS:
+        raise Malformed(f"has {len(names)} different names in {len(flat)} objects, too many for a table", field="body")
+    return Document(names, [[one.get(name, "") for name in names] for one in flat], said)
+
+
+def _flat(found: dict[str, Any], before: str = "") -> dict[str, str]:
+    """Return the cells of an object as text, those of objects in it by names with a point."""
+    cells: dict[str, str] = {}
+    for name, cell in found.items():
+        if isinstance(cell, dict):
+            cells |= _flat(cell, f"{before}{name}.")
+        else:
+            cells[before + name] = _text(cell)
+    return cells
+
+
+def _text(cell: Any) -> str:
+    if cell is None:
+        return ""
+    return cell if isinstance(cell, str) else json.dumps(cell) if isinstance(cell, list | bool) else repr(cell)
+
+
+def lines_names(path: Path) -> Line | None:
+    """Return the columns of a file with an object in each line; None: it is one document."""
+    lines = _lines(path)
+    try:
+        first = [*islice(lines, 2)]
+    except Malformed:
+        return None
+    return [*dict.fromkeys(name for one in chain(first, islice(lines, FEW)) for name in one)] if first[1:] else None
+
+
+def lines_rows(path: Path, names: Line) -> Iterator[Line]:
+    """Yield the rows of a file with an object in each line; raises Malformed."""
+    known = {*names}
+    for number, one in enumerate(_lines(path), 1):
+        if not one.keys() <= known:
+            new = next(name for name in one if name not in known)
+            raise Malformed(f"line {number} has {new[:64]!r}, which the first {FEW} lines have not", field="body")
+        yield [one.get(name, "") for name in names]
+
+
+def _lines(path: Path) -> Iterator[dict[str, str]]:
+    for number, line in enumerate(dialect.lines(path, "utf-8-sig"), 1):
+        if line.strip():
+            try:
+                found = json.loads(line)
+            except (ValueError, RecursionError):
+                found = None
+            if not isinstance(found, dict):
+                raise Malformed(f"line {number} is no object of JSON", field="body")
+            yield _flat(found)
+
+
+def _whole(file: IO[bytes]) -> bytes:
+    text = file.read(MOST + 1)
+    if len(text) > MOST:
+        raise Malformed(
+            f"has more than {MOST // 2**20} MB, which is read at once; write CSV or JSON lines", field="body"
+        )
+    return text
+
+
+def _series_of(labels: dict[str, str]) -> str:
+    rest = ",".join(f"{name}={value}" for name, value in labels.items() if name != "__name__")
+    return labels.get("__name__", "") + (f"{{{rest}}}" if rest else "") or "{}"
+
+
+def green_button(file: IO[bytes]) -> Document:
+    """Return the readings of a Green Button file, in seconds since 1970, by time; raises Malformed.
+
+    Values are multiplied by the power of ten of their type of reading.
+    """
+    types, links, blocks = (
+        dict[str, tuple[int, str]](),
+        dict[str, list[str]](),
+        list[tuple[str, list[tuple[int, int]]]](),
+    )
+    try:
+        for _, entry in ElementTree.iterparse(file):
+            if entry.tag != f"{_ATOM}entry":
+                continue
+            own = {link.get("rel", ""): link.get("href", "") for link in entry.iter(f"{_ATOM}link")}
+            related = [link.get("href", "") for link in entry.iter(f"{_ATOM}link") if link.get("rel") == "related"]
+            for kind in entry.iter(f"{_ESPI}ReadingType"):
+                power = int(kind.findtext(f"{_ESPI}powerOfTenMultiplier") or 0)
+                types[own.get("self", "")] = power, _UNITS.get(kind.findtext(f"{_ESPI}uom") or "", "")
+            if entry.find(f".//{_ESPI}MeterReading") is not None:
+                links[own.get("self", "")] = related
+            for block in entry.iter(f"{_ESPI}IntervalBlock"):
+                readings = [
+                    (int(_of(one, f"{_ESPI}timePeriod/{_ESPI}start")), int(_of(one, f"{_ESPI}value")))
+                    for one in block.iter(f"{_ESPI}IntervalReading")
+                ]
+                blocks.append((own.get("up", "").removesuffix("/IntervalBlock"), readings))
+            entry.clear()
+    except (ElementTree.ParseError, ValueError) as error:
+        raise Malformed(f"is no Green Button file: {error}", field="body") from error
+    if not any(readings for _, readings in blocks):
+        raise Malformed("is XML, but holds no IntervalReading as Green Button files do", field="body")
+    rows, units = [], set[str]()
+    for meter, readings in blocks:
+        kinds = [types[one] for one in links.get(meter, ()) if one in types] or [*types.values()]
+        if len({*kinds}) > 1:
+            raise Malformed("has several types of readings, and no link that tells which is whose", field="body")
+        power, unit = kinds[0] if kinds else (0, "")
+        units.add(unit)
+        rows += [(start, meter, f"{value * 10**power:.12g}" if power else str(value)) for start, value in readings]
+    rows.sort(key=lambda row: (row[1], row[0]))
+    said = {"format": "Green Button", "unit": ", ".join(sorted(filter(None, units))) or None}
+    if len({meter for _, meter, _ in rows}) < 2:
+        return Document(["time", "value"], [[str(start), value] for start, _, value in rows], said)
+    return Document([*LONG], [[str(start), meter.rpartition("/")[2], value] for start, meter, value in rows], said)
+
+
+def _of(element: ElementTree.Element, path: str) -> str:
+    text = element.findtext(path)
+    if text is None:
+        raise ValueError(f"an IntervalReading has no {path.rpartition('}')[2]}")
+    return text
+
+
+def is_workbook(path: Path) -> bool:
+    """Return whether a zip is a workbook of Excel or LibreOffice; raises Malformed."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            names = {*archive.namelist()}
+            return "[Content_Types].xml" in names or "mimetype" in names
+    except (zipfile.BadZipFile, NotImplementedError) as error:
+        raise Malformed(f"cannot be unpacked: {error}", field="body") from error
+
+
+def workbook(path: Path) -> tuple[Any, dict[str, Any]]:
+    """Return the first sheet of a workbook with rows, as a file of CSV that ends with this value; raises Malformed."""
+    try:
+        from python_calamine import CalamineError, CalamineWorkbook
+    except ImportError:
+        raise Malformed("is a workbook: pip install livesvm[excel], or save it as CSV", field="body") from None
+    if zipfile.is_zipfile(path):
+        with zipfile.ZipFile(path) as archive:
+            size = sum(member.file_size for member in archive.infolist())
+        if size > max(dialect.FREE, dialect.RATIO * path.stat().st_size):
+            raise Malformed(f"unpacks to more than {dialect.RATIO} times its size", field="body")
+    try:
+        with CalamineWorkbook.from_path(str(path)) as book:
+            for name in book.sheet_names:
+                sheet = book.get_sheet_by_name(name).to_python(skip_empty_area=True)
+                if len(sheet) > 1:
+                    break
+            others = [one for one in book.sheet_names if one != name]
+    except (CalamineError, OSError, ValueError) as error:
+        raise Malformed(f"is no workbook that can be read: {error}", field="body") from error
+    held = tempfile.NamedTemporaryFile("w", suffix=".csv", newline="", encoding="utf-8")  # noqa: SIM115, it is kept
+    writer(held).writerows(zip(*(_of_column(cells) for cells in zip_longest(*sheet)), strict=True))
+    held.flush()
+    return held, {"format": "workbook", "sheet": name, "other sheets": others}
+
+
+def _of_column(cells: Sequence[Any]) -> Line:
+    """Return a column of a workbook as text; a midnight among times is a day there."""
+    has_clock = any(isinstance(cell, datetime) for cell in cells)
+    return [_of_cell(datetime(*cell.timetuple()[:3]) if has_clock and type(cell) is date else cell) for cell in cells]
+
+
+def _of_cell(cell: Any) -> str:
+    """Return a cell of a workbook as text; times are parts of days there, and near ones mean whole seconds."""
+    if cell is None:
+        return ""
+    if isinstance(cell, datetime):
+        nearest = (cell + timedelta(milliseconds=500)).replace(microsecond=0)
+        cell = (nearest if abs(cell - nearest) < timedelta(milliseconds=2) else cell).isoformat()
+    if isinstance(cell, float) and cell.is_integer():
+        cell = int(cell)
+    text = str(cell)
+    return text.lower() if isinstance(cell, bool) else text
+
+
+@contextmanager
+def arrow(path: Path) -> Iterator[Any]:
+    """Yield a reader of an Arrow file or stream, or a Feather file; raises Malformed."""
+    try:
+        import pyarrow
+        from pyarrow import ipc
+    except ImportError:
+        raise Malformed("is an Arrow file: pip install livesvm[arrow]", field="body") from None
+    try:
+        with pyarrow.memory_map(str(path)) as source:
+            try:
+                reader = ipc.open_file(source)
+            except pyarrow.ArrowInvalid:
+                source.seek(0)
+                reader = ipc.open_stream(source)
+            yield reader
+    except pyarrow.ArrowInvalid as error:
+        raise Malformed(f"is no Arrow file that can be read: {error}", field="body") from error
+
+
+def arrow_rows(path: Path) -> Iterator[Line]:
+    """Yield the rows of an Arrow file as text; raises Malformed, or ValueError for a cell that is no text or number."""
+    import pyarrow
+
+    with arrow(path) as reader:
+        for at in range(getattr(reader, "num_record_batches", 2**62)):
+            try:
+                batch = reader.get_batch(at) if hasattr(reader, "get_batch") else reader.read_next_batch()
+            except StopIteration:
+                return
+            cells = [
+                column.cast(pyarrow.timestamp("us", column.type.tz), safe=False)
+                if pyarrow.types.is_timestamp(column.type)
+                else column
+                for column in batch.columns
+            ]
+            yield from map(list, zip(*([*map(parquet.text_of, one.to_pylist())] for one in cells), strict=True))
