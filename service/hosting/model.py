@@ -263,7 +263,8 @@ class HostedModel(Replica[ModelState]):
     def _opened(self, lease: Lease, found: Recovered[ModelState]) -> None:
         super()._opened(lease, found)
         self._choice = None
-        self._consider()
+        with self.following():  # it is awake, whatever becomes of this
+            self._consider()
 
     def give_up(self, reason: ServiceError) -> None:
         """End the solve and the choice that are under way, and refuse waiting calls."""
