@@ -86,7 +86,8 @@ function tuned({ tuning }) {
   const found = tuning?.chosen;
   if (!found) return tuning && "itself, from 40 examples on";
   const kept = found.changes ? "" : ", kept what it had";
-  return `itself, at version ${count(found.version)} (${found.reason})${kept}: loss ${written(found.loss)}, with defaults ${written(found.defaults)}`;
+  const values = Object.entries(found.parameters).map(([name, value]) => `${name} ${short(value)}`).join(", ");
+  return `itself, at version ${count(found.version)} (${found.reason})${kept}: ${values}, loss ${written(found.loss)}, with defaults ${written(found.defaults)}`;
 }
 
 /** What it is. */
