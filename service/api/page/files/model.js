@@ -194,7 +194,7 @@ function versions(id, place, refresh) {
   place.replaceChildren(told, snapshots, form);
   return {
     show(found, now) {
-      told.textContent = `The current version is ${count(found.current)}; every one from ${count(found.oldest)} on can be had again.`;
+      told.textContent = `The current version is ${count(found.current)}; every one from ${count(found.oldest)} on can be had again.${found.erased_at ? ` Older ones went when examples were erased, at ${clock(found.erased_at)}.` : ""}`;
       snapshots.replaceChildren(found.snapshots.length ? table("Snapshots", ["Snapshot of version", "Saved", "Bytes"], found.snapshots.map((one) => [count(one.version), clock(one.saved_at), count(one.bytes)])) : "");
       wanted.min = found.oldest;
       wanted.max = found.current;
