@@ -5,9 +5,9 @@ their sum is the duality gap of the model.
 
 The relative gap is the gap in units of the objective, primal or dual, whichever is larger. An objective can be 0 at the
 optimum, as with constant targets, and then a gap of one rounding would count as all of it. So the unit has a lower
-limit, see ``unit_of_gap``. It is the gap that one rounding of the decision values makes, divided by
-``ROUNDING_COUNTS``, or ``NOTHING`` of the cost of the model that is 0 everywhere, but never more than that cost. A gap
-that is a share of the cost is reported as at least that share, whatever the coefficients are.
+limit, see ``unit_of_gap``. The limit is the gap that one rounding of the decision values makes, divided by
+``ROUNDING_COUNTS``; at least ``NOTHING`` times the cost of the model that is 0 everywhere, and at most that cost. So a
+gap that is a share of the cost is reported as at least that share, whatever the coefficients are.
 """
 
 from __future__ import annotations

@@ -29,6 +29,7 @@ from livesvm.solvers.homotopy.run import NO_EXAMPLES, spread_ties, walk_of
 from livesvm.solvers.kernels.kernel import Kernel
 from livesvm.solvers.kernels.lines import Lines, Scaling, write_scaled
 from livesvm.solvers.kernels.matrix_products import PreparedRows, write
+from livesvm.solvers.models import blend
 from livesvm.solvers.models.slide import Objective, Sliding, Standing, decide, slide, stand
 from livesvm.solvers.problem.piecewise_linear import hinge
 from livesvm.solvers.problem.state import PathState, empty_motion
@@ -130,6 +131,7 @@ def _slides(X: Array, y: Array) -> None:
     none = np.empty((0, 2))
     lines = Lines(np.zeros(3), none, none, *np.zeros((3, 1), np.int64))
     write_scaled(lines, Scaling(np.zeros(1), np.ones(1), 1.0), 0, np.arange(2), np.empty((1, 2)))
+    _blend()
 
 
 def _batches(X: Array, y: Array) -> None:
@@ -209,3 +211,13 @@ _RUN: Mapping[Family, Callable[[Array, Array], None]] = {
     "outlier paths": _outlier_paths,
     "batch solvers": _batches,
 }
+
+
+def _blend() -> None:
+    """Blend forecasts, learn them, and go through them once more."""
+    look = blend.Lookback(np.array([0, 1]), np.array([0, 1, 2]), 1, np.empty(0), 1)
+    values, at, state = np.arange(3.0), np.arange(1, 3), blend.new_state(look)
+    blend.replay(look, values, at, at, values[1:], np.zeros(2), state)
+    said, weights = blend.forecast(look, values, 2, 2, 0.0, state)
+    blend.learn(look, values, 1, 1, 2.0, state)
+    blend.weigh(look, said, blend.blended(said, weights), 2.0, state)

@@ -26,6 +26,7 @@ from livesvm.service.api.routes import (
     examples,
     feed_jobs,
     feeds,
+    files,
     fleets,
     jobs,
     learn,
@@ -97,7 +98,7 @@ def create_app(
     app.state.reception = BodyLimits(settings, parts.budget)
     app.state.streams = Streams(settings.streams, settings.heartbeat_seconds)
     of_models = (models, learn, predict, questions, versions, examples, v2)
-    resources = (*of_models, erasures, jobs, datasets, feeds, readings, feed_jobs, fleets, webhooks)
+    resources = (*of_models, erasures, jobs, datasets, files, feeds, readings, feed_jobs, fleets, webhooks)
     table = [learn.updates, *(resource.calls for resource in (*resources, watch, operations)), jobs.submissions]
     routes = [route for calls in table for route in calls.routes]
     app.router.routes.extend(routes)  # as they are: including a router makes its routes again, at the first request

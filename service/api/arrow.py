@@ -21,7 +21,7 @@ ARROW = "application/vnd.apache.arrow.stream"
 OF_ROWS = ("prediction", "decision", "set", "low", "high")
 """Fields that an answer with a coverage has for each row."""
 _TEXTS = frozenset({"series", "feed", "served", "state", "time", "made_at"})
-_FORECAST = ("low", "high", "error", "last", "seasonal", "right")
+_FORECAST = ("low", "high", "error", "last", "seasonal", "model", "right")
 
 
 def is_accepted(accept: str) -> bool:
@@ -125,7 +125,7 @@ def of_page(page: WindowPage) -> bytes:
 
 
 def of_history(reported: Mapping[str, Any]) -> bytes:
-    """Return a feed's readings with a row for each forecast of one, and one for a reading that was not forecast."""
+    """Return a feed's readings as rows: one for each forecast of a reading, or one for a reading without forecasts."""
     rows = []
     for reading in reported["rows"]:
         head = {name: reading[name] for name in ("time", "value", "held")}

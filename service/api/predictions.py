@@ -236,7 +236,7 @@ def _decide(live: Reader, seen: Published, X: Rows, rows: slice) -> tuple[Vector
 
 @contextmanager
 def of_rows(rows: slice) -> Iterator[None]:
-    """Change the row in an error from inside, which counts from the first of ``rows``, to the row in the request."""
+    """Add the number of earlier rows of the request to the row that an error from inside names."""
     try:
         yield
     except InvalidInput as error:

@@ -48,13 +48,13 @@ async def _told(request: Request, error: Exception) -> Response:
     note(problem=kind.slug, **reason_for_log(error))
     headers = headers_of(kind)
     if isinstance(error, NotReady) and at_work.progress():
-        headers["retry-after"] = str(2 + ceil(at_work.seconds_left()))  # more than where nothing is compiled
+        headers["retry-after"] = str(2 + ceil(at_work.seconds_left()))  # longer than without compiling
     return Response(to_json(_for(request, problem(error))), kind.status, headers, MEDIA_TYPE)
 
 
 def headers_of(kind: Kind) -> dict[str, str]:
     """Return the headers that go with an error, besides those of every answer."""
-    ends = kind.status in (408, 413, 431) or kind is INTERNAL  # it is not read to its end, or the server hangs up
+    ends = kind.status in (408, 413, 431) or kind is INTERNAL  # the request may not be read to its end
     headers = {"connection": "close"} if ends else {}
     if kind.retry_after is not None:
         headers["retry-after"] = str(kind.retry_after)
@@ -103,5 +103,5 @@ def _has(app: FastAPI, scope: Scope, method: str) -> bool:
     asked = {"type": "http", "method": method, "path": scope["path"], "root_path": root}
     for route in app.router.routes:
         if route.matches(dict(asked))[0] is Match.FULL:
-            return method == "GET" or not isinstance(route, Mount)  # files are read
+            return method == "GET" or not isinstance(route, Mount)  # static files are only read
     return False

@@ -19,11 +19,12 @@ def inspect(
     given: dict[str, Any],
 ) -> None:
     """Say how a file is read, and which commands would follow. Options correct what is found."""
-    from livesvm.service.feeds.file_report import report
+    from livesvm.service.feeds import file_report
 
+    wanted = options(given)
     with failing():
-        found = report(file, options(given))
+        found = file_report.report(file_report.read(file, wanted), wanted, str(file))
     columns, rows = found["columns"], found["rows"]
     names = [one["column"] for one in columns]
-    parts = [told(found["understood"]), "", (columns, ("column", "kind", "example")), "", (rows, names), ""]
+    parts = [told(found["understood"]), "", (columns, ("column", "kind", "distinct", "example")), "", (rows, names), ""]
     show(Told(found, [*parts, *found["commands"]]), as_json)

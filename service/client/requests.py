@@ -485,6 +485,20 @@ def put_dataset(
     return Request("PUT", f"/datasets/{name}", document, True, data, headers, params)
 
 
+def inspect(data: bytes | Path, name: str | None = None, **options: Any) -> Request[Document]:
+    """Say how a file of readings or examples is read: ``understood``, ``columns``, ``rows``, ``commands``, ``targets``.
+
+    Parameters
+    ----------
+    data : its bytes, or the file, which is read as it is sent
+    name : of the file, where bytes are sent
+    options : ``separator``, ``decimal``, ``time``, ``zone``, ... as in ``POST /inspect``; what is absent is found
+    """
+    named = name or (data.name if isinstance(data, Path) else "file")
+    headers = {"content-type": "application/octet-stream"}
+    return Request("POST", "/inspect", document, True, data, headers, given(name=named, **options))
+
+
 def datasets() -> Request[list[Document]]:
     """Describe every dataset."""
     return listed("/datasets", "datasets")

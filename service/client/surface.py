@@ -171,6 +171,7 @@ class ClientCalls:
     plot = call(requests.plot)
     job = call(requests.job)
     cancel = call(requests.cancel)
+    inspect = call(requests.inspect)
     put_dataset = call(requests.put_dataset)
     datasets = call(requests.datasets)
     dataset = call(requests.dataset)

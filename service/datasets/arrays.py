@@ -207,7 +207,7 @@ class Sink:
 
 @contextmanager
 def _after(rows: int) -> Iterator[None]:
-    """Change the row in an error from inside, which counts from the block's first row, to that in the dataset."""
+    """Add ``rows``, the number of earlier rows, to the row that an error from inside names."""
     try:
         yield
     except InvalidInput as error:

@@ -190,7 +190,24 @@ class Datasets:
     def begin(self, name: str) -> Upload:
         """Return a place for an upload; raises TooManyDatasets, StoreUnavailable."""
         self._check_room(name)
+        return self.passing()
+
+    def passing(self) -> Upload:
+        """Return a place for a file that is not kept; raises StoreUnavailable."""
         return Upload(self._root / f"d-{secrets.token_hex(8)}", self._settings.dataset_bytes, self._share)
+
+    def worked(self, work: str, asked: Document) -> Document:
+        """Return what is made of an upload in a process of its own.
+
+        Raises InvalidInput, MemoryBusy, CutOff, WorkerLost, TooManyDatasets or StoreError.
+        """
+        limits = {"most_bytes": self._settings.dataset_bytes, "memory": self._memory}
+        with self._budget.holding("bodies", PARSING_BYTES):
+            return run_beside(work, asked | limits, lambda _: None, self._check)
+
+    @property
+    def _memory(self) -> int:
+        return min(MOST_BYTES, self._settings.memory_mb * MEGABYTE)
 
     def finish(self, upload: Upload, name: str, asked: UploadFormat, expected: str | None) -> tuple[Document, bool]:
         """Make a dataset of a complete upload; return its description, and whether its name is new.
@@ -201,10 +218,9 @@ class Datasets:
         if asked.format == "parquet" and not parquet.is_there():
             raise UnsupportedMedia("parquet files are read where livesvm[parquet] is installed; here it is not")
         sha256 = upload.received(expected)
-        with self._budget.holding("bodies", PARSING_BYTES):
-            salt = secrets.token_hex(SALT)
-            found = run_beside(PARSING, self._work(upload, asked, salt), lambda _: None, self._check)
-            self._check()
+        salt = secrets.token_hex(SALT)
+        found = self.worked(PARSING, self._work(upload, asked, salt))
+        self._check()
         with _on_disk():
             upload.path.unlink()
             sync_names(upload.directory)
@@ -427,9 +443,7 @@ class Datasets:
             "salt": salt,
             "file": str(upload.path),
             "directory": str(upload.directory),
-            "most_bytes": self._settings.dataset_bytes,
             "most_features": self._settings.max_features,
-            "memory": min(MOST_BYTES, self._settings.memory_mb * MEGABYTE),
             **vars(asked),
         }
 

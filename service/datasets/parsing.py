@@ -52,7 +52,7 @@ def parse(asked: Document, tell: Callable[[Document], None]) -> Document:
     with Sink(Path(asked["directory"]), asked["most_bytes"], asked["most_features"]) as sink:
         try:
             _READERS[asked["format"]](Path(asked["file"]), sink, asked)
-        except MemoryError as error:  # no file that is what it says needs more, however long it is
+        except MemoryError as error:  # a valid file of any length needs less memory
             reason = "holds a part that is too large to be read"
             if asked["format"] == "parquet":
                 reason += "; write it with fewer rows in a row group, and smaller pages, or raise LIVESVM_MEMORY_MB"

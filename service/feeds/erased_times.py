@@ -116,11 +116,11 @@ def _make_again(rows: Rows, steps: tuple[int, ...], ordinal: int, past: Floats, 
 def are_of(layout: RowLayout, step: int, made: Ints, forgotten: Forgotten) -> NDArray[np.bool_]:
     """Return which forecasts, made at these slots for so many steps ahead, belong to a reading that is to be erased.
 
-    That is the reading that they forecast, the one they were made at, the one before it, or the seasonal one.
+    That is the reading that they forecast, the one they were made at, the one before it, or a seasonal one.
     """
     before = made - (layout.lags[1] - 1 if len(layout.lags) > 1 else 0)
-    seasonal = made - (seasonal_back(layout.seasons[0], step) if layout.seasons else 0)
-    found = [forgotten.names(slots) for slots in (made, made + step, before, seasonal)]
+    seasonal = [made - seasonal_back(season, step) for season in layout.seasons]
+    found = [forgotten.names(slots) for slots in (made, made + step, before, *seasonal)]
     return np.asarray(np.any(found, axis=0))
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import csv
 import re
 import shlex
+from collections.abc import Callable, Collection
 from dataclasses import asdict
 from itertools import islice
 from pathlib import Path
@@ -12,40 +14,90 @@ from typing import Any
 from livesvm.service.feeds import inspection
 from livesvm.service.feeds.inspection import FileOptions, InspectedTable
 from livesvm.service.files import dialect
+from livesvm.solvers.errors import InvalidInput
 
 SHOWN = 5
 """Rows that are shown."""
+LOOKED_AT, MOST_VALUES = 20_000, 50
+"""Rows by which different cells are counted, and how many different ones are listed."""
+_OPTION = re.compile(r"say --([a-z-]+)")
 _LABEL = re.compile(r"(?i)(y|target|label|class|outcome|churn(ed)?|left|default(ed)?|species|quality)")
 
 
-def report(path: Path, given: FileOptions, name: str | None = None) -> dict[str, Any]:
-    """Return ``understood``, ``columns``, ``rows`` and ``commands`` of a file; raises OSError or ValueError.
-
-    A file that holds no readings, as several rows have one time, is read as examples.
-
-    Parameters
-    ----------
-    name : of the file, in commands; its path by default
-    """
+def read(path: Path, given: FileOptions, *, of_examples: bool = False) -> InspectedTable:
+    """Return a file as readings; as examples if several rows have one time. Raises OSError or ValueError."""
+    if of_examples:
+        return inspection.examples(path, given)
     try:
-        found = inspection.table(path, given)
+        return inspection.table(path, given)
     except ValueError as error:
         if given.series or given.wide:
             raise
         try:
             found = inspection.examples(path, given)
         except ValueError:
-            raise error from None
+            raise error from error.__cause__
         found.said["as readings"] = f"no: {str(error).removeprefix(f'{path}: ')}"
-    rows = first_rows(found)
+        return found
+
+
+def work(asked: dict[str, Any], tell: Callable[[dict[str, Any]], None]) -> dict[str, Any]:
+    """Do the same in a process of its own; raises InvalidInput, with the option as its field where there is one.
+
+    Parameters
+    ----------
+    asked : ``file``, ``name``, ``options`` of :class:`FileOptions`, ``of_examples``; ``sent``, a file that the rows are
+        written to as CSV, of at most ``most_bytes``
+    """
+    path = Path(asked["file"])
+    try:
+        found = read(path, FileOptions(**asked["options"]), of_examples=asked["of_examples"])
+        answer = report(found, FileOptions(**asked["options"]), asked["name"])
+        if asked["sent"] is not None:
+            with Path(asked["sent"]).open("w", newline="", encoding="utf-8") as file:
+                lines = csv.writer(file)
+                lines.writerow(found.names)
+                for line in found.rows():
+                    lines.writerow(line)
+                    if file.tell() > asked["most_bytes"]:
+                        raise InvalidInput(f"has more than {asked['most_bytes']} bytes as CSV", field="body")
+        return answer
+    except InvalidInput:
+        raise
+    except ValueError as error:
+        cause, reason = error.__cause__, str(error).removeprefix(f"{path}: ")
+        row, option = None, _OPTION.search(reason)
+        if isinstance(cause, InvalidInput):
+            option, row = _OPTION.search(f"say {cause.field}") or option, cause.row
+            is_known = cause.field in (None, "body", "rows") or f"{cause.field}".startswith("--")
+            reason = cause.reason if is_known else f"{cause.field}: {cause.reason}"
+        raise InvalidInput(reason, field=option[1].replace("-", "_") if option else "body", row=row) from error
+
+
+def report(found: InspectedTable, given: FileOptions, name: str) -> dict[str, Any]:
+    """Return ``understood``, ``columns``, ``rows``, ``commands``, and which columns are times, series and targets.
+
+    Parameters
+    ----------
+    name : of the file, in commands
+    """
+    rows, looked_at = first_rows(found), [*islice(found.rows(), LOOKED_AT)]
+    cells = {column: {*those} - {""} for column, those in zip(found.names, zip(*looked_at, strict=True), strict=False)}
     example = {column: next((row[column] for row in rows if row[column]), "") for column in found.names}
     kinds = dict.fromkeys(found.numbers, "number") | dict.fromkeys(found.times, "time")
     kinds |= {column: kind for column, kind in ((found.time, "time"), (found.series, "series")) if column}
     columns = [
-        {"column": column, "kind": kinds.get(column, "text"), "example": example[column]} for column in found.names
+        {"column": column, "kind": kinds.get(column, "text"), "example": example[column]}
+        | _values(cells.get(column, ()))
+        for column in found.names
     ]
-    follow = _commands(name or str(path), found, given)
-    return {"understood": found.understood, "columns": columns, "rows": rows, "commands": follow}
+    meanings = {"time": found.time, "series": found.series, "targets": found.targets, "count": found.count}
+    follow = _commands(name, found, given)
+    return {"understood": found.understood, "columns": columns, "rows": rows, "commands": follow} | meanings
+
+
+def _values(cells: Collection[str]) -> dict[str, Any]:
+    return {"distinct": len(cells), "values": sorted(cells) if len(cells) <= MOST_VALUES else []}
 
 
 def first_rows(found: InspectedTable) -> list[dict[str, str]]:

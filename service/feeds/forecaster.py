@@ -19,9 +19,9 @@ from numpy.typing import NDArray
 
 from livesvm.service.feeds import drift, model_selection
 from livesvm.service.feeds.bands import Band, ConformalBand
-from livesvm.service.feeds.contest import SERVED, Contest
+from livesvm.service.feeds.blend import Blend
 from livesvm.service.feeds.features import Ahead, History, layout_of, natural_period, own_rows, shared_row
-from livesvm.service.feeds.forecasts import Forecast, Pending, PendingForecasts
+from livesvm.service.feeds.forecasts import Forecast, Pending, PendingForecasts, Served
 from livesvm.service.feeds.knowledge import Knowledge
 from livesvm.service.feeds.represent import StepFeatures, reference, represented
 from livesvm.service.feeds.rows import Rows
@@ -101,7 +101,7 @@ class Forecaster:
         self.scores = [StepScores(coverage, spec.window) for _ in self.steps]
         self.bands = [None if coverage is None else ConformalBand(coverage, spec.window) for _ in self.steps]
         self.drifts = drift.tests_of(self.steps)
-        self.contests = [Contest(spec.window) for _ in self.steps]
+        self.blends: list[Blend] = []
         self.knowledge = Knowledge(len(self.steps))
         self.pending = PendingForecasts()
         self.latest: list[Forecast] = []
@@ -114,6 +114,7 @@ class Forecaster:
         self._given: Preset | None = None
         self._chooses = False
         self.choice_due = False  #: errors have grown, and what is ``auto`` is to be chosen before the next readings
+        self._off_scale: list[int] = []  # steps with blends that are to see the window again, once it is scored
         self._due_scores: list[list[ScoredForecast]] = [[] for _ in self.steps]
 
     @property
@@ -209,6 +210,7 @@ class Forecaster:
             self.season = season if season is not None else self._found_season()
         layout = layout_of(self.spec, self.season, every)
         self.rows = Rows(layout, len(self.steps), self.spec.window, self.spec.batch)
+        self.blends = [Blend(self.spec, layout, every, step) for step in self.steps]
         first, self.first = self.first, []
         for reading in first if layout.known else []:  # what came with them was known ahead
             supposed = self.ahead.announce if self.spec.generation == 1 else self.ahead.suppose
@@ -293,6 +295,9 @@ class Forecaster:
             if scored:
                 scores.learn(scored)
                 scored.clear()
+        for i in self._off_scale:
+            self.begin_blend_again(i)
+        self._off_scale = []
 
     # -- models --------------------------------------------------------------------------------------------------------
 
@@ -375,6 +380,7 @@ class Forecaster:
         off = [i for i in range(len(self.models)) if self._is_off_scale(i)]
         for i in off:
             self.learn_again(i)
+        self._off_scale = off
         if off:
             self._announce("rescaled", {"steps": [self.steps[i] for i in off]})
 
@@ -422,15 +428,52 @@ class Forecaster:
         for i, model in enumerate(self.models):
             model.refits = refits[i]
             self.learn_again(i)
-        for contest, errors in zip(self.contests, self.choice.errors, strict=False):
-            if not contest.n:
-                contest.begin(errors)
-        for band, residuals in zip(self.bands, self.choice.residuals, strict=False):
+        for i, residuals in enumerate(self.choice.residuals):
+            band, errors = self.bands[i], residuals[:, 0]
+            if kind == "live":
+                errors = self._begin_blend(i, errors)
             if band is not None and not band.sides[0].scores.size:
-                low, high = residuals[:, 1:].T if self.spec.levels else (residuals[:, 0],) * 2
+                low, high = residuals[:, 1:].T if self.spec.levels else (errors, errors)
                 band.seed(low, high)
         self.choice = model_selection.Choice(choice.recipes, choice.trials)  # residuals have had their effect
         self._announce(kind, {"season": self.season, "every": str(self.timeline.every), "chosen": self.chosen()})
+
+    def _begin_blend(self, step: int, residuals: Floats) -> Floats:
+        """Have a step's blend know the window, with ``residuals`` of its model on the newest rows; return the blend's.
+
+        These are readings minus forecasts, (n,) each.
+        """
+        assert self.rows is not None
+        if not self.spec.has_blends:
+            return residuals
+        at = self.rows.places(self.rows.known(step))
+        actual, n = self.rows.target[at, step], len(residuals)
+        newest = actual[len(actual) - n :]
+        found = self.blends[step].begin(self.history, self.entered, self.rows.slot[at], actual, newest - residuals)
+        errors: Floats = newest - found
+        return errors[np.isfinite(errors)]
+
+    def begin_blend_again(self, step: int) -> None:
+        """Have a step's blend know what is left of the window, and of the record of its model."""
+        assert self.rows is not None
+        if not self.spec.has_blends:
+            return
+        at = self.rows.places(self.rows.known(step))
+        slots, actual, (scored, model) = self.rows.slot[at], self.rows.target[at, step], self.scores[step].of_models()
+        said = dict(zip((scored - self.steps[step]).tolist(), model.tolist(), strict=True))
+        given = np.array([said.get(slot, np.nan) for slot in slots.tolist()])
+        self.blends[step].begin(self.history, self.entered, slots, actual, given)
+
+    @property
+    def entered(self) -> int:
+        """The slot of the newest value of the history."""
+        return self.timeline.slot if self.newest_taken is None else self.newest_taken.slot
+
+    def _values(self, slot: int) -> Floats:
+        """Return the history up to a slot."""
+        held = min(self.history.count, self.history.longest)
+        found: Floats = self.history.newest(held)[: max(0, held - (self.entered - slot))]
+        return found
 
     def chosen(self) -> list[dict[str, Any]]:
         """Return each step's recipe; nothing while the window fills."""
@@ -556,29 +599,32 @@ class Forecaster:
         if self.models:
             for i in affected:
                 self.learn_again(i)
-                self.contests[i] = Contest(self.spec.window)  # its record was of a model that knew otherwise
+                self.blends[i].doubt()  # their record was of a model that knew otherwise
             self._announce("known", {"lead": lead})
 
     def _said(self, reading: Reading, shared: Floats, own: Floats, found: Floats, lead: int) -> list[Pending]:
         """Return the forecasts from a reading and its raw row, ``shared`` (s,) and ``own`` (steps, o)."""
         assert self.rows is not None
         assert self.timeline.every is not None
-        layout, last = self.rows.layout, reading.values[0]
+        layout, last, values = self.rows.layout, reading.values[0], self._values(reading.slot)
         change = last - float(shared[1]) if len(layout.lags) > 1 else 0.0
         said = []
         for i, step in enumerate(self.steps):
             known = step <= lead or not layout.known
             if not known and self.spec.unannounced == "refuse":
                 continue
-            model, seasonal = float(found[i, 0]), float(own[i, 0]) if layout.seasons else last
-            served = self.contests[i].best() if self.spec.has_contests else 0
-            value = (model, last, seasonal)[served]
+            blend = self.blends[i]
+            value, experts, weights = blend.forecast(values, reading.slot, float(found[i, 0]))
+            weekly = float(own[i, 1]) if blend.week is not None else float(own[i, 0]) if layout.seasons else last
             low, high = (float(found[i, 1]), float(found[i, 2])) if self.spec.levels else (value, value)
             held = self.bands[i]
             band = Band(None, None) if held is None else held.around(low, high)
             when = self.timeline.every.after(reading.time, step)
-            forecast = Forecast(step, reading.slot + step, when, reading.time, value, *band, SERVED[served], known)
-            said.append(Pending(i, forecast, low, high, last, seasonal, change, model))
+            served: Served = "blend" if blend.is_served else "model"
+            forecast = Forecast(
+                step, reading.slot + step, when, reading.time, value, *band, served, known, experts, weights
+            )
+            said.append(Pending(i, forecast, low, high, change, weekly))
         return said
 
     def _score(self, reading: Reading) -> None:
@@ -588,13 +634,17 @@ class Forecaster:
             self.knowledge.scored(reading.slot)
             return
         actual = reading.values[0]
-        for i, forecast, low, high, last, seasonal, change, model in waiting:
-            value = forecast.value
+        for i, forecast, low, high, change, weekly in waiting:
+            value, (model, last, seasonal, *_) = forecast.value, forecast.experts
+            assert last is not None
+            seasonal = last if seasonal is None else seasonal
             self.knowledge.score(i, reading.slot, was_known=forecast.known)
-            if self.spec.has_contests:
-                self.contests[i].learn(actual, (model, last, seasonal))
+            made_at = reading.slot - forecast.step
+            if (values := self._values(made_at)).size:
+                self.blends[i].learn(values, made_at, forecast.experts, value, actual)
             band, made = Band(forecast.low, forecast.high), (reading.slot, reading.time, forecast.made_at, value)
-            scored = ScoredForecast(*made, _or_nan(band.low), _or_nan(band.high), actual, last, seasonal, change, model)
+            ends = _or_nan(band.low), _or_nan(band.high)
+            scored = ScoredForecast(*made, *ends, actual, last, seasonal, change, _or_nan(model), weekly)
             self._due_scores[i].append(scored)
             self._scored.append((forecast.step, scored))
             held = self.bands[i]

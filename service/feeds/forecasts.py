@@ -5,14 +5,20 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Iterator, Mapping
 from math import isnan, nan
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from livesvm.service.feeds.contest import SERVED, Served
+from livesvm.service.feeds.blend import EXPERTS
 
 Floats = NDArray[np.float64]
+Served = Literal["model", "last-value", "seasonal-naive", "blend"]
+
+SERVED: tuple[Served, ...] = ("model", "last-value", "seasonal-naive", "blend")
+Experts = tuple[float | None, ...]
+
+NOBODY: Experts = (None,) * len(EXPERTS)
 
 
 class Forecast(NamedTuple):
@@ -27,19 +33,24 @@ class Forecast(NamedTuple):
     high: float | None
     served: Served = "model"
     known: bool = True  #: whether the known columns of its time were known; of none they are
+    experts: Experts = NOBODY  #: what each of ``EXPERTS`` says; None of those not there
+    weights: Experts = NOBODY  #: of the experts; of forecasts that wait they are not kept
 
     def numbers(self) -> tuple[float, ...]:
-        """Return it as a snapshot has it; an end that there is not is NaN."""
-        step, slot, time, made_at, value, low, high, served, known = self
+        """Return it as a snapshot has it, but for weights; an end that there is not is NaN."""
+        step, slot, time, made_at, value, low, high, served, known, experts, _ = self
         ends = nan if low is None else low, nan if high is None else high
-        return step, slot, time, made_at, value, *ends, SERVED.index(served), known
+        said = [nan if one is None else one for one in experts]
+        return step, slot, time, made_at, value, *ends, SERVED.index(served), known, *said
 
     @classmethod
-    def of(cls, numbers: tuple[float, ...] | list[float]) -> Forecast:
-        """Return the forecast that ``numbers`` was taken from; feeds served nothing but their models before."""
-        step, slot, time, made_at, value, low, high, served, known = (*numbers, 0.0, 1.0)[: len(cls._fields)]
+    def of(cls, numbers: tuple[float, ...] | list[float], weights: Experts = NOBODY) -> Forecast:
+        """Return the forecast that ``numbers`` was taken from; feeds knew nothing but their models before."""
+        step, slot, time, made_at, value, low, high, served, known = (*numbers, 0.0, 1.0)[:_OLDEST]
+        experts = tuple([None if isnan(one) else one for one in numbers[_OLDEST:]]) or NOBODY
         ends = None if isnan(low) else low, None if isnan(high) else high
-        return cls(int(step), int(slot), time, made_at, value, *ends, SERVED[int(served)], bool(known))
+        which = SERVED[int(served)], bool(known)
+        return cls(int(step), int(slot), time, made_at, value, *ends, *which, experts, weights)
 
 
 class Pending(NamedTuple):
@@ -49,18 +60,17 @@ class Pending(NamedTuple):
     forecast: Forecast
     low: float  #: what the band is around: the value, or the lower quantile
     high: float
-    last: float
-    seasonal: float
     last_change: float
-    model: float  #: the model's own forecast
+    weekly: float  #: the value of a week before, or the seasonal one where there is no week
 
 
-FORECAST = len(Forecast._fields)
-_NUMBERS = FORECAST + len(Pending._fields) - 1
+_OLDEST = 9
+FORECAST = _OLDEST + len(EXPERTS)
+_NUMBERS = 1 + FORECAST + 4
 _END = 1 + FORECAST
 _ROW = struct.Struct(f"={_NUMBERS}d")
-_BEFORE = 7
-"""Numbers of a forecast in snapshots of feeds that served their models' forecasts alone; ``model`` is missing then."""
+_BEFORE = {13: 7, 16: 9}
+"""Of older snapshots, numbers of a pending forecast, and of its forecast: without experts; the model came second."""
 
 
 class PendingForecasts(Mapping[int, list[Pending]]):
@@ -100,7 +110,7 @@ class PendingForecasts(Mapping[int, list[Pending]]):
         self._rows = {slot: rows for slot, rows in kept.items() if rows}
 
     def to_array(self) -> Floats:
-        """Return all of them, (n, 16)."""
+        """Return all of them, (n, numbers)."""
         rows = b"".join(row for rows in self._rows.values() for row in rows)
         return np.frombuffer(rows).reshape(-1, _NUMBERS)
 
@@ -121,5 +131,7 @@ def _unpacked(row: bytes) -> Pending:
 def _pending(row: tuple[float, ...] | list[float]) -> Pending:
     if len(row) == _NUMBERS:
         return Pending(int(row[0]), Forecast.of(row[1:_END]), *row[_END:])
-    forecast = Forecast.of(row[1 : 1 + _BEFORE])
-    return Pending._make((int(row[0]), forecast, *row[1 + _BEFORE :], forecast.value))
+    end = 1 + _BEFORE[len(row)]
+    forecast, (low, high, last, seasonal, change, *model) = Forecast.of(row[1:end]), row[end:]
+    experts = (*model, forecast.value)[0], last, seasonal, *NOBODY[3:]
+    return Pending(int(row[0]), forecast._replace(experts=experts), low, high, change, seasonal)

@@ -90,6 +90,7 @@ def _learn_again(feed: Forecaster, rows: Rows, records: list[NDArray[np.bool_]])
         return
     for i, with_residuals in enumerate(begun):
         feed.learn_again(i)
+        feed.begin_blend_again(i)
         if with_residuals:
             _reseed(feed, rows, i)
     _forecast_again(feed, rows, feed.timeline.slot)
@@ -102,7 +103,6 @@ def _forget_record(feed: Forecaster, layout: RowLayout, i: int, forgotten: Forgo
     goes = are_of(layout, step, made, forgotten)
     if goes.any():
         feed.scores[i].forget(goes)
-        feed.contests[i].begin(feed.scores[i].naive_errors())
     return goes
 
 
@@ -143,7 +143,7 @@ def _begin_again(feed: Forecaster) -> None:
     left = [Reading(one.slot, time, one.values, one.held) for time, one in feed.timeline.past.items()]
     feed.first = first_readings(left, Forgotten(frozenset(), {}, None))
     feed.readings = sum(not reading.held for reading in feed.first)
-    feed.rows, feed.models, feed.choice, feed.season = None, [], None, feed.spec.season
+    feed.rows, feed.models, feed.blends, feed.choice, feed.season = None, [], [], None, feed.spec.season
     feed.history, feed.ahead = History(feed.spec.window + 1), Ahead(len(feed.spec.known))
     feed.due = [[] for _ in feed.steps]
     feed.looked_at = 0

@@ -175,8 +175,6 @@ class _Reader:
             if at in self.parts or (dialect.kind_of(first) == "number" and len(first) < len("20240101")):
                 continue
             formats = [one for one in self._formats((at,)) if not one.name.endswith(file_times.AS_IT_IS[-1])]
-            if len(formats) > 1 and self.given.time_format is not None:
-                formats = [file_times.by_format(self.given.time_format)]
             formats = [one.whole() for one in formats]
             formats = [one for one in formats if one.reads(cells)]
             if formats:
@@ -212,8 +210,12 @@ class _Reader:
         few = [*cells[:50], *cells[len(cells) // 2 :][:20]]
         if not few:
             return []
-        if self.given.time_format is not None and (alone or len(self.raw.names) == 1):
-            return [file_times.by_format(self.given.time_format)]
+        if self.given.time_format is not None:
+            one = file_times.by_format(self.given.time_format)
+            if alone or len(self.raw.names) == 1 or one.reads(few):
+                return [one]
+            if not self.of_examples:
+                return []
         found = file_times.find(few, name, alone=alone)
         return found or (file_times.find(few[:-SUMMARY], name, alone=alone) if len(cells) < 70 else [])
 

@@ -2,7 +2,7 @@
 
 Models learn the first part of the window and move through the rest in blocks, each forecast before it is learnt
 [Tashman 2000]. One thing is varied after the other, from the settings that do on most series: the representation, then
-gamma, then C. Where the naive forecasts are not clearly beaten, and are not served where they have the better record,
+gamma, then C. Where the naive forecasts are not clearly beaten, and are no part of a blend,
 models are tried that stay close to them. Every error found is kept, to be shown.
 """
 
@@ -52,7 +52,6 @@ class Choice:
     recipes: list[Recipe]
     trials: list[Trial] = field(default_factory=list)
     residuals: list[Floats] = field(default_factory=list)  #: of each step, reading minus forecast (minus quantiles)
-    errors: list[Floats] = field(default_factory=list)  #: of each step, of its model and of the naive forecasts, (n, 3)
 
     def table(self) -> list[dict[str, Any]]:
         """Return the trials as rows."""
@@ -130,22 +129,11 @@ def choose_together(spec: FeedSpec, windows: Sequence[Rows]) -> tuple[list[Recip
 def tried_out(spec: FeedSpec, rows: Rows, recipes: list[Recipe], trials: list[Trial]) -> Choice:
     """Return recipes, one a step, with the errors that they make over the later part of the window."""
     choice = Choice(recipes, trials)
-    if spec.coverage is not None:
+    if spec.coverage is not None or spec.has_blends:
         for step, recipe in enumerate(choice.recipes):
             forecasts, y = rolling_forecasts(spec, rows, step, recipe)
             choice.residuals.append(y[:, None] - forecasts)
-            if spec.task == "value":
-                choice.errors.append(_against_naive(rows, step, forecasts[:, 0] - y))
     return choice
-
-
-def _against_naive(rows: Rows, step: int, errors: Floats) -> Floats:
-    """Return errors of a model over the newest rows with known targets, (n,), next to naive ones: (n, 3)."""
-    ordinals = rows.known(step)
-    at = rows.places(ordinals[len(ordinals) - len(errors) :])
-    actual, last = rows.target[at, step], rows.shared[at, 0]
-    seasonal = rows.own[at, step, 0] if rows.layout.seasons else last
-    return np.stack([errors, last - actual, seasonal - actual], axis=1)
 
 
 def tried_steps(horizons: tuple[int, ...]) -> list[int]:
@@ -193,7 +181,7 @@ def _search(spec: FeedSpec, windows: Sequence[Rows], step: int, trials: list[Tri
         best = _least(best, [best._replace(represent=r) for r in represents], error)
     best = _least(best, [best._replace(gamma=g) for g in gammas], error)
     best = _least(best, [best._replace(C=c) for c in costs], error)
-    if spec.C != "auto" or spec.has_contests or error(best) < BETTER * naive:
+    if spec.C != "auto" or spec.has_blends or error(best) < BETTER * naive:
         return best
     represent = best.represent if spec.represent != "auto" else "change"
     cautious = [best._replace(represent=represent, gamma=gammas[0], C=c) for c in CAUTIOUS]

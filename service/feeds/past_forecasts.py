@@ -82,8 +82,9 @@ def look_back(feed: Forecaster, asked: PastForecastsQuery) -> Document:
 
 def what_if(feed: Forecaster, rows: Sequence[Row]) -> Document:
     """Return the forecasts as they would be with known columns as ``rows`` announce them; raises InvalidInput."""
-    found = presenter.forecasts(feed.timeline, feed.forecasts_if(rows))
-    return {"time": presenter.time_of(feed.timeline, feed.timeline.time), "forecasts": found}
+    found = feed.forecasts_if(rows)
+    reported = presenter.with_experts(presenter.forecasts(feed.timeline, found), found)
+    return {"time": presenter.time_of(feed.timeline, feed.timeline.time), "forecasts": reported}
 
 
 def _some(steps: tuple[int, ...]) -> str:

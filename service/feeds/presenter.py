@@ -9,6 +9,7 @@ from functools import cached_property, lru_cache
 from typing import Any, Literal
 
 from livesvm.service.feeds import times
+from livesvm.service.feeds.blend import EXPERTS, MODEL
 from livesvm.service.feeds.forecaster import Forecaster
 from livesvm.service.feeds.forecasts import Forecast
 from livesvm.service.feeds.interval import moment
@@ -91,6 +92,18 @@ def _forecast(timeline: Timeline, one: Forecast) -> Document:
     return reported
 
 
+def with_experts(reported: Iterable[Document], found: Iterable[Forecast]) -> list[Document]:
+    """Return forecasts as they are reported, with what each expert says and weighs where they are blends."""
+    return [
+        told | {"experts": [
+            {"expert": name, "value": value, "weight": weight}
+            for name, value, weight in zip(EXPERTS, one.experts, one.weights, strict=True)
+            if value is not None and weight is not None
+        ]} if one.served == "blend" else told
+        for told, one in zip(reported, found, strict=True)
+    ]  # fmt: skip
+
+
 def forecast_made(timeline: Timeline, step: int, scored: ScoredForecast) -> Document:
     """Return a forecast with its reading."""
     reported: Document = {"step": step, "made_at": time_of(timeline, scored.made_at), "value": scored.value}
@@ -102,6 +115,7 @@ def forecast_made(timeline: Timeline, step: int, scored: ScoredForecast) -> Docu
         "error": scored.actual - scored.value,
         "last": scored.last,
         "seasonal": scored.seasonal,
+        "model": scored.model,
     }
 
 
@@ -117,6 +131,7 @@ class Scores:
         self._task, self._steps = feed.spec.task, feed.steps
         self._scores = [one.as_now() for one in feed.scores]
         self._evidence = [test.strongest for test in feed.drifts]
+        self._weights = {one.step: one.weights[MODEL] for one in feed.latest}
         known = range(len(feed.steps)) if feed.spec.known else []  # errors assume what is known ahead
         self._assumed = [{"assumes": feed.knowledge.assumed(i)} for i in known] or [{} for _ in feed.steps]
 
@@ -129,8 +144,12 @@ class Scores:
     @cached_property
     def lately(self) -> list[Document]:
         """Those over the newest window."""
-        every = zip(self._steps, self._scores, self._evidence, strict=True)
-        return [{"step": step, **scores.lately(self._task), "drift_evidence": found} for step, scores, found in every]
+        weights = [{"model_weight": self._weights.get(step)} for step in self._steps]
+        every = zip(self._steps, self._scores, self._evidence, weights, strict=True)
+        return [
+            {"step": step, **scores.lately(self._task), "drift_evidence": found, **weight}
+            for step, scores, found, weight in every
+        ]
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Scores) and self.__getstate__() == other.__getstate__()

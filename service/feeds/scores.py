@@ -1,7 +1,7 @@
 """The record of a step's forecasts: each was made before its reading was known [Dawid 1984, prequential].
 
-Next to every forecast stand the two naive ones: the last value known when it was made, and the seasonal value, the last
-one known of the same phase.
+Next to every forecast stand the naive ones: the last value known when it was made, and the seasonal value, the last one
+known of the same phase. A series with a day and a week has two of these, and the record compares with the better.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
 
 
 class ScoredForecast(NamedTuple):
@@ -29,11 +30,12 @@ class ScoredForecast(NamedTuple):
     last: float
     seasonal: float
     last_change: float  #: of the target, from the reading before the one it was made at
-    model: float  #: what the step's model said; ``value`` may be a naive forecast
+    model: float  #: what the step's model said; ``value`` may be a blend with it
+    weekly: float  #: the seasonal value of a week, or the same one where there is no week
 
 
 FIELDS = ScoredForecast._fields
-_SLOT, _TIME, _MADE, _VALUE, _LOW, _HIGH, _ACTUAL, _LAST, _SEASONAL, _CHANGE, _MODEL = range(len(FIELDS))
+_SLOT, _TIME, _MADE, _VALUE, _LOW, _HIGH, _ACTUAL, _LAST, _SEASONAL, _CHANGE, _MODEL, _WEEKLY = range(len(FIELDS))
 BLOCK = 32  # forecasts in a piece of a record
 _BLOCK_BYTES = BLOCK * len(FIELDS) * 8
 SUMS = (
@@ -49,6 +51,7 @@ SUMS = (
     "right",
     "last_right",
     "up",
+    "weekly",
 )
 
 
@@ -112,10 +115,10 @@ class StepScores:
         self._blocks, self._end, self._n = (), 0, n
         self._append(rows)
 
-    def naive_errors(self) -> Floats:
-        """Return the errors of the newest: of models, last values and seasonal values, oldest first, (n, 3)."""
+    def of_models(self) -> tuple[Ints, Floats]:
+        """Return slots of the newest readings, oldest first, and what models forecast of them, (n,) each."""
         rows = self.recent
-        return np.asarray(rows[:, [_MODEL, _LAST, _SEASONAL]] - rows[:, [_ACTUAL]])
+        return rows[:, _SLOT].astype(np.int64), rows[:, _MODEL]
 
     def model_losses(self, task: str) -> Floats:
         """Return absolute errors of the step's model on the newest, oldest first, (n,); of directions 1 where wrong."""
@@ -145,10 +148,12 @@ class StepScores:
 
     def restore(self, arrays: Mapping[str, Any]) -> None:
         """Take over what ``to_arrays`` returned."""
-        self.sums = np.array(arrays["sums"], np.float64)
-        rows = np.asarray(arrays["recent"])
-        if rows.shape[1] < len(FIELDS):  # feeds served nothing but their models before
+        self.sums, rows = np.array(arrays["sums"], np.float64), np.asarray(arrays["recent"])
+        if rows.shape[1] <= _MODEL:  # feeds served nothing but their models before
             rows = np.concatenate([rows, rows[:, [_VALUE]]], axis=1)
+        if rows.shape[1] <= _WEEKLY:  # they knew of no week before
+            rows = np.concatenate([rows, rows[:, [_SEASONAL]]], axis=1)
+            self.sums = np.append(self.sums, self.sums[SUMS.index("seasonal")])
         self._hold(rows, int(arrays["n"]))
 
 
@@ -160,7 +165,8 @@ def measured(rows: Floats, coverage: float | None) -> Floats:
     out = np.zeros(len(SUMS))
     naive = np.abs(actual - last).sum(), np.abs(actual - by_field[_SEASONAL]).sum()
     out[:5] = len(rows), np.abs(off).sum(), (off * off).sum(), *naive
-    out[9:] = ((value > 0) == up).sum(), ((by_field[_CHANGE] > 0) == up).sum(), up.sum()
+    weekly = np.abs(actual - by_field[_WEEKLY]).sum()
+    out[9:] = ((value > 0) == up).sum(), ((by_field[_CHANGE] > 0) == up).sum(), up.sum(), weekly
     if coverage is not None:
         low, high = by_field[_LOW], by_field[_HIGH]
         is_banded = np.isfinite(low)
@@ -175,14 +181,14 @@ def measured(rows: Floats, coverage: float | None) -> Floats:
 
 def _of_one(scored: ScoredForecast, coverage: float | None) -> list[float]:
     """Return the same of one row, in less time."""
-    _, _, _, value, low, high, actual, last, seasonal, change, _ = scored
+    _, _, _, value, low, high, actual, last, seasonal, change, _, weekly = scored
     off, up, banded = actual - value, actual > last, (0.0, 0.0, 0.0, 0.0)
     if coverage is not None and isfinite(low):
         below, above, tail = actual - low, actual - high, (1.0 - coverage) / 2
         loss = max(tail * below, (tail - 1.0) * below) + max((1.0 - tail) * above, -tail * above)
         banded = 1.0, below >= 0.0 >= above, high - low, loss / 2
     naive = abs(actual - last), abs(actual - seasonal)
-    return [1.0, abs(off), off * off, *naive, *banded, (value > 0) == up, (change > 0) == up, up]
+    return [1.0, abs(off), off * off, *naive, *banded, (value > 0) == up, (change > 0) == up, up, abs(actual - weekly)]
 
 
 def summary(sums: Floats, task: str) -> dict[str, Any]:
@@ -204,7 +210,8 @@ def summary(sums: Floats, task: str) -> dict[str, Any]:
         best = max(rates.values())
         names = {"accuracy": "model", "last_change_accuracy": "last change", "majority_accuracy": "majority"}
         return {"n": n, **rates, "ahead": next(names[name] for name, rate in rates.items() if rate == best)}
-    mae, last, seasonal = (found[name] / n for name in ("absolute", "last", "seasonal"))
+    mae, last = found["absolute"] / n, found["last"] / n
+    seasonal = min(found["seasonal"], found["weekly"]) / n
     out = {
         "n": n,
         "mae": mae,

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping
+from math import isnan
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from livesvm.service.feeds import drift
+from livesvm.service.feeds.blend import EXPERTS, Blend
 from livesvm.service.feeds.features import layout_of
 from livesvm.service.feeds.forecaster import Forecaster
-from livesvm.service.feeds.forecasts import FORECAST, Forecast
+from livesvm.service.feeds.forecasts import FORECAST, NOBODY, Experts, Forecast
 from livesvm.service.feeds.model_selection import Choice, Trial
 from livesvm.service.feeds.represent import StepFeatures
 from livesvm.service.feeds.rows import Rows
@@ -33,9 +35,9 @@ def to_arrays(feed: Forecaster) -> dict[str, Any]:
     out["first"] = _readings(feed.first, len(feed.spec.columns))
     out["pending"] = feed.pending.to_array()
     out["latest"] = np.array([one.numbers() for one in feed.latest], np.float64).reshape(-1, FORECAST)
+    out["weights"] = np.array([one.weights for one in feed.latest], np.float64).reshape(-1, len(EXPERTS))
     for i, scores in enumerate(feed.scores):
         out |= _under(f"scores.{i}", scores.to_arrays()) | _under(f"drift.{i}", feed.drifts[i].to_arrays())
-        out |= _under(f"contest.{i}", feed.contests[i].to_arrays())
         band = feed.bands[i]
         out |= {} if band is None else _under(f"band.{i}", band.to_arrays())
     if feed.rows is not None:
@@ -43,6 +45,7 @@ def to_arrays(feed: Forecaster) -> dict[str, Any]:
         for i, model in enumerate(feed.models):
             out |= _under(f"step.{i}", model.to_arrays())
             out[f"due.{i}"] = np.array(feed.due[i], np.int64)
+            out |= _under(f"blend.{i}", feed.blends[i].to_arrays())
     return out
 
 
@@ -57,11 +60,12 @@ def from_arrays(spec: FeedSpec, arrays: Mapping[str, Any]) -> Forecaster:
     feed.first = [Reading(int(r[0]), r[1], tuple(r[3:]), bool(r[2])) for r in arrays["first"].tolist()]
     feed.knowledge.restore(of["knowledge"])
     feed.pending.restore(arrays["pending"])
-    feed.latest = [Forecast.of(row) for row in arrays["latest"].tolist()]
+    latest = arrays["latest"].tolist()
+    weights = [_said(row) for row in arrays["weights"].tolist()] if "weights" in arrays else [NOBODY] * len(latest)
+    feed.latest = [Forecast.of(*both) for both in zip(latest, weights, strict=True)]
     for i, scores in enumerate(feed.scores):
         scores.restore(of[f"scores.{i}"])
         drift.restore(feed.drifts[i], of[f"drift.{i}"])
-        feed.contests[i].restore(of[f"contest.{i}"])
         band = feed.bands[i]
         if band is not None:
             band.restore(of[f"band.{i}"])
@@ -81,6 +85,11 @@ def _restore_models(feed: Forecaster, arrays: Mapping[str, Any], of: Mapping[str
         kept = of[f"step.{i}"]
         feed.models.append(StepModel.from_arrays(spec, kept, StepFeatures(rows, i, kept["represent"])))
         feed.due[i] = arrays[f"due.{i}"].tolist()
+        feed.blends.append(Blend(spec, rows.layout, every, feed.steps[i]))
+        if f"blend.{i}" in of:
+            feed.blends[i].restore(of[f"blend.{i}"])
+        else:  # feeds had nothing of it before
+            feed.begin_blend_again(i)
     trials = [
         Trial(int(step), Recipe(represent, gamma, C), error) for step, represent, gamma, C, error in arrays["trials"]
     ]
@@ -102,6 +111,10 @@ def _by_name(arrays: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
         else:
             found[name][rest] = value
     return found
+
+
+def _said(numbers: list[float]) -> Experts:
+    return tuple([None if isnan(one) else one for one in numbers])
 
 
 def _readings(readings: list[Reading], columns: int) -> Floats:

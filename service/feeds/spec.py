@@ -243,8 +243,8 @@ class FeedSpec(BaseModel):
         return () if self.task == "direction" else tuple(self.quantiles or ())
 
     @cached_property
-    def has_contests(self) -> bool:
-        """Whether a naive forecast is served where it has the better record."""
+    def has_blends(self) -> bool:
+        """Whether what is forecast is a blend of the model with naive forecasts and a linear model."""
         return self.generation > 1 and self.task == "value" and self.quantiles is None
 
     def rolling_widths(self) -> list[tuple[Statistic, int]]:

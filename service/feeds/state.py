@@ -12,6 +12,7 @@ from pydantic_core import to_json
 from livesvm.service.feeds import presenter, snapshot
 from livesvm.service.feeds.commands import FeedCall, Progress
 from livesvm.service.feeds.forecaster import FeedOutcome, Forecaster
+from livesvm.service.feeds.forecasts import Forecast
 from livesvm.service.feeds.forget import forget
 from livesvm.service.feeds.sources.base import DeadLetter
 from livesvm.service.feeds.spec import FeedSpec
@@ -204,6 +205,12 @@ class View:
     events: Sequence[Document] = field(repr=False)
     progress: Progress
     announced: Sequence[Document] = field(repr=False)  #: the newest events but for readings
+    latest: Sequence[Forecast] = field(repr=False, default=())  #: the forecasts, with experts
+
+    @property
+    def explained(self) -> list[Document]:
+        """The forecasts with what each expert says and weighs."""
+        return presenter.with_experts(self.forecasts, self.latest)
 
     @property
     def scores(self) -> list[Document]:
@@ -242,6 +249,7 @@ class View:
             tuple(state.events),
             state.progress,
             tuple(state.announced),
+            tuple(feed.latest),
         )
 
 
@@ -250,4 +258,5 @@ def _sampled(scores: Document) -> StepSample:
         naive = max(scores["last_change_accuracy"], scores["majority_accuracy"])
         return StepSample(scores["step"], 1.0 - scores["accuracy"], 1.0 - naive, None, scores["drift_evidence"])
     naive = min(scores["last_value_mae"], scores["seasonal_mae"])
-    return StepSample(scores["step"], scores["mae"], naive, scores.get("coverage"), scores["drift_evidence"])
+    band, evidence = scores.get("coverage"), scores["drift_evidence"]
+    return StepSample(scores["step"], scores["mae"], naive, band, evidence, scores["model_weight"])

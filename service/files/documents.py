@@ -20,6 +20,8 @@ from livesvm.service.files.malformed import Malformed
 Line = list[str]
 MOST = 2**27
 """Bytes of a document that is read at once."""
+MOST_CELLS = 2**25
+"""Cells of a table that is made of such a document."""
 FEW = 1000
 """Lines of JSON that decide which columns there are."""
 LONG = ("time", "series", "value")
@@ -96,6 +98,8 @@ def _objects_in(found: Any, depth: int = 3) -> list[dict[str, Any]]:
 def _of_objects(found: Iterable[dict[str, Any]], said: dict[str, Any]) -> Document:
     flat = [_flat(one) for one in found]
     names = [*dict.fromkeys(name for one in flat for name in one)]
+    if len(names) * len(flat) > MOST_CELLS:
+        raise Malformed(f"has {len(names)} different names in {len(flat)} objects, too many for a table", field="body")
     return Document(names, [[one.get(name, "") for name in names] for one in flat], said)
 
 

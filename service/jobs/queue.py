@@ -320,7 +320,7 @@ class Jobs:
 
     def _ended(self, id: str, given: dict[str, Any], size: int) -> None:
         self._under_way.pop(id, None)
-        given.clear()  # one that never runs stays in line until its turn
+        given.clear()  # a job that never runs stays in the pool's queue until its turn
         self._budget.give("jobs", size)
 
     def _kept(self, record: JobRecord) -> JobRecord:

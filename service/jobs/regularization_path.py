@@ -249,7 +249,7 @@ Find the optimum for every C (`svr`: or epsilon; `oneclass`: nu) in a range, exa
 
 The result holds the `breakpoints`, by ascending `value`. Each has the `key` of the example that changes its set,
 whether it `becomes` free or bound, and how many examples are free and support vectors above the value. `coefficients`
-has the intercept and the 10 largest signed coefficients at 201 values, evenly apart in the logarithm. With
+has the intercept and the 10 largest signed coefficients at 201 logarithmically spaced values. With
 `validation` data the result has the error, linear from `left` to `right` on each interval between `edges`, and the
 `best` value with its interval. Applying the job moves the live model there, or to `{"choice": {"C": ..}}`. If double
 precision ends the path before the range ends, `minimum` and `maximum` are the ends of the path, and `ended` holds the

@@ -104,7 +104,7 @@ def _ordered(request: RetrainRequest, spec: ModelSpec, now: Description) -> Orde
 def _needed(asked: Document, now: Description) -> int:
     data = asked.get("dataset")
     if isinstance(data, dict):
-        if asked.get("shards", 1) > 1:  # here are those alone that are active
+        if asked.get("shards", 1) > 1:  # this process holds only the active examples
             return int(data["bytes"]) + now.cache_mb * MEGABYTE
         several = len(data["labels"] or ()) or MOST_LABELS
         return (COPIES + max(0, several - 2)) * int(data["bytes"]) + now.cache_mb * MEGABYTE

@@ -137,7 +137,7 @@ def retrain(asked: Document, tell: Callable[[Document], None], on_dataset: OnDat
     with threads(asked["threads"]):
         found = solver(work)
     used = ModelState(spec, work.cache_mb, found.estimator).changed
-    if "kernel" not in asked:  # gamma "scale" stays that, and what it is of is known to erasures
+    if "kernel" not in asked:  # gamma stays "scale", so that erasures know that it depends on examples
         found.estimator.gamma = (work.made | work.before)["gamma"]
     changed = ModelState(spec, work.cache_mb, found.estimator).changed
     document: Document = {"arrays": found.estimator.to_arrays(), "changed": changed, "sizes": asdict(found.sizes)}
@@ -179,7 +179,7 @@ def _parameters(asked: Document, given: Document) -> Document:
         kernel = dict(asked["kernel"])
         changed |= {"kernel": kernel.pop("name"), **kernel}
     elif np.isfinite(given["arrays"]["gamma"]):
-        changed["gamma"] = float(given["arrays"]["gamma"])  # "scale" is that of the first examples
+        changed["gamma"] = float(given["arrays"]["gamma"])  # "scale" was computed from the first examples
     return changed
 
 

@@ -61,7 +61,7 @@ class Outlet(logging.Handler):
             record.msg, record.args = record.getMessage(), None
         if (call := current()) is not None:
             record.facts = {"request": call.id, "key": call.key, **getattr(record, "facts", {})}
-        record.is_own = hasattr(record, "facts") and not getattr(record, "same", "")  # of a call, or one by itself
+        record.is_own = hasattr(record, "facts") and not getattr(record, "same", "")  # is always written
         if self._facts:
             record.facts = {**getattr(record, "facts", {}), **self._facts}
         self._waiting.put(record)

@@ -64,5 +64,5 @@ def is_possible() -> bool:
     """Return whether the packages that traces need are installed."""
     try:
         return find_spec("opentelemetry.sdk.trace") is not None and find_spec(_EXPORTER) is not None
-    except ModuleNotFoundError:  # not even what is around it
+    except ModuleNotFoundError:  # not even the packages around it are installed
         return False

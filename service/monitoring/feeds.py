@@ -39,6 +39,7 @@ class StepSample:
     naive_error: float
     coverage: float | None = None
     drift_evidence: float | None = None  #: of the test for drift; 1 gives an alarm
+    model_weight: float | None = None  #: of the live model in the blend that is forecast
 
 
 @dataclass(frozen=True)
@@ -135,6 +136,7 @@ _PER_STEP: tuple[Shown[StepSample], ...] = (
     ("naive_error", "The same of the better naive forecast", lambda s: s.naive_error),
     ("coverage", "Share of the newest readings that the band held", lambda s: s.coverage),
     ("drift_evidence", "Evidence of the test for drift; 1 gives an alarm", lambda s: s.drift_evidence),
+    ("model_weight", "Weight of the live model in the blend that is forecast", lambda s: s.model_weight),
 )
 
 TOTALS_OF_FEEDS: tuple[Total[FeedSample], ...] = (

@@ -30,7 +30,7 @@ _KEYS = ["a", "b", "c", "d", "e", "f"]
 _EDITS = {"reweight": {"keys": ["a"], "weights": [0.5]}, "relabel": {"keys": ["b"], "y": [1]}, "decay": 0.9, "C": 2.0}
 _READINGS = [{"time": float(hour * 3600), "y": float(hour % 5)} for hour in range(46)]
 _FEED = {"id": "f", "target": "y", "window": 40, "steps": 2, "lags": 3, "rolling": {"mean": [4]}, "season": 5}
-_FEED |= {"represent": "change", "C": 1.0, "gamma": 0.1, "epsilon": 0.05}  # what is chosen takes long warm or cold
+_FEED |= {"represent": "change", "C": 1.0, "gamma": 0.1, "epsilon": 0.05}  # a choice takes long, warm or cold
 REQUESTS: tuple[tuple[str, str, Any], ...] = (
     ("POST", "/models", {"id": "m", "kernel": {"name": "rbf", "gamma": 0.5}, "window": {"max_examples": 6}}),
     ("POST", "/models/m/update", {"add": {"X": _X, "y": _Y, "keys": _KEYS}}),

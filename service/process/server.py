@@ -99,7 +99,7 @@ def _waiting(listening: socket.socket) -> Iterator[socket.socket]:
 def serve(service: Service, listening: socket.socket) -> int:
     """Serve on a bound socket until a signal comes; 0 after an orderly end, 1 when the models could not be restored."""
     settings = service.settings
-    logging.getLogger("uvicorn.error").setLevel("ERROR")  # of requests that cannot be read a metric tells
+    logging.getLogger("uvicorn.error").setLevel("ERROR")  # a metric counts requests that cannot be read
     failures: list[Exception] = []
 
     def failed(error: Exception) -> None:
@@ -123,7 +123,7 @@ def serve(service: Service, listening: socket.socket) -> int:
         app,
         http=cast(type[asyncio.Protocol], partial(Connection, _limits_of(service))),
         ws="none",
-        proxy_headers=False,  # any process can be this near; a client is the other end of the connection
+        proxy_headers=False,  # any process could send such headers; the client is the connection's other end
         log_config=None,
         access_log=False,
         server_header=False,

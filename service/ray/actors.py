@@ -288,7 +288,7 @@ class Actors:
 
     def _end_silent(self, there: RemoteActor, seconds: float) -> None:
         """Kill the process of an actor if the store has not heard of it either."""
-        with suppress(StoreError):  # which says nothing of it either
+        with suppress(StoreError):  # while the store is away, nothing is known of the actor
             if self._store.is_silent(there.place.holder) and there.silence > seconds:
                 log.error("actor %s is silent; it is killed and started again", there.place.name)
                 there.silence = 0.0

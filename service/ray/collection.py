@@ -93,7 +93,7 @@ class RemoteCollection(Collection[Any]):
             raise errors[0]
         if new := [self.kind.stored(id_) for id_ in done.answers if id_ not in self]:
             with suppress(StoreError):
-                self.learn(list(self._context.source.store.index(new)))  # read before it is locked
+                self.learn(list(self._context.source.store.index(new)))  # the index is read before this is locked
         return done
 
     def _asked(self, part: Batch) -> Call:

@@ -139,4 +139,4 @@ def _bytes_of(path: str, start: int, size: int) -> bytes:
         return stream.read(size)
 
 
-_READ = ray.remote(num_cpus=0)(_bytes_of)  # one, as the cluster keeps each that it is given
+_READ = ray.remote(num_cpus=0)(_bytes_of)  # made once, as the cluster keeps every function that it is given

@@ -54,4 +54,4 @@ class Membership:
 
 
 MEMBERSHIP = Membership()
-"""The one of this process, as Ray's connection is one for the process."""
+"""The membership of this process, which has only one connection of Ray."""

@@ -111,7 +111,7 @@ class RayCrew:
             ray.get(under_way)
 
     def prepare(self, works: Sequence[Callable[[Shard], T]]) -> list[T]:
-        """Return the result of each of ``works`` on its own shard; a lost shard is replaced, and prepares again."""
+        """Return the result of each of ``works`` on its own shard; a lost shard is replaced, and its work repeated."""
         name = self._preparation.keep(works)
         found = self._tried([packed(work) for work in works])
         return [self._replaced(s)[name] if answer is None else answer.value for s, answer in enumerate(found)]

@@ -55,7 +55,8 @@ def work_elsewhere(
         ends = True
         raise WorkerLost(f"the task was lost ({type(error).__name__}); ask for it again") from error
     finally:
-        if not ends:  # it waits until its answer is taken: Ray ends a process that cancels a task as that ends
+        # The task waits until its answer is taken: Ray ends a process that cancels a task at the moment when that ends.
+        if not ends:
             with suppress(RayError, ValueError), MEMBERSHIP.inside():
                 ray.cancel(reported, force=True)
 

@@ -208,7 +208,7 @@ def expect(w: Walk, out: Floats) -> None:
 
 @compiled
 def is_last(w: Walk) -> bool:
-    """Say whether an ordinary iteration would end the path of a small window: what it misses needs another pass."""
+    """Say whether an ordinary iteration would end a small window's path: events it misses then need another pass."""
     return w.n <= LARGE and events_of_iteration(w.n) * 2.0 * w.at[0].pace >= w.at[0].tau
 
 

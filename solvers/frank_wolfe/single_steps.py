@@ -106,7 +106,7 @@ class Core:
         self.values[k, k] = self.diagonal[k] - self.ridge[k] - 1.0
 
     def coefficients(self) -> Floats:
-        """Return a of all examples, (n,)."""
+        """Return ``a`` for all examples, (n,)."""
         a = np.zeros(self.problem.n)
         a[self.indices] = self.a
         return a

@@ -207,7 +207,7 @@ def keep_places(w: Walk, s: Work) -> None:
 def copy_loss(
     kinks: Floats, levels: Floats, n_kinks: Ints, j: int, to_kinks: Floats, to_levels: Floats, to_n: Ints, i: int
 ) -> None:
-    """Copy the ``j``-th loss to the ``i``-th place of others."""
+    """Copy loss ``j`` of one table to place ``i`` of another."""
     to_n[i] = n_kinks[j]
     for k in range(MAX_KINKS):
         to_kinks[i, k] = kinks[j, k]

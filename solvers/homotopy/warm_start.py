@@ -1,9 +1,8 @@
 """A state from its coefficients: f is computed afresh, errors are corrected, then kernel rows and factor are made.
 
-Models are brought back after a crash, so this uses as many threads as ``runtime.threads`` allows. Several threads also
-write to memory for the first time, which takes as long as computing the values. A model that only predicts, certifies
-and is stored needs neither the kernel rows of its free examples nor their factor: both are put off until they are
-needed.
+A crash may leave many models to restore, so this uses as many threads as ``runtime.threads`` allows. The first write to
+new memory takes as long as computing the values, so threads share that too. A model that only predicts, certifies and
+is stored needs neither the kernel rows of its free examples nor their factor: both are put off until they are needed.
 """
 
 from __future__ import annotations

@@ -295,7 +295,7 @@ def _centered_products(A: Floats, XT: Floats, center: Floats, first: int, n: int
 
 @compiled_allocating
 def times(K: Floats, coefficients: Floats) -> Floats:
-    """Return ``K @ coefficients``, each row summed in one fixed order; that of a BLAS may vary from run to run."""
+    """Return ``K @ coefficients``, each row summed in one fixed order; the order of a BLAS may vary from run to run."""
     out = np.empty(K.shape[0])
     for i in range(K.shape[0]):
         row = K[i]

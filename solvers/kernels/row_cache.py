@@ -135,7 +135,7 @@ class RowCache:
 
 @compiled
 def _mark(row_of: Ints, used: Ints, slots: Ints, clock: int, missing: Ints) -> int:
-    """Mark rows as used; fill ``missing`` with slots that have none, and return their number, faster than an array."""
+    """Mark rows as used; fill ``missing`` with slots without a row; return their number, faster than an array."""
     m = 0
     for slot in slots:
         if row_of[slot] >= 0:

@@ -130,7 +130,9 @@ class View:
         """Return a private copy of the whole model, except for ``parameters`` that leave its losses as they are."""
         model = self.model
         own = model._decided() | parameters
-        return View(type(model).from_arrays(own, model.to_arrays()), self)
+        copied = type(model).from_arrays(own, model.to_arrays())
+        copied.keeps_record = False
+        return View(copied, self)
 
     def scaled(self, rows: Any) -> Any:
         """Return features (m, d) as the window stores them; a list of objects as it is."""

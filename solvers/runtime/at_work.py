@@ -18,7 +18,7 @@ log = logging.getLogger(__name__)
 
 
 class AtWork:
-    """Counts the functions that are translated, in all threads, as Numba translates in one at a time.
+    """Counts translated functions, of all threads together, as Numba translates in one thread at a time.
 
     The first function is logged as a warning, so that Python prints it even without a log; later ones are logged as
     information. On a terminal, and in a notebook without a log, a line of progress is shown too, and removed at the

@@ -106,7 +106,7 @@ def picture() -> Picture:
 
 def learnt(http: httpx.Client, model: str, n: int = 60, seed: int = 0, **spec: object) -> None:
     """Create a model of two overlapping classes."""
-    http.post("/models", json={"id": model, **spec}).raise_for_status()
+    http.post("/models", json={"id": model, "C": 1.0, **spec}).raise_for_status()  # which does not tune itself
     X, y = blobs(np.random.default_rng(seed), n)
     add = {"X": X, "y": y, "keys": [f"k{i}" for i in range(n)]}
     http.post(f"/models/{model}/update", json={"add": add}).raise_for_status()

@@ -32,20 +32,21 @@ def test_a_file_that_is_dropped_becomes_a_model(
         const drop = new DragEvent("drop", { dataTransfer: transfer, bubbles: true, cancelable: true });
         document.querySelector(".drop").dispatchEvent(drop);
     }"""
-    expect(page.get_by_label("Drop a CSV file here")).to_be_visible()
+    expect(page.get_by_label("Drop a file here")).to_be_visible()
     page.evaluate(drop, text)
     expect(page.get_by_role("heading", name="My Data.csv: 80 rows, 4 columns")).to_be_visible()
-    expect(page.get_by_text("classes: “no”, “yes”, from 2 features")).to_be_visible()
+    expect(page.get_by_text("classes: “no”, “yes”, from 3 columns of 80 rows")).to_be_visible()
     page.get_by_label("Key", exact=True).select_option(label="day (words)")
+    expect(page.get_by_text("classes: “no”, “yes”, from 2 columns of 80 rows")).to_be_visible()
     assert page.get_by_label("Name").input_value() == "my-data"
     picture(page, "data")
-    page.get_by_role("button", name="Make the model").dblclick()
+    page.get_by_role("button", name="Make a model").dblclick()
     expect(page.get_by_role("heading", name="my-data", exact=True)).to_be_visible()
     reported = http.get("/models/my-data").json()
-    assert (reported["task"], reported["n_examples"], reported["n_features"]) == ("svc", 79, 2)
-    right = http.post("/models/my-data/predict", json={"X": [[1.5, 1.5], [-1.5, -1.5]]}).json()["prediction"]
-    assert right == ["yes", "no"]
-    assert reported["scale"] == "standard"
+    assert (reported["task"], reported["n_examples"], reported["n_features"]) == ("svc", 80, 2)
+    probe = [{"height": 1.5, "width": 1.5}, {"height": -1.5, "width": -1.5}]
+    assert http.post("/models/my-data/predict", json={"rows": probe}).json()["prediction"] == ["yes", "no"]
+    assert [one["kind"] for one in reported["columns"]] == ["number", "number"]
     http.post("/models/my-data/update", json={"remove": {"keys": ["day 79"]}}).raise_for_status()
 
 
@@ -58,20 +59,43 @@ def test_numbers_become_a_regression_in_several_updates(
     path = tmp_path / "wide.csv"
     np.savetxt(path, table, delimiter=",", fmt="%.17g")
     page = open_page(f"{service.url}/#/data")
-    page.get_by_label("Drop a CSV file here").set_input_files(path)
-    expect(page.get_by_text("values of column 121, from 120 features of 300 rows")).to_be_visible()
+    page.get_by_label("Drop a file here").set_input_files(path)
+    expect(page.get_by_text("values of column121, from 120 columns of 300 rows")).to_be_visible()
     page.get_by_label("Window").fill("250")
-    page.get_by_role("button", name="Make the model").click()
-    expect(page.get_by_role("heading", name="wide", exact=True)).to_be_visible()
+    page.get_by_role("button", name="Make a model").click()
+    expect(page.get_by_role("heading", name="wide", exact=True)).to_be_visible(timeout=120_000)
     reported = http.get("/models/wide").json()
     assert (reported["task"], reported["n_examples"], reported["n_features"]) == ("svr", 250, 120)
     assert reported["version"] > 1
 
 
-def test_what_is_no_table_is_said(service: ServiceProcess, open_page: Open, tmp_path: Path) -> None:
+def test_what_is_no_table_is_said(
+    service: ServiceProcess, open_page: Open, expected: list[str], tmp_path: Path
+) -> None:
+    expected.append("422")
     page = open_page(f"{service.url}/#/data")
-    for text, said in (("", "no rows"), ("a,b\n1,2\n3\n", "Row 2 has 1 columns, the first has 2")):
+    for text, said in (("", "is empty"), ("a,b\n1,2\n3\n" + "4,5\n" * 9, "has 1 columns, the first line has 2")):
         path = tmp_path / "bad.csv"
         path.write_text(text)
-        page.get_by_label("Drop a CSV file here").set_input_files(path)
+        page.get_by_label("Drop a file here").set_input_files(path)
         expect(page.get_by_role("alert")).to_contain_text(said)
+
+
+def test_customers_become_a_model(service: ServiceProcess, http: httpx.Client, open_page: Open) -> None:
+    rng = np.random.default_rng(2)
+    plans = rng.choice(["free", "gold"], 90)
+    calls = ["" if at % 9 == 0 else str(at % 7) for at in range(90)]
+    days = [f"{1 + at % 28:02d}.03.2024" for at in range(90)]
+    left = ["ja" if at % 7 > 3 else "nein" for at in range(90)]
+    lines = map(";".join, zip(plans, calls, days, left, strict=True))
+    page = open_page(f"{service.url}/#/data")
+    text = "\n".join(["Tarif;Anrufe;seit;geht", *lines]).encode("utf-16")
+    page.get_by_label("Drop a file here").set_input_files(
+        files={"name": "Kunden.csv", "mimeType": "text/csv", "buffer": text}
+    )
+    page.get_by_label("Target").select_option(label="geht (words)")
+    page.get_by_role("button", name="Make a model").click()
+    expect(page.get_by_role("heading", name="kunden", exact=True)).to_be_visible(timeout=120_000)
+    reported = http.get("/models/kunden").json()
+    assert (reported["task"], reported["n_examples"]) == ("svc", 90)
+    assert [one["kind"] for one in reported["columns"]] == ["category", "number", "time"]

@@ -34,9 +34,9 @@ def test_a_file_becomes_a_feed_that_forecasts(
     service: ServiceProcess, http: httpx.Client, open_page: Open, picture: Picture, tmp_path: Path
 ) -> None:
     page = open_page(f"{service.url}/#/data")
-    page.get_by_label("Drop a CSV file here").set_input_files(readings(tmp_path / "load.csv", 0, 400))
-    expect(page.get_by_role("button", name="Make the model")).to_be_visible()
-    make = page.get_by_role("button", name="Make a feed that forecasts it")
+    page.get_by_label("Drop a file here").set_input_files(readings(tmp_path / "load.csv", 0, 400))
+    expect(page.get_by_role("button", name="Make a model")).to_be_visible()
+    make = page.get_by_role("button", name="Forecast it")
     page.get_by_label("Window").fill("300")
     make.dblclick()
     expect(page.get_by_role("heading", name="load", exact=True)).to_be_visible(timeout=120_000)
@@ -109,19 +109,19 @@ def test_a_feed_is_made_of_the_columns_that_are_ticked(
     service: ServiceProcess, http: httpx.Client, open_page: Open, picture: Picture, tmp_path: Path
 ) -> None:
     page = open_page(f"{service.url}/#/data")
-    page.get_by_label("Drop a CSV file here").set_input_files(columns(tmp_path / "plant.csv", 0, 320))
+    page.get_by_label("Drop a file here").set_input_files(columns(tmp_path / "plant.csv", 0, 320))
     page.get_by_label("Target").select_option(label="load (numbers)")
     page.get_by_role("group", name="Features").get_by_label("noise").uncheck()
     page.get_by_role("group", name="Known ahead").get_by_label("warmth").check()
     page.get_by_label("Steps").fill("x")
     page.get_by_label("Window").fill("300")
-    page.get_by_role("button", name="Make a feed").click()
+    page.get_by_role("button", name="Forecast it").click()
     assert page.evaluate("document.activeElement.validity.patternMismatch")
     page.get_by_label("Steps").fill("48")
     expect(page.get_by_text("from its own past, from wind, and from warmth as known ahead")).to_be_visible()
     picture(page, "data-feed")
     page.wait_for_timeout(1000)
-    page.get_by_role("button", name="Make a feed").click()
+    page.get_by_role("button", name="Forecast it").click()
     expect(page.get_by_role("heading", name="plant", exact=True)).to_be_visible(timeout=120_000)
     settings = http.get("/feeds/plant").json()["settings"]
     assert {name: settings[name] for name in ("features", "known", "steps")} == {
@@ -224,3 +224,42 @@ def test_the_worst_series_of_a_fleet_is_one_click_away(
     picture(page, "series")
     page.get_by_role("link", name="Models").click()
     http.delete("/fleets/meters").raise_for_status()
+
+
+def test_a_raw_file_is_forecast_in_two_clicks_and_corrected_where_it_asks(
+    service: ServiceProcess, http: httpx.Client, open_page: Open, expected: list[str], picture: Picture, tmp_path: Path
+) -> None:
+    expected.append("422")
+    page = open_page(f"{service.url}/#/data")
+    place = page.get_by_label("Drop a file here")
+    place.set_input_files(files={"name": "Last.csv", "mimeType": "text/csv", "buffer": german(range(21, 29))})
+    said = page.get_by_role("region", name="First rows")
+    expect(said).to_contain_text("2024-01-21T00:00:00")
+    expect(page.locator("dt", has_text="decimal mark").locator("xpath=following-sibling::dd")).to_have_text("comma")
+    picture(page, "data-raw")
+    page.get_by_role("button", name="Forecast it").click()
+    expect(page.get_by_role("heading", name="last", exact=True)).to_be_visible(timeout=120_000)
+    assert http.get("/feeds/last").json()["position"] == 8 * 24
+
+    page.goto(f"{service.url}/#/data")
+    place.set_input_files(files={"name": "asks.csv", "mimeType": "text/csv", "buffer": german(range(1, 9), "/")})
+    expect(page.get_by_role("alert")).to_contain_text("say --time-format")
+    page.get_by_label("Format of times").fill("%d/%m/%Y %H:%M")
+    page.get_by_role("button", name="Read it again").click()
+    expect(said).to_contain_text("2024-01-01T00:00:00")
+    page.get_by_text("Correct what was understood").click()
+    page.get_by_label("Series", exact=True).select_option("every column is one")
+    page.wait_for_timeout(1000)
+    page.get_by_role("button", name="Read it again").click()
+    page.get_by_role("button", name="Forecast every series").click()
+    expect(page.get_by_role("heading", name="asks", exact=True)).to_be_visible(timeout=120_000)
+    assert http.get("/fleets/asks").json()["series"] == 2
+
+
+def german(days: range, mark: str = ".") -> bytes:
+    """Return hours of days of January as a German spreadsheet writes them."""
+    rows = [(day, hour, 100 + 10 * np.sin(hour / 4), day + hour / 8) for day in days for hour in range(24)]
+    numbers = [f"{load:.2f};{warmth:.3f}".replace(".", ",") for _, _, load, warmth in rows]
+    stamps = [f"{day:02d}{mark}01{mark}2024 {hour:02d}:00" for day, hour, _, _ in rows]
+    lines = [f"{stamp};{cells}" for stamp, cells in zip(stamps, numbers, strict=True)]
+    return "\n".join(["Netz;;", "Zeit;Last;Wärme", *lines]).encode("latin-1")

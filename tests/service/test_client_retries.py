@@ -57,6 +57,7 @@ REPEATABLE: dict[str, Call] = {
     "plot": lambda client: client.plot("j", "svg"),
     "job": lambda client: client.job("j"),
     "put_dataset": lambda client: client.put_dataset("d", b"1,2", "csv"),
+    "inspect": lambda client: client.inspect(b"1,2"),
     "datasets": lambda client: client.datasets(),
     "dataset": lambda client: client.dataset("d"),
     "feeds": lambda client: client.feeds(),

@@ -88,7 +88,7 @@ def test_what_is_understood_is_printed(raw: Path, capsys: pytest.CaptureFixture[
     out = capsys.readouterr().out
     for line in (
         "encoding\tlatin-1", "separator\tsemicolon", "decimal mark\tcomma", "lines under the header\t[MEZ], [°C]",
-        "time\tZeit: %d.%m.%Y %H:%M, without a zone; --zone gives it one", "Außentemperatur\tnumber\t20.00",
+        "time\tZeit: %d.%m.%Y %H:%M, without a zone; --zone gives it one", "Außentemperatur\tnumber\t60\t20.00",
         "livesvm feed create latin-1 'Außentemperatur' --from latin-1.csv",
     ):  # fmt: skip
         assert line in out

@@ -44,6 +44,7 @@ NEEDED = {
     "GET /datasets/{name}": "read",
     "PUT /datasets/{name}": "learn",
     "DELETE /datasets/{name}": "learn",
+    "POST /inspect": "learn",
     "GET /feeds": "read",
     "GET /feeds/{id}": "read",
     "GET /feeds/{id}/forecast": "read",

@@ -38,6 +38,11 @@ def rows_of(values: NDArray[np.float64]) -> list[dict[str, Any]]:
     ]
 
 
+def without_experts(forecasts: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return forecasts as a call of readings answers them, without what they are blended of."""
+    return [{name: value for name, value in one.items() if name != "experts"} for one in forecasts]
+
+
 class Calls:
     """The readings of a series, so many to a call."""
 

@@ -168,7 +168,7 @@ def test_a_direction_is_right_where_up_and_only_there_it_was_up(
 ) -> None:
     line = Timeline(spec_of({"target": "y", "task": "direction"}), 40)
     made = presenter.forecast_made(
-        line, 1, ScoredForecast(1, 1.0, 0.0, value, math.nan, math.nan, actual, last, 0.0, 0.0, value)
+        line, 1, ScoredForecast(1, 1.0, 0.0, value, math.nan, math.nan, actual, last, 0.0, 0.0, value, 0.0)
     )
     assert made["right"] is right
 

@@ -80,7 +80,7 @@ def test_every_steps_model_is_the_optimum_over_its_window() -> None:
         newest = one.examples(i, [one.rows.count - 1])[0]
         assert model.scale is not None
         expected = again.predict(model.scaled(newest)) * model.scale.unit + model.scale.middle + y[-1]
-        assert one.latest[i].value == pytest.approx(expected[0], abs=1e-5)
+        assert one.latest[i].experts[0] == pytest.approx(expected[0], abs=1e-5)
 
 
 def test_the_future_changes_no_earlier_forecast() -> None:

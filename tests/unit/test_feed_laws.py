@@ -118,7 +118,9 @@ def test_scores_that_are_forgotten_never_were(made: list[tuple[float, ...]], mas
     scores, most, every = StepScores(coverage, 10), 10, []
     for i, (value, actual, last, seasonal, change, banded) in enumerate(made):
         low, high = (value - 1, value + 2) if banded else (math.nan, math.nan)
-        every.append(ScoredForecast(i, float(i), i - 1.0, value, low, high, actual, last, seasonal, change, 0.0))
+        every.append(
+            ScoredForecast(i, float(i), i - 1.0, value, low, high, actual, last, seasonal, change, 0.0, seasonal)
+        )
         scores.learn(every[-1:])
     recent = every[-most:]
     goes = np.array([bool(mask >> i & 1) for i in range(len(recent))])
@@ -511,9 +513,10 @@ def test_what_is_scored_is_what_was_said_and_what_came(settings: dict[str, Any])
         fresh.observe(rows[start : start + 10])
     assert fresh.rows is not None
     residuals = [] if fresh.choice is None else model_selection.choose(fresh.spec, fresh.rows).residuals
-    for band, before in zip(bands, residuals, strict=False):
-        assert band is not None
-        band.seed(before[:, min(1, before.shape[1] - 1)], before[:, -1])
+    for step, (band, before) in enumerate(zip(bands, residuals, strict=False)):
+        if band is not None:
+            errors = fresh._begin_blend(step, before[:, 0])
+            band.seed(*((errors, errors) if before.shape[1] == 1 else before[:, 1:].T))
     drifts, waiting, scored = drift.tests_of(feed.steps), dict[tuple[int, int], Any](), 0
     found = {(step, one.slot): one for outcome in outcomes for step, one in outcome.scored}
     last_slot = len(held) - 1
@@ -533,7 +536,7 @@ def test_what_is_scored_is_what_was_said_and_what_came(settings: dict[str, Any])
             seasonal = held[max(s for s in range(made + 1) if (slot - s) % season == 0)]
             change = 0.0 if feed.spec.lag_list == (1,) else held[made] - held[made - 1]
             expected = (slot, time_of(slot), time_of(made), one.value, *said, held[slot], held[made], seasonal, change)
-            np.testing.assert_allclose(np.array(one[:-1]), expected, atol=1e-9, equal_nan=True)
+            np.testing.assert_allclose(np.array(one[:-2]), expected, atol=1e-9, equal_nan=True)
             band, was_wrong = bands[i], (one.value > 0) != (held[slot] > held[made])
             if band is not None and feed.spec.quantiles is None:
                 band.learn(held[slot], one.value, one.value, Band(low, high))

@@ -265,7 +265,9 @@ def test_scores_are_those_of_their_definitions() -> None:
     random = np.random.default_rng(0)
     made = random.normal(size=(70, 5))
     scores = StepScores(0.9, 30)
-    rows = [ScoredForecast(i, i, i - 1, v, v - 1, v + 1, a, last, s, d, v) for i, (v, a, last, s, d) in enumerate(made)]
+    rows = [
+        ScoredForecast(i, i, i - 1, v, v - 1, v + 1, a, last, s, d, v, s) for i, (v, a, last, s, d) in enumerate(made)
+    ]
     for start in range(0, 70, 10):
         scores.learn(rows[start : start + 10])
     for found, (v, a, last, s, d) in ((scores.overall, made.T), (scores.lately, made[-30:].T)):
@@ -302,7 +304,7 @@ def test_a_record_as_it_was_stays_so_whatever_is_learnt() -> None:
     random = np.random.default_rng(0)
     scores, kept = StepScores(0.9, 50), []
     for i, (v, a, last, s, d) in enumerate(random.normal(size=(200, 5))):
-        scores.learn([ScoredForecast(i, i, i - 1, v, v - 1, v + 1, a, last, s, d, v)])
+        scores.learn([ScoredForecast(i, i, i - 1, v, v - 1, v + 1, a, last, s, d, v, s)])
         kept.append((scores.as_now(), scores.recent.tolist(), scores.overall("value")))
     assert len(kept[-1][1]) == 50
     for then, recent, overall in kept:
@@ -321,7 +323,7 @@ def test_a_record_as_it_was_stays_so_whatever_is_learnt() -> None:
 )
 def test_the_least_error_is_ahead(value: float, last: float, seasonal: float, ahead: str) -> None:
     scores = StepScores(None, 5)
-    scores.learn([ScoredForecast(0, 0.0, 0.0, value, np.nan, np.nan, 0.0, last, seasonal, 0.0, value)])
+    scores.learn([ScoredForecast(0, 0.0, 0.0, value, np.nan, np.nan, 0.0, last, seasonal, 0.0, value, seasonal)])
     assert scores.overall("value")["ahead"] == ahead
 
 

@@ -67,7 +67,7 @@ def test_an_answer_decides(tmp_path: Path) -> None:
     days = "time;v\n" + "".join(f"{day:02d}/02/2024;1,{day}34\n" for day in range(1, 9))
     found = read(tmp_path / "x.csv", days, time="time", time_format="%d/%m/%Y", decimal=",")
     assert [*found.rows()][2] == ["2024-02-03T00:00:00", "1.334"]
-    found = read(tmp_path / "x.csv", days, time="time", time_format="%m/%d/%Y", decimal=".")
+    found = read(tmp_path / "x.csv", days, time_format="%m/%d/%Y", decimal=".")
     assert [*found.rows()][2] == ["2024-03-02T00:00:00", "1334"]
 
 

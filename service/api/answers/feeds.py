@@ -19,8 +19,10 @@ class ForecastTold(BaseModel):
     low: float | None = None
     high: float | None = None
     direction: Literal["up", "down"] | None = None
-    served: Literal["model", "last-value", "seasonal-naive"] | None = Field(
-        default=None, description="What made the forecast: a naive one is served if it was more accurate so far."
+    served: Literal["model", "last-value", "seasonal-naive", "blend"] | None = Field(
+        default=None,
+        description="`blend`: of the model with naive forecasts and a linear model. Older versions served a naive one "
+        "where that had the better record.",
     )
     known: Literal["announced", "held"] | None = Field(
         default=None, description="Whether the known columns of its time were announced, or hold their last values."
@@ -45,13 +47,27 @@ class ObservationAnswer(BaseModel):
     durability: Literal["fsynced", "logged", "memory"]
 
 
+class ExpertTold(BaseModel):
+    """What one expert of a blend says, and its weight."""
+
+    expert: Literal["model", "last-value", "seasonal-naive", "seasonal-mean", "weekly-mean", "linear"]
+    value: float
+    weight: float
+
+
+class ExplainedForecast(ForecastTold):
+    """A forecast with what it is blended of."""
+
+    experts: list[ExpertTold] = Field(default_factory=list, description="None where the model alone is served.")
+
+
 class ForecastAnswer(BaseModel):
     """The newest forecasts, made from all readings so far."""
 
     position: int
     time: str | float | None
     state: Literal["filling", "live"]
-    forecasts: list[ForecastTold]
+    forecasts: list[ExplainedForecast]
     stale: bool = Field(description="True when readings are refused now, so that newer ones may be unknown.")
 
 
@@ -59,7 +75,7 @@ class WhatIfAnswer(BaseModel):
     """The forecasts for the values of known columns in the call."""
 
     time: str | float | None
-    forecasts: list[ForecastTold]
+    forecasts: list[ExplainedForecast]
 
 
 class FeedSource(BaseModel):

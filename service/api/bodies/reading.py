@@ -60,11 +60,11 @@ MOST_FIELDS = 256
 OF_TABLES = frozenset({b"rows", b"columns"})
 """Fields that hold objects with any names; a parser checks these without listing them."""
 BYTES_A_NUMBER = 96
-"""What a number takes at most while it is parsed: as the parser has it, as Python's object, as float64."""
+"""Most memory of a number while it is parsed: in the parser, as Python's object, and as float64."""
 BYTES_A_LETTER = 6
-"""What a byte of a string takes: as the parser has it, and as Python's, where each letter is as wide as the widest."""
+"""Memory of a byte of a string: in the parser, and as Python's string, in which letters are as wide as the widest."""
 BYTES_AN_ITEM = 256
-"""The same for an array, an object or a string, besides what it holds."""
+"""Memory of an array, an object or a string, besides its content."""
 
 _STRING = rb'"([^"\\]*+(?:\\.[^"\\]*+)*+)"?(\s*+:)?'
 _STRINGS = re.compile(_STRING, re.DOTALL)

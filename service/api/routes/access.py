@@ -227,12 +227,12 @@ async def awaited(request: Request, future: Future[T], solve: Solve, *, changes:
             await asyncio.wait(either, timeout=solve.rest(), return_when=asyncio.FIRST_COMPLETED)
             is_late = not (answer.done() or left.done())
             if left.done() and not changes:
-                solve.end(Withdrawn("the caller left"))  # a future that can be cancelled may be worked on
+                solve.end(Withdrawn("the caller left"))  # work may go on even if the future can be cancelled
             if not answer.done() and future.cancel():
                 raise TurnMissed(BUSY) if is_late else Withdrawn("the caller left before its turn came")
         return await answer
     except Withdrawn:
-        if is_late:  # where it lives in another process, it was only withdrawn
+        if is_late:  # a model in another process only says that the call was withdrawn
             raise TurnMissed(BUSY) from None
         raise
     finally:

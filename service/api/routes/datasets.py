@@ -66,7 +66,7 @@ async def put(
     with service.uploads.place():
         upload = await service.uploads.run(service.datasets.begin, name)
         try:
-            await _receive(request, service, upload)
+            await receive(request, service, upload)
             described, is_new = await service.uploads.run(service.datasets.finish, upload, name, asked, sha256)
         except BaseException:
             upload.discard()
@@ -116,7 +116,7 @@ def _format(request: Request) -> Format:
     return MEDIA[media]
 
 
-async def _receive(request: Request, service: Parts, upload: Upload) -> None:
+async def receive(request: Request, service: Parts, upload: Upload) -> None:
     """Write the body to disk, a piece at a time."""
     reception: BodyLimits = request.app.state.reception
     piece = bytearray()

@@ -118,7 +118,7 @@ async def erase_readings(id: FeedId, request: Request, service: Parts, key: Idem
     """Erase readings at some times, or in a range, from a feed's window, its record and all that is stored of it.
 
     They then count as missing: each is filled with the reading before it, and every model learns the window again. A
-    time before the window stands for all earlier readings that models still see. Of requests with an Idempotency-Key,
+    time before the window erases all readings before it that models still see. Of requests with an Idempotency-Key,
     only the fact that they had their effect is kept. The rest is as for models.
     """
     service.feeds().get(id)
@@ -174,7 +174,7 @@ def receipts(service: Parts) -> Response:
     return json_of({"receipts": service.erasures.receipts.all()})
 
 
-@calls("GET /receipts/key", "read", "Tell the public key of receipts")
+@calls("GET /receipts/key", "read", "Get the public key of receipts")
 @answers(PublicKeys, "The public keys that verify the receipts of this service.")
 def key(service: Parts) -> Response:
     """Return the public key of receipts, and earlier ones, so that the key in a receipt need not be trusted."""

@@ -43,7 +43,7 @@ def _asked(
         float | None,
         Query(gt=0, lt=1, description="Largest probability of an alarm where nothing has changed, in 5,000 examples."),
     ] = None,
-    newest: Annotated[int | None, Query(ge=2, le=10**9, description="Examples that remedies are judged by.")] = None,
+    newest: Annotated[int | None, Query(ge=2, le=10**9, description="Number of examples that judge remedies.")] = None,
 ) -> DriftQuestion:
     return DriftQuestion(false_alarms, newest)
 

@@ -55,7 +55,7 @@ PLOTTED, PLOTTED_MOST = 300, 3000
 MOST_ROWS = 100_000
 
 Limit = Annotated[int, Query(ge=1, le=MOST_ROWS, description="Most rows, the newest.")]
-Points = Annotated[int, Query(ge=1, le=MOST_POINTS, description="Most rows in the answer; of more, some evenly apart.")]
+Points = Annotated[int, Query(ge=1, le=MOST_POINTS, description="Most rows; if there are more, evenly spaced ones.")]
 Step = Annotated[int | None, Query(ge=1, description="Only forecasts of this step.")]
 Steps = Annotated[
     list[int] | None, Query(max_length=MOST_STEPS, description="Only these steps; all of the feed when absent.")
@@ -121,8 +121,8 @@ async def forecast(id: FeedId, service: Parts) -> Response:
     await up_to_date(feeds.find(id))
     live = feeds.get(id)
     seen = live.view
-    found = {name: getattr(seen, name) for name in ("position", "time", "state", "forecasts")}
-    return json_of({**found, "stale": live.stale})
+    found = {name: getattr(seen, name) for name in ("position", "time", "state")}
+    return json_of({**found, "forecasts": seen.explained, "stale": live.stale})
 
 
 @calls("POST /feeds/{id:feed}/update", "learn", "Change what models hold, or their C", body=FeedUpdateRequest)

@@ -22,7 +22,7 @@ from livesvm.service.api.routes.calls import Calls, answers
 calls = Calls("versions")
 
 
-@calls("GET /models/{id}/versions", "read", "List the versions that can be had")
+@calls("GET /models/{id}/versions", "read", "List the versions that can be restored")
 @answers(Versions, "Every version from the oldest to the current can be restored.")
 def versions(id: ModelId, service: Parts) -> Response:
     """List the stored snapshots, and the oldest version that can be restored from them and the log."""

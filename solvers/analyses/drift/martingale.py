@@ -207,7 +207,7 @@ class DriftTest:
         return self._capital[kind].value * self._rate(0 if kind is _WHOLE else list(self._capital).index(kind))
 
     def _rate(self, place: int) -> float:
-        """Return the part of the rate for a place, 0 for all kinds together; the parts add up to the rate at most."""
+        """Return the rate of false alarms for a place, 0 for all kinds; rates sum up to at most ``false_alarms``."""
         if place == 0:
             return self.false_alarms if len(self._capital) == 1 else self.false_alarms / 2
         return self.false_alarms / 2 / (place * (place + 1))

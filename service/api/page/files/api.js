@@ -33,9 +33,10 @@ export async function problemOf(answer) {
   return new Problem(answer.status, document);
 }
 
-/** The JSON of an answer; raises Problem. */
-export async function call(method, path, body, { once, type = "application/json" } = {}) {
+/** The JSON of an answer, or its text where another medium is asked for; raises Problem. */
+export async function call(method, path, body, { once, type = "application/json", accept } = {}) {
   const given = body === undefined ? {} : { "content-type": type };
+  if (accept) given.accept = accept;
   if (once) given["idempotency-key"] = once;
   const sent = body === undefined || typeof body === "string" || body instanceof Blob ? body : JSON.stringify(body);
   let answer;
@@ -45,7 +46,7 @@ export async function call(method, path, body, { once, type = "application/json"
     throw new Problem(0, { title: "The service does not answer." });
   }
   if (!answer.ok) throw await problemOf(answer);
-  return answer.status === 204 ? null : answer.json();
+  return answer.status === 204 ? null : accept ? answer.text() : answer.json();
 }
 
 export const get = (path) => call("GET", path);

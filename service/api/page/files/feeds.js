@@ -4,6 +4,7 @@ import { button, change, get } from "./api.js";
 import { chart } from "./chart.js";
 import { ago, byName, clock, count, facts, field, h, runs, section, short, stamp, stepTable, table } from "./dom.js";
 import { compare } from "./backtest.js";
+import { sent } from "./csv.js";
 import { feedDrift } from "./drift.js";
 import { eraseReadings } from "./erase.js";
 import { fleets } from "./fleets.js";
@@ -42,7 +43,7 @@ export function feeds(main) {
     place.replaceChildren(all.length ? table("Feeds", ["Feed", "State", "Target", "Readings", "Newest", "Steps", "Error against naive", "Last call"],
       all.map((feed) => [h("a", { href: `#/feeds/${feed.id}` }, feed.id), feed.state, feed.target ?? "–", count(feed.position), stamp(feed.time),
         feed.recent?.length ? runs(feed.recent.map((score) => score.step)) : "–", scored(feed).length ? range(scored(feed).map(ahead)) : "–", ago(feed.updated_at)]))
-      : h("p", {}, "There is no feed yet. ", h("a", { href: "#/data" }, "Drop a CSV file"), " to make one."));
+      : h("p", {}, "There is no feed yet. ", h("a", { href: "#/data" }, "Drop a file"), " to make one."));
   }
 
   show();
@@ -137,23 +138,25 @@ function chosen({ settings }) {
 }
 
 function readings(id) {
-  const file = h("input", { type: "file", accept: ".csv,text/csv" });
-  return section("Add readings", field("Readings", file, "A CSV file with a row of names, in the order of time. Rows whose target is empty, behind the newest reading, announce what is known of times to come."), button("Add", async (once) => {
+  const file = h("input", { type: "file" });
+  return section("Add readings", field("Readings", file, "A file as it is, with the names of the feed. Rows whose target is empty, behind the newest reading, announce what is known of times to come."), button("Add", async (once) => {
     if (!file.files.length) throw new Error("Choose a file.");
-    const { accepted, announced } = await observe(id, await file.files[0].text(), once, () => {});
+    const { time } = (await get(`/feeds/${id}`)).settings;
+    const { accepted, announced } = await observe(id, await sent(file.files[0], time && { time }), once, () => {});
     return `${count(accepted)} readings accepted${announced ? `, ${count(announced)} times to come announced` : ""}.`;
   }));
 }
 
-/** Send a CSV text, piece by piece, each under a name of its own; how many readings were accepted, and how many times to come announced. */
-export async function observe(id, text, once, progress) {
-  const [names, ...lines] = text.replace(/^\uFEFF/, "").split(/\r?\n/).filter((line) => line.trim());
+/** Send a CSV text to a feed or a fleet, piece by piece, each under a name of its own; how many readings were accepted, and how many times to come announced. */
+export async function observe(id, text, once, progress, kind = "feeds") {
+  const [names, ...lines] = text.match(/(?:"(?:[^"]|"")*"|[^"\r\n])+/g);
   const step = Math.max(1, Math.floor(PIECE / (lines[0].length + 1)));
   let accepted = 0, announced = 0;
   for (let from = 0, part = 0; from < lines.length; from += step, part++) {
     const body = [names, ...lines.slice(from, from + step)].join("\n");
-    const done = await change(`/feeds/${id}/observations`, body, `${once}-${part}`, "text/csv");
+    const done = await change(`/${kind}/${id}/observations`, body, `${once}-${part}`, "text/csv");
     accepted += done.accepted;
+    if (done.refused?.length) throw new Error(`${done.refused[0].series}: ${done.refused[0].reason}`);
     announced += done.announced;
     progress(Math.min(1, (from + step) / lines.length));
   }

@@ -34,7 +34,7 @@ export function overview(main) {
   const search = h("input", { type: "search", id: "search", value: kept.search, placeholder: "name, state or task", oninput: () => { kept.search = search.value; order(); } });
   const heads = COLUMNS.map((column, i) => h("th", { scope: "col", class: classes(column) },
     h("button", { type: "button", class: "sort", onclick: () => sortBy(i) }, column.title)));
-  const empty = h("p", { id: "empty", hidden: true }, "There is no model yet. ", h("a", { href: "#/data" }, "Drop a CSV file"), " to make one, or see ", h("a", { href: "docs" }, "the API"), ".");
+  const empty = h("p", { id: "empty", hidden: true }, "There is no model yet. ", h("a", { href: "#/data" }, "Drop a file"), " to make one, or see ", h("a", { href: "docs" }, "the API"), ".");
   const list = h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Models" },
     h("table", { class: "models" }, h("caption", { class: "unseen" }, "Models"), h("thead", {}, h("tr", {}, heads)), body));
   main.replaceChildren(h("h1", {}, "Models"),

@@ -1,0 +1,97 @@
+"""Files as they are: what is understood of one, and its rows as feeds and models take them."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Annotated, Any
+
+from fastapi import Query, Request
+from pydantic import AfterValidator
+from starlette.responses import Response
+
+from livesvm.service.api.answers.files import InspectedFile
+from livesvm.service.api.routes.access import Parts, response_of
+from livesvm.service.api.routes.calls import Calls, answers, binary
+from livesvm.service.api.routes.datasets import receive
+from livesvm.service.errors import BodyTooLarge
+from livesvm.solvers.errors import InvalidInput
+
+calls = Calls("files")
+WORK = "livesvm.service.feeds.file_report:work"
+CSV = "text/csv"
+Name = Annotated[str, Query(max_length=255, description="Of the file, by which its format may be known.")]
+
+
+def _one(text: str | None) -> str | None:
+    return text if text is None else _MARKS.get(text, text)
+
+
+_MARKS = {"tab": "\t", "space": " ", "comma": ",", "semicolon": ";", "bar": "|"}
+Text = Annotated[str | None, Query(max_length=256)]
+Separator = Annotated[str | None, AfterValidator(_one), Query(pattern=f"^(.|{'|'.join(_MARKS)})$")]
+
+
+@calls("POST /inspect", "learn", "Understand a file", body=binary("application/octet-stream"))
+@answers(InspectedFile, "What was understood, with the first rows.", other=(CSV,))
+async def inspect(
+    request: Request,
+    service: Parts,
+    name: Name = "file",
+    separator: Separator = None,
+    decimal: Annotated[str | None, Query(pattern="^[.,]$")] = None,
+    encoding: Text = None,
+    skip: Annotated[int | None, Query(ge=0)] = None,
+    header: bool | None = None,
+    time: Text = None,
+    time_format: Text = None,
+    zone: Text = None,
+    missing: Annotated[list[str] | None, Query(max_length=32)] = None,
+    series: Text = None,
+    wide: bool = False,
+    examples: Annotated[bool, Query(description="Whether rows are examples for a model, not readings.")] = False,
+) -> Response:
+    """Say how a file is read, as `livesvm inspect` does; nothing is kept of it.
+
+    What is absent is found; where two readings are possible, the problem names the parameter. With `Accept: text/csv`
+    the answer has all rows as feeds, fleets and models take them: times in ISO 8601, numbers with a decimal point.
+    """
+    given: dict[str, Any] = {
+        "separator": separator,
+        "decimal": decimal,
+        "encoding": encoding,
+        "skip": skip,
+        "header": header,
+        "time": time,
+        "time_format": time_format,
+        "zone": zone,
+        "missing": missing or [],
+        "series": series,
+        "wide": wide,
+    }
+    largest, length = service.settings.dataset_bytes, request.headers.get("content-length", "0")
+    if length.isdigit() and int(length) > largest:
+        raise BodyTooLarge(f"the file has {length} bytes, the limit is {largest} (LIVESVM_DATASET_BYTES)")
+    with service.uploads.place():
+        upload = await service.uploads.run(service.datasets.passing)
+        try:
+            await receive(request, service, upload)
+            file = await service.uploads.run(_placed, upload.directory, upload, name)
+            sent = file.with_name("sent.csv.rows") if CSV in request.headers.get("accept", "") else None
+            asked = {"file": str(file), "name": name, "options": given, "of_examples": examples}
+            asked["sent"] = None if sent is None else str(sent)
+            found = await service.uploads.run(service.datasets.worked, WORK, asked)
+            if sent is not None:
+                return Response(await service.uploads.run(sent.read_bytes), media_type=CSV)
+        finally:
+            await service.uploads.run(upload.discard)
+    return response_of(InspectedFile.model_validate(found))
+
+
+def _placed(directory: Path, upload: Any, name: str) -> Path:
+    """Return the file under a name with its ending; raises InvalidInput if it is empty."""
+    upload.received(None)
+    if not upload.size:
+        raise InvalidInput("is empty", field="body")
+    ending = re.search(r"\.[A-Za-z0-9]{1,8}$", name)
+    return Path(upload.path.rename(directory / f"file{ending[0].lower() if ending else ''}"))

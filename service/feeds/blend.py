@@ -1,0 +1,128 @@
+"""The blend of a step's forecasts: its model's, naive ones, seasonal means, and a linear model of all that came."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from livesvm.service.feeds.features import YEAR, History, RowLayout, calendar_cycles, seasonal_back
+from livesvm.service.feeds.interval import Every
+from livesvm.service.feeds.spec import FeedSpec
+from livesvm.solvers.models import blend
+from livesvm.solvers.models.blend import Lookback
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Said = tuple[float | None, ...]
+
+EXPERTS = ("model", "last-value", "seasonal-naive", "seasonal-mean", "weekly-mean", "linear")
+MODEL, LAST, SEASONAL, MEAN, WEEK, LINEAR = range(len(EXPERTS))
+SEASONS = 4  #: of which means are
+LAGS = (1, 2, 3)  #: readings before the newest that the linear expert sees
+WIDTHS = (24, 168)  #: of the means that it sees
+LEAST = 100  #: readings with all that experts look back on, from which those without are not learnt
+
+
+@lru_cache(maxsize=512)
+def lookback_of(seasons: tuple[int, ...], step: int, longest: int, cycles: tuple[float, ...]) -> Lookback:
+    """Return what experts look back on, ``longest`` readings at most; seasons are one, or a day and a week."""
+    experts: list[list[int]] = [[0]]
+    others = [[lag] for lag in LAGS] + [list(range(width)) for width in WIDTHS]
+    phases = [seasonal_back(season, step) for season in seasons]
+    experts += [[back] for back in phases[:1]]
+    for season, back in zip(seasons, phases, strict=True):
+        experts.append([back + k * season for k in range(SEASONS)])
+        others.append([k * season for k in range(SEASONS)])
+    others += [[max(0, back + off)] for back in phases[:1] for off in (-1, 1)]
+    means = [[back for back in mean if back <= longest] or [0] for mean in experts + others]
+    first = np.cumsum([0, *map(len, means)])
+    return Lookback(np.concatenate(means).astype(np.int64), first, len(experts), np.array(cycles), step)
+
+
+def cycles_of(spec: FeedSpec, layout: RowLayout, every: Every) -> tuple[float, ...]:
+    """Return the cycles that the linear expert sees, in readings: those of the calendar, where there is no season."""
+    if layout.seasons or not spec.calendar or spec.time is None:
+        return ()
+    found = calendar_cycles(every)
+    return tuple(cycle / every.approximate_seconds() for cycle in (*found, *(one / 2 for one in found if one == YEAR)))
+
+
+class Blend:
+    """The experts of one step, and their weights; ``state`` is all that it has learnt.
+
+    Parameters
+    ----------
+    spec, layout, every : of the feed
+    step : how many readings ahead
+    """
+
+    def __init__(self, spec: FeedSpec, layout: RowLayout, every: Every, step: int) -> None:
+        self.look = lookback_of(layout.seasons, step, spec.window - step, cycles_of(spec, layout, every))
+        self.week = seasonal_back(layout.seasons[1], step) if len(layout.seasons) > 1 else None
+        self.state = blend.new_state(self.look)
+        self.is_served = spec.has_blends
+        n = len(layout.seasons)
+        self._places = [MODEL, LAST, *((SEASONAL, MEAN, WEEK)[: n + 1 if n else 0]), LINEAR]
+
+    def begin(self, history: History, newest: int, slots: Ints, actual: Floats, model: Floats) -> Floats:
+        """Know only what came of the readings of some slots, ``actual`` (n,).
+
+        Parameters
+        ----------
+        history, newest : values up to a slot
+        model : the model's forecasts from the newest of these readings, (m,)
+
+        Returns
+        -------
+        The blends of these, (m,); NaN where there is none.
+        """
+        values = history.newest(min(history.count, history.longest))
+        at = len(values) - 1 - (newest - slots)
+        given = np.concatenate([np.full(len(at) - len(model), np.nan), model])
+        is_complete = at >= self.look.back.max()
+        here = at >= 0 if is_complete.sum() < LEAST else is_complete
+        self.state, out = blend.new_state(self.look), np.full(len(at), np.nan)
+        out[here] = blend.replay(self.look, values, at[here], slots[here], actual[here], given[here], self.state)
+        return out[len(at) - len(model) :]
+
+    def forecast(self, values: Floats, slot: int, model: float) -> tuple[float, Said, Said]:
+        """Return the forecast from the newest of ``values``, what each of ``EXPERTS`` says, and their weights.
+
+        Those that are not there are None.
+        """
+        said, weights = blend.forecast(self.look, values, len(values) - 1, slot, model, self.state)
+        value = blend.blended(said, weights)
+        if not self.is_served:
+            value, weights = model, np.eye(1, len(said))[0]
+        return value, self._by_name(said), self._by_name(weights)
+
+    def _by_name(self, numbers: Floats) -> Said:
+        found: list[float | None] = [None] * len(EXPERTS)
+        for place, number in zip(self._places, numbers.tolist(), strict=True):
+            found[place] = number
+        return tuple(found)
+
+    def learn(self, values: Floats, slot: int, said: Said, value: float, actual: float) -> None:
+        """Take what came of the newest of ``values``: experts had ``said`` this, and ``value`` was the blend."""
+        if not self.is_served:
+            return
+        found = np.array(said, np.float64)[self._places]
+        blend.learn(self.look, values, len(values) - 1, slot, actual, self.state)
+        if np.isfinite(found).all():  # forecasts of before knew fewer experts
+            blend.weigh(self.look, found, value, actual, self.state)
+
+    def doubt(self) -> None:
+        """Have weights be as at first."""
+        blend.forget_record(self.look, self.state)
+
+    def to_arrays(self) -> dict[str, Any]:
+        """Return what it knows."""
+        return {"state": self.state.copy()}
+
+    def restore(self, arrays: Mapping[str, Any]) -> None:
+        """Take over what ``to_arrays`` returned."""
+        self.state = np.array(arrays["state"], np.float64)
