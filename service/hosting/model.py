@@ -170,7 +170,9 @@ class HostedModel(Replica[ModelState]):
         ]
         served = self.describe().version
         current = max([served, *(snapshot.version for snapshot in snapshots)])  # another service may have newer ones
-        return {"current": current, "oldest": oldest, "stale": self.stale or current > served, "snapshots": kept}
+        left, stale = self.journal.left, self.stale or current > served
+        erased_at = datetime.fromtimestamp(left.at, UTC).isoformat() if left.version else None
+        return {"current": current, "oldest": oldest, "stale": stale, "erased_at": erased_at, "snapshots": kept}
 
     @queued(reads=True, always=True)
     def seen(self, keys: Sequence[Key], tags: Sequence[str] = ()) -> Seen:

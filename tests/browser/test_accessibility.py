@@ -18,9 +18,10 @@ SCREENS = {
     "overview": ("", "Models"),
     "model": ("#/models/seen", "Versions"),
     "path": ("#/models/seen/path", "The path"),
-    "labels": ("#/models/seen/labels", "suspected"),
+    "labels": ("#/models/seen/labels", "in doubt"),
     "erase": ("#/models/seen/erase", "Verify a receipt"),
     "data": ("#/data", "Data in"),
+    "webhooks": ("#/webhooks", "Webhooks"),
     "feeds": ("#/feeds", "Feeds"),
     "feed": ("#/feeds/fed", "Record"),
 }
@@ -37,7 +38,7 @@ def seen(service: ServiceProcess) -> str:
         http.post("/feeds/fed/observations", json={"rows": rows}).raise_for_status()
         jobs = [
             http.post("/models/seen/regularization-path", json={}).json(),
-            http.post("/models/seen/outlier-path", json={"hold_out": 0.2}).json(),
+            http.post("/models/seen/suspected-labels", json={}).json(),
         ]
         for job in jobs:
             with http.stream("GET", f"/jobs/{job['id']}/events", timeout=120) as events:

@@ -179,6 +179,31 @@ def test_charts_write_times_as_the_feed_does(service: ServiceProcess, open_page:
     assert not drawn & {"16:00", "10pm", "12am"}
 
 
+COLUMNS_TO_COME = """canvas => {
+    const { width, height } = canvas, { data } = canvas.getContext("2d").getImageData(0, 0, width, height);
+    const colour = getComputedStyle(document.documentElement).getPropertyValue("--bound").trim();
+    const wanted = [1, 3, 5].map((i) => parseInt(colour.slice(i, i + 2), 16));
+    const is = (x, y) => wanted.every((part, k) => data[4 * (y * width + x) + k] === part);
+    const has = (x) => [...Array(height).keys()].some((y) => is(x, y));
+    return [...Array(width).keys()].filter((x) => x > 0.8 * width && has(x)).length / width;
+}"""
+"""Share of a chart's columns of pixels, in its right fifth, in which there is something to come."""
+
+
+def test_forecasts_of_single_steps_are_points(
+    service: ServiceProcess, http: httpx.Client, open_page: Open, picture: Picture
+) -> None:
+    http.post("/feeds", json={"id": "apart", "target": "load", "window": 100, "steps": [1, 24]}).raise_for_status()
+    rows = [{"time": f"2024-01-{1 + i // 24:02}T{i % 24:02}:00", "load": float(i % 24 + i % 7)} for i in range(160)]
+    http.post("/feeds/apart/observations", json={"rows": rows}).raise_for_status()
+    page = open_page(f"{service.url}/#/feeds/apart")
+    page.get_by_label("Shown").select_option("100")
+    expect(page.get_by_role("region", name="Forecasts").locator("tbody tr")).to_have_count(2)
+    page.wait_for_timeout(500)
+    picture(page, "steps-apart")
+    assert 0 < page.locator(".chart canvas").first.evaluate(COLUMNS_TO_COME) < 0.05
+
+
 def test_the_worst_series_of_a_fleet_is_one_click_away(
     service: ServiceProcess, http: httpx.Client, open_page: Open, picture: Picture
 ) -> None:
@@ -191,6 +216,7 @@ def test_the_worst_series_of_a_fleet_is_one_click_away(
     expect(worst).to_have_count(2)
     reported = http.get("/fleets/meters").json()["worst"]
     expect(worst.first.get_by_role("rowheader")).to_have_text(reported[0]["series"])
+    expect(page.get_by_role("button", name="Show more")).to_be_hidden()
     picture(page, "fleet")
     worst.filter(has_text="Zähler 7").get_by_role("link").click()
     expect(page.get_by_role("heading", name="meters/Z~C3~A4hler~207")).to_be_visible()

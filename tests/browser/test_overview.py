@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import httpx
 import pytest
 from playwright.sync_api import expect
@@ -135,3 +137,34 @@ def test_the_navigation_says_where_one_is(service: ServiceProcess, http: httpx.C
         here = page.locator("#nav [aria-current]")
         expect(here).to_have_text(current[0])
         expect(here).to_have_attribute("aria-current", current[1])
+
+
+def test_names_are_sorted_as_a_person_counts(
+    service: ServiceProcess, http: httpx.Client, open_page: Open, picture: Picture
+) -> None:
+    for name in ("l10", "l1", "l2"):
+        learnt(http, name, 20)
+    page = open_page(service.url)
+    page.get_by_role("searchbox").fill("l")
+    models = page.get_by_role("region", name="Models")
+    names = models.get_by_role("rowheader", name=re.compile("^l[0-9]+$"))
+    expect(names).to_have_text(["l1", "l2", "l10"])
+    cell = models.locator("tbody tr").first.get_by_role("cell").last
+    page.evaluate("Date.now = ((then) => () => then() + 1e9)(Date.now)")  # in 12 days
+    expect(cell).to_have_text(re.compile("^20[0-9]{2}-[0-9]{2}-[0-9]{2}$"), timeout=20_000)
+    assert cell.evaluate("cell => cell.scrollWidth <= cell.clientWidth")
+    picture(page, "names")
+
+
+def test_webhooks_are_shown(serve: Serve, open_page: Open, picture: Picture) -> None:
+    service = serve(webhook_hosts="hooks.example")
+    page = open_page(f"{service.url}/#/webhooks")
+    expect(page.get_by_text("There is no webhook yet.")).to_be_visible()
+    asked = {"url": "https://hooks.example/hook", "events": ["drift"]}
+    with service.http() as http:
+        hook = http.post("/webhooks", json=asked).raise_for_status().json()
+    page.reload()
+    row = page.get_by_role("region", name="Webhooks").locator("tbody tr")
+    expect(row).to_contain_text(hook["id"])
+    expect(row.get_by_role("cell")).to_have_text([asked["url"], "drift", "all", "0", "0", "none yet"])
+    picture(page, "webhooks")

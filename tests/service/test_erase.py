@@ -57,7 +57,9 @@ def test_nothing_remains(kept: Kept) -> None:
         refused = http.post("/models/m/restore", json={"version": before})
         assert (refused.status_code, refused.json()["field"]) == (422, "version")
         assert "erased" in refused.json()["detail"]
-        assert http.get("/models/m/versions").json()["oldest"] == before + 1
+        versions = http.get("/models/m/versions").json()
+        assert versions["oldest"] == before + 1
+        assert versions["erased_at"] is not None
         # others' requests are answered as before, theirs had their effect
         headers = {"idempotency-key": f"of {KEYS[10]}"}
         again = {"add": {"X": X[10:20], "y": y[10:20], "keys": KEYS[10:20]}}

@@ -30,7 +30,7 @@ def test_a_version_comes_back_as_a_new_one(http: httpx.Client, make: Make) -> No
         learn(http, model, seed)
         decisions.append(decide(http, model))
     found = http.get(f"/models/{model}/versions").json()
-    assert (found["current"], found["oldest"], found["snapshots"]) == (4, 0, [])
+    assert (found["current"], found["oldest"], found["snapshots"], found["erased_at"]) == (4, 0, [], None)
     answer = http.post(f"/models/{model}/restore", json={"version": 2})
     assert answer.status_code == 200
     said = answer.json()

@@ -22,6 +22,9 @@ class Versions(BaseModel):
     current: int = Field(description="The newest that is known; `stale` if this service serves an older one.")
     oldest: int
     stale: bool = Field(description="True when updates are refused now, so that newer versions may be unknown.")
+    erased_at: datetime | None = Field(
+        default=None, description="When an erasure last removed all versions before its own; null if none did."
+    )
     snapshots: list[SnapshotDescription] = Field(description="Newest first; a version near one is quick to restore.")
 
 

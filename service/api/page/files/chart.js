@@ -35,7 +35,7 @@ export function chart(words, x, series, { logarithmic = false, whole = false, zo
       label: yLabel ?? series.filter((one) => (one.scale ?? "y") === scale).map((one) => one.label).join(", ") }))],
     series: [{ label: xLabel }, ...series.map((one) => ({
       label: one.label, scale: one.scale ?? "y", stroke: colour(one.colour), width: one.width ?? 2, spanGaps: one.spans ?? false, points: one.points ? { show: true, size: 6, fill: colour(one.colour) } : { show: false },
-      paths: one.steps ? uPlot.paths.stepped({ align: 1 }) : undefined }))],
+      paths: one.points ? () => null : one.steps ? uPlot.paths.stepped({ align: 1 }) : undefined }))],
   };
   const drawn = new uPlot(options, [x, ...series.map((one) => one.values)], place);
   const room = new ResizeObserver(() => { if (place.clientWidth) drawn.setSize({ width: place.clientWidth, height: HEIGHT }); });

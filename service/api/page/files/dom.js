@@ -41,6 +41,9 @@ export function facts(values) {
   return h("dl", {}, known.map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, value))));
 }
 
+/** The order of names as a person counts: l2 before l10. */
+export const byName = new Intl.Collator("en", { numeric: true }).compare;
+
 const WHOLE = new Intl.NumberFormat("en");
 
 /** A count; a dash where it is not known. */

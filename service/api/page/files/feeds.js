@@ -2,7 +2,7 @@
 
 import { button, change, get } from "./api.js";
 import { chart } from "./chart.js";
-import { ago, clock, count, facts, field, h, runs, section, short, stamp, stepTable, table } from "./dom.js";
+import { ago, byName, clock, count, facts, field, h, runs, section, short, stamp, stepTable, table } from "./dom.js";
 import { compare } from "./backtest.js";
 import { sent } from "./csv.js";
 import { feedDrift } from "./drift.js";
@@ -39,7 +39,7 @@ export function feeds(main) {
   if (has("/fleets")) fleets(ofFleets).catch(() => {});
 
   function show() {
-    const all = [...service.feeds.values()].sort((a, b) => (a.id < b.id ? -1 : 1));
+    const all = [...service.feeds.values()].sort((a, b) => byName(a.id, b.id));
     place.replaceChildren(all.length ? table("Feeds", ["Feed", "State", "Target", "Readings", "Newest", "Steps", "Error against naive", "Last call"],
       all.map((feed) => [h("a", { href: `#/feeds/${feed.id}` }, feed.id), feed.state, feed.target ?? "–", count(feed.position), stamp(feed.time),
         feed.recent?.length ? runs(feed.recent.map((score) => score.step)) : "–", scored(feed).length ? range(scored(feed).map(ahead)) : "–", ago(feed.updated_at)]))
@@ -94,9 +94,10 @@ export function feed(main, id) {
     const isTime = typeof rows[0].time === "string", newest = seconds(rows.at(-1).time);
     const to = coming.filter((one) => seconds(one.time) > newest);
     const of = (name) => rows.map((row) => row.forecasts.find((one) => String(one.step) === step.value)?.[name] ?? null);
-    const values = rows.map((row) => (row.held ? null : row.value)), nothing = to.map(() => null), then = (name) => to.map((one) => one[name]);
+    const isRun = to.every((one, i) => one.step === i + 1); // with steps left out, a band between two would be made up
+    const values = rows.map((row) => (row.held ? null : row.value)), nothing = to.map(() => null), then = (name) => to.map((one) => (isRun || name === "value" ? one[name] : null));
     const data = [[...rows, ...to].map((one) => seconds(one.time)), [...values, ...nothing], [...of("value"), ...nothing],
-      [...of("low"), ...then("low")], [...of("high"), ...then("high")], [...values.map((value, i) => (to.length && i === values.length - 1 ? value : null)), ...then("value")]];
+      [...of("low"), ...then("low")], [...of("high"), ...then("high")], [...values.map(() => null), ...then("value")]];
     if (drawn) return drawn.set(data);
     const series = [["reading", "--text"], ["forecast", "--free"], ["low", "--bound", 1], ["high", "--bound", 1], ["to come", "--bound"]];
     drawn = chart(`Readings of ${id}, what was forecast of them, what is to come, and the band`, data[0], series.map(([label, colour, width], i) => ({ label, colour, width, points: label === "to come", values: data[i + 1] })),

@@ -1,7 +1,7 @@
 /** Fleets: which there are, and one with how its series are forecast, the worst first. */
 
 import { button, get } from "./api.js";
-import { ago, count, facts, h, runs, section, short, stamp, table } from "./dom.js";
+import { ago, byName, count, facts, h, runs, section, short, stamp, table } from "./dom.js";
 
 const REFRESH = 10_000; // ms between two looks: a look is at all series
 const PAGE = 200;
@@ -21,8 +21,9 @@ const steps = ({ steps }) => (typeof steps === "number" ? (steps > 1 ? `1 to ${s
 /** One fleet. */
 export function fleet(main, id) {
   const places = { facts: h("div"), worst: h("div"), all: h("div") };
-  let due = null, after = "", listed = [], isOver = false;
-  main.replaceChildren(h("h1", {}, id), places.facts, section("Forecast worst", places.worst), section("All series", places.all, button("Show more", more)));
+  const again = button("Show more", more);
+  let due = null, after = "", listed = [];
+  main.replaceChildren(h("h1", {}, id), places.facts, section("Forecast worst", places.worst), section("All series", places.all, again));
 
   async function refresh() {
     try {
@@ -40,11 +41,10 @@ export function fleet(main, id) {
   }
 
   async function more() {
-    if (isOver) return "These are all.";
     const found = await get(`/fleets/${id}/series?limit=${PAGE}${after && `&after=${encodeURIComponent(after)}`}`);
-    listed = [...listed, ...found.series];
+    listed = [...listed, ...found.series].sort((a, b) => byName(a.series, b.series));
     after = found.next ?? after;
-    isOver = found.next == null;
+    again.hidden = found.next == null;
     places.all.replaceChildren(listed.length ? rows("All series", listed) : h("p", { class: "quiet" }, "There is no series yet."));
     return "";
   }

@@ -19,6 +19,7 @@ const SCREENS = [
   [/^\/models\/([^/]+)\/path$/, async () => (await import("./path.js")).path],
   [/^\/models\/([^/]+)\/erase$/, async () => (await import("./erase.js")).erase],
   [/^\/models\/([^/]+)\/labels$/, async () => (await import("./labels.js")).labels],
+  [/^\/webhooks$/, async () => (await import("./webhooks.js")).webhooks],
   [/^([^]*)$/, async () => unknown],
 ];
 
@@ -58,7 +59,7 @@ function navigation(address) {
   document.getElementById("nav").replaceChildren(
     link("/", "Models", "/models"),
     ...(has("/feeds") ? [link("/feeds", "Feeds", "/fleets")] : []),
-    ...(may("admin") ? [link("/data", "Data in")] : []),
+    ...(may("admin") ? [link("/data", "Data in"), link("/webhooks", "Webhooks")] : []),
     h("a", { href: "help" }, "Help"),
     h("a", { href: "docs" }, "API"),
     ...(service.access.keys ? [h("button", { type: "button", class: "plain", onclick: forget }, `Forget the key (${service.access.label}, ${service.access.scope})`)] : []),

@@ -88,7 +88,8 @@ function tuned({ tuning }) {
   const found = tuning?.chosen;
   if (!found) return tuning && "itself, from 40 examples on";
   const kept = found.changes ? "" : ", kept what it had";
-  return `itself, at version ${count(found.version)} (${found.reason})${kept}: loss ${written(found.loss)}, with defaults ${written(found.defaults)}`;
+  const values = Object.entries(found.parameters).map(([name, value]) => `${name} ${short(value)}`).join(", ");
+  return `itself, at version ${count(found.version)} (${found.reason})${kept}: ${values}, loss ${written(found.loss)}, with defaults ${written(found.defaults)}`;
 }
 
 /** How often it was right about examples before it learnt them. */
@@ -219,7 +220,7 @@ function versions(id, place, refresh) {
   place.replaceChildren(told, snapshots, form);
   return {
     show(found, now) {
-      told.textContent = `The current version is ${count(found.current)}; every one from ${count(found.oldest)} on can be had again.`;
+      told.textContent = `The current version is ${count(found.current)}; every one from ${count(found.oldest)} on can be had again.${found.erased_at ? ` Older ones went when examples were erased, at ${clock(found.erased_at)}.` : ""}`;
       snapshots.replaceChildren(found.snapshots.length ? table("Snapshots", ["Snapshot of version", "Saved", "Bytes"], found.snapshots.map((one) => [count(one.version), clock(one.saved_at), count(one.bytes)])) : "");
       wanted.min = found.oldest;
       wanted.max = found.current;

@@ -1,6 +1,6 @@
 /** All models as a table that follows the service's events. */
 
-import { ago, count, h, short } from "./dom.js";
+import { ago, byName, count, h, short } from "./dom.js";
 import { onChange, rates, service } from "./service.js";
 
 const ORDER_EVERY = 1000; // ms between two sorts while values move
@@ -54,7 +54,7 @@ export function overview(main) {
     const fits = (m) => words.every((word) => `${m.id} ${stateOf(m)} ${STATES[stateOf(m)] ?? ""} ${m.task}`.toLowerCase().includes(word));
     const { by } = COLUMNS[kept.column], sign = kept.falling ? -1 : 1;
     const now = [...service.models.values()].filter(fits).map((model) => [by(model), model.id])
-      .sort(([a, x], [b, y]) => (a < b ? -sign : a > b ? sign : x < y ? -1 : 1)).map(([, id]) => id);
+      .sort(([a, x], [b, y]) => sign * (typeof a === "string" ? byName(a, b) : a - b) || byName(x, y)).map(([, id]) => id);
     heads.forEach((head, i) => (i === kept.column ? head.setAttribute("aria-sort", kept.falling ? "descending" : "ascending") : head.removeAttribute("aria-sort")));
     found.textContent = `${count(now.length)} of ${count(service.models.size)} models`;
     empty.hidden = !service.health || service.models.size > 0;
