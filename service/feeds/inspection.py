@@ -35,7 +35,8 @@ SUMMARY = 5
 _SERIES = re.compile(
     r"(?i)(series|name|id|key|sensor|meter|station|entity_id|site|item|store|symbol|metric|_field|.*_id)"
 )
-_CLOCK = re.compile(r"\d{1,2}:\d\d(:\d\d(\.\d+)?)?( ?[AaPp][Mm])?")
+_CLOCK = re.compile(r"\d{1,2}:\d\d(:\d\d(\.\d+)?)?( ?[AaPp][Mm]|\s?[-–]\s?\d{1,2}:\d\d.*)?")  # noqa: RUF001
+_CLOCKS = ("hour", "hr", "he", "hour ending", "stunde", "uhrzeit", "time", "hhmm", "clock", "heure", "hora")
 _TIMES = ("time", "timestamp", "datetime", "date", "_time", "ts", "ds")  #: names that are taken first
 _FORECAST = re.compile(r"(?i).*(forecast|prognos|predict|planned|day-ahead total)")
 _WHOLE = re.compile(r"-?\d{1,15}(\.0*)?")
@@ -149,6 +150,7 @@ class _Reader:
         numbers = {cell.strip() for at in self._of_kind("number") for cell in self.columns[at]}
         numbers = {cell for cell in numbers if self._kind(cell) == "number"}
         self.decimal, self.thousands = ".", ""
+        self.has_signs = any(not {*cell}.isdisjoint(dialect.SIGNS) for cell in numbers)
         if raw.is_text:
             self.decimal, self.thousands = dialect.decimal_of(numbers, raw.separator, given.decimal)
         self.pattern = dialect.pattern_of(self.decimal)
@@ -203,7 +205,7 @@ class _Reader:
     def _cells(self, parts: Sequence[int]) -> list[str]:
         """Return the times of the rows that are looked at, parts joined by a blank, without those that are missing."""
         found = zip(*(self.columns[at] for at in parts), strict=True)
-        return [" ".join(cells) for cells in found if not all(map(self._is_missing, cells))]
+        return [file_times.joined(cells) for cells in found if not all(map(self._is_missing, cells))]
 
     def _formats(self, parts: tuple[int, ...], alone: bool = False) -> list[TimeFormat]:
         cells, name = self._cells(parts), self.raw.names[parts[0]]
@@ -234,7 +236,7 @@ class _Reader:
         spoken = [at for at in found if dialect.kind_of(self.columns[at][0]) != "number" or names[at] in _TIMES]
         found = {at: found[at] for at in spoken or found}  # numbers are times where nothing else is
         clocks = [at for at, cells in enumerate(self.columns) if cells and _CLOCK.fullmatch(cells[0].strip())]
-        clocks = clocks or [at for at, name in enumerate(names) if name in ("hour", "hr", "stunde")]
+        clocks = clocks or [at for at, name in enumerate(names) if name in _CLOCKS]
         again = [at for at in found if len({*self.columns[at]}) < len(self.columns[at])]  # several times a day
         for at in [at for at in again if ":" not in self.columns[at][0]]:
             for clock in clocks:
@@ -280,7 +282,7 @@ class _Reader:
             return False
         if not self.parts or not formats:
             return True
-        cell = " ".join(row[at] for at in self.parts)
+        cell = file_times.joined([row[at] for at in self.parts])
         if formats[0].read is None:
             return any(map(str.isdigit, cell)) and dialect.kind_of(cell) in ("time", "number")
         return any(one.reads([cell]) for one in formats)
@@ -300,7 +302,7 @@ class _Reader:
         if len(formats) > 1:
             rows = ([row[at] for at in parts] for row in islice(self.raw.rows(), self.count))
             formats = file_times.narrowed(
-                formats, (" ".join(row) for row in rows if not all(map(self._is_missing, row)))
+                formats, (file_times.joined(row) for row in rows if not all(map(self._is_missing, row)))
             )
         if len(formats) != 1:
             fit = " and ".join(repr(one.name) for one in formats[:3]) or "no format"
@@ -376,7 +378,7 @@ class _Reader:
             joined = list[Sequence[str]]()
             names = [*map(" ".join, zip(*(columns[at] for at in self.series), strict=True))] if self.series else None
             if len(self.parts) > 1:
-                whole = map(" ".join, zip(*(columns[at] for at in self.parts), strict=True))
+                whole = map(file_times.joined, zip(*(columns[at] for at in self.parts), strict=True))
                 joined.append(self._times([*whole], self.format, number, of_parts, names))
             if names is not None and len(self.series) > 1:
                 joined.append(names)
@@ -405,8 +407,9 @@ class _Reader:
             one for one in {*cells} if one.strip() in self.missing or (not are_words and dialect.is_missing(one))
         }:
             cells = ["" if cell in marks else cell for cell in cells]
-        if kind == "number" and (self.decimal != "." or self.thousands):
-            cells = [dialect.number(cell, self.decimal, self.pattern) for cell in cells]
+        if kind == "number" and (self.decimal != "." or self.thousands or self.has_signs):
+            plain = {cell: dialect.number(cell, self.decimal, self.pattern) for cell in {*cells}}
+            cells = [plain[cell] for cell in cells]
         return cells
 
     def _times(
@@ -495,7 +498,7 @@ class _Reader:
         """Write down the first and last time, the interval, gaps and hours that come twice."""
         held = [*zip(*(self.columns[at] for at in (*self.parts, *self.series)), strict=True)]
         of_first = [
-            " ".join(cells[: len(self.parts)])
+            file_times.joined(cells[: len(self.parts)])
             for cells in held
             if cells[len(self.parts) :] == held[0][len(self.parts) :]
         ]

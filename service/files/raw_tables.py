@@ -87,7 +87,7 @@ def _parquet(path: Path) -> Raw:
         try:
             with parquet.opened(path, MEMORY_MB) as found:
                 for block in found.blocks(BLOCK):
-                    yield from ([*map(parquet.text_of, line)] for line in block)
+                    yield from ([*map(documents.text_of, line)] for line in block)
         except (ServiceError, ValueError) as error:
             raise ValueError(f"{path}: {error}") from error
 
