@@ -65,16 +65,16 @@ def create(
             raise typer.BadParameter("the column that is forecast is needed, or --from", param_hint="TARGET")
         return client.create_feed(feed, target=target, **asked)
     found = table(file, given, asked.get("time"))
-    if target is None and not found.targets:
-        raise ValueError(f"{file} has no column of numbers that change; `livesvm inspect` says how it is read")
+    if target is None and found.likeliest is None:
+        raise typer.BadParameter(f"name one of {', '.join(found.targets)[:500]}", param_hint="TARGET")
     if target is None and len(found.targets) > 1:
-        found.said["target"] = f"{found.targets[0]}; TARGET takes another"
+        found.said["target"] = f"{found.likeliest}; TARGET takes another"
     of_file: dict[str, Any] = (
         {"time": found.time} if given["zone"] is None else {"time": found.time, "timezone": given["zone"]}
     )
     if dry_run:
         return first_rows(found)
-    client.create_feed(feed, target=target or found.targets[0], **of_file | asked)
+    client.create_feed(feed, target=target or found.likeliest, **of_file | asked)
     return _run(client, feed, file, CALL, given, as_json=as_json, said=found.said)
 
 

@@ -56,6 +56,7 @@ class InspectedTable:
     time, series : the columns of times and of names of series, where there are any
     numbers : columns of numbers
     targets : those of them that change, the likeliest first
+    likeliest : the first of them, if it is likelier than all others
     count : rows of the file
     said : what was understood, by what it is, for people
     times : all columns of times that are sent in ISO 8601
@@ -67,6 +68,7 @@ class InspectedTable:
     series: str | None = None
     numbers: list[str] = field(default_factory=list)
     targets: list[str] = field(default_factory=list)
+    likeliest: str | None = None
     count: int = 0
     said: dict[str, Any] = field(default_factory=dict)
     is_wide: bool = False
@@ -336,6 +338,8 @@ class _Reader:
         numbers = [raw.names[at] for at in self._of_kind("number")]
         vary = [raw.names[at] for at in self._of_kind("number") if len({*self.columns[at]}) > 1]
         targets = sorted(vary, key=self._unlikely)
+        ranks = [*map(self._unlikely, targets[:2])]
+        likeliest = targets[0] if (targets and ranks[0] != ranks[-1]) or len(targets) == 1 else None
         joined = [one for one in (self.parts, self.series) if len(one) > 1]
         gone = {at for one in joined for at in one}
         kept = [at for at in range(raw.width) if at not in gone]
@@ -343,7 +347,9 @@ class _Reader:
         time = None if not self.parts else raw.names[self.parts[0]] if len(self.parts) == 1 else "time"
         series = None if not self.series else raw.names[self.series[0]] if len(self.series) == 1 else "series"
         names = [name for name, parts in ((time, self.parts), (series, self.series)) if len(parts) > 1 and name] + names
-        found = InspectedTable(names, partial(self._sent, kept), time, series, numbers, targets, self.count, self.said)
+        found = InspectedTable(
+            names, partial(self._sent, kept), time, series, numbers, targets, likeliest, self.count, self.said
+        )
         found.times = [name for name in names if name == time or name in {raw.names[at] for at in self.formats}]
         self._say(found)
         if given.wide:
@@ -353,7 +359,7 @@ class _Reader:
             stamp = names.index(time)
             found.rows = lambda: ([row[stamp], names[one], row[one]] for row in source() for one in at)
             found.names, found.time, found.series, found.is_wide = [*documents.LONG], "time", "series", True
-            found.numbers = found.targets = ["value"]
+            found.numbers, found.targets, found.likeliest = ["value"], ["value"], "value"
         return found
 
     def _unlikely(self, name: str) -> tuple[bool, ...]:

@@ -263,3 +263,10 @@ def test_typed_tables_may_hold_truth_values(tmp_path: Path) -> None:
     with pa.OSFile(str(tmp_path / "a.arrow"), "wb") as sink, pa.ipc.new_file(sink, held.schema) as writer:
         writer.write_table(held)
     assert [*examples(tmp_path / "a.arrow").rows()] == [["true", "1.5"], ["", "2"], ["false", "3.25"]]
+
+
+def test_the_likeliest_target_is_taken_where_there_is_one(tmp_path: Path) -> None:
+    (raw,) = (one for one in exports() if one.name == "entsoe.csv")
+    assert read(tmp_path / raw.name, raw.content).likeliest == raw.target
+    lines = [f"{when:{ISO}},{one},{one + 1}" for when, one in hours()]
+    assert read(tmp_path / "x.csv", "\n".join(["time,north,south", *lines])).likeliest is None
