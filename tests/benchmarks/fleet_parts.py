@@ -13,6 +13,7 @@ from typing import Any, cast
 
 from livesvm.service.api.bodies import rows
 from livesvm.service.feeds import step_model
+from livesvm.service.feeds.blend import Blend
 from livesvm.service.feeds.forecaster import Forecaster
 from livesvm.service.feeds.represent import StepFeatures
 from livesvm.service.feeds.scores import StepScores
@@ -45,6 +46,8 @@ PARTS: list[tuple[str, Any, str]] = [
     ("features of the window, written out", StepFeatures, "write"),
     ("forecast: kernel rows", StepModel, "predict"),
     ("features of the new rows", Forecaster, "_row"),
+    ("experts, and their weights", Blend, "forecast"),
+    ("experts, and their weights", Blend, "learn"),
     ("scores, bands, drift", Forecaster, "_score"),
     ("scores, bands, drift", StepScores, "learn"),
     ("what readers see", View, "of"),
@@ -87,13 +90,18 @@ class Clock:
         return timed
 
 
+def _has(owner: Any, name: str) -> Any:
+    """Return the module or the class, of an owner and its bases, that has a name itself."""
+    return next(one for one in getattr(owner, "__mro__", [owner]) if name in vars(one))
+
+
 @contextmanager
 def charged(clock: Clock) -> Iterator[None]:
     """Have the clock know what runs inside."""
-    was = [(owner, name, vars(owner)[name]) for _, owner, name in [*PARTS, ("", batch, "HOT")]]
+    places = [(_has(owner, name), name) for _, owner, name in [*PARTS, ("", batch, "HOT")]]
+    was = [(owner, name, vars(owner)[name]) for owner, name in places]
     batch.HOT = 0  # of thousands in a call these few are not used
-    for part, owner, name in PARTS:
-        found = vars(owner)[name]
+    for (owner, name, found), (part, _, _) in zip(was, PARTS, strict=False):
         is_made = isinstance(found, classmethod)
         work = clock.watched(part, found.__func__ if is_made else found)
         setattr(owner, name, classmethod(work) if is_made else work)
