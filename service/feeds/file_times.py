@@ -139,6 +139,19 @@ def by_format(given: str) -> TimeFormat:
     return TimeFormat(given, _reader(given))
 
 
+def with_periods(day: TimeFormat, count: int) -> TimeFormat:
+    """Return the format of days and the number of a period of each, from 1, of which there are so many."""
+    minutes = 1440 // count
+    read_day = day.read or _of_digits
+
+    def read(cell: str) -> str:
+        """Read a cell; raises ValueError."""
+        begin, _, number = cell.rpartition(" ")
+        return _iso(datetime.fromisoformat(read_day(begin)) + timedelta(minutes=minutes * (int(number) - 1)))
+
+    return TimeFormat(f"{day.name}, with periods of {minutes} minutes from 1", read, day.zoned)
+
+
 def narrowed(formats: list[TimeFormat], cells: Iterable[str]) -> list[TimeFormat]:
     """Return those formats that read all these cells too; it ends where one is left."""
     column = iter(cells)

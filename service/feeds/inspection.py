@@ -30,6 +30,7 @@ KEPT = 20_000
 """Rows at the beginning that are looked at one by one."""
 EACH = 20
 """Rows of each later block that are."""
+DAY = 86_400.0
 SUMMARY = 5
 """Rows at the end that may be summaries and notes."""
 _SERIES = re.compile(
@@ -37,6 +38,7 @@ _SERIES = re.compile(
 )
 _CLOCK = re.compile(r"\d{1,2}:\d\d(:\d\d(\.\d+)?)?( ?[AaPp][Mm]|\s?[-–]\s?\d{1,2}:\d\d.*)?")  # noqa: RUF001
 _CLOCKS = ("hour", "hr", "he", "hour ending", "stunde", "uhrzeit", "time", "hhmm", "clock", "heure", "hora")
+_PERIODS = re.compile(r"(?i)(settlement[ _]?)?period|sp|settlementperiod|intervall?|zeitintervall")
 _TIMES = ("time", "timestamp", "datetime", "date", "_time", "ts", "ds")  #: names that are taken first
 _FORECAST = re.compile(r"(?i).*(forecast|prognos|predict|planned|day-ahead total)")
 _WHOLE = re.compile(r"-?\d{1,15}(\.0*)?")
@@ -210,6 +212,8 @@ class _Reader:
         return [file_times.joined(cells) for cells in found if not all(map(self._is_missing, cells))]
 
     def _formats(self, parts: tuple[int, ...], alone: bool = False) -> list[TimeFormat]:
+        if len(parts) == 2 and (periods := self._periods(parts)):
+            return periods
         cells, name = self._cells(parts), self.raw.names[parts[0]]
         few = [*cells[:50], *cells[len(cells) // 2 :][:20]]
         if not few:
@@ -222,6 +226,18 @@ class _Reader:
                 return []
         found = file_times.find(few, name, alone=alone)
         return found or (file_times.find(few[:-SUMMARY], name, alone=alone) if len(cells) < 70 else [])
+
+    def _periods(self, parts: tuple[int, ...]) -> list[TimeFormat]:
+        """Return the formats of days with numbered periods, as settlements of electricity have them, up to 48 or 96."""
+        numbers = {*self.columns[parts[1]]}
+        if not _PERIODS.fullmatch(self.raw.names[parts[1]]) or not all(one.isdigit() for one in numbers):
+            return []
+        count = next(
+            (count for count, least, most in ((48, 46, 50), (96, 92, 100)) if least <= len(numbers) <= most), None
+        )
+        if count is None or min(map(int, numbers)) != 1:
+            return []
+        return [file_times.with_periods(one, count) for one in self._formats(parts[:1], True)]
 
     def _time(self, usual: str | None) -> tuple[tuple[int, ...], list[TimeFormat]]:
         """Return the columns of times, of which the ``usual`` one is tried first, and the formats that read them."""
@@ -238,7 +254,7 @@ class _Reader:
         spoken = [at for at in found if dialect.kind_of(self.columns[at][0]) != "number" or names[at] in _TIMES]
         found = {at: found[at] for at in spoken or found}  # numbers are times where nothing else is
         clocks = [at for at, cells in enumerate(self.columns) if cells and _CLOCK.fullmatch(cells[0].strip())]
-        clocks = clocks or [at for at, name in enumerate(names) if name in _CLOCKS]
+        clocks = clocks or [at for at, name in enumerate(names) if name in _CLOCKS or _PERIODS.fullmatch(name)]
         again = [at for at in found if len({*self.columns[at]}) < len(self.columns[at])]  # several times a day
         for at in [at for at in again if ":" not in self.columns[at][0]]:
             for clock in clocks:
@@ -306,10 +322,28 @@ class _Reader:
             formats = file_times.narrowed(
                 formats, (file_times.joined(row) for row in rows if not all(map(self._is_missing, row)))
             )
+        if len(formats) > 1 and not self.of_examples and (even := self._even(parts, formats)) is not None:
+            self.said["chosen by even steps"] = f"{even.name}; --time-format takes another"
+            return even
         if len(formats) != 1:
             fit = " and ".join(repr(one.name) for one in formats[:3]) or "no format"
             raise InvalidInput(f"{fit} fit all times, such as {self._cells(parts)[0]!r}; say --time-format", field=name)
         return formats[0]
+
+    def _even(self, parts: tuple[int, ...], formats: list[TimeFormat]) -> TimeFormat | None:
+        """Return the format by which several readings a day follow each other, if by all others months lie between."""
+        steps = []
+        for one in formats:
+            seconds = self._seconds([*dict.fromkeys(self._cells(parts)[:2000])], one)
+            steps.append([other - first for first, other in pairwise(seconds)])
+        good = [
+            at
+            for at, found in enumerate(steps)
+            if found and 0 < min(found) <= max(found) < 2 * DAY and min(found) < DAY
+        ]
+        others = [found for at, found in enumerate(steps) if at not in good]
+        is_clear = len(good) == 1 and all(found and (max(found) > 20 * DAY or min(found) < 0) for found in others)
+        return formats[good[0]] if is_clear else None
 
     def _series(self) -> tuple[int, ...]:
         """Return the columns that name series; nothing where the file has one."""
@@ -453,9 +487,10 @@ class _Reader:
         first = self._seconds(self._cells(self.parts)[:200])
         return len(first) > 2 and all(one > other for one, other in pairwise(first))
 
-    def _seconds(self, cells: list[str]) -> list[float]:
-        assert self.format is not None
-        read = self.format.read
+    def _seconds(self, cells: list[str], form: TimeFormat | None = None) -> list[float]:
+        form = form or self.format
+        assert form is not None
+        read = form.read
         try:
             return [one.seconds for one in times.column([read(cell) if read else cell for cell in cells], "time")[0]]
         except ValueError:

@@ -270,3 +270,31 @@ def test_the_likeliest_target_is_taken_where_there_is_one(tmp_path: Path) -> Non
     assert read(tmp_path / raw.name, raw.content).likeliest == raw.target
     lines = [f"{when:{ISO}},{one},{one + 1}" for when, one in hours()]
     assert read(tmp_path / "x.csv", "\n".join(["time,north,south", *lines])).likeliest is None
+
+
+def test_hours_decide_which_part_of_a_date_is_the_day(tmp_path: Path) -> None:
+    lines = [f"{when:%d.%m.%Y %H:%M};{one}" for when, one in hours()]  # three days of January
+    found = read(tmp_path / "x.csv", "\n".join(["t;v", *lines]))
+    assert (column(found, "t")[0], column(found, "t")[-1]) == (FIRST.isoformat(), "2024-01-03T11:00:00")
+    assert found.said["chosen by even steps"].startswith("%d.%m.%Y")
+
+
+def test_periods_of_settlements_and_hours_in_columns_are_times(tmp_path: Path) -> None:
+    halves = [FIRST + timedelta(minutes=30 * at) for at in range(200)]
+    lines = [f"{when:%d-%b-%Y},{1 + 2 * when.hour + when.minute // 30},{at}" for at, when in enumerate(halves)]
+    found = read(tmp_path / "x.csv", "\n".join(["SETTLEMENT_DATE,SETTLEMENT_PERIOD,ND", *lines]))
+    assert column(found, "time") == [when.isoformat() for when in halves]
+    for name in ("{:02d}:00", "HE{}"):
+        head = ";".join(["Datum", *(name.format(hour + (name[0] == "H")) for hour in range(24))])
+        days = [FIRST + timedelta(days=20 + at) for at in range(8)]
+        lines = [f"{day:%d.%m.%Y};" + ";".join(f"{day.day + hour},5" for hour in range(24)) for day in days]
+        found = read(tmp_path / "x.csv", "\n".join([head, *lines]))
+        assert (found.time, found.targets, len([*found.rows()]), found.said["interval"]) == (
+            "time",
+            ["value"],
+            192,
+            "1h",
+        )
+        assert (
+            [*found.rows()][1] == ["2024-01-21T01:00:00", "22.5"] if name[0] == "{" else ["2024-01-21T02:00:00", "22.5"]
+        )
