@@ -233,7 +233,7 @@ def _written(cells: list[str]) -> list[TimeFormat]:
     shapes = {_shape(first), *([] if zone is None else [_shape(zone[1])])}
     for text in (text for shape in shapes for text in _all_formats().get(shape, [])):
         one, size = by_format(text), _packed(text)
-        if not one.reads(cells) or (size and max(len(_LAST.search(_begin(cell))[1]) for cell in cells) < size - 1):
+        if not one.reads(cells) or (size and not any(re.search(rf"\d{{{size - 1}}}$", _begin(cell)) for cell in cells)):
             continue  # 5 may be 05:00, and 00:05 where others are 1230
         assert one.read is not None
         zoned = datetime.fromisoformat(one.read(cells[0])).tzinfo is not None
