@@ -65,15 +65,17 @@ def create(
             raise typer.BadParameter("the column that is forecast is needed, or --from", param_hint="TARGET")
         return client.create_feed(feed, target=target, **asked)
     found = table(file, given, asked.get("time"))
-    if target is None and len(found.targets) != 1:
+    if target is None and found.likeliest is None:
         raise typer.BadParameter(f"name one of {', '.join(found.targets)[:500]}", param_hint="TARGET")
+    if target is None and len(found.targets) > 1:
+        found.said["target"] = f"{found.likeliest}; TARGET takes another"
     of_file: dict[str, Any] = (
         {"time": found.time} if given["zone"] is None else {"time": found.time, "timezone": given["zone"]}
     )
     if dry_run:
         return first_rows(found)
-    client.create_feed(feed, target=target or found.targets[0], **of_file | asked)
-    return _run(client, feed, file, CALL, given, as_json=as_json)
+    client.create_feed(feed, target=target or found.likeliest, **of_file | asked)
+    return _run(client, feed, file, CALL, given, as_json=as_json, said=found.said)
 
 
 app.command("list")(plain(feeds.feeds, columns=FEEDS))
@@ -256,12 +258,14 @@ def _run(
     given: dict[str, Any],
     dry_run: bool = False,
     as_json: bool = False,
+    said: dict[str, Any] | None = None,
 ) -> Told:
     served = _served(client, feed)
     settings = served["settings"]
     found = _table(settings, file, given)
     if dry_run:
         return first_rows(found)
+    found.said |= {"target": (said or {}).get("target")}
     known, sent = _known(served, found), 0
     ahead = _horizon(settings, found.names)
     with Board(found.count - known, not as_json) as board:
@@ -272,9 +276,9 @@ def _run(
             sent += len(piece)
             board.show(sent, answer, client.feed(feed) if board.is_shown else {})
     shown = client.feed(feed)
-    said = f"{sent} readings sent, {known} were known"
+    done = f"{sent} readings sent, {known} were known"
     answer = {"sent": sent, "skipped": known, "understood": found.understood, **shown}
-    return Told(answer, [told(found.understood), said, _scored(shown["scores"])])
+    return Told(answer, [told(found.understood), done, _scored(shown["scores"])])
 
 
 def _line(event: dict[str, Any]) -> str:

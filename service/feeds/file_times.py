@@ -23,7 +23,7 @@ _DATES = (
     "%b %Y", "%b-%Y", "%b-%y", "%Y %b", "%Y-%b", "%Y%m%d", "%YM%m", "%Y %m", "%m/%Y", "%m.%Y", "%b %d %H:%M:%S %Y",
 )  # fmt: skip
 _CLOCKS = (
-    "%H:%M", "%H:%M:%S", "%H:%M:%S.%f", "%I:%M %p", "%I:%M:%S %p", "%I:%M%p", "%I %p", "%H", "%H %M", "%H.%M",
+    "%H:%M", "%H%M", "%H:%M:%S", "%H:%M:%S.%f", "%I:%M %p", "%I:%M:%S %p", "%I:%M%p", "%I %p", "%H", "%H %M", "%H.%M",
     "%H%M%S",
 )  # fmt: skip
 _JOINS = (" ", "T", ", ", ":", "-")
@@ -61,12 +61,14 @@ _ENGLISH |= dict.fromkeys(_DAYS.split(), "")
 _WORD = re.compile(r"([^\W\d_]{2,})[.,]?")
 _HALF = re.compile(r"(?i)\b([ap])\.?\s?m\.?$")
 _MIDNIGHT = re.compile(r"(.*\D)24((?::00|00){0,2})")
+_LAST = re.compile(r"(\d*)$")
+_SPAN = re.compile(r"(\d{1,2}(?::\d\d){1,2})\s?[-–]\s?\d{1,2}(:\d\d){1,2}")  # noqa: RUF001
 _PARTS = (
-    ("year", "yr", "yyyy", "jahr", "année", "annee", "año", "ano", "anno"),
+    ("year", "yr", "yyyy", "yy", "jahr", "année", "annee", "año", "ano", "anno"),
     ("month", "mon", "mo", "mm", "monat", "mois", "mes", "mese"),
     ("day", "dy", "dd", "tag", "jour", "día", "dia", "giorno"),
     ("hour", "hr", "hh", "stunde", "heure", "hora", "ora"),
-    ("minute", "mn", "minuten"),
+    ("minute", "mn", "mm", "minuten"),
 )
 """Names of columns that are a part of a time each."""
 _PERIOD = (
@@ -125,7 +127,9 @@ def find(cells: Sequence[str], name: str, *, alone: bool = False) -> list[TimeFo
 
 def parts_in(names: Sequence[str]) -> tuple[int, ...]:
     """Return the columns of years, months and what else of a time has one of its own, or nothing."""
-    found = [next((at for at, name in enumerate(names) if name.lower() in part), None) for part in _PARTS]
+    found = list[int | None]()
+    for part in _PARTS:
+        found.append(next((at for at, name in enumerate(names) if name.lower() in part and at not in found), None))
     there = [at for at in found[: found.index(None) if None in found else len(found)] if at is not None]
     return tuple(there) if len(there) > 1 else ()
 
@@ -133,6 +137,19 @@ def parts_in(names: Sequence[str]) -> tuple[int, ...]:
 def by_format(given: str) -> TimeFormat:
     """Return the format that strptime reads by this text."""
     return TimeFormat(given, _reader(given))
+
+
+def with_periods(day: TimeFormat, count: int) -> TimeFormat:
+    """Return the format of days and the number of a period of each, from 1, of which there are so many."""
+    minutes = 1440 // count
+    read_day = day.read or _of_digits
+
+    def read(cell: str) -> str:
+        """Read a cell; raises ValueError."""
+        begin, _, number = cell.rpartition(" ")
+        return _iso(datetime.fromisoformat(read_day(begin)) + timedelta(minutes=minutes * (int(number) - 1)))
+
+    return TimeFormat(f"{day.name}, with periods of {minutes} minutes from 1", read, day.zoned)
 
 
 def narrowed(formats: list[TimeFormat], cells: Iterable[str]) -> list[TimeFormat]:
@@ -215,13 +232,25 @@ def _written(cells: list[str]) -> list[TimeFormat]:
     zone = _ZONE.fullmatch(first)
     shapes = {_shape(first), *([] if zone is None else [_shape(zone[1])])}
     for text in (text for shape in shapes for text in _all_formats().get(shape, [])):
-        one = by_format(text)
-        if not one.reads(cells):
-            continue
+        one, size = by_format(text), _packed(text)
+        if not one.reads(cells) or (size and not any(re.search(rf"\d{{{size - 1}}}$", _begin(cell)) for cell in cells)):
+            continue  # 5 may be 05:00, and 00:05 where others are 1230
         assert one.read is not None
         zoned = datetime.fromisoformat(one.read(cells[0])).tzinfo is not None
         found.setdefault(tuple(map(one.read, cells)), TimeFormat(one.name, one.read, zoned))
     return [*found.values()]
+
+
+def _packed(text: str) -> int:
+    """Return how many digits the time of the day has that a format ends with; 0: it has marks between them."""
+    return 6 if text.endswith("%H%M%S") else 4 if text.endswith("%H%M") else 0
+
+
+def joined(cells: Sequence[str]) -> str:
+    """Return parts of a time joined by a blank, of hours such as 00:00-01:00 the first: it is no offset."""
+    if "-" in cells[-1] or "\N{EN DASH}" in cells[-1]:
+        cells = [span[1] if (span := _SPAN.fullmatch(cell.strip())) else cell for cell in cells]
+    return " ".join(cells)
 
 
 @lru_cache(1)
@@ -263,7 +292,13 @@ def _reader(text: str) -> Callable[[str], str]:
     def part(cell: str, wanted: str) -> str:
         return _iso(datetime.strptime(cell, wanted))
 
+    size = _packed(text)
+
     def whole(cell: str) -> str:
+        if size and (digits := _LAST.search(cell)) is not None:
+            if len(digits[1]) > size:
+                raise ValueError(cell)
+            cell = cell[: digits.start()] + digits[1].zfill(size)
         if (late := _MIDNIGHT.fullmatch(cell)) and "%H" in text:  # 24:00 is the end of the day
             return _iso(datetime.strptime(f"{late[1]}00{late[2]}", text) + timedelta(days=1))
         if not is_split or " " not in cell:

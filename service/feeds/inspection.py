@@ -30,12 +30,15 @@ KEPT = 20_000
 """Rows at the beginning that are looked at one by one."""
 EACH = 20
 """Rows of each later block that are."""
+DAY = 86_400.0
 SUMMARY = 5
 """Rows at the end that may be summaries and notes."""
 _SERIES = re.compile(
     r"(?i)(series|name|id|key|sensor|meter|station|entity_id|site|item|store|symbol|metric|_field|.*_id)"
 )
-_CLOCK = re.compile(r"\d{1,2}:\d\d(:\d\d(\.\d+)?)?( ?[AaPp][Mm])?")
+_CLOCK = re.compile(r"\d{1,2}:\d\d(:\d\d(\.\d+)?)?( ?[AaPp][Mm]|\s?[-–]\s?\d{1,2}:\d\d.*)?")  # noqa: RUF001
+_CLOCKS = ("hour", "hr", "he", "hour ending", "stunde", "uhrzeit", "time", "hhmm", "clock", "heure", "hora")
+_PERIODS = re.compile(r"(?i)(settlement[ _]?)?period|sp|settlementperiod|intervall?|zeitintervall")
 _TIMES = ("time", "timestamp", "datetime", "date", "_time", "ts", "ds")  #: names that are taken first
 _FORECAST = re.compile(r"(?i).*(forecast|prognos|predict|planned|day-ahead total)")
 _WHOLE = re.compile(r"-?\d{1,15}(\.0*)?")
@@ -55,6 +58,7 @@ class InspectedTable:
     time, series : the columns of times and of names of series, where there are any
     numbers : columns of numbers
     targets : those of them that change, the likeliest first
+    likeliest : the first of them, if it is likelier than all others
     count : rows of the file
     said : what was understood, by what it is, for people
     times : all columns of times that are sent in ISO 8601
@@ -66,6 +70,7 @@ class InspectedTable:
     series: str | None = None
     numbers: list[str] = field(default_factory=list)
     targets: list[str] = field(default_factory=list)
+    likeliest: str | None = None
     count: int = 0
     said: dict[str, Any] = field(default_factory=dict)
     is_wide: bool = False
@@ -149,6 +154,7 @@ class _Reader:
         numbers = {cell.strip() for at in self._of_kind("number") for cell in self.columns[at]}
         numbers = {cell for cell in numbers if self._kind(cell) == "number"}
         self.decimal, self.thousands = ".", ""
+        self.has_signs = any(not {*cell}.isdisjoint(dialect.SIGNS) for cell in numbers)
         if raw.is_text:
             self.decimal, self.thousands = dialect.decimal_of(numbers, raw.separator, given.decimal)
         self.pattern = dialect.pattern_of(self.decimal)
@@ -203,9 +209,11 @@ class _Reader:
     def _cells(self, parts: Sequence[int]) -> list[str]:
         """Return the times of the rows that are looked at, parts joined by a blank, without those that are missing."""
         found = zip(*(self.columns[at] for at in parts), strict=True)
-        return [" ".join(cells) for cells in found if not all(map(self._is_missing, cells))]
+        return [file_times.joined(cells) for cells in found if not all(map(self._is_missing, cells))]
 
     def _formats(self, parts: tuple[int, ...], alone: bool = False) -> list[TimeFormat]:
+        if len(parts) == 2 and (periods := self._periods(parts)):
+            return periods
         cells, name = self._cells(parts), self.raw.names[parts[0]]
         few = [*cells[:50], *cells[len(cells) // 2 :][:20]]
         if not few:
@@ -218,6 +226,18 @@ class _Reader:
                 return []
         found = file_times.find(few, name, alone=alone)
         return found or (file_times.find(few[:-SUMMARY], name, alone=alone) if len(cells) < 70 else [])
+
+    def _periods(self, parts: tuple[int, ...]) -> list[TimeFormat]:
+        """Return the formats of days with numbered periods, as settlements of electricity have them, up to 48 or 96."""
+        numbers = {*self.columns[parts[1]]}
+        if not _PERIODS.fullmatch(self.raw.names[parts[1]]) or not all(one.isdigit() for one in numbers):
+            return []
+        count = next(
+            (count for count, least, most in ((48, 46, 50), (96, 92, 100)) if least <= len(numbers) <= most), None
+        )
+        if count is None or min(map(int, numbers)) != 1:
+            return []
+        return [file_times.with_periods(one, count) for one in self._formats(parts[:1], True)]
 
     def _time(self, usual: str | None) -> tuple[tuple[int, ...], list[TimeFormat]]:
         """Return the columns of times, of which the ``usual`` one is tried first, and the formats that read them."""
@@ -234,7 +254,7 @@ class _Reader:
         spoken = [at for at in found if dialect.kind_of(self.columns[at][0]) != "number" or names[at] in _TIMES]
         found = {at: found[at] for at in spoken or found}  # numbers are times where nothing else is
         clocks = [at for at, cells in enumerate(self.columns) if cells and _CLOCK.fullmatch(cells[0].strip())]
-        clocks = clocks or [at for at, name in enumerate(names) if name in ("hour", "hr", "stunde")]
+        clocks = clocks or [at for at, name in enumerate(names) if name in _CLOCKS or _PERIODS.fullmatch(name)]
         again = [at for at in found if len({*self.columns[at]}) < len(self.columns[at])]  # several times a day
         for at in [at for at in again if ":" not in self.columns[at][0]]:
             for clock in clocks:
@@ -280,7 +300,7 @@ class _Reader:
             return False
         if not self.parts or not formats:
             return True
-        cell = " ".join(row[at] for at in self.parts)
+        cell = file_times.joined([row[at] for at in self.parts])
         if formats[0].read is None:
             return any(map(str.isdigit, cell)) and dialect.kind_of(cell) in ("time", "number")
         return any(one.reads([cell]) for one in formats)
@@ -300,12 +320,30 @@ class _Reader:
         if len(formats) > 1:
             rows = ([row[at] for at in parts] for row in islice(self.raw.rows(), self.count))
             formats = file_times.narrowed(
-                formats, (" ".join(row) for row in rows if not all(map(self._is_missing, row)))
+                formats, (file_times.joined(row) for row in rows if not all(map(self._is_missing, row)))
             )
+        if len(formats) > 1 and not self.of_examples and (even := self._even(parts, formats)) is not None:
+            self.said["chosen by even steps"] = f"{even.name}; --time-format takes another"
+            return even
         if len(formats) != 1:
             fit = " and ".join(repr(one.name) for one in formats[:3]) or "no format"
             raise InvalidInput(f"{fit} fit all times, such as {self._cells(parts)[0]!r}; say --time-format", field=name)
         return formats[0]
+
+    def _even(self, parts: tuple[int, ...], formats: list[TimeFormat]) -> TimeFormat | None:
+        """Return the format by which several readings a day follow each other, if by all others months lie between."""
+        steps = []
+        for one in formats:
+            seconds = self._seconds([*dict.fromkeys(self._cells(parts)[:2000])], one)
+            steps.append([other - first for first, other in pairwise(seconds)])
+        good = [
+            at
+            for at, found in enumerate(steps)
+            if found and 0 < min(found) <= max(found) < 2 * DAY and min(found) < DAY
+        ]
+        others = [found for at, found in enumerate(steps) if at not in good]
+        is_clear = len(good) == 1 and all(found and (max(found) > 20 * DAY or min(found) < 0) for found in others)
+        return formats[good[0]] if is_clear else None
 
     def _series(self) -> tuple[int, ...]:
         """Return the columns that name series; nothing where the file has one."""
@@ -334,6 +372,8 @@ class _Reader:
         numbers = [raw.names[at] for at in self._of_kind("number")]
         vary = [raw.names[at] for at in self._of_kind("number") if len({*self.columns[at]}) > 1]
         targets = sorted(vary, key=self._unlikely)
+        ranks = [*map(self._unlikely, targets[:2])]
+        likeliest = targets[0] if (targets and ranks[0] != ranks[-1]) or len(targets) == 1 else None
         joined = [one for one in (self.parts, self.series) if len(one) > 1]
         gone = {at for one in joined for at in one}
         kept = [at for at in range(raw.width) if at not in gone]
@@ -341,7 +381,9 @@ class _Reader:
         time = None if not self.parts else raw.names[self.parts[0]] if len(self.parts) == 1 else "time"
         series = None if not self.series else raw.names[self.series[0]] if len(self.series) == 1 else "series"
         names = [name for name, parts in ((time, self.parts), (series, self.series)) if len(parts) > 1 and name] + names
-        found = InspectedTable(names, partial(self._sent, kept), time, series, numbers, targets, self.count, self.said)
+        found = InspectedTable(
+            names, partial(self._sent, kept), time, series, numbers, targets, likeliest, self.count, self.said
+        )
         found.times = [name for name in names if name == time or name in {raw.names[at] for at in self.formats}]
         self._say(found)
         if given.wide:
@@ -351,7 +393,7 @@ class _Reader:
             stamp = names.index(time)
             found.rows = lambda: ([row[stamp], names[one], row[one]] for row in source() for one in at)
             found.names, found.time, found.series, found.is_wide = [*documents.LONG], "time", "series", True
-            found.numbers = found.targets = ["value"]
+            found.numbers, found.targets, found.likeliest = ["value"], ["value"], "value"
         return found
 
     def _unlikely(self, name: str) -> tuple[bool, ...]:
@@ -376,7 +418,7 @@ class _Reader:
             joined = list[Sequence[str]]()
             names = [*map(" ".join, zip(*(columns[at] for at in self.series), strict=True))] if self.series else None
             if len(self.parts) > 1:
-                whole = map(" ".join, zip(*(columns[at] for at in self.parts), strict=True))
+                whole = map(file_times.joined, zip(*(columns[at] for at in self.parts), strict=True))
                 joined.append(self._times([*whole], self.format, number, of_parts, names))
             if names is not None and len(self.series) > 1:
                 joined.append(names)
@@ -405,8 +447,9 @@ class _Reader:
             one for one in {*cells} if one.strip() in self.missing or (not are_words and dialect.is_missing(one))
         }:
             cells = ["" if cell in marks else cell for cell in cells]
-        if kind == "number" and (self.decimal != "." or self.thousands):
-            cells = [dialect.number(cell, self.decimal, self.pattern) for cell in cells]
+        if kind == "number" and (self.decimal != "." or self.thousands or self.has_signs):
+            plain = {cell: dialect.number(cell, self.decimal, self.pattern) for cell in {*cells}}
+            cells = [plain[cell] for cell in cells]
         return cells
 
     def _times(
@@ -444,9 +487,10 @@ class _Reader:
         first = self._seconds(self._cells(self.parts)[:200])
         return len(first) > 2 and all(one > other for one, other in pairwise(first))
 
-    def _seconds(self, cells: list[str]) -> list[float]:
-        assert self.format is not None
-        read = self.format.read
+    def _seconds(self, cells: list[str], form: TimeFormat | None = None) -> list[float]:
+        form = form or self.format
+        assert form is not None
+        read = form.read
         try:
             return [one.seconds for one in times.column([read(cell) if read else cell for cell in cells], "time")[0]]
         except ValueError:
@@ -495,7 +539,7 @@ class _Reader:
         """Write down the first and last time, the interval, gaps and hours that come twice."""
         held = [*zip(*(self.columns[at] for at in (*self.parts, *self.series)), strict=True)]
         of_first = [
-            " ".join(cells[: len(self.parts)])
+            file_times.joined(cells[: len(self.parts)])
             for cells in held
             if cells[len(self.parts) :] == held[0][len(self.parts) :]
         ]

@@ -20,7 +20,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO, Any
 
-from livesvm.service.files import csv_text
 from livesvm.service.files.malformed import Malformed
 from livesvm.solvers.errors import InvalidInput
 
@@ -41,8 +40,11 @@ MISSING = frozenset(
         *("#n/a", "#value!", "#ref!", "#div/0!", "#num!"),
     ]
 )  #: lower case
+SIGNS = "%$€£"
 _NUMBER = re.compile(
-    r"[+-]?(?:\d+|\d{1,3}(?:(?P<mark>[.,'\u2019 \u00a0\u202f])\d{3})(?:(?P=mark)\d{3})*)?(?:[.,]\d*)?(?:[eE][+-]?\d+)?"
+    r"(?:[$€£] ?)?[+-]?(?:[$€£] ?)?"
+    r"(?:\d+|\d{1,3}(?:(?P<mark>[.,'\u2019 \u00a0\u202f])\d{3})(?:(?P=mark)\d{3})*)?(?:[.,]\d*)?(?:[eE][+-]?\d+)?"
+    r"(?: ?[%€$£])?"
 )
 _DAY = r"([^\W\d]{2,9}[.,]{0,2} )?"  # of the week
 _TIME = re.compile(
@@ -184,6 +186,8 @@ def rows(path: Path, dialect: Dialect) -> Iterator[Line]:
     used = None if dialect.used == (*range(dialect.width),) else dialect.used
     for cells in _cells(text, dialect.separator):
         if cells and cells != dialect.header:
+            if len(cells) > dialect.width and not any(cells[dialect.width :]):  # some lines end with separators
+                del cells[dialect.width :]
             yield cells if used is None or len(cells) != dialect.width else [cells[at] for at in used]
 
 
@@ -241,9 +245,18 @@ def understood(path: Path, given: FileOptions) -> Dialect:
         raise Malformed("holds comments alone", field="body")
     separator = given.separator or max(SEPARATORS, key=lambda one: (_fits(bare, one), -SEPARATORS.index(one)))
     dialect = _layout(begun, bare, separator, given, encoding, has_comments)
-    if (again := csv_text.twice(dialect.names)) is not None:
-        raise InvalidInput("stands twice in the row of names", field=again)
-    return dialect
+    return replace(dialect, names=_once(dialect.names))
+
+
+def _once(names: Line) -> Line:
+    """Return names with a number behind those that come again."""
+    found = dict[str, None]()
+    for name in names:
+        number, new = 1, name
+        while new in found:
+            number, new = number + 1, f"{name} {number + 1}"
+        found[new] = None
+    return [*found]
 
 
 def _fits(text: list[str], separator: str) -> float:
@@ -356,11 +369,14 @@ def _header(reader: list[tuple[int, Line]], first: int, width: int) -> int | Non
 
 
 def _named_by_comment(before: list[str], separator: str, width: int) -> Line | None:
-    """Return the names in the last comment before the rows, if it has as many."""
-    for line in reversed([line for line in before if _is_comment(line)]):
+    """Return the names in the last comments before the rows, if they have as many."""
+    found: Line | None = None
+    for line in reversed([line for line in before if _is_comment(line)][-2:]):  # units may be below names
         cells = [cell.strip() for cell in next(_cells([line.strip().lstrip('#%/! "')], separator), [])]
-        return cells if len(cells) == width and all(kind_of(cell) == "text" for cell in cells) else None
-    return None
+        if len(cells) != width or any(kind_of(cell) != "text" for cell in cells):
+            break
+        found = cells
+    return found
 
 
 def decimal_of(cells: Iterable[str], separator: str, given: str | None) -> tuple[str, str]:
@@ -374,7 +390,7 @@ def decimal_of(cells: Iterable[str], separator: str, given: str | None) -> tuple
     for cell in cells:
         marks = [mark for mark in cell if mark in ".,"]
         groups.update(mark for mark in cell if mark in _MARKS)
-        whole, _, rest = cell.strip("+-").partition(marks[0]) if marks else ("", "", "")
+        whole, _, rest = cell.strip(f"+- {SIGNS}").partition(marks[0]) if marks else ("", "", "")
         if not marks:
             plain += 1
         elif len(marks) > 1:
@@ -411,4 +427,6 @@ def number(cell: str, decimal: str, pattern: re.Pattern[str]) -> str:
 def pattern_of(decimal: str) -> re.Pattern[str]:
     """Return what numbers with this decimal mark look like."""
     other, mark = "," if decimal == "." else r"\.", re.escape(decimal)
-    return re.compile(rf"[+-]?(\d+|\d{{1,3}}([{_MARKS}{other}]\d{{3}})+)?({mark}\d*)?([eE][+-]?\d+)?")
+    return re.compile(
+        rf"([$€£] ?)?[+-]?([$€£] ?)?(\d+|\d{{1,3}}([{_MARKS}{other}]\d{{3}})+)?({mark}\d*)?([eE][+-]?\d+)?( ?[%€$£])?"
+    )

@@ -60,7 +60,24 @@ def as_json(file: IO[bytes]) -> Document:
         states = [one for entity in found for one in _of_entity(entity)]
         if states and all("state" in one for one in states):
             return _of_objects(states, {"format": "Home Assistant history"})
+    if split := [*_split_in(found)]:
+        return _of_objects(split, {"format": "JSON with columns and values"})
     return _of_objects(_objects_in(found), {"format": "JSON"})
+
+
+def _split_in(found: Any, depth: int = 4) -> Iterator[dict[str, Any]]:
+    """Yield the rows of tables with names in ``columns`` and rows in ``values`` or ``data``, as InfluxDB has them."""
+    if isinstance(found, dict):
+        names, lines = found.get("columns"), found.get("values", found.get("data"))
+        if isinstance(names, list) and isinstance(lines, list) and all(isinstance(line, list) for line in lines):
+            series = {"series": found["name"]} if isinstance(found.get("name"), str) else {}
+            series |= found["tags"] if isinstance(found.get("tags"), dict) else {}
+            if all(len(line) == len(names) for line in lines):
+                yield from (series | dict(zip(map(str, names), line, strict=True)) for line in lines)
+            return
+    if depth and isinstance(found, list | dict):
+        for inner in found.values() if isinstance(found, dict) else found[:FEW]:
+            yield from _split_in(inner, depth - 1)
 
 
 def _of_entity(entity: list[Any]) -> Iterator[dict[str, Any]]:
@@ -92,6 +109,8 @@ def _objects_in(found: Any, depth: int = 3) -> list[dict[str, Any]]:
                     continue
         if len(tables) == 1:
             return tables[0]
+        if len(tables) == len(found) > 1 and len({frozenset(one) for table in tables for one in table}) == 1:
+            return [{"series": name} | one for name, table in zip(found, tables, strict=True) for one in table]
     raise Malformed("is JSON, but not one list of objects, nor columns of equal length", field="body")
 
 
@@ -262,6 +281,11 @@ def _of_column(cells: Sequence[Any]) -> Line:
     return [_of_cell(datetime(*cell.timetuple()[:3]) if has_clock and type(cell) is date else cell) for cell in cells]
 
 
+def text_of(value: Any) -> str:
+    """Return a cell of a typed table as text; raises ValueError."""
+    return str(value).lower() if isinstance(value, bool) else parquet.text_of(value)
+
+
 def _of_cell(cell: Any) -> str:
     """Return a cell of a workbook as text; times are parts of days there, and near ones mean whole seconds."""
     if cell is None:
@@ -311,4 +335,4 @@ def arrow_rows(path: Path) -> Iterator[Line]:
                 else column
                 for column in batch.columns
             ]
-            yield from map(list, zip(*([*map(parquet.text_of, one.to_pylist())] for one in cells), strict=True))
+            yield from map(list, zip(*([*map(text_of, one.to_pylist())] for one in cells), strict=True))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
@@ -14,6 +15,9 @@ from livesvm.service.files.dialect import FileOptions, Line
 
 MEMORY_MB = 512
 """That unpacking a Parquet file may take."""
+_HOUR = re.compile(r"\d{1,2}:\d\d(:\d\d)?|[Hh][Ee]?[ _]?\d{1,2}")
+FEWEST_HOURS = 20
+"""Columns that are hours of a day."""
 BLOCK = 10_000
 """Rows of a Parquet file that are read at once."""
 
@@ -78,7 +82,28 @@ def _text(path: Path, given: FileOptions, said: dict[str, Any], held: Any = None
         """Yield the rows."""
         return dialect.rows(path, one)
 
-    return Raw(one.names, rows, said | about, len(one.used), one.separator)
+    return _by_the_hour(Raw(one.names, rows, said | about, len(one.used), one.separator))
+
+
+def _by_the_hour(raw: Raw) -> Raw:
+    """Return a table with a column for each hour of a day as one with a row for each, others as they are."""
+    clocks = [at for at, name in enumerate(raw.names) if _HOUR.fullmatch(name)]
+    if len(clocks) < FEWEST_HOURS or [*range(clocks[0], clocks[-1] + 1)] != clocks:
+        return raw
+    rest = [at for at in range(raw.width) if at not in clocks]
+    hours = [(at, raw.names[at].lower().removeprefix("he").removeprefix("h").strip(" _")) for at in clocks]
+
+    def rows() -> Iterator[Line]:
+        """Yield a row for each hour; rows of another width as they are."""
+        for row in raw.rows():
+            if len(row) == raw.width:
+                yield from ([*(row[at] for at in rest), hour, row[place]] for place, hour in hours)
+            else:
+                yield row + [""] * 3
+
+    names = [*(raw.names[at] for at in rest), "hour", "value"]
+    said = raw.said | {"columns that are hours": f"{len(clocks)}, a row each"}
+    return Raw(names, rows, said, len(names), raw.separator)
 
 
 def _parquet(path: Path) -> Raw:
@@ -87,7 +112,7 @@ def _parquet(path: Path) -> Raw:
         try:
             with parquet.opened(path, MEMORY_MB) as found:
                 for block in found.blocks(BLOCK):
-                    yield from ([*map(parquet.text_of, line)] for line in block)
+                    yield from ([*map(documents.text_of, line)] for line in block)
         except (ServiceError, ValueError) as error:
             raise ValueError(f"{path}: {error}") from error
 

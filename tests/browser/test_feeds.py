@@ -257,8 +257,12 @@ def test_a_raw_file_is_forecast_in_two_clicks_and_corrected_where_it_asks(
 
 
 def german(days: range, mark: str = ".") -> bytes:
-    """Return hours of days of January as a German spreadsheet writes them."""
-    rows = [(day, hour, 100 + 10 * np.sin(hour / 4), day + hour / 8) for day in days for hour in range(24)]
+    """Return hours of days of January as a German spreadsheet writes them; with another mark one of each day."""
+    rows = [
+        (day, hour, 100 + 10 * np.sin(hour / 4), day + hour / 8)
+        for day in days
+        for hour in range(24 if mark == "." else 1)
+    ]
     numbers = [f"{load:.2f};{warmth:.3f}".replace(".", ",") for _, _, load, warmth in rows]
     stamps = [f"{day:02d}{mark}01{mark}2024 {hour:02d}:00" for day, hour, _, _ in rows]
     lines = [f"{stamp};{cells}" for stamp, cells in zip(stamps, numbers, strict=True)]

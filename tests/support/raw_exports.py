@@ -331,6 +331,93 @@ def exports() -> list[RawFile]:
             *plain,
         ),
         RawFile(
+            "packed clock.csv",
+            text(lambda t, v: f"{t:%Y%m%d},{t.hour * 100},{v}", "DATE,HHMM,v").replace(b"202401", b"2024-01-"),
+            "time",
+            "v",
+            *plain,
+        ),
+        RawFile(
+            "seconds of the day.csv",
+            text(lambda t, v: f"{t:%Y-%m-%d},{t.hour * 10000},{v}", "date,time,v"),
+            "time",
+            "v",
+            *plain,
+        ),
+        RawFile(
+            "spans.csv",
+            by_the_day(
+                lambda t, v: f"{t:%d.%m.%Y};{t:%H:%M}-{t + timedelta(hours=1):%H:%M};{comma(v)} %", "Tag;Zeit;Anteil"
+            ),
+            "time",
+            "Anteil",
+            *shifted,
+        ),
+        RawFile(
+            "buoy.txt",
+            text(
+                lambda t, v: f"{t:%Y %m %d %H %M} {v:5.2f} 99.0",
+                "#YY  MM DD hh mm  WVHT  MWD",
+                "#yr  mo dy hr mn  m     degT",
+            ),
+            "time",
+            "WVHT",
+            *plain,
+        ),
+        RawFile(
+            "twice.csv",
+            text(lambda t, v: f"{t:{ISO}},{v},A,{v + 1},B{',' if t.hour == 3 else ''}", "time,load,Flag,temp,Flag"),
+            "time",
+            "load",
+            *plain,
+        ),
+        RawFile(
+            "influx.json",
+            json.dumps(
+                {
+                    "results": [
+                        {
+                            "statement_id": 0,
+                            "series": [
+                                {
+                                    "name": name,
+                                    "columns": ["time", "value"],
+                                    "values": [[f"{t:{ISO}}Z", v] for t, v in hours()],
+                                }
+                                for name in ("cpu", "gpu")
+                            ],
+                        }
+                    ]
+                }
+            ).encode(),
+            "time",
+            "value",
+            (f"{FIRST_ISO}Z", v0),
+            (f"{LAST_ISO}Z", last),
+            2 * N,
+            series="series",
+        ),
+        RawFile(
+            "statistics.json",
+            json.dumps(
+                {name: [{"start": f"{t:{ISO}}Z", "mean": v} for t, v in hours()] for name in ("sensor.a", "sensor.b")}
+            ).encode(),
+            "start",
+            "mean",
+            (f"{FIRST_ISO}Z", v0),
+            (f"{LAST_ISO}Z", last),
+            2 * N,
+            series="series",
+        ),
+        RawFile(
+            "dollars.csv",
+            text(lambda t, v: f'{t:%Y-%m-%d %H:%M},"${v * 1000:,.2f}",-{v}%', "time,price,change"),
+            "time",
+            "price",
+            (f"{FIRST:%Y-%m-%d %H:%M}", v0 * 1000),
+            (f"{END:%Y-%m-%d %H:%M}", last * 1000),
+        ),
+        RawFile(
             "mez.csv",
             by_the_day(lambda t, v: f"{t:%d.%m.%Y %H:%M} MEZ;{comma(v)}", "Zeit;Wert"),
             "Zeit",

@@ -196,7 +196,7 @@ def test_arrow_files_and_streams_are_read(tmp_path: Path) -> None:
     ("name", "content", "said"),
     [
         ("x.json", b'{"a": 1}', "is JSON, but not one list of objects"),
-        ("x.json", b'{"a": [{"x": 1}], "b": [{"x": 1}]}', "is JSON, but not one list of objects"),
+        ("x.json", b'{"a": [{"x": 1}], "b": [{"y": 1}]}', "is JSON, but not one list of objects"),
         ("x.json", b'{"a": [1, 2}', "is no JSON"),
         ("x.json", b"[" * 100_000, "is no JSON|is JSON in too many brackets|no time"),
         ("x.jsonl", b'{"a": 1}\n{"a": 2}\n' + b'{"a": 3}\n' * 2000 + b'{"b": 1}\n', "line 2003 has 'b'"),
@@ -246,3 +246,55 @@ def test_examples_keep_their_order_words_and_all_their_times(tmp_path: Path) -> 
     (tmp_path / "y.csv").write_text("day;v;left\n01/02/2024;1;a\n03/04/2024;2;b\n")
     found = examples(tmp_path / "y.csv", FileOptions(time_format="%d/%m/%Y", zone="Europe/Berlin"))
     assert [row[0] for row in found.rows()] == ["2024-02-01T00:00:00+01:00", "2024-04-03T00:00:00+02:00"]
+
+
+def test_times_of_the_day_in_digits_are_not_mistaken(tmp_path: Path) -> None:
+    hours = [f"2024-01-01,{at},{at}" for at in range(24)]
+    found = read(tmp_path / "x.csv", "\n".join(["date,hour,v", *hours]))
+    assert column(found, "time")[9:11] == ["2024-01-01T09:00:00", "2024-01-01T10:00:00"]
+    minutes = [f"2024-01-01,{100 * (at // 4) + 15 * (at % 4)},{at}" for at in range(60)]
+    found = read(tmp_path / "x.csv", "\n".join(["date,hhmm,v", *minutes]))
+    assert column(found, "time")[:6:5] == ["2024-01-01T00:00:00", "2024-01-01T01:15:00"]
+
+
+def test_typed_tables_may_hold_truth_values(tmp_path: Path) -> None:
+    pa = pytest.importorskip("pyarrow")
+    held = pa.table({"vip": [True, None, False], "age": [1.5, 2.0, 3.25]})
+    with pa.OSFile(str(tmp_path / "a.arrow"), "wb") as sink, pa.ipc.new_file(sink, held.schema) as writer:
+        writer.write_table(held)
+    assert [*examples(tmp_path / "a.arrow").rows()] == [["true", "1.5"], ["", "2"], ["false", "3.25"]]
+
+
+def test_the_likeliest_target_is_taken_where_there_is_one(tmp_path: Path) -> None:
+    (raw,) = (one for one in exports() if one.name == "entsoe.csv")
+    assert read(tmp_path / raw.name, raw.content).likeliest == raw.target
+    lines = [f"{when:{ISO}},{one},{one + 1}" for when, one in hours()]
+    assert read(tmp_path / "x.csv", "\n".join(["time,north,south", *lines])).likeliest is None
+
+
+def test_hours_decide_which_part_of_a_date_is_the_day(tmp_path: Path) -> None:
+    lines = [f"{when:%d.%m.%Y %H:%M};{one}" for when, one in hours()]  # three days of January
+    found = read(tmp_path / "x.csv", "\n".join(["t;v", *lines]))
+    assert (column(found, "t")[0], column(found, "t")[-1]) == (FIRST.isoformat(), "2024-01-03T11:00:00")
+    assert found.said["chosen by even steps"].startswith("%d.%m.%Y")
+
+
+def test_periods_of_settlements_and_hours_in_columns_are_times(tmp_path: Path) -> None:
+    halves = [FIRST + timedelta(minutes=30 * at) for at in range(200)]
+    lines = [f"{when:%d-%b-%Y},{1 + 2 * when.hour + when.minute // 30},{at}" for at, when in enumerate(halves)]
+    found = read(tmp_path / "x.csv", "\n".join(["SETTLEMENT_DATE,SETTLEMENT_PERIOD,ND", *lines]))
+    assert column(found, "time") == [when.isoformat() for when in halves]
+    for name in ("{:02d}:00", "HE{}"):
+        head = ";".join(["Datum", *(name.format(hour + (name[0] == "H")) for hour in range(24))])
+        days = [FIRST + timedelta(days=20 + at) for at in range(8)]
+        lines = [f"{day:%d.%m.%Y};" + ";".join(f"{day.day + hour},5" for hour in range(24)) for day in days]
+        found = read(tmp_path / "x.csv", "\n".join([head, *lines]))
+        assert (found.time, found.targets, len([*found.rows()]), found.said["interval"]) == (
+            "time",
+            ["value"],
+            192,
+            "1h",
+        )
+        assert (
+            [*found.rows()][1] == ["2024-01-21T01:00:00", "22.5"] if name[0] == "{" else ["2024-01-21T02:00:00", "22.5"]
+        )
