@@ -360,7 +360,7 @@ class LiveEstimator(Fitted):
         self._window.settle()
         if is_judged:
             self._judge(change)
-            if edits.relabel:
+            if edits.relabel and self._record is not None:
                 self._record.window = None
         return report
 
@@ -495,7 +495,7 @@ class LiveEstimator(Fitted):
             new_sides,
         )
         window.foretells = self.keeps_record
-        window.left = window._y[[*map(window.keys.__getitem__, leaving)]]
+        window.left = [*map(window._y.item, map(window.keys.__getitem__, leaving))]
         try:
             trace = window.update(change, self._total_per_weight(), self._terms(robust, C) if robust else None)
         except NotOptimal as error:
