@@ -403,8 +403,9 @@ class LiveEstimator(Fitted):
         assert self._record is not None
         found = self._record.frozen()
         found.window = self._record.window.copy()
+        known = {label: label for label in found.window} if found.prices is None else {}  # 1.0 is the label 1
         for X, y in examples:
-            found.judge(self._foretold(X), np.asarray(y).tolist())
+            found.judge(self._foretold(X), [known.get(one, one) for one in np.asarray(y).tolist()])
         found.window = None
         return found
 

@@ -327,8 +327,10 @@ def votes_of(pairs: dict[Two, Pair], values: Floats, n_classes: int) -> Ints:
             continue
         state = pair.state
         slots = np.flatnonzero(state.examples.beta[: state.n_slots])
-        numbers = dense(state.XT)[0, slots].astype(np.int64)
-        is_first = values[:, numbers] @ state.examples.beta[slots] + state.b < 0.0
+        f = np.full(len(values), state.b)
+        if slots.size:
+            f += values[:, dense(state.XT)[0, slots].astype(np.int64)] @ state.examples.beta[slots]
+        is_first = f < 0.0
         votes[:, first] += is_first
         votes[:, second] += ~is_first
     if ready:

@@ -79,6 +79,16 @@ def test_a_new_class_is_an_error_and_relabelled_examples_count_for_the_majority(
     assert after.n * after.naive_error == pytest.approx(before.n * before.naive_error)
 
 
+def test_a_class_that_has_left_the_window_can_still_be_named() -> None:
+    model = IncrementalSVC(gamma=0.5).fit(X[:60], FOUR[:60])
+    model.update(remove=[key for key, label in zip(model.keys_, FOUR[:60].tolist(), strict=True) if label in (1, 2)])
+    told = model.predict(X[60:90]).tolist()
+    for place in range(60, 90):
+        model.update(add=(X[place : place + 1], FOUR[place : place + 1]), remove=[], keys=[f"new {place}"])
+        model.update(remove=[f"new {place}"])
+    assert record_of(model).confusion == Counter(zip(FOUR[60:90].tolist(), told, strict=True))
+
+
 def test_a_refused_update_and_a_change_of_parameters_leave_the_record() -> None:
     model = IncrementalSVC(gamma=0.5).fit(X[:60], TWO[:60])
     model.update(add=(X[60:90], TWO[60:90]))
