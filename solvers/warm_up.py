@@ -110,6 +110,9 @@ def _rare_updates(X: Array, y: Array) -> None:
     """Compile what only few models or few updates need."""
     _slides(X, y.astype(float))
     several = LiveSVC(gamma=0.5).fit(X, np.arange(len(X)) % 3)
+    several.keeps_record = True
+    for row in range(3):
+        several.update(add=(X[row : row + 1] + 0.5, [row]))
     several.update(add=(SparseRows.of_dense(X[:4]), [0, 1, 2, 3]), remove=several.keys_[:6])
     model = LiveSVC(C=10.0, kernel="poly", gamma=0.5, coef0=1.0, fit_intercept=False, classes=(-1, 1)).fit(X, y)
     _what_only_a_stall_needs(model)

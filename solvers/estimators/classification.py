@@ -252,19 +252,21 @@ class LiveSVC(WithPaths):
 
     def _judge(self, change: ExampleUpdate) -> None:
         record, window, labels = self._record, self._window, self.classes_.tolist()
-        told, given, gone = window.unlearnt[: change.y.size], change.y, window.left
+        told: Iterable[float] = window.unlearnt[: change.y.size]
+        names: dict[float, Any]
         if len(labels) > 2:
-            told, given, gone = told.astype(np.int64), given.astype(np.int64), gone.astype(np.int64)
-        else:
-            labels, told, given, gone = (labels[0], labels[-1]), told > 0, given > 0, gone > 0
+            names = dict(enumerate(labels))
+        else:  # by target, and by whether f is positive
+            names, told = {-1: labels[0], False: labels[0], 1: labels[-1]}, map((0.0).__lt__, told)
         assert record is not None
-        name = labels.__getitem__
-        record.judge(map(name, told.tolist()), [*map(name, given.tolist())], map(name, gone.tolist()))
+        name = names.__getitem__
+        record.judge(map(name, told), [*map(name, change.y.tolist())], map(name, window.left))
 
     def _foretold(self, X: Any) -> list[Any]:
         decisions = self.predictor().decision_function(X)
-        found = winners(decisions, self.classes_.size) if self._has_several() else decisions
-        return self.classes_[self._places_of(found)].tolist()
+        places = winners(decisions, self.classes_.size) if self._has_several() else self._places_of(decisions)
+        labels: list[Any] = self.classes_[places].tolist()
+        return labels
 
     # -- labels --------------------------------------------------------------------------------------------------------
 

@@ -77,11 +77,12 @@ def update(
         state.total = edit.total
         is_far_left_out = needs_few_rows(state, slots.size)
         held = insert_batch(state, slots, is_far_left_out)
-        state.unlearnt = state.examples.f[slots]
-        if held.size:  # the path has yet to compute these
-            rows, n = state.rows, state.n_slots
-            f_of_held = rows.values[rows.row_of[held], :n] @ state.examples.beta[:n] + state.b
-            state.unlearnt[: held.size] = f_of_held
+        e, rows, n = state.examples, state.rows, state.n_slots
+        if held.size == slots.size == 1:  # the path has yet to compute f of those that are held
+            state.unlearnt = [float(rows.values[rows.row_of[held[0]], :n].dot(e.beta[:n]) + state.b)]
+        else:
+            f_of_held = rows.values[rows.row_of[held], :n] @ e.beta[:n] + state.b
+            state.unlearnt = [*f_of_held.tolist(), *e.f[slots[held.size :]].tolist()]
         if is_far_left_out:
             hold_near(state, slots)
         solving = Solve(state)
@@ -236,7 +237,7 @@ def insert_batch(state: PathState, slots: Ints, is_far_left_out: bool) -> Ints:
     return held
 
 
-def decisions(state: PathState, X: Features) -> Floats:
+def decisions(state: PathState, X: Features) -> list[float]:
     """Return f of examples that are not in the window, (m,), given as features (m, d) in the form that it has."""
     e, out = state.examples, np.full(X.shape[0], state.b)
     columns = np.flatnonzero(e.beta[: state.n_slots])
@@ -246,7 +247,8 @@ def decisions(state: PathState, X: Features) -> Floats:
             check()
             part = slice(start, start + BLOCK)
             out[part] += times(state.kernel.matrix(X[part], XT), beta)
-    return out
+    found: list[float] = out.tolist()
+    return found
 
 
 def columns_that_count(state: PathState) -> Ints:

@@ -11,19 +11,21 @@ from typing import Any
 
 import numpy as np
 
+from livesvm.solvers.active_set.workspace import Walk
 from livesvm.solvers.homotopy.batch_update import bring_back, release, work_from_nothing
-from livesvm.solvers.homotopy.edit import VACANT, VACANT_BEFORE, Batch, Progress
+from livesvm.solvers.homotopy.edit import VACANT, VACANT_BEFORE, Batch, Progress, Work
 from livesvm.solvers.homotopy.follow import follow
 from livesvm.solvers.homotopy.refresh import Numbers, mean_diagonal
 from livesvm.solvers.homotopy.run import NO_CHANGES, Solve, Trace, given_to_round, walk_on, workspace_of
 from livesvm.solvers.homotopy.solve import solve_each
 from livesvm.solvers.homotopy.tolerances import SETTINGS
 from livesvm.solvers.problem.state import PathState
-from livesvm.solvers.runtime.by_reference import InMemory
+from livesvm.solvers.runtime.by_reference import InMemory, at
+from livesvm.solvers.runtime.compile import compiled
 from livesvm.solvers.runtime.entry_point import entry_point, kind_of
 from livesvm.solvers.runtime.interrupt import check, raise_what_stopped, watch
 from livesvm.solvers.runtime.memory import scratch
-from livesvm.solvers.runtime.types import Ints
+from livesvm.solvers.runtime.types import Floats, Ints
 from livesvm.solvers.sparse import dense
 
 OWN_BYTES = 4096  #: of the records of a pair, about
@@ -154,3 +156,27 @@ def call_each(pairs: list[PairInMemory], batch: Batch, kind: Any) -> tuple[list[
     trace.add(found, found.walked)
     trace.rounds, trace.max_violation, trace.relative_gap = found.count, found.violation, found.relative_gap
     return work[4].tolist(), trace
+
+
+def vote_each(pairs: list[PairInMemory], values: Floats, votes: Ints) -> None:
+    """Count the votes of pairs of one kind, with records filled from their states, for rows that are in no pair.
+
+    ``values`` (m, c) are the kernel values of the rows, by number; ``votes`` (m, n_classes) are added to.
+    """
+    w, s = pairs[0].records
+    work = w, s, np.array([one.places for one in pairs]), values, votes
+    entry_point(_vote_each, *work, kind=(pairs[0].kind, "votes"))(*work)
+
+
+@compiled
+def _vote_each(w: Walk, s: Work, places: Ints, values: Floats, votes: Ints) -> None:
+    """Add a vote of each pair in memory at ``places`` (m, 2), laid out like ``w`` and ``s``: f < 0 is the first's."""
+    for k in range(len(places)):
+        walk, work = at(places[k, 0], w), at(places[k, 1], s)
+        now, beta = work.now[0], walk.examples.beta
+        for i in range(len(votes)):
+            f = now.b
+            for j in range(walk.n):
+                if beta[j] != 0.0:
+                    f += beta[j] * values[i, int(work.numbers[0, j])]
+            votes[i, now.first if f < 0.0 else now.second] += 1

@@ -360,7 +360,7 @@ class LiveEstimator(Fitted):
         self._window.settle()
         if is_judged:
             self._judge(change)
-            if edits.relabel:
+            if edits.relabel and self._record is not None:
                 self._record.window = None
         return report
 
@@ -403,8 +403,9 @@ class LiveEstimator(Fitted):
         assert self._record is not None
         found = self._record.frozen()
         found.window = self._record.window.copy()
+        known = {label: label for label in found.window} if found.prices is None else {}  # 1.0 is the label 1
         for X, y in examples:
-            found.judge(self._foretold(X), np.asarray(y).tolist())
+            found.judge(self._foretold(X), [known.get(one, one) for one in np.asarray(y).tolist()])
         found.window = None
         return found
 
@@ -495,7 +496,7 @@ class LiveEstimator(Fitted):
             new_sides,
         )
         window.foretells = self.keeps_record
-        window.left = window._y[[*map(window.keys.__getitem__, leaving)]]
+        window.left = [*map(window._y.item, map(window.keys.__getitem__, leaving))]
         try:
             trace = window.update(change, self._total_per_weight(), self._terms(robust, C) if robust else None)
         except NotOptimal as error:

@@ -21,7 +21,7 @@ from livesvm.solvers.homotopy.run import Trace
 from livesvm.solvers.kernels.kernel import Kernel
 from livesvm.solvers.kernels.shared import SharedFeatures
 from livesvm.solvers.models.keyed_window import ExampleUpdate, KeyedWindow, standing_of, taken
-from livesvm.solvers.models.pair import NO_EXAMPLES, Pair, PairChange, update_each
+from livesvm.solvers.models.pair import NO_EXAMPLES, Pair, PairChange, update_each, votes_of
 from livesvm.solvers.models.pairs_predictor import (
     PairsCertificate,
     PairsPredictor,
@@ -193,8 +193,6 @@ class ClassWindow(KeyedWindow):
         with self.changing() as undo:
             leave, changed, numbers = self._slots_of(change.leaving), self._slots_of(change.changing), self.slots
             undo.append(partial(self.shared.bring_back, self.shared.standing(), numbers))
-            if self.foretells and change.y.size and self.keys:
-                self.unlearnt = winners(self.predictor().decide(change.X), self.n_classes)
             come = self.shared.insert(change.X, numbers) if change.y.size else NO_EXAMPLES
             undo.append(partial(self.shared.release, come))
             parts = Parts(self._y, leave, come, change, changed, self.n_classes)
@@ -208,10 +206,23 @@ class ClassWindow(KeyedWindow):
             undo += [pair.undo for pair in touched]
             self._later = (*[pair.settle for pair in touched], partial(self.shared.release, leave))
             with self.shared.at_hand(come):
+                if self.foretells and come.size and self.keys:
+                    self.unlearnt = self._foretold(change.X)
                 events, traces = self._walk(todo, parts, limits, from_nothing)
             costs = change.new_losses.levels[:, 0], change.losses.levels[:, 0]
             self._commit(change, changed, come, costs, last_events=[events.get(two, 0) for two in self.pairs])
             return _together(traces)
+
+    def _foretold(self, X: Features) -> list[float]:
+        """Return the place of the class of each new example by the present pairs, (m,)."""
+        at_hand = self.shared.rows_at_hand()
+        if at_hand is None:  # they are too many
+            places = winners(self.predictor().decide(X), self.n_classes)
+        else:
+            votes = votes_of(self.pairs, np.ascontiguousarray(at_hand[1]), self.n_classes)
+            places = votes.argmax(axis=1)
+        found: list[float] = places.tolist()
+        return found
 
     def _walk(
         self, todo: list[Two], parts: Parts, limits: dict[Two, int], from_nothing: bool

@@ -58,8 +58,8 @@ class KeyedWindow(ABC):
         self.updates = 0  #: number of updates so far: the key of cached results that depend on the window
         self.foretells = False  #: whether ``unlearnt`` is asked for
         #: of the newest examples, by the model before: f, or of several classes the place of the class, (m,)
-        self.unlearnt = np.empty(0)
-        self.left: NDArray[Any] = np.empty(0)  #: targets of the examples that left with the newest update
+        self.unlearnt: list[float] = []
+        self.left: list[float] = []  #: targets of the examples that left with the newest update
         self.room = NOTHING  #: a scale that fits, and is not smaller than that of the examples here
 
     @property

@@ -16,7 +16,7 @@ from livesvm.solvers.errors import NotOptimal
 from livesvm.solvers.homotopy import batch_update
 from livesvm.solvers.homotopy.batch_update import UndoneOnError
 from livesvm.solvers.homotopy.edit import Batch
-from livesvm.solvers.homotopy.pairs import OWN_BYTES, PairInMemory, call_each
+from livesvm.solvers.homotopy.pairs import OWN_BYTES, PairInMemory, call_each, vote_each
 from livesvm.solvers.homotopy.refactorize import refactorize
 from livesvm.solvers.homotopy.run import Trace
 from livesvm.solvers.homotopy.warm_start import resume
@@ -27,6 +27,7 @@ from livesvm.solvers.models.pairs_predictor import Two
 from livesvm.solvers.problem.piecewise_linear import Losses
 from livesvm.solvers.problem.state import PathState
 from livesvm.solvers.runtime.types import Floats, Ints
+from livesvm.solvers.sparse import dense
 
 NO_EXAMPLES = np.empty(0, np.int64)
 MOST = 64  #: most examples that come and leave in an update of all pairs together
@@ -314,3 +315,24 @@ def update_each(
                     events[two] = further.events
                     traces.append(further)
     return events, traces
+
+
+def votes_of(pairs: dict[Two, Pair], values: Floats, n_classes: int) -> Ints:
+    """Return how many pairs each class wins, (m, n_classes), for rows whose kernel values by number are ``values``."""
+    votes, ready = np.zeros((len(values), n_classes), np.int64), list[PairInMemory]()
+    for (first, second), pair in pairs.items():
+        memory = pair._memory
+        if memory is not None and memory.limit is not None and (not ready or memory.kind is ready[0].kind):
+            ready.append(memory)
+            continue
+        state = pair.state
+        slots = np.flatnonzero(state.examples.beta[: state.n_slots])
+        f = np.full(len(values), state.b)
+        if slots.size:
+            f += values[:, dense(state.XT)[0, slots].astype(np.int64)] @ state.examples.beta[slots]
+        is_first = f < 0.0
+        votes[:, first] += is_first
+        votes[:, second] += ~is_first
+    if ready:
+        vote_each(ready, values, votes)
+    return votes

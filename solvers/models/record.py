@@ -100,7 +100,9 @@ class Record:
             n, losses, naive_losses = self._history.pop()
             self._history.append((n + 1, losses + loss, naive_losses + naive_loss))
             if n + 1 == self._part:
-                self._begin_part()
+                if len(self._history) == 2 * PARTS:
+                    self._merge_parts()
+                self._history.append(_NOTHING)
             self._weight = weight * _GROWTH
             if weight > _HEAVY:
                 self._lighten()
@@ -115,21 +117,17 @@ class Record:
             for value in gone:
                 del window[bisect_left(window, value)]
 
-    def _begin_part(self) -> None:
-        """Begin another part of the history; two parts become one if there are too many."""
-        parts = self._history
-        if len(parts) == 2 * PARTS:
-            both = zip(parts[::2], parts[1::2], strict=True)
-            self._history = [(m + n, a + b, c + d) for (m, a, c), (n, b, d) in both]
-            self._part *= 2
-        self._history.append(_NOTHING)
+    def _merge_parts(self) -> None:
+        """Make one part of the history of each two."""
+        both = zip(self._history[::2], self._history[1::2], strict=True)
+        self._history, self._part = [(m + n, a + b, c + d) for (m, a, c), (n, b, d) in both], 2 * self._part
 
     def _lighten(self) -> None:
         """Divide all weights by that of the next example."""
         weight, self._weight = self._weight, 1.0
         n, losses, naive_losses = self._lately
         self._lately = n / weight, losses / weight, naive_losses / weight
-        self._pairs = {two: (number, one / weight) for two, (number, one) in self._pairs.items()}
+        self._pairs.update({two: (number, one / weight) for two, (number, one) in self._pairs.items()})
 
     # -- answers -------------------------------------------------------------------------------------------------------
 
@@ -195,6 +193,11 @@ class Record:
         lately = self.confusion_lately
         pairs = [[*two, number, lately[two]] for two, number in sorted(self.confusion.items())]
         return table + (table_of("Confusion", pairs, ("label", "predicted", "n", "lately")) if pairs else "")
+
+    __hash__ = None  # type: ignore[assignment]  # it changes
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Record) and self.to_document() == other.to_document()
 
     # -- keeping -------------------------------------------------------------------------------------------------------
 

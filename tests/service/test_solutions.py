@@ -47,6 +47,9 @@ def again(store: SqliteStore, live: Recovering, replayed: int) -> Recovering:
     mine, theirs = back.current.document(), live.current.document()
     exact = not replayed and live.sample().version == back.recovered.state.version
     for name, value in theirs["arrays"].items():
+        if not exact and name == "record":  # updates that are replayed together are predicted together
+            assert mine["arrays"][name]["sums"][0] == value["sums"][0]
+            continue
         if not exact and name in ("beta", "intercept", "segments"):
             continue
         np.testing.assert_array_equal(mine["arrays"][name], value, err_msg=name)

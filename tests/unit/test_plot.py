@@ -86,6 +86,18 @@ def test_an_update_shows_who_stayed_came_and_left() -> None:
         plot.update(several, several)
 
 
+def test_a_record_is_drawn_by_parts_next_to_the_naive_one() -> None:
+    model = IncrementalSVC(gamma=0.5).fit([[0.0], [1.0], [2.0]], ["a", "a", "b"])
+    for value, label in ((0.1, "a"), (2.1, "b"), (0.2, "b")):
+        model.update(add=([[value]], [label]))
+    assert model.record is not None
+    axes = plot.record(model.record)
+    drawn = [part.get_data().values.tolist() for part in axes.patches]
+    assert [len(values) for values in drawn] == [3, 3]
+    assert drawn[1] == [1.0, 0.0, 0.0]
+    assert axes.get_ylabel() == "share of right labels"
+
+
 def test_losses_are_means_of_the_newest_and_of_all() -> None:
     wrong = RNG.random(300) < 0.3
     axes = plot.losses(wrong, window=50, drift=[200], label="wrong")
