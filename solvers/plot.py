@@ -25,6 +25,7 @@ if TYPE_CHECKING:  # what is drawn is there already, and a picture of it needs n
     from livesvm.solvers.analyses.suspects import SuspectedLabels
     from livesvm.solvers.analyses.tuning.tune import Tuning
     from livesvm.solvers.models.base import LiveEstimator
+    from livesvm.solvers.models.record import Record
 
 __all__ = [
     "calibration",
@@ -34,6 +35,7 @@ __all__ = [
     "influences",
     "losses",
     "path",
+    "record",
     "suspected_labels",
     "tuning",
     "update",
@@ -180,6 +182,34 @@ def losses(
     for place, where in enumerate(drift):
         axes.axvline(where, color="C3", linestyle="--", label=None if place else "drift")
     axes.set_ylabel(label)
+    axes.legend()
+    return axes
+
+
+def record(found: Record, axes: Any = None) -> Any:
+    """Draw how often a model was right about examples before it learnt them, over time.
+
+    Parameters
+    ----------
+    found : Record
+        Such as ``model.record``.
+    axes : matplotlib.axes.Axes or None, default None
+        Where to draw; None: new axes.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        By consecutive parts the share of right labels, or the error of numbers, with those of the naive predictions.
+    """
+    axes, parts = _axes(axes), found.history
+    ends = np.cumsum([0, *(part.n for part in parts)])
+    for name, label, colour in (("error", "model", "C0"), ("naive_error", "naive", "0.5")):
+        lately = getattr(found.lately, name)
+        shown = [getattr(part, name) for part in parts]
+        if found.prices is None:
+            shown, lately = [1.0 - one for one in shown], 1.0 - lately
+        axes.stairs(shown, ends, color=colour, baseline=None, label=f"{label}, lately {lately:.3g}")
+    axes.set(xlabel="examples", ylabel="share of right labels" if found.prices is None else found.loss)
     axes.legend()
     return axes
 

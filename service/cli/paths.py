@@ -1,4 +1,4 @@
-"""``livesvm path``, ``tune`` and ``outliers``: jobs, waited for, shown, drawn and applied."""
+"""``livesvm path``, ``tune``, ``suspects`` and ``outliers``: jobs, waited for, shown, drawn and applied."""
 
 from __future__ import annotations
 
@@ -48,6 +48,23 @@ def tune(
 ) -> Any:
     """Choose gamma and C by a model's own window."""
     return _told(client, client.tune_model(model, judge=judge, folds=folds), plot, apply)
+
+
+@calling
+def suspects(
+    client: Client,
+    model: ModelId,
+    most: Annotated[int, typer.Option(min=1, help="Labels that are printed.")] = 20,
+    plot: Plot = None,
+) -> Any:
+    """Rank the labels of a model's window, the worst first, and print the worst.
+
+    Each has the label that fits better, and the nearest examples that have this label.
+    """
+    job, _, _ = _told(client, client.suspected_labels(model), plot, apply=False)
+    rows = [one | {"why": ", ".join(map(str, one["why"]))} for one in job["result"]["suspects"][:most]]
+    summary = "{n_doubted} of {n_examples} in doubt".format_map(job["result"])
+    return Told(job, [summary, (rows, tuple(rows[0]))])
 
 
 @calling

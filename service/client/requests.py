@@ -29,7 +29,7 @@ DATASET_MEDIA = {
     "parquet": "application/vnd.apache.parquet",
 }
 """Formats of datasets, as the service names them."""
-JobKind = Literal["assessment", "regularization-path", "outlier-path"]
+JobKind = Literal["assessment", "regularization-path", "outlier-path", "suspected-labels"]
 
 
 PAGE = 1000
@@ -400,6 +400,16 @@ def regularization_path(
     body: Document = {"parameter": parameter, "minimum": minimum, "maximum": maximum}
     body |= {name: given and {"X": _rows(given[0]), "y": _targets(given[1])} for name, given in examples.items()}
     return post(f"/models/{id}/regularization-path", body)
+
+
+def suspected_labels(id: str) -> Request[Document]:
+    """Start a job that ranks the labels of a model's window, the worst first."""
+    return post(f"/models/{id}/suspected-labels", {})
+
+
+def suspects(id: str, *, offset: int = 0, limit: int | None = None) -> Request[Document]:
+    """Return some ``suspects`` of a model's newest ranking of labels, the worst first, and the offset ``next``."""
+    return get(f"/models/{id}/suspected-labels", offset=offset, limit=limit)
 
 
 def outlier_path(

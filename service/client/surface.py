@@ -164,6 +164,8 @@ class ClientCalls:
     assess = call(requests.assess)
     tune_model = call(requests.tune_model)
     regularization_path = call(requests.regularization_path)
+    suspected_labels = call(requests.suspected_labels)
+    suspects = call(requests.suspects)
     outlier_path = call(requests.outlier_path)
     apply = call(requests.apply)
     plot = call(requests.plot)

@@ -112,7 +112,7 @@ class Description(ModelRecord):
     def published(self, spec: ModelSpec) -> Published:
         """Return the version as readers see it, without its predictor."""
         classes = np.array(list(self.counts)) if self.counts else None
-        return Published(**self.record(), classes=classes, shape=spec.decision_function_shape)
+        return Published(**self.fields(), classes=classes, shape=spec.decision_function_shape)
 
 
 @dataclass(frozen=True)

@@ -128,7 +128,7 @@ class HostedModel(Replica[ModelState]):
             return self._described_at_rest()
         return Description(
             self.state,
-            **seen.record(),
+            **seen.fields(),
             id=self.id,
             queue_depth=self.queue_depth,
             memory=seen.needs(self._cache_mb),

@@ -27,8 +27,8 @@ KEY_FIELDS = frozenset({"key", "keys"})
 """Fields of results with keys of examples: shown only to callers that may list examples, searched by erasures."""
 
 
-LABEL_FIELDS = frozenset({"label", "others"})
-"""Fields besides ``key`` that say which label an example has, and which it may have instead."""
+LABEL_FIELDS = frozenset({"label", "others", "better", "why"})
+"""Fields besides ``key`` that say which label an example has, which it may have instead, and why."""
 
 
 def without_keys(result: Any, at: str = "") -> tuple[Any, set[str]]:

@@ -89,6 +89,12 @@ def new_estimator(spec: ModelSpec, cache_mb: int, **changed: Any) -> LiveEstimat
     estimator = task_of(spec).estimator(**parameters(spec, cache_mb))
     for name, value in changed.items():
         setattr(estimator, name, value)
+    return _recording(spec, estimator)
+
+
+def _recording(spec: ModelSpec, estimator: LiveEstimator) -> LiveEstimator:
+    """Return an estimator that keeps a record if its specification says so."""
+    estimator.keeps_record = spec.record and spec.has_errors
     return estimator
 
 
@@ -97,7 +103,7 @@ def restored_estimator(spec: ModelSpec, cache_mb: int, arrays: dict[str, Any], *
 
     Raises NotOptimal or InvalidInput if the arrays are damaged.
     """
-    return task_of(spec).estimator.from_arrays(parameters(spec, cache_mb) | changed, arrays)
+    return _recording(spec, task_of(spec).estimator.from_arrays(parameters(spec, cache_mb) | changed, arrays))
 
 
 _VERBS = ("relabel", "reweight", "decay", "C", "robust")

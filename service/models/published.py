@@ -18,6 +18,7 @@ from livesvm.service.models.table_rows import TableRows, check_form
 from livesvm.service.resources.memory import model_bytes
 from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.models.calibration import Calibration, columns
+from livesvm.solvers.models.record import Record
 from livesvm.solvers.pu.held_out import HeldOut, Threshold
 from livesvm.solvers.tables.encoding import TableEncoding
 from livesvm.solvers.validation import plain_features
@@ -38,7 +39,7 @@ class ModelRecord:
     ``row_bytes`` is the average size of an example's features. ``counts`` has the number of examples of each label, in
     the order of decisions. ``parameters`` has the present ones except C and the kernel's; ``gamma`` is the coefficient
     in use. ``drift`` is the result of ``Watch.shown``, None for a model that is not tested for drift; ``tuning`` is the
-    result of ``Tuning.shown``, None for a model that does not tune itself.
+    result of ``Tuning.shown``, None for a model that does not tune itself; ``record`` is that of the estimator.
     """
 
     version: int = 0
@@ -57,22 +58,26 @@ class ModelRecord:
     updated_at: float | None = None
     drift: dict[str, Any] | None = None
     tuning: dict[str, Any] | None = None
+    record: Record | None = None
     can_predict: bool = False
 
-    def record(self) -> dict[str, Any]:
+    def fields(self) -> dict[str, Any]:
         """Return the fields of this class by name."""
-        return {name: getattr(self, name) for name in _RECORD}
+        return {name: getattr(self, name) for name in _FIELDS}
 
     def document(self) -> dict[str, Any]:
-        """Return the record as numbers, lists and dicts, for a store."""
+        """Return the fields as numbers, lists and dicts, for a store."""
         counts = None if self.counts is None else list(map(list, self.counts.items()))
-        return self.record() | {"sizes": list(vars(self.sizes).values()), "counts": counts}
+        record = self.record and self.record.to_document()
+        return self.fields() | {"sizes": list(vars(self.sizes).values()), "counts": counts, "record": record}
 
     @staticmethod
     def in_document(document: dict[str, Any]) -> dict[str, Any]:
-        """Return the record from which a document was made."""
+        """Return the fields from which a document was made."""
         counts = None if document["counts"] is None else dict(document["counts"])
-        return document | {"sizes": Sizes(*document["sizes"]), "counts": counts}
+        kept = document.get("record")
+        record = None if kept is None else Record.from_document(kept)
+        return document | {"sizes": Sizes(*document["sizes"]), "counts": counts, "record": record}
 
     def needs(self, cache_mb: int) -> int:
         """Return the bytes of the model after an update, which has rebuilt the caches that cooling frees."""
@@ -80,7 +85,7 @@ class ModelRecord:
         return model_bytes(n, self.row_bytes, n_free, cache_mb, len(self.counts or ()))
 
 
-_RECORD = [one.name for one in fields(ModelRecord)]
+_FIELDS = [one.name for one in fields(ModelRecord)]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -59,7 +59,7 @@ class Retrained:
             window = replace(window, n_features=estimator.n_features_in_)
         else:
             estimator, brought, count = _brought(state, estimator, found)
-            sizes = brought or sizes
+            estimator._record, sizes = state.estimator._record, brought or sizes
         return replace(state, estimator=estimator, window=window, sizes=sizes, owed=None).encode(), count
 
     def _read(self) -> bytes:

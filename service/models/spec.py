@@ -204,6 +204,11 @@ class ModelSpec(Request):
         description="`svc`, `svr`: each example is predicted before it is learnt, and a test raises an alarm when the "
         "errors grow. This is its largest probability of a false alarm in 5,000 examples. Absent: there is no test.",
     )
+    record: bool = Field(
+        default=True,
+        description="`svc`, `svr`: each example is predicted before it is learnt, and the model keeps a record of how "
+        "often it was right. `false` leaves that out.",
+    )
     n_features: int | None = Field(
         default=None, ge=1, le=10**9, description="Taken from the first examples when absent."
     )

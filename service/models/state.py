@@ -61,6 +61,7 @@ from livesvm.solvers.models import feature_scale, scaling
 from livesvm.solvers.models.base import LiveEstimator
 from livesvm.solvers.models.calibration import Calibration
 from livesvm.solvers.models.feature_scale import FeatureScale
+from livesvm.solvers.models.record import Record
 from livesvm.solvers.models.warnings import ModelWarning
 from livesvm.solvers.pu.held_out import HeldOut
 from livesvm.solvers.robust.settings import Robustness
@@ -172,6 +173,11 @@ class ModelState:
         if self.watch is None or not self.is_fitted:
             return []
         return [self.watch.score(self.estimator, command) for command in commands]
+
+    def _record_with(self, commands: Sequence[Command]) -> Record | None:
+        """Return the record with the examples that commands add, predicted by the present model."""
+        come = [command.add for command in commands if command.add is not None]
+        return self.estimator.record_with((batch.X, batch.y) for batch in come)
 
     def _watched(
         self, commands: Sequence[Command], scored: Sequence[ScoredExamples | None], outcome: Outcome
@@ -321,9 +327,10 @@ class ModelState:
 
         Raises SolverError, which leaves the model as it was.
         """
-        outcome, scored = Outcome(self.sizes), self._scored(commands)
+        outcome, scored, record = Outcome(self.sizes), self._scored(commands), self._record_with(commands)
         if net.add is not None or net.remove:
             outcome = follow(self.estimator, net.add, net.remove, None)
+        self.estimator._record = record
         for command in commands:
             self._done(command, outcome)
         self._watched(commands, scored, outcome)
@@ -340,7 +347,7 @@ class ModelState:
         """
         if not task_of(self.spec).is_exact:
             return self.apply(command)
-        edits, scored = command.edits or NO_EDITS, self._scored([command])
+        edits, scored, record = command.edits or NO_EDITS, self._scored([command]), self._record_with([command])
         is_again = edits.tuned is not None or (self.estimator.columns is not None and self._is_solved_again(edits))
         if is_again and self.is_fitted:
             return self.apply(command)  # it solves from nothing, too
@@ -370,7 +377,7 @@ class ModelState:
             on_scale: dict[str, Any] = {} if scale is None else {**scale.to_arrays(), "X": np.asarray(came)}
             arrays = estimator.to_arrays() | on_scale
             estimator = restored_estimator(self.spec, self.cache_mb, arrays, **changed)
-        self.estimator = estimator
+        estimator._record, self.estimator = record, estimator
         self._done(command, outcome)
         return self._watched([command], scored, outcome)
 
@@ -514,7 +521,7 @@ class ModelState:
         If the remaining examples would have another class, scale or gamma, the model learns them from nothing. For a
         model that only jobs train, a training that may have used the examples is removed; the model is retrained on
         its window, or its retraining is ``owed``. Raises SolverError, which leaves the model as it was. A test for
-        drift begins again, as it may have scored the examples.
+        drift and the record begin again, as they may have scored the examples.
 
         Parameters
         ----------
@@ -523,6 +530,7 @@ class ModelState:
         """
         if self.watch is not None:
             self.watch.begin()
+        self.estimator._record = None
         if isinstance(self.estimator, LiveL2SVC):
             return self._retrain_without(self.estimator, keys, is_trained_on)
         afresh = self._holds_of_others(keys) or self.tuning.last is not None
@@ -747,6 +755,7 @@ class ModelState:
             updated_at=self.updated_at,
             drift=None if self.watch is None else self.watch.shown(),
             tuning=self.tuning.shown() if self.tunes_itself else None,
+            record=None if model._record is None else model._record.frozen(),
             can_predict=predictor is not None,
             predictor=predictor,
             classes=getattr(model, "classes_", None) if is_served else None,

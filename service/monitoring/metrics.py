@@ -82,9 +82,15 @@ _PER_MODEL: tuple[Shown[Any], ...] = (
     ("queue_depth", "Commands waiting for the writer", lambda m: m.queue_depth),
     (
         "error_before_learning",
-        "Mean error of the newest examples before they were learnt",
-        lambda m: (m.drift or {}).get("error"),
+        "Error of the newer examples before they were learnt",
+        lambda m: m.record and m.record.lately.error,
     ),
+    (
+        "naive_error_before_learning",
+        "Error of the majority, median or quantile of the window on the same examples",
+        lambda m: m.record and m.record.lately.naive_error,
+    ),
+    ("predicted_before_learning", "Examples in the record of a model", lambda m: m.record and m.record.n),
     ("drift_evidence", "Evidence of the test for drift; 1 gives an alarm", lambda m: (m.drift or {}).get("evidence")),
     ("drift_alarm", "1 while an alarm of drift stands", _alarm),
     ("last_update_timestamp_seconds", "Unix time of the newest version", lambda m: m.updated_at),

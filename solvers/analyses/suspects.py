@@ -15,6 +15,7 @@ from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.models.base import LiveEstimator
 from livesvm.solvers.models.model_view import View, places_of
 from livesvm.solvers.models.pairs_predictor import by_other_class
+from livesvm.solvers.runtime import interrupt
 from livesvm.solvers.runtime.html import table_of
 from livesvm.solvers.runtime.progress import Progress, steadily
 from livesvm.solvers.runtime.types import Floats, Ints
@@ -23,6 +24,7 @@ from livesvm.solvers.validation import Key
 SMALL = 1500  #: examples up to which leave-one-out costs at most three times as much as folds
 MOST_FREE = 0.2  #: share of free examples up to which this holds in larger windows
 MOST_CLASSES = 10  #: classes up to which this holds; with 26, leave-one-out costs seven times as much
+NEAREST = 3  #: examples of the better label that are listed with each example
 
 
 @dataclass(frozen=True)
@@ -42,6 +44,8 @@ class SuspectedLabels:
         the example. Negative: another label fits better.
     doubt : ndarray of shape (n,)
         Probability that the label is the wrong one of the two, above 0.5 where the margin is negative.
+    why : tuple of tuple of str or int
+        Keys of the three examples of the better label that are nearest by the kernel, the nearest first.
     method : str
         "leave_one_out" or "k_fold": which models the margins are by.
     seconds : float
@@ -53,6 +57,7 @@ class SuspectedLabels:
     better: NDArray[Any]
     margin: Floats
     doubt: Floats
+    why: tuple[tuple[Key, ...], ...]
     method: Literal["leave_one_out", "k_fold"]
     seconds: float
 
@@ -67,13 +72,11 @@ class SuspectedLabels:
         Returns
         -------
         list of dict
-            Each with key, label, better, margin and doubt.
+            Each with key, label, better, margin, doubt and why.
         """
-        names, columns = (
-            ("key", "label", "better", "margin", "doubt"),
-            (self.labels, self.better, self.margin, self.doubt),
-        )
-        rows = zip(self.keys[:n], *(one[:n].tolist() for one in columns), strict=True)
+        names = "key", "label", "better", "margin", "doubt", "why"
+        columns = (one[:n].tolist() for one in (self.labels, self.better, self.margin, self.doubt))
+        rows = zip(self.keys[:n], *columns, map(list, self.why[:n]), strict=True)
         return [dict(zip(names, row, strict=True)) for row in rows]
 
     def _repr_html_(self) -> str:
@@ -133,8 +136,9 @@ def suspected_labels(model: LiveEstimator, *, progress: Progress | None = None) 
             decisions = left_out(model, np.arange(places.size), tell)
         else:
             decisions = held_out_by_class(model, tell=tell)
+        margin, better = _margins(decisions, places, counts)
+        nearest = _nearest(view, places, better)
         tell(places.size, places.size)
-    margin, better = _margins(decisions, places, counts)
     order = np.argsort(margin, kind="stable")
     labels, keys = np.asarray(cast(Any, model).classes_), list(view.window.keys)
     return SuspectedLabels(
@@ -143,6 +147,7 @@ def suspected_labels(model: LiveEstimator, *, progress: Progress | None = None) 
         labels[better[order]],
         margin[order],
         _doubts(margin, view.window.weights)[order],
+        tuple(tuple(keys[j] for j in nearest[i]) for i in order),
         method,
         time.perf_counter() - started,
     )
@@ -163,6 +168,20 @@ def _margins(decisions: Floats, places: Ints, counts: Ints) -> tuple[Floats, Int
     ahead[counts[others] == 0] = np.inf
     best = ahead.argmin(axis=1)
     return ahead[np.arange(places.size), best], others[np.arange(places.size), best]
+
+
+def _nearest(view: View, places: Ints, better: Ints) -> list[list[int]]:
+    """Return the nearest examples of the better class of each example, by place, the nearest first."""
+    found: list[list[int]] = [[] for _ in places]
+    for label in np.unique(better):
+        members, others = np.flatnonzero(better == label), np.flatnonzero(places == label)
+        most = min(NEAREST, others.size)
+        for part in interrupt.parts(members.size, others.size * (view.window.width or 1)):
+            distances = view.distances(members[part], others)
+            near = np.argpartition(distances, most - 1, axis=1)[:, :most]
+            for i, row, far in zip(members[part], near, np.take_along_axis(distances, near, axis=1), strict=True):
+                found[i] = others[row[np.lexsort((row, far))]].tolist()
+    return found
 
 
 def _doubts(margin: Floats, weights: Floats) -> Floats:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from itertools import combinations
@@ -26,7 +27,9 @@ from livesvm.solvers.models.class_labels import (
     targets_of,
 )
 from livesvm.solvers.models.class_window import ClassWindow
+from livesvm.solvers.models.keyed_window import ExampleUpdate
 from livesvm.solvers.models.pairs_predictor import scores, winners
+from livesvm.solvers.models.record import Record
 from livesvm.solvers.models.repeats import OnRepeat
 from livesvm.solvers.models.window import Window
 from livesvm.solvers.models.window_edits import Edited, Edits
@@ -240,6 +243,28 @@ class LiveSVC(WithPaths):
         parameters |= {"C": self.C_, "gamma": window.kernel.gamma}
         cache_mb = self.cache_mb / len(window.pairs) if alone else self.cache_mb
         return LiveSVC.from_arrays(parameters | {"classes": tuple(labels.tolist()), "cache_mb": cache_mb}, arrays)
+
+    # -- record --------------------------------------------------------------------------------------------------------
+
+    def _begin_record(self) -> None:
+        self._record = self._record or Record(None)
+        self._record.window = Counter(self.window_y.tolist())
+
+    def _judge(self, change: ExampleUpdate) -> None:
+        record, window, labels = self._record, self._window, self.classes_.tolist()
+        told, given, gone = window.unlearnt[: change.y.size], change.y, window.left
+        if len(labels) > 2:
+            told, given, gone = told.astype(np.int64), given.astype(np.int64), gone.astype(np.int64)
+        else:
+            labels, told, given, gone = (labels[0], labels[-1]), told > 0, given > 0, gone > 0
+        assert record is not None
+        name = labels.__getitem__
+        record.judge(map(name, told.tolist()), [*map(name, given.tolist())], map(name, gone.tolist()))
+
+    def _foretold(self, X: Any) -> list[Any]:
+        decisions = self.predictor().decision_function(X)
+        found = winners(decisions, self.classes_.size) if self._has_several() else decisions
+        return self.classes_[self._places_of(found)].tolist()
 
     # -- labels --------------------------------------------------------------------------------------------------------
 

@@ -84,7 +84,7 @@ def save_model(model: LiveEstimator, path: str | os.PathLike[str]) -> None:
         "keys": arrays.pop("keys"),
         "next_key": int(arrays.pop("next_key")),
     }
-    head |= {name: arrays.pop(name) for name in OF_TABLES if name in arrays}
+    head |= {name: arrays.pop(name) for name in (*OF_TABLES, "record") if name in arrays}
     if "classes" in arrays:
         head["classes"] = _plain(np.asarray(arrays.pop("classes")), "classes")
     if hasattr(model, "feature_names_in_"):
@@ -149,7 +149,7 @@ def _model(head: dict[str, Any], arrays: dict[str, Any]) -> Any:
     arrays |= {"keys": head["keys"], "next_key": int(head["next_key"])}
     if "X_width" in arrays:
         arrays["X"] = SparseRows.from_arrays({name: arrays.pop(f"X_{name}") for name in SPARSE})
-    arrays |= {name: head[name] for name in OF_TABLES if name in head}
+    arrays |= {name: head[name] for name in (*OF_TABLES, "record") if name in head}
     if "classes" in head:
         arrays["classes"] = _back(head["classes"])
     _check(arrays)

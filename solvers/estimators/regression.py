@@ -12,6 +12,8 @@ from livesvm.solvers.analyses.regularization.path import RegularizationPath, reg
 from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.estimators.paths import WithPaths
 from livesvm.solvers.models.base import keep
+from livesvm.solvers.models.keyed_window import ExampleUpdate
+from livesvm.solvers.models.record import Record
 from livesvm.solvers.problem.piecewise_linear import Losses, epsilon_insensitive, pinball
 from livesvm.solvers.robust.ramp_losses import RESIDUALS, CutoffRule
 from livesvm.solvers.runtime.docstrings import taking_rows
@@ -122,6 +124,22 @@ class LiveSVR(WithPaths):
     @property
     def _prices(self) -> tuple[float, float]:
         return (float(self.quantile), 1.0 - float(self.quantile)) if self.loss == "pinball" else (1.0, 1.0)
+
+    def _begin_record(self) -> None:
+        if self._record is None or self._record.prices != self._prices:
+            self._record = Record(self._prices)
+        self._record.window = sorted(self._window.y.tolist())
+
+    def _judge(self, change: ExampleUpdate) -> None:
+        if self._record is None or self._record.prices != self._prices:
+            self._record = None  # it is of another loss; the next update begins it again
+            return
+        window = self._window
+        self._record.judge(window.unlearnt[: change.y.size].tolist(), change.y.tolist(), window.left.tolist())
+
+    def _foretold(self, X: Any) -> list[Any]:
+        found: list[Any] = self.predictor().decision_function(X).tolist()
+        return found
 
     def _error(self, decisions: Floats, targets: Floats) -> float:
         too_low, too_high = self._prices

@@ -175,6 +175,8 @@ class _Classifier(ClassifierMixin):  # type: ignore[misc]
 class IncrementalSVC(SelfTuning, _Classifier, _Estimator, DropIn, Probabilities, LiveSVC):  # type: ignore[misc]
     __doc__ = _written_out(LiveSVC.__doc__, IGNORED, PROBABILITY)
 
+    keeps_record = True
+
     n_support_ = LiveSVC.n_support_
 
     @property
@@ -198,6 +200,8 @@ class IncrementalSVC(SelfTuning, _Classifier, _Estimator, DropIn, Probabilities,
 
 class IncrementalSVR(SelfTuning, RegressorMixin, _Estimator, DropIn, LiveSVR):  # type: ignore[misc]
     __doc__ = _written_out(LiveSVR.__doc__, _OF_REGRESSION)
+
+    keeps_record = True
 
 
 class _TwoClassEstimator(ClassifierMixin, _Estimator):  # type: ignore[misc]

@@ -10,7 +10,7 @@ from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.models.changing import ChangingEstimator
 from livesvm.solvers.models.report import UpdateReport
 
-TUNE_SHARE = 1.0  #: of the time of updates since the first choice, which later ones take at most
+TUNE_SHARE = 0.2  #: of the time of updates since the first choice, which later ones take at most
 
 
 class SelfTuning(ChangingEstimator):
@@ -19,8 +19,8 @@ class SelfTuning(ChangingEstimator):
     The encoding of columns is fitted again when few rows have become twice as many, up to 40.
 
     With ``C="auto"`` the first choice is made once there are 40 examples, by ``fit`` or by an update; the next one when
-    the window has twice as many as at the last, or as many have come since as it has. Later choices take no more
-    time than updates have taken since the first.
+    the window has twice as many as at the last, or as many have come since as it has. Later choices take at
+    most a fifth of the time of updates since the first.
     """
 
     choice_: TunedParameters  #: the last that was made: parameters, their score, and that of the defaults

@@ -77,6 +77,11 @@ def update(
         state.total = edit.total
         is_far_left_out = needs_few_rows(state, slots.size)
         held = insert_batch(state, slots, is_far_left_out)
+        state.unlearnt = state.examples.f[slots]
+        if held.size:  # the path has yet to compute these
+            rows, n = state.rows, state.n_slots
+            f_of_held = rows.values[rows.row_of[held], :n] @ state.examples.beta[:n] + state.b
+            state.unlearnt[: held.size] = f_of_held
         if is_far_left_out:
             hold_near(state, slots)
         solving = Solve(state)
@@ -229,6 +234,19 @@ def insert_batch(state: PathState, slots: Ints, is_far_left_out: bool) -> Ints:
         place(e, part)
         rows.update_columns(part, columns, block, np.arange(part.size))
     return held
+
+
+def decisions(state: PathState, X: Features) -> Floats:
+    """Return f of examples that are not in the window, (m,), given as features (m, d) in the form that it has."""
+    e, out = state.examples, np.full(X.shape[0], state.b)
+    columns = np.flatnonzero(e.beta[: state.n_slots])
+    if columns.size:
+        XT, beta = state.columns(columns), e.beta[columns]
+        for start in range(0, out.size, BLOCK):
+            check()
+            part = slice(start, start + BLOCK)
+            out[part] += times(state.kernel.matrix(X[part], XT), beta)
+    return out
 
 
 def columns_that_count(state: PathState) -> Ints:

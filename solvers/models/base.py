@@ -27,6 +27,7 @@ from livesvm.solvers.models import feature_scale, scaling
 from livesvm.solvers.models.feature_scale import FeatureScale
 from livesvm.solvers.models.fitted import Fitted
 from livesvm.solvers.models.keyed_window import ExampleUpdate
+from livesvm.solvers.models.record import Record
 from livesvm.solvers.models.repeats import Asked, OnRepeat, settled
 from livesvm.solvers.models.report import UpdateReport
 from livesvm.solvers.models.scaling import center_of, is_movable
@@ -77,6 +78,8 @@ class LiveEstimator(Fitted):
     robust_: Robustness | None = None  #: parameters of robust losses; None: the losses are convex
     _made_of: dict[str, Any]  # the parameters that the window's kernel and losses have
     _came: dict[Key, Floats]  # of a model with a scale: features of the window as given
+    keeps_record = False  #: whether examples are predicted before they are learnt; see :attr:`record`
+    _record: Record | None = None
     _objects: dict[int, Any] | None = None  # examples that are not rows of numbers, by the number that is their feature
 
     # -- what a subclass says ------------------------------------------------------------------------------------------
@@ -223,6 +226,7 @@ class LiveEstimator(Fitted):
         before = vars(self).copy()
         try:
             self._forget()
+            self._record = None
             self._learn((X, y), sample_weight, keys, ())
             if not self._window.weights.any():
                 reason = "all weights are zero. Invalid input - all samples have zero or negative weights."
@@ -340,6 +344,9 @@ class LiveEstimator(Fitted):
                 gap = window.relative_gap if window.keys else 0.0
                 return self._report(Trace(relative_gap=gap), (), (), 0, time.perf_counter() - started)
             window.begin()
+        is_judged = self.keeps_record and window is not None and bool(window.keys)
+        if is_judged and (self._record is None or self._record.window is None):
+            self._begin_record()
         try:
             change, trace = self._change(add, sample_weight, keys, remove, edits)
             seconds = time.perf_counter() - started
@@ -351,7 +358,55 @@ class LiveEstimator(Fitted):
             self._take_back(before)
             raise
         self._window.settle()
+        if is_judged:
+            self._judge(change)
+            if edits.relabel:
+                self._record.window = None
         return report
+
+    @property
+    def record(self) -> Record | None:
+        """How often the model was right about examples before it learnt them; None of a kind without labels.
+
+        ``keeps_record = False`` leaves the record out; ``fit`` begins it again. The first examples are not in it.
+        """
+        return None if self._record is None else self._record.frozen()
+
+    def _begin_record(self) -> None:
+        """Count the labels or targets of the window, by which the naive predictions are made."""
+        raise AssertionError("every live estimator that keeps a record says of what")
+
+    def _judge(self, change: ExampleUpdate) -> None:
+        """Take the predictions of new examples, which are in the window now, into the record."""
+
+    def _foretold(self, X: Any) -> list[Any]:
+        """Return the present predictions of examples that are not learnt, as the record takes them, (m,)."""
+        raise AssertionError("every live estimator that keeps a record says of what")
+
+    def record_with(self, examples: Iterable[tuple[Any, Any]]) -> Record | None:
+        """Return the record with further examples, predicted now, which other ways than ``update`` will learn.
+
+        Parameters
+        ----------
+        examples : iterable of pairs
+            Features (m, d) and targets (m,), as ``update`` takes them.
+
+        Returns
+        -------
+        Record or None
+            A copy of the record, with these examples.
+        """
+        if not (self.keeps_record and self.is_trained):
+            return self.record
+        if self._record is None or self._record.window is None:
+            self._begin_record()
+        assert self._record is not None
+        found = self._record.frozen()
+        found.window = self._record.window.copy()
+        for X, y in examples:
+            found.judge(self._foretold(X), np.asarray(y).tolist())
+        found.window = None
+        return found
 
     def _unless_empty(self, add: Any) -> Any:
         """Return None if there are no examples to add, as on a day without data, else what is given.
@@ -439,6 +494,8 @@ class LiveEstimator(Fitted):
             self._conditional(new_y, new_weights, new_sides, C, robust) if changing else NO_LOSSES,
             new_sides,
         )
+        window.foretells = self.keeps_record
+        window.left = window._y[[*map(window.keys.__getitem__, leaving)]]
         try:
             trace = window.update(change, self._total_per_weight(), self._terms(robust, C) if robust else None)
         except NotOptimal as error:
@@ -897,6 +954,8 @@ class LiveEstimator(Fitted):
         arrays = {**self._learnt.to_arrays(), "robust": np.array([] if robust is None else [robust.theta, robust.s])}
         if self.chosen_:
             arrays["chosen"] = self.chosen_
+        if self._record is not None:
+            arrays["record"] = self._record.to_document()
         if self._objects is not None:
             arrays["objects"] = self.window_X
         if scale is None:
@@ -950,6 +1009,8 @@ class LiveEstimator(Fitted):
 
     def _restore(self, arrays: Mapping[str, Any]) -> None:
         self.feature_scale_ = scale = feature_scale.restored(self.scale, arrays)
+        if "record" in arrays:
+            self._record = Record.from_document(arrays["record"])
         if "chosen" in arrays:
             self.chosen_ = dict(arrays["chosen"])
         if scale is not None:

@@ -22,7 +22,14 @@ from livesvm.solvers.kernels.kernel import Kernel
 from livesvm.solvers.kernels.shared import SharedFeatures
 from livesvm.solvers.models.keyed_window import ExampleUpdate, KeyedWindow, standing_of, taken
 from livesvm.solvers.models.pair import NO_EXAMPLES, Pair, PairChange, update_each
-from livesvm.solvers.models.pairs_predictor import PairsCertificate, PairsPredictor, Two, by_other_class, summary
+from livesvm.solvers.models.pairs_predictor import (
+    PairsCertificate,
+    PairsPredictor,
+    Two,
+    by_other_class,
+    summary,
+    winners,
+)
 from livesvm.solvers.models.per_class import PairShares, Parts
 from livesvm.solvers.problem.piecewise_linear import NO_LOSSES, Losses, hinge
 from livesvm.solvers.problem.state import are_free
@@ -186,6 +193,8 @@ class ClassWindow(KeyedWindow):
         with self.changing() as undo:
             leave, changed, numbers = self._slots_of(change.leaving), self._slots_of(change.changing), self.slots
             undo.append(partial(self.shared.bring_back, self.shared.standing(), numbers))
+            if self.foretells and change.y.size and self.keys:
+                self.unlearnt = winners(self.predictor().decide(change.X), self.n_classes)
             come = self.shared.insert(change.X, numbers) if change.y.size else NO_EXAMPLES
             undo.append(partial(self.shared.release, come))
             parts = Parts(self._y, leave, come, change, changed, self.n_classes)

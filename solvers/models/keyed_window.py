@@ -56,6 +56,10 @@ class KeyedWindow(ABC):
         self.keys: dict[Key, int] = {}  #: key -> slot, oldest first
         self.next_key = 0  #: larger than every whole number that has been a key
         self.updates = 0  #: number of updates so far: the key of cached results that depend on the window
+        self.foretells = False  #: whether ``unlearnt`` is asked for
+        #: of the newest examples, by the model before: f, or of several classes the place of the class, (m,)
+        self.unlearnt = np.empty(0)
+        self.left: NDArray[Any] = np.empty(0)  #: targets of the examples that left with the newest update
         self.room = NOTHING  #: a scale that fits, and is not smaller than that of the examples here
 
     @property

@@ -88,6 +88,14 @@ class View:
         """Return the present decisions on examples of the window, (m,), or with several classes (m, pairs)."""
         return np.asarray(self.window.predictor().decision_function(self.window.X[places]))
 
+    def distances(self, places: Ints, others: Ints) -> Floats:
+        """Return the distances of examples of the window in the space of the kernel's features, (m, r)."""
+        store, slots = self.window._store, self.window.slots
+        X, Z = store.features(slots[places]), store.features(slots[others])
+        own, kernel = store.kernel.diagonal(X), store.kernel
+        squares = own[:, None] + kernel.diagonal(Z) - 2.0 * kernel.matrix(X, store.columns(slots[others]))
+        return np.asarray(np.sqrt(np.maximum(squares, 0.0)))
+
     @property
     def pairs(self) -> list[Two]:
         """The pairs of classes, by place, if there are more than two classes; else an empty list."""
@@ -122,7 +130,9 @@ class View:
         """Return a private copy of the whole model, except for ``parameters`` that leave its losses as they are."""
         model = self.model
         own = model._decided() | parameters
-        return View(type(model).from_arrays(own, model.to_arrays()), self)
+        copied = type(model).from_arrays(own, model.to_arrays())
+        copied.keeps_record = False
+        return View(copied, self)
 
     def scaled(self, rows: Any) -> Any:
         """Return features (m, d) as the window stores them; a list of objects as it is."""

@@ -141,6 +141,7 @@ class Window(KeyedWindow):
         else:
             try:
                 slots, trace = batch_update.update(self.state, change.X, change.losses, edit, before)
+                self.unlearnt = self.state.unlearnt
             except NotOptimal:
                 return self._solve_from_nothing(change, edit, is_free, by_path=False)
         self._commit(change, changed, slots, (change.new_sides, WITHIN))
@@ -167,6 +168,7 @@ class Window(KeyedWindow):
 
         Without ``by_path`` another method comes first, because a path has been given up.
         """
+        self.unlearnt = batch_update.decisions(self.state, change.X)
         gone = set(change.leaving)
         keys = [key for key in self.keys if key not in gone]
         slots = self._slots_of(keys)

@@ -127,6 +127,7 @@ class PathState:
         self._motion = empty_motion(0)
         self.buffers: Any = None  #: memory of the solver, which is not part of the state
         self.kappa = 1.0  #: weight of 1 1' in the factor
+        self.unlearnt = np.empty(0)  #: f of the newest examples before they were learnt, (m,)
         self.events = 0.0  #: the most that a recent update took
         self.events_since_refresh = 0
         self.heaviest = 0.0  #: largest sum of |beta| k(x, x) since then, at the end of an update

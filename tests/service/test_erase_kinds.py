@@ -101,15 +101,16 @@ def kinds(*, retrained: bool = False) -> dict[str, Kind]:
     times = (1.7e9 + np.arange(N) + rng.random(N)).round(6).tolist()
     dated = two | {"times": times, "weights": rng.uniform(1, 2, N).tolist()}
     fold, path = {"method": "k-fold", "folds": 2}, {"minimum": 0.5, "maximum": 2.0}
+    ranking: tuple[str, dict[str, Any]] = ("suspected-labels", {})
     retrain: list[tuple[str, dict[str, Any]]] = [("retrain", {})] if retrained else []
-    two_jobs: list[tuple[str, dict[str, Any]]] = [("assessment", fold), ("regularization-path", path)]
+    two_jobs: list[tuple[str, dict[str, Any]]] = [ranking, ("regularization-path", path)]
     X = drawn()
     own_gamma = {"kernel": {"name": "rbf", "gamma": "scale"}}
     far = drawn()
     far[[LEFT, *GONE]] *= 30
     sums = {"y": X.sum(1).tolist(), "keys": KEYS}
     return {
-        "words": Kind({"probability": True}, drawn(), {"y": only, "keys": KEYS}, jobs=[("assessment", fold)]),
+        "words": Kind({"probability": True}, drawn(), {"y": only, "keys": KEYS}, jobs=[("assessment", fold), ranking]),
         "standard": Kind({"scale": "standard"}, drawn() * [1, 50, 0.02], two, jobs=two_jobs),
         "minmax": Kind({"scale": "minmax"}, drawn(), {"y": words, "keys": KEYS}),
         "medians": Kind({"task": "svr", "scale": "robust"}, X, sums),

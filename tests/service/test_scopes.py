@@ -88,6 +88,8 @@ NEEDED = {
     "GET /jobs/{job}/events": "read",
     "GET /jobs/{job}/plot.{extension}": "read",
     "GET /models/{id}/examples": "learn",
+    "GET /models/{id}/suspected-labels": "learn",
+    "POST /models/{id}/suspected-labels": "learn",
     "POST /models/{id}/update": "learn",
     "POST /updates": "learn",
     "POST /models/{id}/what-if": "learn",
@@ -185,6 +187,7 @@ def test_a_caller_that_may_not_list_examples_sees_no_key_in_results(
     guarded.post("/models/m/update", json={"add": {"X": X, "y": y, "keys": keys}}).raise_for_status()
     asked: dict[str, tuple[dict[str, Any], list[str]]] = {
         "assessment": ({"method": "leave-one-out"}, ["keys"]),
+        "suspected-labels": ({}, ["suspects.better", "suspects.key", "suspects.label", "suspects.why"]),
         "outlier-path": ({}, ["outliers_at_start.key", "suspected.key", "switches.key"]),
         "regularization-path": ({"minimum": 0.5, "maximum": 2.0}, ["breakpoints.key", "coefficients.key"]),
     }
@@ -291,6 +294,7 @@ def marked(http: httpx.Client, headers: dict[str, str]) -> tuple[list[str], str]
     asked: list[tuple[str, dict[str, Any]]] = [
         ("/models/seen/assessment", {"method": "leave-one-out"}),
         ("/models/classes/assessment", {"method": "leave-one-out"}),
+        ("/models/classes/suspected-labels", {}),
         ("/models/classes/outlier-path", {}),
         ("/models/classes/regularization-path", {"minimum": 0.5, "maximum": 2.0}),
         ("/feeds/readings/tune", {}),

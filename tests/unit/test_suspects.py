@@ -93,7 +93,7 @@ def test_of_two_classes_the_margin_is_the_decision_for_the_label() -> None:
     np.testing.assert_array_equal(in_window_order(found, model.keys_), expected)
     head = found.head(3)
     assert [row["key"] for row in head] == list(found.keys[:3])
-    assert pd.DataFrame(head).columns.tolist() == ["key", "label", "better", "margin", "doubt"]
+    assert pd.DataFrame(head).columns.tolist() == ["key", "label", "better", "margin", "doubt", "why"]
     assert len(found.head(1000)) == len(y)
 
 
@@ -206,3 +206,26 @@ def test_progress_may_cancel(C: float) -> None:
     assert told[-1] == (40, 40)
     with pytest.raises(Cancelled):
         suspected_labels(model, progress=lambda done, total: False)
+
+
+@pytest.mark.parametrize("n_classes", [2, 4])
+def test_why_lists_the_nearest_examples_of_the_better_label(n_classes: int) -> None:
+    X, y = noisy(n_classes)
+    keys = [f"k{i}" for i in range(len(y))]
+    found = suspected_labels(IncrementalSVC(C=1.0, gamma=0.2).fit(X, y, keys=keys))
+    for row in found.head(len(keys)):
+        others = np.flatnonzero(y == row["better"])
+        distances = np.linalg.norm(X[others] - X[keys.index(row["key"])], axis=1)
+        assert row["why"] == [keys[i] for i in others[np.argsort(distances)[:3]]]
+
+
+def test_why_is_by_the_kernel_for_tables_and_kernel_values() -> None:
+    X, y = noisy(3)
+    by_values = suspected_labels(IncrementalSVC(kernel="precomputed").fit(X @ X.T, y))
+    assert by_values.why == suspected_labels(IncrementalSVC(kernel="linear").fit(X, y)).why
+    table = pd.DataFrame({"place": ["in", "out"] * 6, "x": [0, 5, 0.1, 5.1, 0.2, 5.2, 0.3, 5.3, 0.4, 5.4, 0.5, 0.6]})
+    labels = ["a", "b"] * 5 + ["a", "a"]
+    worst = suspected_labels(IncrementalSVC(C=5.0, columns="auto").fit(table, labels)).head(1)[0]
+    assert (worst["key"], worst["better"], worst["why"]) == (11, "b", [1, 3, 5])
+    few = suspected_labels(IncrementalSVC().fit([[0.0], [1.0], [2.0]], [0, 1, 1]))
+    assert sorted(map(len, few.why)) == [1, 1, 2]

@@ -31,6 +31,30 @@ class Job(BaseModel):
     error: dict[str, Any] | None = Field(default=None, description="Problem document; `interrupted` after a restart.")
 
 
+class Suspect(BaseModel):
+    """A label that may be wrong."""
+
+    key: int | str
+    label: float | str = Field(description="That the example has.")
+    better: float | str = Field(description="Of the other labels the one that fits best.")
+    margin: float = Field(description="By how much the given label is ahead; negative: the other one fits better.")
+    doubt: float = Field(description="Probability that the given label is the wrong one of the two.")
+    why: list[int | str] = Field(description="Nearest examples that have the better label, the nearest first.")
+
+
+class SuspectPage(BaseModel):
+    """Some of the labels of a model's newest ranking, the worst first."""
+
+    job: str
+    version: int = Field(description="Version of the model that was ranked.")
+    current: int = Field(description="Version of the model now.")
+    n_examples: int = Field(description="In the whole ranking.")
+    n_doubted: int = Field(description="Labels with a negative margin.")
+    method: Literal["leave_one_out", "k_fold"]
+    next: int | None = Field(description="The offset of the next page, if there is one.")
+    suspects: list[Suspect]
+
+
 class JobList(BaseModel):
     """Every job, oldest first, without results; those of other front ends too."""
 

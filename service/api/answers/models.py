@@ -124,6 +124,32 @@ class ModelColumn(BaseModel):
     relevance: float = Field(description="Multiplies squared distances along it.")
 
 
+class Score(BaseModel):
+    """The mean losses of predictions that were made before their examples were learnt."""
+
+    n: float = Field(description="Examples; of the newer ones the sum of their weights.")
+    error: float | None = Field(description="As `loss` says; null without examples.")
+    naive_error: float | None = Field(description="That of the majority, median or quantile of the window.")
+
+
+class Confused(BaseModel):
+    """How often a label was predicted for another, or for itself."""
+
+    label: str | int | float
+    predicted: str | int | float
+    n: int
+    lately: float = Field(description="Of the newer examples, the sum of their weights.")
+
+
+class KeptRecord(Score):
+    """How often a model was right about examples before it learnt them."""
+
+    loss: Literal["share of wrong labels", "mean absolute error", "mean pinball loss"]
+    lately: Score = Field(description="Of the newer examples: each counts 1/200 less than the next one.")
+    confusion: list[Confused] | None = Field(description="By label and predicted label; null: it predicts numbers.")
+    history: list[Score] = Field(description="Consecutive parts, oldest first, all as long but the newest.")
+
+
 class ModelDescription(BaseModel):
     """A model as it is now."""
 
@@ -163,6 +189,9 @@ class ModelDescription(BaseModel):
         default=None, description="Of decisions of more than two classes: one for each, or one for each pair."
     )
     drift: Watched | None = Field(default=None, description="Of a model with `drift_alarms`.")
+    record: KeptRecord | None = Field(
+        default=None, description="Since the first examples, or since the last erasure; null: it keeps none."
+    )
     tuning: SelfTuning | None = Field(default=None, description="Of a model that tunes itself (C `auto`).")
     labels: list[str] | list[int] | None = Field(default=None, description="The only ones there may be; null: any.")
     classes: list[ClassCount] | None = Field(default=None, description="In the order of decisions; null: has none.")

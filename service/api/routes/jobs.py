@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import Path, Request
+from fastapi import Path, Query, Request
 from starlette.responses import Response
 
 from livesvm.service.api.answers.feeds import ObservationAnswer
-from livesvm.service.api.answers.jobs import Job, JobList
+from livesvm.service.api.answers.jobs import Job, JobList, SuspectPage
 from livesvm.service.api.answers.learn import UpdateAnswer
 from livesvm.service.api.bodies.reading import parse_json, read_body
 from livesvm.service.api.problem_documents import problem_of_failure
@@ -30,6 +30,7 @@ from livesvm.service.api.routes.calls import EVENTS, PICTURE, Calls, answers
 from livesvm.service.api.streams import Event, event_stream
 from livesvm.service.errors import UnknownJob
 from livesvm.service.history.names import FEEDS, is_feed
+from livesvm.service.hosting.handle import ModelHandle
 from livesvm.service.jobs.files import JobRecord
 from livesvm.service.jobs.kind import JobKind, without_keys
 from livesvm.service.jobs.kinds import KINDS
@@ -61,6 +62,32 @@ def _submit(name: str, kind: JobKind) -> None:
 
 for name, kind in KINDS.items():
     _submit(name, kind)
+
+
+@calls("GET /models/{id}/suspected-labels", "learn", "Read the newest ranking of labels in pages")
+@answers(SuspectPage, "Some of the labels, the worst first.")
+async def suspects(
+    id: ModelId,
+    service: Parts,
+    offset: Annotated[int, Query(ge=0, le=2**53, description="Labels to pass over, the worst first.")] = 0,
+    limit: Annotated[int, Query(ge=1, le=1000, description="Labels at most.")] = 100,
+) -> Response:
+    """Return a page of the newest ranking that a job `suspected-labels` of the model has made; 404 if there is none."""
+    live = service.models().get(id)
+    return await in_control(service, lambda: _page(live, service, offset, limit))
+
+
+def _page(live: ModelHandle, service: Service, offset: int, limit: int) -> Response:
+    found, _ = service.jobs.everywhere()
+    ranked = [one for one in found if (one.model, one.kind, one.state) == (live.id, "suspected-labels", "done")]
+    if not ranked:
+        reason = "has no ranking of its labels yet; POST to the same path starts one"
+        raise UnknownJob(f"model {live.id} {reason}")
+    result, end = service.jobs.result(ranked[-1].id), offset + limit
+    about = {"job": ranked[-1].id, "version": ranked[-1].version, "current": live.describe().version}
+    about |= {"next": end if end < result["n_examples"] else None}
+    page = result | about | {"suspects": result["suspects"][offset:end]}
+    return response_of(SuspectPage.model_validate(page))
 
 
 @calls("GET /jobs/{job}/plot.{extension}", "read", "See a job's result as a plot")

@@ -112,7 +112,7 @@ def description(model: ModelHandle, service: Parts) -> ModelDescription:
     if not now.kernel:
         shown["kernel"] = spec.kernel.model_dump()
     counts = None if now.counts is None else [{"label": c, "n_examples": n} for c, n in now.counts.items()]
-    shown["classes"] = counts
+    shown |= {"classes": counts, "record": now.record and now.record.shown()}
     if not task_of(spec).has_labels:
         shown["decision_function_shape"] = None
     return ModelDescription.model_validate(shown)

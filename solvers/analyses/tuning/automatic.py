@@ -43,6 +43,7 @@ FEW_VALUES = 12  #: whole numbers of a column that may be categories
 ROUGH = 250  #: examples by which all ways to encode are looked at
 FIRST, LATER = 25, 15  #: iterations of the search for widths, by those and by more
 CLOSE = 0.02  #: of the loss by so much less another choice has to be than the present one
+SMALL = 1e-3  #: a step of the parameters of a sigmoid after which there is none
 WRONG = 2.0  #: what a wrong label counts, next to its log loss
 OF_NOISE = 0.1  #: epsilon, of the deviation of what f leaves
 LAPLACE = 2.0 * math.sqrt(2.0)  #: C by the variance of f over that deviation
@@ -143,7 +144,7 @@ class _TableWindow:
     """A window as rows of numbers, with the ways in which its columns may be encoded."""
 
     def __init__(self, model: Any) -> None:
-        view = View(model)
+        View(model)  # it is fitted
         if model.kernel != "rbf":
             raise InvalidInput("parameters are chosen for the kernel 'rbf'", field="kernel")
         if model.n_window_ < LEAST:
@@ -151,7 +152,7 @@ class _TableWindow:
         some, rows = spread_evenly(model.n_window_, MOST), model.window_features
         if isinstance(rows, SparseRows) and rows.shape[1] > WIDEST:
             raise InvalidInput(f"holds sparse rows of more than {WIDEST} features", field="window")
-        self.model, self.view, self.n = model, view, some.size
+        self.model, self.n = model, some.size
         self.rows, self.weights = dense(rows[some]), model.window_sample_weight[some]
         self.y = model._learnt.y[some]
         self.columns: TableColumns | None = model.columns_ if model.columns is not None else None
@@ -243,33 +244,40 @@ def _encoded(column: TableColumn, numbers: Encoding) -> TableColumn:
 class _Folds:
     """Folds of a classifier's window, each walked over C in compiled code."""
 
-    def __init__(self, window: _TableWindow) -> None:
-        model, y = window.model, window.y
-        self.y = y.astype(np.int64) if window.view.pairs else (y > 0).astype(np.int64)
-        self.parts: list[Split] = splits(self.y, "k_fold", FOLDS, classes=True)
-        self.workspace = FoldWorkspace(max(learnt.size for learnt, _ in self.parts))
-        self.costs = window.weights * model._class_weights(y)
+    def __init__(self, window: _TableWindow, which: Ints) -> None:
+        model, y = window.model, window.y[which]
+        self.which = which
+        classes, y_of = np.unique(y, return_inverse=True)
+        if classes.size < 2:
+            raise InvalidInput("holds examples of one class alone", field="window")
+        parts = splits(y_of, "k_fold", FOLDS, classes=True)
+        #: of each fold, of examples that are learnt and of those that judge, the places of each class
+        self.places = [[[part[y_of[part] == one] for one in range(classes.size)] for part in split] for split in parts]
+        self.workspace = FoldWorkspace(max(learnt.size for learnt, _ in parts))
+        self.costs = window.weights[which] * model._class_weights(y)
         self.intercept = bool(model.fit_intercept)
 
     def losses(self, Z: Floats, C: Floats, folds: int = FOLDS) -> Floats:
         """Return the loss (p,) of held-out examples at each C (p,), by the kernel of gamma 1."""
-        K = gaussian(Z)
-        pairs = list(combinations(np.unique(self.y).tolist(), 2))
-        held = {two: np.full((C.size, self.y.size), np.nan) for two in pairs}
-        for learnt, judging in self.parts[:folds]:
-            for two in pairs:
-                check()
-                mine, others = (places[np.isin(self.y[places], two)] for places in (learnt, judging))
-                mine = mine[np.argsort(self.y[mine], kind="stable")]
-                signs = np.where(self.y[mine] == two[1], 1.0, -1.0)
-                if abs(signs.sum()) < signs.size:  # both classes are there
-                    values = K[np.ix_(mine, np.concatenate([mine, others]))]
-                    f = self.workspace.decisions(values, signs, self.costs[mine], C, intercept=self.intercept)
-                    held[two][:, others] = f
-        judged = np.concatenate([judging for _, judging in self.parts[:folds]])
-        return np.asarray(
-            np.mean([self._of_pair(f[:, judged], self.y[judged], two) for two, f in held.items()], axis=0)
-        )
+        K = gaussian(Z[self.which])
+        total = np.zeros(C.size)
+        pairs = list(combinations(range(len(self.places[0][0])), 2))
+        for two in pairs:
+            check()
+            held, positive = [], []
+            for learnt, judging in self.places[:folds]:
+                (negatives, positives), (low, high) = ([by_class[one] for one in two] for by_class in (learnt, judging))
+                f = np.full((C.size, low.size + high.size), np.nan)
+                if negatives.size and positives.size:
+                    mine = np.concatenate([negatives, positives])
+                    values = K.take(mine, axis=0).take(np.concatenate([mine, low, high]), axis=1)
+                    signs = np.repeat([-1.0, 1.0], [negatives.size, positives.size])
+                    f[:] = self.workspace.decisions(values, signs, self.costs[mine], C, intercept=self.intercept)
+                held.append(f)
+                positive.append(np.repeat([False, True], [low.size, high.size]))
+            f, truth = np.concatenate(held, axis=1), np.concatenate(positive)
+            total += _log_losses(f, truth) + WRONG * ((f > 0) != truth).mean(axis=1)
+        return total / len(pairs)
 
     def best(self, Z: Floats, folds: int = FOLDS) -> tuple[float, float]:
         """Return the least loss over C, and that C, by so many of the folds."""
@@ -279,12 +287,6 @@ class _Folds:
             if losses.argmin() < C.size - 1:
                 break
         return float(losses.min()), float(C[losses.argmin()])
-
-    @staticmethod
-    def _of_pair(f: Floats, y: Ints, two: tuple[int, int]) -> Floats:
-        there = np.isin(y, two)
-        f, positive = f[:, there], np.isin(y[there], two[1])
-        return np.asarray(_log_losses(f, positive) + WRONG * ((f > 0) != positive).mean(axis=1))
 
 
 def _log_losses(f: Floats, positive: Bools) -> Floats:
@@ -306,19 +308,22 @@ def _log_losses(f: Floats, positive: Bools) -> Floats:
         aa, ab, bb = (v * f * f).sum(axis=1) + 1e-9, (v * f).sum(axis=1), v.sum(axis=1) + 1e-9
         ga, gb = (r * f).sum(axis=1), r.sum(axis=1)
         determinant = np.maximum(aa * bb - ab * ab, 1e-12)
-        a = a - np.clip((bb * ga - ab * gb) / determinant, -2.0, 2.0)
-        b = b - np.clip((aa * gb - ab * ga) / determinant, -2.0, 2.0)
+        by = np.clip([(bb * ga - ab * gb) / determinant, (aa * gb - ab * ga) / determinant], -2.0, 2.0)
+        a, b = a - by[0], b - by[1]
+        if np.abs(by).max() < SMALL:
+            break
     return np.where(known, least, np.inf)
 
 
 def _of_classes(window: _TableWindow) -> TunedParameters:
     t = outputs_of(window.y, classes=True)
     rough, fine = spread_evenly(window.n, ROUGH), spread_evenly(window.n)
-    folds = _Folds(window)
+    folds = _Folds(window, np.arange(window.n))
+    some_folds = folds if window.n < MANY else _Folds(window, fine)
     tried, ways, enough = [], window.ways(), FOLDS if window.n < MANY else FEWER
     for some in ways:
         found, columns, X, places = window.likeliest(some, t, rough)
-        loss = folds.best(X * np.sqrt(found.widths[places]), enough)[0] if len(ways) > 1 else 0.0
+        loss = some_folds.best(X * np.sqrt(found.widths[places]), enough)[0] if len(ways) > 1 else 0.0
         tried.append((loss, found, columns, X, places))
     _, found, columns, X, places = min(tried, key=lambda one: one[0])
     if fine.size > rough.size:

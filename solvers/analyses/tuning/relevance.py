@@ -97,8 +97,12 @@ def evidence(
 
 
 def _loss(theta: Floats, X: Floats, places: Ints, t: Floats) -> tuple[float, Floats]:
-    """Return minus the logarithm of the evidence and the prior, and its gradient by logarithms of the parameters."""
-    from scipy.linalg import lapack
+    """Return minus the logarithm of the evidence and the prior, and its gradient by logarithms of the parameters.
+
+    Matrices are symmetric, and only one triangle of them is computed: the upper one as Fortran has it, the lower one as
+    rows of NumPy have it.
+    """
+    from scipy.linalg import blas, lapack
 
     check()
     (n, k), p = t.shape, theta.size - 2
@@ -107,21 +111,18 @@ def _loss(theta: Floats, X: Floats, places: Ints, t: Floats) -> tuple[float, Flo
     K *= signal
     A = K.copy()
     A[np.diag_indices(n)] += noise
-    L, failed = lapack.dpotrf(A, lower=1, overwrite_a=1)
+    R, failed = lapack.dpotrf(A.T, lower=0, overwrite_a=1)
     if failed:
         return _FAILED, np.zeros_like(theta)
-    half_determinant = float(np.log(np.diagonal(L)).sum())
-    inverse, _ = lapack.dpotri(L, lower=1)
-    inverse = np.tril(inverse)
-    inverse += np.tril(inverse, -1).T
-    a = inverse @ t
+    half_determinant = float(np.log(np.diagonal(R)).sum())
+    a, _ = lapack.dpotrs(R, t, lower=0)
     loss = 0.5 * float(np.vdot(t, a)) + k * half_determinant
-    inverse *= 0.5 * k
-    inverse -= 0.5 * (a @ a.T)  # the derivative by A
-    of_noise = noise * float(np.trace(inverse))
-    K *= inverse
-    by_row = K.sum(axis=1)
-    of_widths = -2.0 * g * (by_row @ X**2 - np.einsum("ij,ij->j", X, K @ X))
+    inverse, _ = lapack.dpotri(R, lower=0, overwrite_c=1)
+    of_A = blas.dsyrk(-0.5, a, beta=0.5 * k, c=inverse, lower=0, overwrite_c=1)  # the derivative by A
+    of_noise = noise * float(np.trace(of_A))
+    K *= of_A.T
+    by_row = blas.dsymv(1.0, K.T, np.ones(n), lower=0)
+    of_widths = -2.0 * g * (by_row @ X**2 - np.einsum("ij,ij->j", X, blas.dsymm(1.0, K.T, X, lower=0)))
     away = theta[:p] - theta[:p].mean()
     loss += 0.5 * float(away @ away) / SPREAD**2
     gradient = np.bincount(places, of_widths, p) + away / SPREAD**2

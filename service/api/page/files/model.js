@@ -21,14 +21,15 @@ export function heading(id, here) {
 
 export function model(main, id) {
   const leaving = [];
-  const places = { wrong: h("div"), state: h("div"), window: h("div"), updates: h("div"), versions: h("div") };
+  const places = { wrong: h("div"), state: h("div"), record: h("div"), window: h("div"), updates: h("div"), versions: h("div") };
   const log = h("div", { class: "log", role: "log", "aria-label": "Events", tabindex: "0" });
   main.replaceChildren(...heading(id, ""), places.wrong, places.state,
-    section("Window", places.window), certificate(id), predictions(id), ["svc", "svr"].includes(service.models.get(id)?.task) ? drift(id, refresh) : "",
+    section("Window", places.window), places.record, certificate(id), predictions(id), ["svc", "svr"].includes(service.models.get(id)?.task) ? drift(id, refresh) : "",
     section("Newest updates", places.updates), section("Versions", places.versions),
     section("Events", log));
 
   const sizes = windowOf(places.window, leaving);
+  const record = recordOf(places.record, leaving);
   const history = versions(id, places.versions, refresh);
   let due = null, was = null;
 
@@ -40,6 +41,7 @@ export function model(main, id) {
       was = now.state;
       places.state.replaceChildren(known(now), ...(now.warnings ?? []).map((one) => h("p", { class: "banner", role: "status" }, one.message)));
       sizes.show(now);
+      record(now.record);
       if (["live", "fenced", "behind"].includes(now.state)) {
         const { updates } = await get(`/models/${id}/recent`);
         places.updates.replaceChildren(recent(updates));
@@ -89,6 +91,29 @@ function tuned({ tuning }) {
   return `itself, at version ${count(found.version)} (${found.reason})${kept}: loss ${written(found.loss)}, with defaults ${written(found.defaults)}`;
 }
 
+/** How often it was right about examples before it learnt them. */
+function recorded({ record }) {
+  if (!record?.n) return null;
+  const shown = (error) => (record.confusion ? `${(100 * (1 - error)).toFixed(1)}%` : short(error));
+  const of = ({ error, naive_error: naive }) => `${shown(error)} (${record.confusion ? "majority" : record.loss.includes("pinball") ? "quantile" : "median"} ${shown(naive)})`;
+  return `${of(record)} of ${count(record.n)}; lately ${of(record.lately)}`;
+}
+
+/** The labels that it took for others before it learnt them, and its errors over time. */
+function recordOf(place, leaving) {
+  let drawn = null;
+  leaving.push(() => drawn?.end());
+  return (record) => {
+    if (!record?.n) return;
+    const shown = (name) => record.history.map((one) => (record.confusion ? 1 - one[name] : one[name]));
+    const ends = record.history.reduce((all, one) => [...all, (all.at(-1) ?? 0) + one.n], []);
+    drawn?.end();
+    drawn = chart(record.confusion ? "Share of right labels before learning" : "Error before learning", ends, [{ label: "model", values: shown("error"), colour: "--free" }, { label: "naive", values: shown("naive_error"), colour: "--bound" }], { xLabel: "examples" });
+    const rows = record.confusion?.map((one) => [String(one.label), String(one.predicted), count(one.n), short(one.lately)]) ?? [];
+    place.replaceChildren(h("h2", {}, "Record"), drawn.place, rows.length ? table("Labels and predictions", ["Label", "Predicted", "Examples", "Lately"], rows) : "");
+  };
+}
+
 /** What it is. */
 function known(now) {
   const names = KERNELS[now.kernel.name] ?? Object.keys(now.kernel).filter((name) => name !== "name");
@@ -96,6 +121,7 @@ function known(now) {
     Tunes: tuned(now), "gamma in use": now.gamma == null ? null : short(now.gamma), Scale: now.scale === "none" ? null : now.scale,
     Classes: now.classes?.map(({ label, n_examples: n }) => `${label}: ${count(n)}`).join(", "), C: now.C && short(now.C), Loss: now.loss, epsilon: now.epsilon, quantile: now.quantile, nu: now.nu, prior: priorOf(now),
     Version: count(now.version), Features: now.n_features && count(now.n_features), "Support vectors": count(now.n_support),
+    [now.record?.confusion ? "Right before learning" : "Error before learning"]: recorded(now),
     Drift: now.drift && (now.drift.alarm ? "alarm" : `none found, error before learning ${now.drift.error === null ? "–" : short(now.drift.error)}`), Waiting: count(now.queue_depth), Durability: now.durability, "Last update": ago(now.updated_at) });
 }
 

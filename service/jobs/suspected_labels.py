@@ -1,0 +1,82 @@
+"""The job that ranks the labels of a model's window by how likely they are wrong: its request, result and plot."""
+
+from __future__ import annotations
+
+import io
+
+import numpy as np
+
+from livesvm.service.errors import EmptyModel, NotApplicable
+from livesvm.service.hosting.handle import Description
+from livesvm.service.jobs.kind import Document, JobKind, Order
+from livesvm.service.jobs.plots import Extension, drawing
+from livesvm.service.models.fields import SHORT, Request
+from livesvm.service.models.spec import ModelSpec
+from livesvm.service.models.state import ModelCopy
+from livesvm.solvers import plot
+from livesvm.solvers.analyses.suspects import SuspectedLabels, suspected_labels
+from livesvm.solvers.errors import InvalidInput
+from livesvm.solvers.runtime.progress import Progress
+
+DRAWN = 20  #: labels in a plot
+
+
+class SuspectedLabelsRequest(Request):
+    """The ranking of all labels of a model's window, the worst first."""
+
+    most_bytes = SHORT
+
+
+def rank(asked: Document, model: ModelCopy, progress: Progress) -> Document:
+    """Return all labels of a window, the worst first, by exact decisions of models without them."""
+    found = suspected_labels(model.estimator(), progress=progress)
+    return {
+        "n_examples": len(found.keys),
+        "n_doubted": int(np.count_nonzero(found.margin < 0.0)),
+        "method": found.method,
+        "seconds": found.seconds,
+        "suspects": found.head(len(found.keys)),
+    }
+
+
+def _ordered(request: SuspectedLabelsRequest, spec: ModelSpec, now: Description) -> Order:
+    if spec.task != "svc":
+        reason = "has no suspected labels; an outlier path of a regression finds suspected targets"
+        raise NotApplicable(f"a model of task {spec.task} {reason}")
+    if now.sizes.n_examples == 0:
+        raise EmptyModel(f"model {spec.id} knows no example yet")
+    if sum(n > 0 for n in (now.counts or {}).values()) < 2:
+        raise InvalidInput("has one class only; add examples of another before labels can be suspected", field="window")
+    return Order({})
+
+
+def draw(result: Document, extension: Extension) -> bytes:
+    """Draw the margins of the worst labels."""
+    worst = result["suspects"][:DRAWN]
+    labels, better = (np.array([one[name] for one in worst], object) for name in ("label", "better"))
+    margin, doubt = (np.array([one[name] for one in worst]) for name in ("margin", "doubt"))
+    keys, why = (tuple(one[name] for one in worst) for name in ("key", "why"))
+    found = SuspectedLabels(keys, labels, better, margin, doubt, why, result["method"], result["seconds"])
+    with drawing(extension, out := io.BytesIO(), (8, 1.5 + 0.22 * len(worst))) as figure:
+        plot.suspected_labels(found, DRAWN, figure.add_subplot())
+    return out.getvalue()
+
+
+KIND = JobKind(
+    summary="Rank the labels of a model, the worst first",
+    description="""
+Compare each label of a classifier's window with the exact decision of a model that has not seen its example.
+
+The result holds `suspects`, the worst label first. Each has its `key`, its `label`, and the `better` of the others.
+`margin` is by how much the given label is ahead; if it is negative, the other one fits better. `doubt` is the
+probability that the given label is the wrong one of the two. `why` lists the keys of the three nearest examples that
+have the better label. `n_doubted` counts the negative margins.
+
+`GET /models/{id}/suspected-labels` reads the newest result in pages. To correct labels, send `relabel` in an update.
+""",
+    request=SuspectedLabelsRequest,
+    check=_ordered,
+    run=rank,
+    plot=draw,
+    family="assessments",
+)

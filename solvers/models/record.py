@@ -1,0 +1,228 @@
+"""The record of a model: each labelled example is predicted before it is learnt [Dawid 1984, prequential].
+
+Next to each prediction stands the naive one: the label that most examples of the window have, or for numbers the median
+of the window, of the pinball loss its quantile.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections.abc import Iterable, Mapping
+from copy import copy
+from typing import Any, NamedTuple, Self
+
+from livesvm.solvers.runtime.html import table_of
+
+LATELY = 200  #: of the newer score, each example counts 1/200 less than the next one
+PARTS = 64  #: parts that the history has at least, once it is long; with twice as many, two become one
+_GROWTH = LATELY / (LATELY - 1.0)
+_HEAVY = 1e100  # weight of an example from which on all are divided by it
+
+Label = Any
+Sums = tuple[float, float, float]  #: examples or their weights, losses, losses of the naive predictions
+_NOTHING: Sums = (0, 0.0, 0.0)
+
+
+class Score(NamedTuple):
+    """The mean losses of predictions.
+
+    Attributes
+    ----------
+    n : float
+        Number of examples; of the newer ones the sum of their weights.
+    error : float or None
+        Share of wrong labels, or the mean absolute error or pinball loss in units of y; None without examples.
+    naive_error : float or None
+        The same of the naive predictions.
+    """
+
+    n: float
+    error: float | None
+    naive_error: float | None
+
+    @classmethod
+    def of(cls, sums: Sums, weight: float = 1.0) -> Self:
+        """Return the score from sums, of which the newest example has this weight."""
+        n, losses, naive_losses = sums
+        return cls(n / weight, losses / n, naive_losses / n) if n else cls(0, None, None)
+
+
+class Record:
+    """How often a model was right about examples that it had not learnt.
+
+    Parameters
+    ----------
+    prices : the cost of a unit by which a predicted number is too low, and too high; None: labels are predicted
+    """
+
+    def __init__(self, prices: tuple[float, float] | None) -> None:
+        self.prices = prices
+        self._sums = self._lately = _NOTHING
+        self._weight = 1.0  # of the next example, in the sums of the newer ones
+        self._pairs: dict[tuple[Label, Label], tuple[int, float]] = {}  # (label, prediction) -> number, weight
+        self._history: list[Sums] = [_NOTHING]
+        self._part = 1  # examples in each part of it
+        #: of the window: the number of examples by label, or ascending targets; None: they are to be counted again
+        self.window: Any = None
+
+    def judge(self, predicted: Iterable[Any], given: list[Any], gone: Iterable[Any] = ()) -> None:
+        """Take predictions and the labels or numbers of their examples, which the window holds from now on.
+
+        Parameters
+        ----------
+        predicted, given : labels or numbers of the same examples, in order
+        gone : those of examples that have left the window
+        """
+        window, pairs, prices, naive = self.window, self._pairs, self.prices, None
+        if prices is None:
+            most = -1
+            for label, count in window.items():
+                if count > most or (count == most and label < naive):
+                    naive, most = label, count
+        elif window:
+            low, high = prices
+            place = low / (low + high) * (len(window) - 1)
+            below = int(place)
+            naive = window[below] + (place - below) * (window[min(below + 1, len(window) - 1)] - window[below])
+        for guess, value in zip(predicted, given, strict=True):
+            weight = self._weight
+            if prices is None:
+                loss, naive_loss = float(value != guess), float(value != naive)
+                number, before = pairs.get((value, guess), (0, 0.0))
+                pairs[value, guess] = number + 1, before + weight
+            else:
+                loss = max(low * (value - guess), high * (guess - value))
+                naive_loss = max(low * (value - naive), high * (naive - value))
+            n, losses, naive_losses = self._sums
+            self._sums = n + 1, losses + loss, naive_losses + naive_loss
+            n, losses, naive_losses = self._lately
+            self._lately = n + weight, losses + weight * loss, naive_losses + weight * naive_loss
+            n, losses, naive_losses = self._history.pop()
+            self._history.append((n + 1, losses + loss, naive_losses + naive_loss))
+            if n + 1 == self._part:
+                self._begin_part()
+            self._weight = weight * _GROWTH
+            if weight > _HEAVY:
+                self._lighten()
+        if prices is None:
+            for label in given:
+                window[label] = window.get(label, 0) + 1
+            for label in gone:
+                window[label] -= 1
+        else:
+            for value in given:
+                insort(window, value)
+            for value in gone:
+                del window[bisect_left(window, value)]
+
+    def _begin_part(self) -> None:
+        """Begin another part of the history; two parts become one if there are too many."""
+        parts = self._history
+        if len(parts) == 2 * PARTS:
+            both = zip(parts[::2], parts[1::2], strict=True)
+            self._history = [(m + n, a + b, c + d) for (m, a, c), (n, b, d) in both]
+            self._part *= 2
+        self._history.append(_NOTHING)
+
+    def _lighten(self) -> None:
+        """Divide all weights by that of the next example."""
+        weight, self._weight = self._weight, 1.0
+        n, losses, naive_losses = self._lately
+        self._lately = n / weight, losses / weight, naive_losses / weight
+        self._pairs = {two: (number, one / weight) for two, (number, one) in self._pairs.items()}
+
+    # -- answers -------------------------------------------------------------------------------------------------------
+
+    @property
+    def n(self) -> int:
+        """Number of examples that were predicted before they were learnt."""
+        return int(self._sums[0])
+
+    @property
+    def loss(self) -> str:
+        """What the errors are: the share of wrong labels, or the mean absolute error or pinball loss."""
+        if self.prices is None:
+            return "share of wrong labels"
+        return "mean absolute error" if self.prices == (1.0, 1.0) else "mean pinball loss"
+
+    @property
+    def overall(self) -> Score:
+        """The score of all examples."""
+        return Score.of(self._sums)
+
+    @property
+    def lately(self) -> Score:
+        """The score of the newer examples: each counts 1/200 less than the next one."""
+        return Score.of(self._lately, self._newest)
+
+    @property
+    def history(self) -> list[Score]:
+        """The scores of consecutive parts, oldest first: all but the newest have the same number of examples."""
+        return [Score.of(part) for part in self._history if part[0]]
+
+    @property
+    def confusion(self) -> dict[tuple[Label, Label], int]:
+        """Number of examples by (label, predicted label); empty for numbers."""
+        return {two: number for two, (number, _) in self._pairs.items()}
+
+    @property
+    def confusion_lately(self) -> dict[tuple[Label, Label], float]:
+        """The same of the newer examples, as sums of their weights."""
+        return {two: weight / self._newest for two, (_, weight) in self._pairs.items()}
+
+    @property
+    def _newest(self) -> float:
+        """The weight of the newest example."""
+        return self._weight / _GROWTH
+
+    def shown(self) -> dict[str, Any]:
+        """Return the record as JSON values."""
+        pairs = [
+            {"label": label, "predicted": guess, "n": number, "lately": weight / self._newest}
+            for (label, guess), (number, weight) in sorted(self._pairs.items())
+        ]
+        return {
+            "loss": self.loss,
+            **self.overall._asdict(),
+            "lately": self.lately._asdict(),
+            "confusion": pairs if self.prices is None else None,
+            "history": [part._asdict() for part in self.history],
+        }
+
+    def _repr_html_(self) -> str:
+        rows = [[name, *score] for name, score in (("all", self.overall), ("lately", self.lately))]
+        table = table_of(f"Record: {self.loss}", rows, ("", *Score._fields))
+        lately = self.confusion_lately
+        pairs = [[*two, number, lately[two]] for two, number in sorted(self.confusion.items())]
+        return table + (table_of("Confusion", pairs, ("label", "predicted", "n", "lately")) if pairs else "")
+
+    # -- keeping -------------------------------------------------------------------------------------------------------
+
+    def frozen(self) -> Self:
+        """Return a copy that later updates leave as it is, and that knows no window."""
+        out = copy(self)
+        out._pairs, out._history, out.window = self._pairs.copy(), self._history.copy(), None
+        return out
+
+    def to_document(self) -> dict[str, Any]:
+        """Return the record as numbers, texts and lists."""
+        return {
+            "prices": None if self.prices is None else list(self.prices),
+            "sums": list(self._sums),
+            "lately": list(self._lately),
+            "weight": self._weight,
+            "pairs": [[*two, *values] for two, values in self._pairs.items()],
+            "history": list(map(list, self._history)),
+            "part": self._part,
+        }
+
+    @classmethod
+    def from_document(cls, document: Mapping[str, Any]) -> Self:
+        """Return the record in a document."""
+        prices = document["prices"]
+        found = cls(None if prices is None else (prices[0], prices[1]))
+        found._sums, found._lately = tuple(document["sums"]), tuple(document["lately"])
+        found._weight, found._part = document["weight"], document["part"]
+        found._pairs = {(label, guess): (number, weight) for label, guess, number, weight in document["pairs"]}
+        found._history = [(n, losses, naive_losses) for n, losses, naive_losses in document["history"]]
+        return found
