@@ -21,7 +21,8 @@ from livesvm.service.feeds import drift, model_selection
 from livesvm.service.feeds.bands import Band, ConformalBand
 from livesvm.service.feeds.blend import Blend
 from livesvm.service.feeds.features import Ahead, History, layout_of, natural_period, own_rows, shared_row
-from livesvm.service.feeds.forecasts import Forecast, Pending, PendingForecasts, Served
+from livesvm.service.feeds.first_forecasts import naive_forecast
+from livesvm.service.feeds.forecasts import NOBODY, Forecast, Pending, PendingForecasts, Served
 from livesvm.service.feeds.knowledge import Knowledge
 from livesvm.service.feeds.represent import StepFeatures, reference, represented
 from livesvm.service.feeds.rows import Rows
@@ -54,7 +55,7 @@ class FeedOutcome(NamedTuple):
     ignored: int
     corrected: int
     scored: list[tuple[int, ScoredForecast]]  #: with their steps
-    forecasts: list[Forecast]  #: from the newest reading; none while the window fills
+    forecasts: list[Forecast]  #: from the newest reading; naive ones while the window fills
     events: list[FeedEvent]
     announced: int = 0  #: rows with known columns of times to come
 
@@ -163,6 +164,8 @@ class Forecaster:
             self.publish_held(plan.readings[-1])
         elif plan.ahead and plan.at_once and not plan.readings:
             self._forecast_again()
+        if self.rows is None:
+            self.forecast_first()
         counts = plan.accepted, plan.ignored, len(plan.corrections)
         return FeedOutcome(*counts, self._scored, list(self.latest), self._events, len(plan.ahead))
 
@@ -547,6 +550,29 @@ class Forecaster:
             return
         said = self._said(*self._from_now(reading))
         self.latest = [pending.forecast for pending in said]
+
+    def forecast_first(self) -> None:
+        """Forecast while the window fills, by naive values; nothing of it is kept."""
+        real, every = sum([not reading.held for reading in self.first]), self.timeline.every
+        self.latest = []
+        if real < 2 or every is None or not self.spec.has_blends:
+            return
+        newest = self.first[-1]
+        values = np.array([np.nan if reading.held else reading.values[0] for reading in self.first])
+        natural = 0 if self.spec.time is None else natural_period(every)
+        lead = self.ahead.lead(newest.slot, self.steps)
+        for step in self.steps:
+            known = step <= lead or not self.spec.known
+            if not known and self.spec.unannounced == "refuse":
+                continue
+            value, half, last, seasonal = naive_forecast(
+                values, step, natural if self.season is None else self.season, self.spec.coverage
+            )
+            ends = (None, None) if half is None else (value - half, value + half)
+            served: Served = "last-value" if value == last else "seasonal-naive"
+            when = newest.slot + step, every.after(newest.time, step), newest.time
+            experts = (None, last, seasonal, *NOBODY[3:])
+            self.latest.append(Forecast(step, *when, value, *ends, served, known, experts))
 
     def _from_now(self, reading: Reading, ahead: Ahead | None = None) -> tuple[Reading, Floats, Floats, Floats, int]:
         """Return the newest reading with its raw row, forecasts from that, and up to which step known columns are."""

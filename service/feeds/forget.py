@@ -50,6 +50,8 @@ def forget(feed: Forecaster, times: Collection[float], *, beyond: bool = False) 
         is_changed = bool(forgotten.values or waiting)
     else:
         is_changed = _forget_rows(feed, feed.rows, forgotten)
+    if feed.rows is None:
+        feed.forecast_first()
     return waiting + sum(not past.held for past in known) if is_changed else None
 
 

@@ -19,8 +19,7 @@ from livesvm.solvers.runtime.compile import compiled_in_order
 from livesvm.solvers.runtime.entry_point import entry_point
 from livesvm.solvers.runtime.types import Floats, Ints
 
-PRIOR = 0.3  #: weight of the given forecast before the first error; the others share the rest
-SLOWER = 0.6  #: times the learning rate of BOA
+PRIOR = 0.5  #: weight of the given forecast before the first error; the others share the rest
 DISCOUNT = 0.998  #: of what is known of experts, an error
 KEPT = 0.02  #: share of the weights that stays as it is at first
 FORGETTING = 0.999  #: of what the linear expert has learnt, an example
@@ -242,7 +241,7 @@ def _rate(count: int, k: int, state: Floats, prior: float) -> float:
     largest, squares = state[HEAD + 2 * count + k], state[HEAD + count + k]
     if largest <= 0.0:
         return 0.0
-    rate: float = min(0.5 / largest, SLOWER * np.sqrt(-np.log(prior) / squares))
+    rate: float = min(0.5 / largest, np.sqrt(-np.log(prior) / squares))
     return rate
 
 

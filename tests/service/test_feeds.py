@@ -43,8 +43,9 @@ def test_readings_become_forecasts_with_their_record(http: httpx.Client, feed: s
     stream = Stream(http)
     filling = stream.send(3)
     assert filling["state"] == "filling"
-    assert filling["forecasts"] == []
-    assert http.get(f"{feed}/forecast").json()["forecasts"] == []
+    assert [f["served"] for f in filling["forecasts"]] == ["seasonal-naive", "seasonal-naive"]  # there were two seasons
+    assert http.get(f"{feed}/forecast").json()["forecasts"] == filling["forecasts"]
+    assert all(f["low"] < f["value"] < f["high"] for f in filling["forecasts"])
     live = stream.send(9)
     assert (live["state"], live["position"], live["ignored"]) == ("live", 144, 0)
     assert [f["step"] for f in live["forecasts"]] == [1, 3]

@@ -16,7 +16,7 @@ from livesvm.service.feeds.presenter import forecasts, with_experts
 from livesvm.service.feeds.snapshot import from_arrays, to_arrays
 from livesvm.service.feeds.spec import spec_of
 from livesvm.solvers.models import blend
-from livesvm.solvers.models.blend import DISCOUNT, KEPT, PRIOR, SLOWER, SURPRISE, Lookback
+from livesvm.solvers.models.blend import DISCOUNT, KEPT, PRIOR, SURPRISE, Lookback
 from tests.support.feeds import FEED, rows_of, series
 
 Floats = NDArray[np.float64]
@@ -51,7 +51,7 @@ def weights_of(said: Floats, blends: Floats, actual: Floats) -> Floats:
         better = np.clip(np.sign(value - y) * (value - one), -cap, cap)
         regret, squares, largest = DISCOUNT * regret, DISCOUNT * squares, DISCOUNT * largest
         largest, squares = np.maximum(largest, np.abs(better)), squares + better**2
-        rate = np.minimum(0.5 / largest, SLOWER * np.sqrt(-np.log(prior) / squares))
+        rate = np.minimum(0.5 / largest, np.sqrt(-np.log(prior) / squares))
         regret += (better - rate * better**2 + 2 * largest * (rate * better > 0.5)) / 2
     share = prior * rate * np.exp(rate * regret)
     return np.asarray((1 - KEPT) * share / share.sum() + KEPT * prior)

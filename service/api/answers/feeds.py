@@ -21,8 +21,8 @@ class ForecastTold(BaseModel):
     direction: Literal["up", "down"] | None = None
     served: Literal["model", "last-value", "seasonal-naive", "blend"] | None = Field(
         default=None,
-        description="`blend`: of the model with naive forecasts and a linear model. Older versions served a naive one "
-        "where that had the better record.",
+        description="`blend`: of the model with naive forecasts and a linear model. A naive value is served while the "
+        "window fills.",
     )
     known: Literal["announced", "held"] | None = Field(
         default=None, description="Whether the known columns of its time were announced, or hold their last values."

@@ -78,7 +78,7 @@ export function feed(main, id) {
       if (steps.join() !== [...step.options].map((option) => option.value).join()) step.replaceChildren(...steps.map((one) => h("option", { value: one }, String(one))));
       const some = `limit=${length.value}&points=${POINTS}${step.value && `&step=${step.value}`}`;
       const [forecast, history] = await Promise.all([get(`/feeds/${id}/forecast`), get(`/feeds/${id}/history?${some}`)]);
-      places.next.replaceChildren(forecast.forecasts.length ? stepTable("Forecasts", ["Step", "Time", "Value", "Low", "High", "Of", ...(now.settings?.known.length ? ["Known columns"] : [])], forecast.forecasts.map((one) => [String(one.step), stamp(one.time), short(one.value), short(one.low), short(one.high), one.served ?? "model", ...(now.settings?.known.length ? [one.known] : [])]))
+      places.next.replaceChildren(forecast.forecasts.length ? stepTable("Forecasts", ["Step", "Time", "Value", "Low", "High", "Of", ...(now.settings?.known.length ? ["Known columns"] : [])], forecast.forecasts.map((one) => [String(one.step), stamp(one.time), short(one.value), short(one.low), short(one.high), blendOf(one), ...(now.settings?.known.length ? [one.known] : [])]))
         : h("p", { class: "quiet" }, "No forecast before the feed knows enough readings."));
       rows = history.rows;
       settings = now.settings;
@@ -114,6 +114,12 @@ export function feed(main, id) {
   refresh();
   leaving.push(watch(`/feeds/${id}/events`, hear));
   return () => leaving.forEach((end) => end());
+}
+
+/** What a forecast is made of: the experts of a blend with their weights, the heaviest first, but for those under 5 %. */
+function blendOf(one) {
+  const heavy = (one.experts ?? []).filter((expert) => expert.weight >= 0.05).sort((a, b) => b.weight - a.weight);
+  return heavy.map((expert) => `${expert.expert} ${Math.round(100 * expert.weight)} %`).join(", ") || (one.served ?? "model");
 }
 
 /** Which of a feed and the better naive forecast is ahead. */

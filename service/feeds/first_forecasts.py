@@ -1,0 +1,75 @@
+"""Forecasts before a window is full: the last value or the seasonal one, with a band by the rank of errors so far.
+
+They follow from the readings alone, so nothing of them is kept, or scored.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from livesvm.service.feeds.features import seasonal_back
+
+Floats = NDArray[np.float64]
+
+LEAST_SHARE = 0.5  #: of a season, over which a seasonal value has to have been better
+
+
+class NaiveForecast(NamedTuple):
+    """The forecast of one step, half the width of its band, and the naive values: the last and the seasonal one."""
+
+    value: float
+    half: float | None
+    last: float
+    seasonal: float | None
+
+
+def naive_forecast(values: Floats, step: int, season: int, coverage: float | None) -> NaiveForecast:
+    """Return the naive forecast from the newest of ``values`` (n,), two at least, NaN where there is none.
+
+    Parameters
+    ----------
+    values : of which the newest counts as the last one where it is NaN
+    season : its period, 0 where there is none
+    """
+    real = np.isfinite(values)
+    last = float(values[real][-1])
+    reach = min(step, max(1, (len(values) - 1) // 2))  # errors further ahead would be one or two
+    errors = _changes(values, reach)
+    if not errors.size:  # gaps lie just so
+        errors = np.diff(values[real])
+    errors = errors * math.sqrt(step / reach)
+    seasonal = _seasonal(values, step, season)
+    value = last
+    if seasonal is not None:
+        others = _changes(values, season * -(-step // season))
+        if others.size >= LEAST_SHARE * season and others.mean() < errors.mean():
+            value, errors = seasonal, others
+    return NaiveForecast(value, None if coverage is None else _rank(errors, coverage), last, seasonal)
+
+
+def _changes(values: Floats, back: int) -> Floats:
+    """Return by how much values differ from those so far before, where both are known."""
+    found = np.abs(values[back:] - values[: max(0, len(values) - back)])
+    return np.asarray(found[np.isfinite(found)])
+
+
+def _seasonal(values: Floats, step: int, season: int) -> float | None:
+    """Return the newest value with the phase of so many steps ahead, if there is one."""
+    if not season:
+        return None
+    same = values[::-1][seasonal_back(season, step) :: season]
+    same = same[np.isfinite(same)]
+    return float(same[0]) if same.size else None
+
+
+def _rank(errors: Floats, coverage: float) -> float:
+    """Return the error that a share of them is not beyond; of too few, more than the largest."""
+    n = errors.size
+    place = math.ceil((n + 1) * coverage) - 1
+    if place >= n:
+        return float(errors.max()) * (1.0 + 2.0 / n)
+    return float(np.partition(errors, place)[place])
