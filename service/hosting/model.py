@@ -389,9 +389,10 @@ class HostedModel(Replica[ModelState]):
 
     def _reckon(self, state: ModelState, entry: LogEntry, seconds: float) -> None:
         """Count the processor time of an update, as choices may take a share of it; start a choice if one is due."""
-        if state.tunes_itself and isinstance(entry, Command) and not (entry.edits and entry.edits.tuned):
+        tunes_itself = state.tunes_itself
+        if tunes_itself and isinstance(entry, Command) and not (entry.edits and entry.edits.tuned):
             state.tuning.updates += seconds
-        if state.tunes_itself or state.encoding_due:
+        if tunes_itself or (state.estimator.columns is not None and state.encoding_due):
             with self.following():
                 self._consider()
 

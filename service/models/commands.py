@@ -280,7 +280,8 @@ class Command:
     def reported(self, outcome: Outcome) -> dict[str, Any]:
         """Return the numbers of the command's changes, for the service's log."""
         counts = {"added": len(self.added), "removed": len(self.remove), "changed": outcome.changed}
-        edits = self.edits or NO_EDITS
+        if (edits := self.edits) is None:
+            return {"action": "update", **counts, "C": None, "events": outcome.events}
         action = "rescale" if edits.rescale else "change" if edits.change is not None else "update"
         action = action if edits.tuned is None else "tune"
         return {"action": action, **counts, "C": edits.new_C, "events": outcome.events}

@@ -313,7 +313,7 @@ class ModelState:
         precision.
         """
         add, edits = command.add, command.edits or NO_EDITS
-        C = edits.new_C
+        C = None if command.edits is None else edits.new_C
         if add is not None and not edits.relabel and not isinstance(self.estimator, LiveL2SVC):
             checked = self.estimator.checked(add.X, add.y, add.weights, edits.reweight, C)
             return replace(command, add=replace(add, checked=checked))

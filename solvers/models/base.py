@@ -133,8 +133,8 @@ class LiveEstimator(Fitted):
     @property
     def C_(self) -> float:
         """The weight of the losses: C, or if that is "auto" the chosen value, which is 1 at first."""
-        value: float = self._chosen("C", 1.0)
-        return value
+        value: Any = self.C
+        return float(self._chosen("C", 1.0)) if isinstance(value, str) else value
 
     def _chosen(self, name: str, first: float) -> Any:
         """Return a parameter; if it is "auto", the value chosen for it, or ``first`` before one is."""

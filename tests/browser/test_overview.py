@@ -166,5 +166,5 @@ def test_webhooks_are_shown(serve: Serve, open_page: Open, picture: Picture) -> 
     page.reload()
     row = page.get_by_role("region", name="Webhooks").locator("tbody tr")
     expect(row).to_contain_text(hook["id"])
-    expect(row.get_by_role("cell")).to_have_text([asked["url"], "drift", "all", "0", "0", "none yet"])
+    expect(row.get_by_role("cell")).to_have_text([str(asked["url"]), "drift", "all", "0", "0", "none yet"])
     picture(page, "webhooks")

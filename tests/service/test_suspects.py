@@ -13,9 +13,8 @@ import pytest
 from livesvm.service.cli.main import main
 from livesvm.service.client import Client, ServiceProblem
 from livesvm.solvers import IncrementalSVC, suspected_labels
-from tests.service.conftest import Make
+from tests.service.conftest import Make, Told
 from tests.service.process import ServiceProcess
-from tests.service.test_cli import Told
 
 WORDS = np.array(["ape $x$", "bee", "cat"])
 CENTRES = np.array([[0.0, 0.0], [4.0, 0.0], [0.0, 4.0]])
