@@ -568,11 +568,15 @@ class Forecaster:
             value, half, last, seasonal = naive_forecast(
                 values, step, natural if self.season is None else self.season, self.spec.coverage
             )
-            ends = (None, None) if half is None else (value - half, value + half)
+            band = Band(None, None) if half is None else Band(value - half, value + half)
             served: Served = "last-value" if value == last else "seasonal-naive"
-            when = newest.slot + step, every.after(newest.time, step), newest.time
+            slot, when = newest.slot + step, every.after(newest.time, step)
             experts = (None, last, seasonal, *NOBODY[3:])
+<<<<<<< HEAD
             self.latest.append(Forecast(step, *when, value, ends[0], ends[1], served, known, experts))
+=======
+            self.latest.append(Forecast(step, slot, when, newest.time, value, *band, served, known, experts))
+>>>>>>> blend64
 
     def _from_now(self, reading: Reading, ahead: Ahead | None = None) -> tuple[Reading, Floats, Floats, Floats, int]:
         """Return the newest reading with its raw row, forecasts from that, and up to which step known columns are."""
