@@ -572,11 +572,7 @@ class Forecaster:
             served: Served = "last-value" if value == last else "seasonal-naive"
             slot, when = newest.slot + step, every.after(newest.time, step)
             experts = (None, last, seasonal, *NOBODY[3:])
-<<<<<<< HEAD
-            self.latest.append(Forecast(step, *when, value, ends[0], ends[1], served, known, experts))
-=======
             self.latest.append(Forecast(step, slot, when, newest.time, value, *band, served, known, experts))
->>>>>>> blend64
 
     def _from_now(self, reading: Reading, ahead: Ahead | None = None) -> tuple[Reading, Floats, Floats, Floats, int]:
         """Return the newest reading with its raw row, forecasts from that, and up to which step known columns are."""
