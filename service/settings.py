@@ -36,8 +36,8 @@ LEAST_MEMORY_MB = 512
 _DEFAULTS = {"solves": "cores - 1", "memory_mb": "3/4 of memory"}
 """The text of defaults that depend on the machine."""
 TAKEN = (
-    "access|datasets|docs|erase|events|feeds|fleets|health|help|jobs|metrics|models|openapi.json|page|receipts|redoc|"
-    "static-offline-docs|updates|v2|webhooks"
+    "access|datasets|docs|erase|events|feeds|fleets|health|help|inspect|jobs|metrics|models|openapi.json|page|receipts|"
+    "redoc|static-offline-docs|updates|v2|webhooks"
 )
 """First parts of the service's own paths."""
 

@@ -28,7 +28,7 @@ def choosing_bytes(n: int) -> int:
     return ARRAYS * 8 * min(n, MOST) ** 2
 
 
-class Choice:
+class TuningRun:
     """One choice, from when it is due until the model has the chosen parameters.
 
     Parameters
@@ -40,7 +40,7 @@ class Choice:
     """
 
     def __init__(
-        self, copy: ModelCopy, basis: object, reason: str, done: Callable[[Choice, Document | None], None]
+        self, copy: ModelCopy, basis: object, reason: str, done: Callable[[TuningRun, Document | None], None]
     ) -> None:
         self.copy, self.basis, self._reason, self._done = copy, basis, reason, done
         self._interrupt = interruptible(self._check)

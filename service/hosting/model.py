@@ -24,7 +24,7 @@ from livesvm.service.history.erasure import Intent, Seen
 from livesvm.service.history.recovery import Means, Recovered, recover
 from livesvm.service.history.replay import Patience
 from livesvm.service.history.versions import oldest_kept, state_at
-from livesvm.service.hosting.choice import Choice, choosing_bytes
+from livesvm.service.hosting.choice import TuningRun, choosing_bytes
 from livesvm.service.hosting.handle import Description, Erased, OwnName, Reply
 from livesvm.service.hosting.happened import of_model
 from livesvm.service.hosting.replica import Replica, queued
@@ -71,7 +71,7 @@ class HostedModel(Replica[ModelState]):
 
     _published: Published | None = None
     _recent: Recent | None = None
-    _choice: Choice | None = None
+    _choice: TuningRun | None = None
 
     @staticmethod
     def parse_spec(text: str) -> ModelSpec:
@@ -344,14 +344,14 @@ class HostedModel(Replica[ModelState]):
         except OutOfMemory:
             state.tuning.refused(n)
             return
-        self._choice = choice = Choice(state.copy(), state.basis, reason, self._chosen)
+        self._choice = choice = TuningRun(state.copy(), state.basis, reason, self._chosen)
         self.context.tuners.submit(choice.run).add_done_callback(lambda _: budget.give("jobs", size))
 
     def _end_choice(self) -> None:
         if (choice := self._choice) is not None:
             choice.end()
 
-    def _chosen(self, choice: Choice, found: Document | None) -> None:
+    def _chosen(self, choice: TuningRun, found: Document | None) -> None:
         """Submit the chosen parameters as an update; called by the thread that has chosen them."""
 
         def ended(_: object = None) -> None:
@@ -366,7 +366,7 @@ class HostedModel(Replica[ModelState]):
                 return
         ended()
 
-    def _take_choice(self, choice: Choice, found: Document | None, digest: bytes, solve: Solve) -> Reply:
+    def _take_choice(self, choice: TuningRun, found: Document | None, digest: bytes, solve: Solve) -> Reply:
         """Apply the chosen parameters, unless the model has other parameters or examples were erased since."""
         state = self.current
         if choice.copy.version >= self.journal.left.version and choice.basis == state.basis:
@@ -384,7 +384,8 @@ class HostedModel(Replica[ModelState]):
         self._follow(state, entry, outcome, len(record), durability)
         self.remember(entry.request, answer)
         self.checkpoints.keep_solution(state, record, outcome.seconds)
-        self._reckon(state, entry, time.thread_time() - began)
+        with self.following():
+            self._reckon(state, entry, time.thread_time() - began)
         return Reply(answer)
 
     def _reckon(self, state: ModelState, entry: LogEntry, seconds: float) -> None:
@@ -393,8 +394,7 @@ class HostedModel(Replica[ModelState]):
         if tunes_itself and isinstance(entry, Command) and not (entry.edits and entry.edits.tuned):
             state.tuning.updates += seconds
         if tunes_itself or (state.estimator.columns is not None and state.encoding_due):
-            with self.following():
-                self._consider()
+            self._consider()
 
     def _show(self, state: ModelState, entry: LogEntry, outcome: Outcome, durability: Durability) -> bytes:
         """Publish the newest version; return the answer to an entry."""
@@ -458,7 +458,8 @@ class HostedModel(Replica[ModelState]):
         except BaseException:
             self.remember(command.request, answer)  # the update has had its effect
             raise
-        self._reckon(state, command, time.thread_time() - worked)
+        with self.following():
+            self._reckon(state, command, time.thread_time() - worked)
         return answer
 
 

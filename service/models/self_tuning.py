@@ -25,7 +25,7 @@ def chosen(found: TunedParameters, reason: str, *, is_first: bool) -> Document:
 
 
 @dataclass
-class Tuning:
+class TuningSchedule:
     """The last choice of a model, and the counts that decide when the next one is due.
 
     Parameters

@@ -42,7 +42,7 @@ from livesvm.service.models.learners import (
 )
 from livesvm.service.models.proofs import proof_of
 from livesvm.service.models.published import Published
-from livesvm.service.models.self_tuning import TUNED, Tuning, chosen
+from livesvm.service.models.self_tuning import TUNED, TuningSchedule, chosen
 from livesvm.service.models.spec import ModelSpec
 from livesvm.service.models.table_rows import TableRows, check_form
 from livesvm.service.models.tasks import TASKS
@@ -139,7 +139,7 @@ class ModelState:
     sequence: int = 0
     updated_at: float | None = None
     watch: Watch | None = None  #: the test for drift; None: there is none
-    tuning: Tuning = field(default_factory=Tuning)  #: the last choice of a model that tunes itself
+    tuning: TuningSchedule = field(default_factory=TuningSchedule)  #: the last choice of a model that tunes itself
     owed: Owed | None = None  #: the retraining that is due after an erasure
     warnings: list[dict[str, str]] = field(default_factory=list)  #: reasons why the model may be useless
     _of_scale: list[ModelWarning] = field(default_factory=list)  #: warnings about the scale of features
@@ -493,7 +493,7 @@ class ModelState:
         return self.estimator.columns is not None and 0 < n < LEAST and len(self.window.arrivals) >= 2 * n
 
     def tuning_due(self, share: float) -> str | None:
-        """Return why a choice of parameters is due, see :meth:`Tuning.due`; None if none is."""
+        """Return why a choice of parameters is due, see :meth:`TuningSchedule.due`; None if none is."""
         if not (self.tunes_itself and self.is_fitted):
             return None
         raised = None if self.watch is None else self.watch.raised or self.watch.alarm
@@ -502,7 +502,7 @@ class ModelState:
 
     def _tune_afresh(self, outcome: Outcome) -> Outcome:
         """Choose parameters by the window alone, without regard to earlier choices."""
-        self.tuning = Tuning(fitted=len(self.window.arrivals) if self.estimator.columns is not None else 0)
+        self.tuning = TuningSchedule(fitted=len(self.window.arrivals) if self.estimator.columns is not None else 0)
         if not (self.tunes_itself and self.is_fitted and self.window.arrivals):
             return outcome
         estimator: Any = self.estimator
@@ -755,7 +755,7 @@ class ModelState:
             updated_at=self.updated_at,
             drift=None if self.watch is None else self.watch.shown(),
             tuning=self.tuning.shown() if self.tunes_itself else None,
-            record=None if model._record is None else model._record.frozen(),
+            record=model._record,
             can_predict=predictor is not None,
             predictor=predictor,
             classes=getattr(model, "classes_", None) if is_served else None,
@@ -836,7 +836,7 @@ class ModelState:
             **({} if self.owed is None else {"owed": dataclasses.asdict(self.owed)}),
             **({"left": list(self.window.left)} if self.window.left else {}),
             **({"is_numbered": True} if self.window.is_numbered else {}),
-            **({"tuning": vars(self.tuning)} if self.tuning != Tuning() else {}),
+            **({"tuning": vars(self.tuning)} if self.tuning != TuningSchedule() else {}),
             **({} if self._is_watched_as_made else {"watch": self.watch and self.watch.to_document()}),
         }
 
@@ -881,5 +881,5 @@ class ModelState:
         if "watch" in document:
             watch = None if document["watch"] is None else Watch.from_document(document["watch"])
         owed = Owed(**document["owed"]) if "owed" in document else None
-        tuning = Tuning(**document.get("tuning", {}))
+        tuning = TuningSchedule(**document.get("tuning", {}))
         return cls(spec, cache_mb, estimator, window, sizes, version, sequence, updated_at, watch, tuning, owed)

@@ -260,7 +260,7 @@ class LiveSVC(WithPaths):
             names, told = {-1: labels[0], False: labels[0], 1: labels[-1]}, map((0.0).__lt__, told)
         assert record is not None
         name = names.__getitem__
-        record.judge(map(name, told), [*map(name, change.y.tolist())], map(name, window.left))
+        self._record = record.judged(map(name, told), [*map(name, change.y.tolist())], map(name, window.left))
 
     def _foretold(self, X: Any) -> list[Any]:
         decisions = self.predictor().decision_function(X)

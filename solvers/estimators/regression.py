@@ -135,7 +135,7 @@ class LiveSVR(WithPaths):
             self._record = None  # it is of another loss; the next update begins it again
             return
         window = self._window
-        self._record.judge(window.unlearnt[: change.y.size], change.y.tolist(), window.left)
+        self._record = self._record.judged(window.unlearnt[: change.y.size], change.y.tolist(), window.left)
 
     def _foretold(self, X: Any) -> list[Any]:
         found: list[Any] = self.predictor().decision_function(X).tolist()

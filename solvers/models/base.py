@@ -345,23 +345,23 @@ class LiveEstimator(Fitted):
                 return self._report(Trace(relative_gap=gap), (), (), 0, time.perf_counter() - started)
             window.begin()
         is_judged = self.keeps_record and window is not None and bool(window.keys)
-        if is_judged and (self._record is None or self._record.window is None):
-            self._begin_record()
         try:
+            if is_judged and (self._record is None or self._record.window is None):
+                self._begin_record()
             change, trace = self._change(add, sample_weight, keys, remove, edits)
             seconds = time.perf_counter() - started
             report = self._report(trace, change.adding, change.leaving, len(change.changing), seconds)
             self._note(report)
+            if is_judged:
+                self._judge(change)
+            if self._record is not None and (edits.relabel or not is_judged):
+                self._record.window = None  # it is counted again
         except BaseException:
             if window is not None:
                 window.undo()
             self._take_back(before)
             raise
         self._window.settle()
-        if is_judged:
-            self._judge(change)
-            if edits.relabel and self._record is not None:
-                self._record.window = None
         return report
 
     @property
@@ -401,13 +401,11 @@ class LiveEstimator(Fitted):
         if self._record is None or self._record.window is None:
             self._begin_record()
         assert self._record is not None
-        found = self._record.frozen()
-        found.window = self._record.window.copy()
+        found = self._record
         known = {label: label for label in found.window} if found.prices is None else {}  # 1.0 is the label 1
         for X, y in examples:
-            found.judge(self._foretold(X), [known.get(one, one) for one in np.asarray(y).tolist()])
-        found.window = None
-        return found
+            found = found.judged(self._foretold(X), [known.get(one, one) for one in np.asarray(y).tolist()])
+        return found.frozen()
 
     def _unless_empty(self, add: Any) -> Any:
         """Return None if there are no examples to add, as on a day without data, else what is given.

@@ -65,14 +65,20 @@ class Record:
         #: of the window: the number of examples by label, or ascending targets; None: they are to be counted again
         self.window: Any = None
 
-    def judge(self, predicted: Iterable[Any], given: list[Any], gone: Iterable[Any] = ()) -> None:
-        """Take predictions and the labels or numbers of their examples, which the window holds from now on.
+    def judged(self, predicted: Iterable[Any], given: list[Any], gone: Iterable[Any] = ()) -> Self:
+        """Return the record with predictions and the labels or numbers of their examples, which the window now holds.
 
         Parameters
         ----------
         predicted, given : labels or numbers of the same examples, in order
         gone : those of examples that have left the window
         """
+        out = self.frozen()
+        out.window = self.window.copy()
+        out._judge(predicted, given, gone)
+        return out
+
+    def _judge(self, predicted: Iterable[Any], given: list[Any], gone: Iterable[Any]) -> None:
         window, pairs, prices, naive = self.window, self._pairs, self.prices, None
         if prices is None:
             most = -1

@@ -154,7 +154,8 @@ def goes_on(http: httpx.Client, said: Any) -> None:
         assert _given(http.get(f"/models/{name}/examples").json()["examples"]) == _given(expected["examples"])
         now = http.get(f"/models/{name}").json()
         assert (now["C"], now["gamma"]) == (expected["C"], pytest.approx(expected["gamma"]))
-        assert http.get(f"/models/{name}/versions").json() == expected["versions"]
+        versions = http.get(f"/models/{name}/versions").json()
+        assert {field: versions[field] for field in expected["versions"]} == expected["versions"]
         change = {"remove": {"keys": [expected["examples"][-1]["key"]]}}
         assert http.post(f"/models/{name}/update", json=change).json()["version"] == now["version"] + 1
         if name != "large":

@@ -16,7 +16,7 @@ import pytest
 from livesvm.service.client import Client, ServiceProblem
 from livesvm.service.hosting import choice
 from livesvm.service.models.commands import Batch, Command, Edits, Removal, Update
-from livesvm.service.models.self_tuning import TUNED, Tuning, chosen
+from livesvm.service.models.self_tuning import TUNED, TuningSchedule, chosen
 from livesvm.service.models.spec import KernelSpec, ModelSpec
 from livesvm.service.models.state import ModelState
 from livesvm.service.models.table_rows import checked
@@ -414,7 +414,7 @@ def test_a_replayed_choice_leads_to_the_same_model(spec: ModelSpec) -> None:
 
 
 def test_when_a_choice_is_due() -> None:
-    tuning = Tuning()
+    tuning = TuningSchedule()
     assert [tuning.due(n, 100, None, 0.2) for n in (39, 40)] == [None, "first"]
     tuning.take({"n_examples": 40, "seconds": 1.0}, 2, 0.0)
     assert tuning.choices == 0.0  # the first is free

@@ -209,7 +209,7 @@ def test_thresholds_are_of_held_out_shares() -> None:
 def test_what_is_wrong_with_labels_names_y() -> None:
     X, s = few()
     for estimator in (PUClassifier, IncrementalPUClassifier):
-        for y, reason in ((2 * s - 1, "y, row 20: must be 1"), (np.ones(80), "y: there is no unlabelled")):
+        for y, reason in ((3 * s - 2, "y, row 20: a label is 1"), (np.ones(80), "y: there is no unlabelled")):
             with pytest.raises(InvalidInput, match=reason):
                 estimator(0.4).fit(X, y)
 

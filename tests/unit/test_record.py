@@ -116,10 +116,10 @@ def test_a_record_is_of_the_loss_that_the_model_has() -> None:
     assert (record_of(model).loss, record_of(model).n) == ("mean absolute error", 2)
 
 
-def test_a_record_is_kept_in_files_and_copies() -> None:
+def test_a_record_is_kept_in_files_and_copies(tmp_path: Path) -> None:
     model = IncrementalSVC(gamma=0.5).fit(X[:60], FOUR[:60])
     model.update(add=(X[60:90], FOUR[60:90]))
-    path = Path("model.npz")
+    path = tmp_path / "model.npz"
     save_model(model, path)
     again, other = load_model(path), copy.deepcopy(model)
     for one in (model, again, other):
@@ -141,7 +141,7 @@ def test_a_history_has_parts_of_the_same_size_however_long_it_is() -> None:
     record.window = [0.0]
     losses = np.random.default_rng(2).random(1000)
     for loss in losses.tolist():
-        record.judge([0.0], [loss], [loss])
+        record = record.judged([0.0], [loss], [loss])
     parts = record.history
     assert PARTS <= len(parts) <= 2 * PARTS
     size = int(parts[0].n)
@@ -153,7 +153,7 @@ def test_a_history_has_parts_of_the_same_size_however_long_it_is() -> None:
 def test_weights_of_a_long_record_stay_finite() -> None:
     record = Record(None)
     record.window = {"a": 1}
-    record.judge(["a", "b"] * 30_000, ["a"] * 60_000)
+    record = record.judged(["a", "b"] * 30_000, ["a"] * 60_000)
     assert record.lately.n == pytest.approx(LATELY)
     assert record.lately.error == pytest.approx(0.5, abs=0.01)
     assert sum(record.confusion_lately.values()) == pytest.approx(LATELY)

@@ -31,7 +31,7 @@ class Job(BaseModel):
     error: dict[str, Any] | None = Field(default=None, description="Problem document; `interrupted` after a restart.")
 
 
-class Suspect(BaseModel):
+class SuspectedLabel(BaseModel):
     """A label that may be wrong."""
 
     key: int | str
@@ -52,7 +52,7 @@ class SuspectPage(BaseModel):
     n_doubted: int = Field(description="Labels with a negative margin.")
     method: Literal["leave_one_out", "k_fold"]
     next: int | None = Field(description="The offset of the next page, if there is one.")
-    suspects: list[Suspect]
+    suspects: list[SuspectedLabel]
 
 
 class JobList(BaseModel):

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, Field, WithJsonSchema
 
-from livesvm.service.api.answers.models import DriftAlarm, SelfTuning, Warned
+from livesvm.service.api.answers.models import DriftAlarm, TuningShown, Warned
 from livesvm.service.api.answers.operations import Problem
 from livesvm.service.models.fields import KEY_SCHEMA
 
@@ -51,7 +51,7 @@ class UpdateAnswer(BaseModel):
         "nothing; else absent.",
     )
     drift: DriftAlarm | None = Field(default=None, description="An alarm that these examples gave; absent without one.")
-    tuning: SelfTuning | None = Field(
+    tuning: TuningShown | None = Field(
         default=None, description="Of a model that tunes itself: as this version has it; absent otherwise."
     )
     warnings: list[Warned] | None = Field(default=None, description="Absent where there are none.")

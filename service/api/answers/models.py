@@ -108,7 +108,7 @@ class Chosen(BaseModel):
     seconds: float = Field(description="Processor time of the choice.")
 
 
-class SelfTuning(BaseModel):
+class TuningShown(BaseModel):
     """How a model that tunes itself has chosen its parameters."""
 
     chosen: Chosen | None = Field(description="The last choice; null before the first, at 40 examples.")
@@ -124,7 +124,7 @@ class ModelColumn(BaseModel):
     relevance: float = Field(description="Multiplies squared distances along it.")
 
 
-class Score(BaseModel):
+class RecordScore(BaseModel):
     """The mean losses of predictions that were made before their examples were learnt."""
 
     n: float = Field(description="Examples; of the newer ones the sum of their weights.")
@@ -141,13 +141,13 @@ class Confused(BaseModel):
     lately: float = Field(description="Of the newer examples, the sum of their weights.")
 
 
-class KeptRecord(Score):
+class KeptRecord(RecordScore):
     """How often a model was right about examples before it learnt them."""
 
     loss: Literal["share of wrong labels", "mean absolute error", "mean pinball loss"]
-    lately: Score = Field(description="Of the newer examples: each counts 1/200 less than the next one.")
+    lately: RecordScore = Field(description="Of the newer examples: each counts 1/200 less than the next one.")
     confusion: list[Confused] | None = Field(description="By label and predicted label; null: it predicts numbers.")
-    history: list[Score] = Field(description="Consecutive parts, oldest first, all as long but the newest.")
+    history: list[RecordScore] = Field(description="Consecutive parts, oldest first, all as long but the newest.")
 
 
 class ModelDescription(BaseModel):
@@ -192,7 +192,7 @@ class ModelDescription(BaseModel):
     record: KeptRecord | None = Field(
         default=None, description="Since the first examples, or since the last erasure; null: it keeps none."
     )
-    tuning: SelfTuning | None = Field(default=None, description="Of a model that tunes itself (C `auto`).")
+    tuning: TuningShown | None = Field(default=None, description="Of a model that tunes itself (C `auto`).")
     labels: list[str] | list[int] | None = Field(default=None, description="The only ones there may be; null: any.")
     classes: list[ClassCount] | None = Field(default=None, description="In the order of decisions; null: has none.")
     window: dict[str, Any]
