@@ -38,10 +38,12 @@ def main(url: str = "redis://127.0.0.1:6379/0") -> None:
         feed = client.create_feed(target="demand", steps=[1, 24], window=300, source=source)["id"]
         write(server)
         until = time.monotonic() + PATIENCE_SECONDS
-        while (found := client.feed(feed))["position"] < HOURS or not server.exists(found["source"]["dead_letters"]):
+        found = client.feed(feed)
+        while found["position"] < HOURS or not found["source"]["refused"]:
             if time.monotonic() > until:
                 raise SystemExit(f"the feed has come no further than {found['source']}")
             time.sleep(0.1)
+            found = client.feed(feed)
 
         print(f"{found['position']} readings taken, {found['source']['refused']} refused")
         for ahead in client.forecast(feed)["forecasts"]:

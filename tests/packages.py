@@ -137,7 +137,8 @@ def unpacked(folder: Path) -> Path:
     (archive,) = folder.glob("*.tar.gz")
     with tarfile.open(archive) as file:
         assert all(member.isfile() for member in file), "there are links in the source distribution"
-        file.extractall(folder, filter="data")
+        file.extraction_filter = getattr(tarfile, "data_filter", None)  # Python 3.11.3 and before have none
+        file.extractall(folder)
     return folder / archive.name.removesuffix(".tar.gz")
 
 

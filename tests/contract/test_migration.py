@@ -129,7 +129,8 @@ def released(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return what 0.2.0 has left: a data directory after a kill, keys of Redis, a model's file, and its answers."""
     place = tmp_path_factory.mktemp("released")
     with tarfile.open(Path(__file__).parents[1] / "support" / "0.2.0.tar.xz") as packed:
-        packed.extractall(place, filter="data")
+        packed.extraction_filter = getattr(tarfile, "data_filter", None)  # Python 3.11.3 and before have none
+        packed.extractall(place)
     return place / "0.2.0"
 
 
