@@ -33,8 +33,8 @@ class Forecast(NamedTuple):
     high: float | None
     served: Served = "model"
     known: bool = True  #: whether the known columns of its time were known; of none they are
-    experts: Experts = NOBODY  #: what each of ``EXPERTS`` says; None of those not there
-    weights: Experts = NOBODY  #: of the experts; of forecasts that wait they are not kept
+    experts: Experts = NOBODY  #: the forecast of each of ``EXPERTS``; None for an absent one
+    weights: Experts = NOBODY  #: weights of the experts; not kept with forecasts that wait
 
     def numbers(self) -> tuple[float, ...]:
         """Return it as a snapshot has it, but for weights; an end that there is not is NaN."""

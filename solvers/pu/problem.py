@@ -34,7 +34,7 @@ from livesvm.solvers.validation import fraction, positive
 
 TINY = float(np.finfo(np.float64).tiny)
 CONFIRMED = 3.0
-"""What a confirmed negative counts beside its part as one of the unlabelled; see :func:`share_of_unlabelled`."""
+"""How much a confirmed negative counts, in units of an unlabelled example, in addition to being one of these."""
 JUMP = 1.0  #: of the penalty ``JUMP |sigma - c2/2|``
 LITTLE = 2**22  # bytes for rows if none is kept
 
