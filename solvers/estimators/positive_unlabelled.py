@@ -39,8 +39,8 @@ class LivePUClassifier(WithThresholds, ChangingEstimator):
 
     An unlabelled example that turns out to be negative is relabelled -1. It stays one of the unlabelled, and the risk
     of positives and negatives joins that of positives and unlabelled [Sakai et al. 2017]: a confirmed negative counts
-    four times as much as an unlabelled example. Positives are a fair sample of all positives: what was found by looking
-    at the highest decisions alone is none, and stays unlabelled, or gets a weight of one over its chance to be found.
+    four times as much as an unlabelled example. Label 1 is for a fair sample of all positives. Positives that were
+    found by checking the examples with the highest decisions are no fair sample: leave them unlabelled.
 
     While ``update`` has brought examples of only one kind, the model waits for the other kind: it holds the examples
     and predicts nothing. Once both kinds have come, an update must leave some of each, or none at all.

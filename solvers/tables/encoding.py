@@ -115,7 +115,7 @@ def fitted(columns: TableColumns, codes: Floats, weights: Floats) -> TableEncodi
 
 
 def _constant(column: TableColumn, codes: Floats) -> Fitted:
-    """Return the numbers of a column with one value, by which others can be told from it."""
+    """Return the encoding of a column that has one value in all rows; later rows may have other values."""
     values = distinct(codes)
     if column.encoding == "ignored" or not values.size:
         return {}

@@ -1,4 +1,4 @@
-"""The record of a model: each example is predicted before it is learnt, beside the majority or the median."""
+"""The record of a model: predictions of examples before they are learnt, next to the majority or the median."""
 
 from __future__ import annotations
 
