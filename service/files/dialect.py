@@ -94,6 +94,7 @@ class Dialect:
     used : cells of each row that are columns; ``width`` is that of the row
     units : lines under the header that are no readings
     lead : those before it
+    renamed : names that got a number, as the header has them twice
     """
 
     encoding: str
@@ -106,6 +107,7 @@ class Dialect:
     header: Line | None
     units: Line = field(default_factory=list)
     lead: list[str] = field(default_factory=list)
+    renamed: Line = field(default_factory=list)
 
 
 class _Bounded(io.RawIOBase):
@@ -245,7 +247,8 @@ def understood(path: Path, given: FileOptions) -> Dialect:
         raise Malformed("holds comments alone", field="body")
     separator = given.separator or max(SEPARATORS, key=lambda one: (_fits(bare, one), -SEPARATORS.index(one)))
     dialect = _layout(begun, bare, separator, given, encoding, has_comments)
-    return replace(dialect, names=_once(dialect.names))
+    names = _once(dialect.names)
+    return replace(dialect, names=names, renamed=[new for new in names if new not in dialect.names])
 
 
 def _once(names: Line) -> Line:

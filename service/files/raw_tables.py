@@ -74,6 +74,7 @@ def _text(path: Path, given: FileOptions, said: dict[str, Any], held: Any = None
         "lines before the header": one.lead or None,
         "header": "none" if one.header is None else None,
         "lines under the header": one.units,
+        "columns renamed": ", ".join(one.renamed) or None,
     }
     if held is None:
         about = {"encoding": one.encoding, "separator": dialect.NAMES.get(one.separator, one.separator)} | about

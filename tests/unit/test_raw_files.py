@@ -298,3 +298,9 @@ def test_periods_of_settlements_and_hours_in_columns_are_times(tmp_path: Path) -
         assert (
             [*found.rows()][1] == ["2024-01-21T01:00:00", "22.5"] if name[0] == "{" else ["2024-01-21T02:00:00", "22.5"]
         )
+
+
+def test_columns_with_one_name_are_numbered_and_that_is_said(tmp_path: Path) -> None:
+    lines = [f"2024-01-{day:02d},{day},{day + 1}.5" for day in range(1, 29)]
+    found = read(tmp_path / "x.csv", "\n".join(["time,load,load", *lines]).encode())
+    assert found.said["columns renamed"] == "load 2"
