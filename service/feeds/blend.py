@@ -1,15 +1,25 @@
-"""The blend of a step's forecasts: its model's, naive ones, seasonal means, and a linear model of all that came."""
+"""The blend of a step's forecasts: its model's, naive ones, seasonal means, and linear models of all that came."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import lru_cache
+from math import isnan
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from livesvm.service.feeds.features import YEAR, History, RowLayout, calendar_cycles, seasonal_back
+from livesvm.service.feeds.features import (
+    DAY,
+    MOST_BACK,
+    YEAR,
+    History,
+    RowLayout,
+    calendar_cycles,
+    calendar_seasons,
+    seasonal_back,
+)
 from livesvm.service.feeds.interval import Every
 from livesvm.service.feeds.spec import FeedSpec
 from livesvm.solvers.models import blend
@@ -19,17 +29,20 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Said = tuple[float | None, ...]
 
-EXPERTS = ("model", "last-value", "seasonal-naive", "seasonal-mean", "weekly-mean", "linear")
-MODEL, LAST, SEASONAL, MEAN, WEEK, LINEAR = range(len(EXPERTS))
+EXPERTS = (
+    "model", "last-value", "seasonal-naive", "seasonal-mean", "weekly-mean", "linear", "linear-log", "daily-mean",
+    "yearly-mean",
+)  # fmt: skip
+MODEL, LAST, SEASONAL, MEAN, WEEK, LINEAR, LOG, DAILY, YEARLY = range(len(EXPERTS))
 SEASONS = 4  #: of which means are
-LAGS = (1, 2, 3)  #: readings before the newest that the linear expert sees
-WIDTHS = (24, 168)  #: of the means that it sees
+LAGS = (1, 2, 3)  #: readings before the newest that linear experts see
+WIDTHS = (24, 168)  #: of the means that they see
 LEAST = 100  #: readings with all that experts look back on, from which those without are not learnt
 
 
 @lru_cache(maxsize=512)
 def lookback_of(seasons: tuple[int, ...], step: int, longest: int, cycles: tuple[float, ...]) -> Lookback:
-    """Return what experts look back on, ``longest`` readings at most; seasons are one, or a day and a week."""
+    """Return what experts look back on, ``longest`` readings at most; of ``seasons`` the first has a naive expert."""
     experts: list[list[int]] = [[0]]
     others = [[lag] for lag in LAGS] + [list(range(width)) for width in WIDTHS]
     phases = [seasonal_back(season, step) for season in seasons]
@@ -43,8 +56,26 @@ def lookback_of(seasons: tuple[int, ...], step: int, longest: int, cycles: tuple
     return Lookback(np.concatenate(means).astype(np.int64), first, len(experts), np.array(cycles), step)
 
 
+def seasons_of(spec: FeedSpec, layout: RowLayout, every: Every) -> tuple[int, ...]:
+    """Return the seasons that experts look back on, in readings, ascending: the feed's, and longer calendar ones.
+
+    Where a feed has none, the first is the calendar's.
+    """
+    if not (spec.has_blends and spec.calendar) or spec.time is None:
+        return layout.seasons
+    found = layout.seasons[:1]
+    return (*found, *(season for season in calendar_seasons(every) if season > max(found, default=0)))
+
+
+def history_size(spec: FeedSpec, layout: RowLayout, every: Every) -> int:
+    """Return how many readings of the target a feed holds: those of its window, or more that experts look back on."""
+    seasons, longest = seasons_of(spec, layout, every), max(spec.window, MOST_BACK)
+    backs = [int(lookback_of(seasons, step, longest, ()).back.max()) + step for step in spec.horizons]
+    return 1 + max(spec.window, *backs)
+
+
 def cycles_of(spec: FeedSpec, layout: RowLayout, every: Every) -> tuple[float, ...]:
-    """Return the cycles that the linear expert sees, in readings: those of the calendar, where there is no season."""
+    """Return the cycles that linear experts see, in readings: those of the calendar, where there is no season."""
     if layout.seasons or not spec.calendar or spec.time is None:
         return ()
     found = calendar_cycles(every)
@@ -61,12 +92,20 @@ class Blend:
     """
 
     def __init__(self, spec: FeedSpec, layout: RowLayout, every: Every, step: int) -> None:
-        self.look = lookback_of(layout.seasons, step, spec.window - step, cycles_of(spec, layout, every))
-        self.week = seasonal_back(layout.seasons[1], step) if len(layout.seasons) > 1 else None
+        self.seasons = seasons_of(spec, layout, every)
+        self.look = lookback_of(self.seasons, step, max(spec.window, MOST_BACK), cycles_of(spec, layout, every))
         self.state = blend.new_state(self.look)
         self.is_served = spec.has_blends
-        n = len(layout.seasons)
-        self._places = [MODEL, LAST, *((SEASONAL, MEAN, WEEK)[: n + 1 if n else 0]), LINEAR]
+        seconds = every.approximate_seconds()
+        means = [
+            DAILY if n * seconds < 2 * DAY else WEEK if n * seconds < 30 * DAY else YEARLY for n in self.seasons[1:]
+        ]
+        self._places = [MODEL, LAST, *([SEASONAL, MEAN] if self.seasons else []), *means, LINEAR, LOG]
+
+    def longest_season(self, values: Floats) -> float | None:
+        """Return the newest of ``values`` with the phase of the step in the longest season, if it is held."""
+        back = seasonal_back(self.seasons[-1], self.look.step) if self.seasons else len(values)
+        return float(values[len(values) - 1 - back]) if back < len(values) else None
 
     def begin(self, history: History, newest: int, slots: Ints, actual: Floats, model: Floats) -> Floats:
         """Know only what came of the readings of some slots, ``actual`` (n,).
@@ -83,11 +122,16 @@ class Blend:
         values = history.newest(min(history.count, history.longest))
         at = len(values) - 1 - (newest - slots)
         given = np.concatenate([np.full(len(at) - len(model), np.nan), model])
-        is_complete = at >= self.look.back.max()
-        here = at >= 0 if is_complete.sum() < LEAST else is_complete
+        here = at >= self._least_known(at)
         self.state, out = blend.new_state(self.look), np.full(len(at), np.nan)
         out[here] = blend.replay(self.look, values, at[here], slots[here], actual[here], given[here], self.state)
         return out[len(at) - len(model) :]
+
+    def _least_known(self, at: Ints) -> int:
+        """Return from which reading on something of each mean is known, of means that enough of ``at`` (n,) have."""
+        nearest = np.minimum.reduceat(self.look.back, self.look.first[:-1])
+        known = nearest[nearest <= at[-LEAST]] if len(at) >= LEAST else nearest[:0]
+        return int(known.max(initial=0))
 
     def forecast(self, values: Floats, slot: int, model: float) -> tuple[float, Said, Said]:
         """Return the forecast from the newest of ``values``, what each of ``EXPERTS`` says, and their weights.
@@ -103,7 +147,7 @@ class Blend:
     def _by_name(self, numbers: Floats) -> Said:
         found: list[float | None] = [None] * len(EXPERTS)
         for place, number in zip(self._places, numbers.tolist(), strict=True):
-            found[place] = number
+            found[place] = None if isnan(number) else number
         return tuple(found)
 
     def learn(self, values: Floats, slot: int, said: Said, value: float, actual: float) -> None:
@@ -112,8 +156,7 @@ class Blend:
             return
         found = np.array(said, np.float64)[self._places]
         blend.learn(self.look, values, len(values) - 1, slot, actual, self.state)
-        if np.isfinite(found).all():  # forecasts of before knew fewer experts
-            blend.weigh(self.look, found, value, actual, self.state)
+        blend.weigh(self.look, found, value, actual, self.state)
 
     def doubt(self) -> None:
         """Have weights be as at first."""

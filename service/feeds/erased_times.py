@@ -75,7 +75,7 @@ def from_history(history: History, newest: int, forgotten: Forgotten) -> None:
     for slot, values in forgotten.values.items():
         history.correct(newest - slot, values[0])
     if forgotten.oldest is not None:
-        for slot in range(newest - history.longest + 1, forgotten.oldest):
+        for slot in range(newest - min(history.longest, history.count) + 1, forgotten.oldest):
             history.correct(newest - slot, history.back(newest - forgotten.oldest))
 
 
@@ -113,13 +113,14 @@ def _make_again(rows: Rows, steps: tuple[int, ...], ordinal: int, past: Floats, 
     rows.own[at, :, : layout.own_levels] = past[seasonal_ends(layout, steps)]
 
 
-def are_of(layout: RowLayout, step: int, made: Ints, forgotten: Forgotten) -> NDArray[np.bool_]:
+def are_of(layout: RowLayout, seasons: Sequence[int], step: int, made: Ints, forgotten: Forgotten) -> NDArray[np.bool_]:
     """Return which forecasts, made at these slots for so many steps ahead, belong to a reading that is to be erased.
 
-    That is the reading that they forecast, the one they were made at, the one before it, or a seasonal one.
+    That is the reading that they forecast, the one they were made at, the one before it, or one of a
+    season before.
     """
     before = made - (layout.lags[1] - 1 if len(layout.lags) > 1 else 0)
-    seasonal = [made - seasonal_back(season, step) for season in layout.seasons]
+    seasonal = [made - seasonal_back(season, step) for season in seasons]
     found = [forgotten.names(slots) for slots in (made, made + step, before, *seasonal)]
     return np.asarray(np.any(found, axis=0))
 

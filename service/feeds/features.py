@@ -31,6 +31,8 @@ LEAST_AROUND = 8
 AROUND_WEEK = (-1, 1)
 WAVES = (2, 3)  #: of a day, besides the whole one; where there is no day, of a year:
 YEAR_WAVES = (2,)
+MOST_BACK = 20_000  #: readings that are held of the target, for seasons beyond a window
+LEAST_LINE, SPARE = 128, 4  #: readings of a history at first, and which part of the most it may hold besides
 TOLERANCE = 0.01  #: by how much of a day, or of a week, so many readings may differ from it
 
 
@@ -151,6 +153,17 @@ def natural_period(every: Every) -> int:
     return day_in(every) or _count_in(7 * DAY, every)
 
 
+def calendar_seasons(every: Every) -> tuple[int, ...]:
+    """Return the seasons of the calendar, in readings, ascending: day and week, or week and year.
+
+    None is beyond ``MOST_BACK``; a year is as many readings as come nearest to it.
+    """
+    week, year = _count_in(7 * DAY, every), round(YEAR / every.approximate_seconds())
+    day = day_in(every)
+    seasons = (day, week) if day else (week, 12 // every.months if every.months else year)
+    return tuple(season for season in seasons if 3 <= season <= MOST_BACK)
+
+
 def calendar_cycles(every: Every) -> tuple[float, ...]:
     """Return the cycles of the calendar that readings so far apart can show, in seconds: day, week, year."""
     seconds = every.approximate_seconds()
@@ -172,44 +185,49 @@ def local_times(when: Floats, zone: tzinfo | None) -> Floats:
 
 
 class History:
-    """The newest readings, as many as features look back on."""
+    """The newest readings, as many as features and experts look back on; it takes memory as they come."""
 
     def __init__(self, longest: int) -> None:
         self.longest = longest
-        self._ring = np.zeros(2 * longest)  # each value twice, so that the newest are always one piece
-        self._at = 0
+        self._line = np.zeros(min(longest, LEAST_LINE))  # readings up to ``_end``; before the newest are older ones
+        self._end = 0
         self.count = 0
 
     @property
     def held_bytes(self) -> int:
         """Bytes of its array."""
-        return self._ring.nbytes
+        return self._line.nbytes
 
     def append(self, value: float) -> None:
         """Take the newest value."""
-        self._ring[self._at] = self._ring[self._at + self.longest] = value
-        self._at = (self._at + 1) % self.longest
+        if self._end == self._line.size:
+            kept, most = self.newest(min(self.count, self.longest)).copy(), self.longest + self.longest // SPARE + 1
+            if self._line.size < most:
+                self._line = np.zeros(min(most, 2 * self._line.size))
+            self._line[: kept.size], self._end = kept, kept.size
+        self._line[self._end] = value
+        self._end += 1
         self.count += 1
 
     def drop(self, n: int) -> None:
         """Forget the newest ``n`` values; older ones than are held now do not come back."""
-        self._at = (self._at - n) % self.longest
-        self.count = max(0, min(self.count, self.longest) - n)
+        held = max(0, min(self.count, self.longest) - n)
+        kept = self.newest(held + n)[:held].copy()
+        self._line[:held], self._line[held:] = kept, 0.0
+        self._end = self.count = held
 
     def newest(self, n: int) -> Floats:
         """Return the newest ``n`` values, oldest first."""
-        end = self._at + self.longest
-        return self._ring[end - n : end]
+        return self._line[self._end - n : self._end]
 
     def back(self, n: int) -> float:
         """Return the value ``n`` readings before the newest."""
-        return float(self._ring[self._at + self.longest - 1 - n])
+        return float(self._line[self._end - 1 - n])
 
     def correct(self, n: int, value: float) -> None:
         """Put another value ``n`` readings before the newest, where that is still held."""
         if n < min(self.longest, self.count):
-            place = (self._at - 1 - n) % self.longest
-            self._ring[place] = self._ring[place + self.longest] = value
+            self._line[self._end - 1 - n] = value
 
     def to_arrays(self) -> dict[str, Any]:
         """Return what it knows."""
@@ -217,10 +235,9 @@ class History:
 
     def restore(self, arrays: Mapping[str, Any]) -> None:
         """Take over what ``to_arrays`` returned."""
-        n = len(arrays["values"])
-        self._ring[:n] = self._ring[self.longest : self.longest + n] = arrays["values"]
-        self._at = n % self.longest
-        self.count = int(arrays["count"])
+        values = np.asarray(arrays["values"], np.float64)[-self.longest :]
+        self._line = np.concatenate([values, np.zeros(max(0, LEAST_LINE - values.size))])
+        self._end, self.count = values.size, int(arrays["count"])
 
 
 def shared_row(layout: RowLayout, newest: Floats, reading: Reading) -> Floats:

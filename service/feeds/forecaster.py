@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from livesvm.service.feeds import drift, model_selection
 from livesvm.service.feeds.bands import Band, ConformalBand
-from livesvm.service.feeds.blend import Blend
+from livesvm.service.feeds.blend import SEASONAL, Blend, history_size
 from livesvm.service.feeds.features import Ahead, History, layout_of, natural_period, own_rows, shared_row
 from livesvm.service.feeds.first_forecasts import naive_forecast
 from livesvm.service.feeds.forecasts import NOBODY, Forecast, Pending, PendingForecasts, Served
@@ -214,6 +214,7 @@ class Forecaster:
         layout = layout_of(self.spec, self.season, every)
         self.rows = Rows(layout, len(self.steps), self.spec.window, self.spec.batch)
         self.blends = [Blend(self.spec, layout, every, step) for step in self.steps]
+        self.history = History(history_size(self.spec, layout, every))
         first, self.first = self.first, []
         for reading in first if layout.known else []:  # what came with them was known ahead
             supposed = self.ahead.announce if self.spec.generation == 1 else self.ahead.suppose
@@ -641,7 +642,9 @@ class Forecaster:
                 continue
             blend = self.blends[i]
             value, experts, weights = blend.forecast(values, reading.slot, float(found[i, 0]))
-            weekly = float(own[i, 1]) if blend.week is not None else float(own[i, 0]) if layout.seasons else last
+            longest = blend.longest_season(values)
+            seasonal = experts[SEASONAL] if longest is None else longest
+            weekly = last if seasonal is None else seasonal
             low, high = (float(found[i, 1]), float(found[i, 2])) if self.spec.levels else (value, value)
             held = self.bands[i]
             band = Band(None, None) if held is None else held.around(low, high)

@@ -102,7 +102,7 @@ def _forget_record(feed: Forecaster, layout: RowLayout, i: int, forgotten: Forgo
     """Forget what was forecast of some readings, or made at them; which of the newest that was."""
     step = feed.steps[i]
     made = feed.scores[i].recent[:, 0].astype(np.int64) - step
-    goes = are_of(layout, step, made, forgotten)
+    goes = are_of(layout, feed.blends[i].seasons, step, made, forgotten)
     if goes.any():
         feed.scores[i].forget(goes)
     return goes
@@ -113,7 +113,10 @@ def _forget_pending(feed: Forecaster, layout: RowLayout, newest: int, forgotten:
 
     def stays(one: Pending) -> bool:
         made = one.forecast.slot - one.forecast.step
-        return made < newest and not are_of(layout, feed.steps[one.step], np.array([made]), forgotten)[0]
+        return (
+            made < newest
+            and not are_of(layout, feed.blends[one.step].seasons, feed.steps[one.step], np.array([made]), forgotten)[0]
+        )
 
     feed.pending.keep(stays)
     feed.latest = []

@@ -9,7 +9,7 @@ Floats = NDArray[np.float64]
 
 LEAST = 0.2  #: autocorrelation at the period, of changes
 LEAST_REST = 0.3  #: the same at a natural period, of values without their level
-CYCLES = 4  #: how often a period has to fit into the readings
+CYCLES, NATURAL_CYCLES = 4, 3  #: how often a period has to fit into the readings, and a natural one
 
 
 def autocorrelation(x: Floats, most: int) -> Floats:
@@ -34,15 +34,16 @@ def find_season(values: Floats, natural: int = 0, longest: int | None = None) ->
     stands out of noise. None is beyond ``longest``: with the gaps that they hold, values may be more than is kept.
     """
     changes = np.diff(values)
-    most = min(values.size // CYCLES, values.size if longest is None else longest)
+    limit = values.size if longest is None else longest
+    most, beyond = min(values.size // CYCLES, limit), min(values.size // NATURAL_CYCLES, limit)
     if most < 3 or not np.ptp(_clipped(changes)):
         return 0
-    r = autocorrelation(_clipped(changes), most)
+    r = autocorrelation(_clipped(changes), beyond + beyond // 4)
     significant = 4 / float(np.sqrt(changes.size))
     peak = _least_peak(r, most, significant)
-    if not 3 <= natural <= most:
+    if not 3 <= natural <= beyond:
         return peak
-    rest = autocorrelation(_clipped(_without_level(values, natural)), most)
+    rest = autocorrelation(_clipped(_without_level(values, natural)), beyond + beyond // 4)
     slack = significant / 2
     if not (_is_peak(r, natural, significant) or _is_peak(rest, natural, LEAST_REST, slack)):
         return peak

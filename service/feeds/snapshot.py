@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from livesvm.service.feeds import drift
-from livesvm.service.feeds.blend import EXPERTS, Blend
-from livesvm.service.feeds.features import layout_of
+from livesvm.service.feeds.blend import EXPERTS, Blend, history_size
+from livesvm.service.feeds.features import History, layout_of
 from livesvm.service.feeds.forecaster import Forecaster
 from livesvm.service.feeds.forecasts import FORECAST, NOBODY, Experts, Forecast
 from livesvm.service.feeds.model_selection import Choice, Trial
@@ -55,7 +55,6 @@ def from_arrays(spec: FeedSpec, arrays: Mapping[str, Any]) -> Forecaster:
     feed.season, feed.readings, feed.looked_at = (arrays[name] for name in ("season", "readings", "looked_at"))
     feed.choice_due = bool(arrays.get("choice_due", False))
     feed.timeline = Timeline.from_arrays(spec, feed.timeline.longest, of["timeline"])
-    feed.history.restore(of["history"])
     feed.ahead.restore(of["ahead"])
     feed.first = [Reading(int(r[0]), r[1], tuple(r[3:]), bool(r[2])) for r in arrays["first"].tolist()]
     feed.knowledge.restore(of["knowledge"])
@@ -80,7 +79,8 @@ def _restore_models(feed: Forecaster, arrays: Mapping[str, Any], of: Mapping[str
     assert feed.season is not None
     rows = Rows(layout_of(spec, feed.season, every), len(feed.steps), spec.window, spec.batch)
     rows.restore(of["rows"])
-    feed.rows = rows
+    feed.rows, feed.history = rows, History(history_size(spec, rows.layout, every))
+    feed.history.restore(of["history"])
     for i in range(len(feed.steps)):
         kept = of[f"step.{i}"]
         feed.models.append(StepModel.from_arrays(spec, kept, StepFeatures(rows, i, kept["represent"])))

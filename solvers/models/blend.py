@@ -1,9 +1,12 @@
 """Blends of forecasts: experts that look back on a series, and their weights by their errors so far.
 
-Experts are a forecast that is given (of a model), means of past values, and a linear model of all that came: least
-absolute errors by weighted least squares [Holland & Welsch 1977], with exponential forgetting. Weights are those of BOA
-on the absolute error: exponentiated gradients with second-order bounds [Wintenberger, Machine Learning 2017], where the
-errors of h steps ahead are known h readings later. The state is as large after a million readings as after ten.
+Experts are a forecast that is given (of a model), means of past values, and two linear models of all that came, one of
+values and one of their logarithms: least absolute errors by weighted least squares [Holland & Welsch 1977], with
+exponential forgetting. The median of a logarithm is that of the value, so the second needs no correction. Weights are
+those of BOA on the absolute error: exponentiated gradients with second-order bounds [Wintenberger, Machine Learning
+2017], where the errors of h steps ahead are known h readings later. A mean of which no value is known yet is asleep: it
+has no weight, and learns nothing [Gaillard, Stoltz & van Erven, COLT 2014]. The state is as large after a million
+readings as after ten.
 """
 
 from __future__ import annotations
@@ -20,23 +23,27 @@ from livesvm.solvers.runtime.entry_point import entry_point
 from livesvm.solvers.runtime.types import Floats, Ints
 
 PRIOR = 0.5  #: weight of the given forecast before the first error; the others share the rest
-DISCOUNT = 0.998  #: of what is known of experts, an error
+DISCOUNT = 0.999  #: of what is known of experts, an error
+RATE = 0.7  #: times the learning rates of BOA
 KEPT = 0.02  #: share of the weights that stays as it is at first
-FORGETTING = 0.999  #: of what the linear expert has learnt, an example
+FORGETTING = 0.999  #: of what the linear experts have learnt, an example
 RIDGE = 10.0
-FAR = 10.0  #: widths: what the linear expert sees and learns counts as no further
+FAR = 10.0  #: widths: what the linear experts see and learn counts as no further
 NEAR, HEAVIEST = 0.2, 10.0  #: an example weighs as its error over the usual one times NEAR, inverted, and at most this
 BEYOND = 0.1  #: times the range of what was seen: experts forecast no further out
 SURPRISE = 8.0  #: times the usual difference of experts: more counts as this
 EARLY = 20  #: examples, before which errors are not weighed
+SCALED = 30  #: examples with a mean, below which it is divided by the width of changes
 CONSTANT = 0.3
-LO, HI, UNIT, MIDDLE, SPREAD, ERROR, APART, LEARNT, HEAD = range(9)  #: where numbers stand in a state, and how many
-GIVEN, LINEAR = 1, 1  #: experts that are no means
+LO, HI, APART, LEARNT, HEAD = range(5)  #: where numbers stand in a state, and how many
+UNIT, MIDDLE, SPREAD, ERROR, KIND, ZERO, SIZE, NUMBERS = range(8)  #: the same in the part of a linear expert
+AS_IS, LOG, ASINH = 0.0, 1.0, 2.0  #: kinds: what a linear expert makes of values
+GIVEN, LINEAR = 1, 2  #: experts that are no means
 
 
 @by_reference
 class Lookback(NamedTuple):
-    """Means of past values: the first ``experts`` are forecasts, and all but the first of all the linear one sees."""
+    """Means of past values: the first ``experts`` are forecasts, and all but the first of all the linear ones see."""
 
     back: Ints  #: (m,) how many readings before the newest each value lies, mean by mean; mean 0 is the newest alone
     first: Ints  #: (means + 1,) where each begins
@@ -46,27 +53,34 @@ class Lookback(NamedTuple):
 
 
 def expert_count(look: Lookback) -> int:
-    """Return how many experts there are: the given one, means, and the linear one."""
+    """Return how many experts there are: the given one, means, and the linear ones."""
     return GIVEN + look.experts + LINEAR
 
 
 def feature_count(look: Lookback) -> int:
-    """Return how many features the linear expert sees: means, cycles, the level, and a constant."""
+    """Return how many features a linear expert sees: means, cycles, the level, and a constant."""
     return look.first.size - 2 + 2 * look.cycles.size + 2
 
 
 def new_state(look: Lookback) -> Floats:
     """Return what a blend knows at first, one array, which :func:`learn` changes."""
     d = feature_count(look)
-    state = np.zeros(HEAD + 3 * expert_count(look) + 3 * d + d * d)
-    state[[LO, HI, UNIT, SPREAD]] = np.inf, -np.inf, 1.0, 1.0
-    widths(look, state)[:] = 1.0
+    state = np.zeros(HEAD + 3 * expert_count(look) + LINEAR * _linear_size(d))
+    state[[LO, HI]] = np.inf, -np.inf
+    for i in range(LINEAR):
+        part = linear_part(look, state, i)
+        part[[UNIT, SPREAD, SIZE]], part[NUMBERS : NUMBERS + d] = 1.0, 1.0
     return state
 
 
-def widths(look: Lookback, state: Floats) -> Floats:
-    """Return by what features are divided, (d,), as a part of the state."""
-    return state[HEAD + 3 * expert_count(look) :][: feature_count(look)]
+def linear_part(look: Lookback, state: Floats, i: int) -> Floats:
+    """Return what a linear expert knows, as a part of the state: numbers, widths of features, coefficients, sums."""
+    size = _linear_size(feature_count(look))
+    return state[HEAD + 3 * expert_count(look) + i * size :][:size]
+
+
+def _linear_size(d: int) -> int:
+    return NUMBERS + 3 * d + d * (d + 1) // 2
 
 
 def forget_record(look: Lookback, state: Floats) -> None:
@@ -78,25 +92,27 @@ def forget_record(look: Lookback, state: Floats) -> None:
 def forecast(look: Lookback, values: Floats, at: int, slot: int, given: float, state: Floats) -> tuple[Floats, Floats]:
     """Return what each expert says of the value ``look.step`` ahead, (experts,), and their weights, which sum to 1.
 
+    An expert that is asleep says NaN, and its weight is 0.
+
     Parameters
     ----------
     values : (n,) readings, oldest first, of which the newest that is known is that ``at``, which has number ``slot``
     given : the forecast that is no mean
     """
     found = np.empty((2, expert_count(look)))
-    _forecast()(look, values, at, slot, given, state, found, np.empty((2, feature_count(look))))
+    _forecast()(look, values, at, slot, given, state, found, *_work(look))
     return found[0], found[1]
 
 
 def blended(said: Floats, weights: Floats) -> float:
     """Return the blend of what experts say."""
-    return float(said @ weights)
+    return float(np.where(weights > 0.0, said, 0.0) @ weights)
 
 
 def learn(look: Lookback, values: Floats, at: int, slot: int, actual: float, state: Floats) -> None:
-    """Have the linear expert learn what came ``look.step`` after the reading ``at``, and the range its value."""
+    """Have the linear experts learn what came ``look.step`` after the reading ``at``, and the range its value."""
     d = feature_count(look)
-    _learn()(look, values, at, slot, actual, state, np.empty((2, d)), np.empty((d, d)))
+    _learn()(look, values, at, slot, actual, state, *_work(look), np.empty((d, d)))
 
 
 def weigh(look: Lookback, said: Floats, value: float, actual: float, state: Floats) -> None:
@@ -111,41 +127,60 @@ def replay(
 
     Scales come from these. Where ``given`` is NaN nothing is blended. Each value is learnt once it would be known.
     """
-    d = feature_count(look)
-    seen = np.empty((at.size, d))
-    _see()(look, values, at, slots, state, seen)
-    moved = actual - values[at]
+    d, count = feature_count(look), expert_count(look)
     if at.size:
+        means = np.empty((at.size, look.first.size - 1))
+        _look_back()(look, values, at, means)
         state[LO], state[HI] = min(values.min(), actual.min()), max(values.max(), actual.max())
-        state[MIDDLE], state[SPREAD], state[UNIT] = np.median(values[at]), *_spreads(np.stack([values[at], moved], 1))
-        widths(look, state)[:] = _spreads(seen)
+        for i in range(LINEAR):
+            part = linear_part(look, state, i)
+            part[[KIND, ZERO, SIZE]] = _kind_of(values[at], actual) if i else (AS_IS, 0.0, 1.0)
+            seen = _as_seen(means, *part[[KIND, ZERO, SIZE]])
+            last, moved = seen[:, 0], _as_seen(actual, *part[[KIND, ZERO, SIZE]]) - seen[:, 0]
+            part[MIDDLE], part[SPREAD], part[UNIT] = np.median(last), _spread(last), _spread(moved)
+            for k in range(1, look.first.size - 1):
+                off = (seen[:, k] - last)[np.isfinite(seen[:, k])]
+                part[NUMBERS + k - 1] = _spread(off) if off.size >= SCALED else part[UNIT]
     out = np.full(at.size, np.nan)
-    work = (
-        np.empty((at.size, expert_count(look))),
-        np.empty((2, expert_count(look))),
-        np.empty((2, d)),
-        np.empty((d, d)),
-    )
+    work = np.empty((at.size, count)), np.empty((2, count)), *_work(look), np.empty((d, d))
     _replay()(look, values, at, slots, actual, given, state, out, *work)
     return out
 
 
-def _spreads(X: Floats) -> Floats:
-    """Return deviations of columns (n, d), of which outliers are no large part, or 1 where there is none; (d,)."""
-    low, middle, high = np.quantile(X, [1 / 6, 1 / 2, 5 / 6], axis=0)
-    most = np.where(high > low, FAR * (high - low) / 2, np.inf)
-    found = np.clip(X, middle - most, middle + most).std(axis=0)
-    return np.asarray(np.where(found > 0, found, 1.0))
+def _work(look: Lookback) -> tuple[Floats, Floats]:
+    return np.empty(look.first.size - 1), np.empty((2, feature_count(look)))
+
+
+def _kind_of(values: Floats, actual: Floats) -> tuple[float, float, float]:
+    """Return the kind, zero and size of logarithms of such values: of others than positive ones, of both signs."""
+    middle = float(np.median(values))
+    if min(values.min(), actual.min()) >= 0.0:
+        return LOG, 0.0, middle or float(values.mean()) or 1.0
+    return ASINH, middle, 2.0 * float(np.median(np.abs(values - middle))) or float(values.std()) or 1.0
+
+
+def _as_seen(x: Floats, kind: float, zero: float, size: float) -> Floats:
+    """Return values as a linear expert has them."""
+    if kind == LOG:
+        return np.asarray(np.log(np.maximum(x, 0.0) + size))
+    return np.asarray(np.arcsinh((x - zero) / size)) if kind == ASINH else x
+
+
+def _spread(x: Floats) -> float:
+    """Return the deviation of ``x`` (n,), of which outliers are no large part, or 1 where there is none."""
+    low, middle, high = np.quantile(x, [1 / 6, 1 / 2, 5 / 6])
+    most = FAR * (high - low) / 2 if high > low else np.inf
+    return float(np.clip(x, middle - most, middle + most).std()) or 1.0
 
 
 @cache
 def _forecast() -> Callable[..., None]:
-    return entry_point(_forecast_now, *_EXAMPLE[:2], 0, 0, 1.0, _EXAMPLE[1], _TABLE, _TABLE)
+    return entry_point(_forecast_now, *_EXAMPLE[:2], 0, 0, 1.0, _EXAMPLE[1], _TABLE, _EXAMPLE[1], _TABLE)
 
 
 @cache
 def _learn() -> Callable[..., None]:
-    return entry_point(_learn_now, *_EXAMPLE[:2], 0, 0, 1.0, _EXAMPLE[1], _TABLE, _TABLE)
+    return entry_point(_learn_now, *_EXAMPLE[:2], 0, 0, 1.0, _EXAMPLE[1], _EXAMPLE[1], _TABLE, _TABLE)
 
 
 @cache
@@ -154,15 +189,15 @@ def _weigh() -> Callable[..., None]:
 
 
 @cache
-def _see() -> Callable[..., None]:
-    return entry_point(_see_all, *_EXAMPLE[:2], _NUMBERS, _NUMBERS, _EXAMPLE[1], _TABLE)
+def _look_back() -> Callable[..., None]:
+    return entry_point(_all_means, *_EXAMPLE[:2], _NUMBERS, _TABLE)
 
 
 @cache
 def _replay() -> Callable[..., None]:
     line = _EXAMPLE[1]
     return entry_point(
-        _replay_all, *_EXAMPLE[:2], _NUMBERS, _NUMBERS, line, line, line, line, _TABLE, _TABLE, _TABLE, _TABLE
+        _replay_all, *_EXAMPLE[:2], _NUMBERS, _NUMBERS, line, line, line, line, _TABLE, _TABLE, line, _TABLE, _TABLE
     )
 
 
@@ -171,29 +206,15 @@ _EXAMPLE: tuple[Any, Any] = (Lookback(_NUMBERS, _NUMBERS, 1, np.zeros(1), 1), np
 
 
 @compiled_in_order
-def _mean(look: Lookback, values: Floats, at: int, k: int) -> float:
-    """Return the mean of those of the values that are known; of none, the newest."""
-    total, n = 0.0, 0
-    for j in range(look.first[k], look.first[k + 1]):
-        if look.back[j] <= at:
-            total += values[at - look.back[j]]
-            n += 1
-    mean: float = total / n if n else float(values[at])
-    return mean
-
-
-@compiled_in_order
-def _features(look: Lookback, values: Floats, at: int, slot: int, state: Floats, x: Floats) -> None:
-    """Write what the linear expert sees, (d,), but for the scale of means."""
-    last, means = values[at], look.first.size - 1
-    for k in range(1, means):
-        x[k - 1] = _mean(look, values, at, k) - last
-    i = means - 1
-    for j in range(look.cycles.size):
-        angle = 2.0 * np.pi * (((slot + look.step) % look.cycles[j]) / look.cycles[j])
-        x[i], x[i + 1] = np.sin(angle), np.cos(angle)
-        i += 2
-    x[i], x[i + 1] = _clipped((last - state[MIDDLE]) / state[SPREAD]), CONSTANT
+def _means(look: Lookback, values: Floats, at: int, means: Floats) -> None:
+    """Write each mean of those of its values that are known, (means,); NaN of none."""
+    for k in range(means.size):
+        total, n = 0.0, 0
+        for j in range(look.first[k], look.first[k + 1]):
+            if look.back[j] <= at:
+                total += values[at - look.back[j]]
+                n += 1
+        means[k] = total / n if n else np.nan
 
 
 @compiled_in_order
@@ -202,12 +223,39 @@ def _clipped(x: float) -> float:
 
 
 @compiled_in_order
-def _seen(look: Lookback, values: Floats, at: int, slot: int, state: Floats, x: Floats) -> None:
-    """Write what the linear expert sees, (d,)."""
-    _features(look, values, at, slot, state, x)
-    width = HEAD + 3 * (look.experts + GIVEN + LINEAR)
-    for k in range(look.first.size - 2):
-        x[k] = _clipped(x[k] / state[width + k])
+def _seen_as(state: Floats, part: int, x: float) -> float:
+    """Return a value as a linear expert has it."""
+    if state[part + KIND] == LOG:
+        return float(np.log(max(x, 0.0) + state[part + SIZE]))
+    if state[part + KIND] == ASINH:
+        return float(np.arcsinh((x - state[part + ZERO]) / state[part + SIZE]))
+    return x
+
+
+@compiled_in_order
+def _meant_by(state: Floats, part: int, x: float) -> float:
+    """Return the value that a linear expert has so."""
+    if state[part + KIND] == LOG:
+        return float(np.exp(min(x, 700.0)) - state[part + SIZE])
+    if state[part + KIND] == ASINH:
+        return float(np.sinh(min(700.0, max(-700.0, x))) * state[part + SIZE] + state[part + ZERO])
+    return x
+
+
+@compiled_in_order
+def _features(look: Lookback, means: Floats, slot: int, state: Floats, part: int, x: Floats) -> float:
+    """Write what a linear expert sees, (d,); return the newest value as it has that. What is not known counts as 0."""
+    last = _seen_as(state, part, means[0])
+    i = means.size - 1
+    for k in range(i):
+        off = 0.0 if np.isnan(means[k + 1]) else _seen_as(state, part, means[k + 1]) - last
+        x[k] = _clipped(off / state[part + NUMBERS + k])
+    for j in range(look.cycles.size):
+        angle = 2.0 * np.pi * (((slot + look.step) % look.cycles[j]) / look.cycles[j])
+        x[i], x[i + 1] = np.sin(angle), np.cos(angle)
+        i += 2
+    x[i], x[i + 1] = _clipped((last - state[part + MIDDLE]) / state[part + SPREAD]), CONSTANT
+    return last
 
 
 @compiled_in_order
@@ -219,52 +267,73 @@ def _linear(x: Floats, state: Floats, theta: int) -> float:
 
 
 @compiled_in_order
-def _forecast_now(
-    look: Lookback, values: Floats, at: int, slot: int, given: float, state: Floats, found: Floats, work: Floats
-) -> None:
-    count, x = look.experts + GIVEN + LINEAR, work[0]
-    _seen(look, values, at, slot, state, x)
-    found[0, 0] = given
-    for k in range(look.experts):
-        found[0, GIVEN + k] = _mean(look, values, at, k)
-    linear = values[at] + state[UNIT] * _linear(x, state, HEAD + 3 * count + x.size)
-    margin = BEYOND * (state[HI] - state[LO])
-    if state[HI] >= state[LO]:
-        linear = min(state[HI] + margin, max(state[LO] - margin, linear))
-    found[0, count - 1] = linear
-    _weights(count, state, found[1])
+def _part(count: int, d: int, i: int) -> int:
+    """Return where what a linear expert knows begins."""
+    return HEAD + 3 * count + i * (NUMBERS + 3 * d + d * (d + 1) // 2)
 
 
 @compiled_in_order
-def _rate(count: int, k: int, state: Floats, prior: float) -> float:
+def _forecast_now(
+    look: Lookback, values: Floats, at: int, slot: int, given: float, state: Floats, found: Floats, means: Floats,
+    work: Floats,
+) -> None:  # fmt: skip
+    count, x = look.experts + GIVEN + LINEAR, work[0]
+    _means(look, values, at, means)
+    found[0, 0] = given
+    for k in range(look.experts):
+        found[0, GIVEN + k] = means[k]
+    margin = BEYOND * (state[HI] - state[LO])
+    for i in range(LINEAR):
+        part = _part(count, x.size, i)
+        last = _features(look, means, slot, state, part, x)
+        said = last + state[part + UNIT] * _linear(x, state, part + NUMBERS + x.size)
+        said = _meant_by(state, part, said)
+        if state[HI] >= state[LO]:
+            said = min(state[HI] + margin, max(state[LO] - margin, said))
+        found[0, count - LINEAR + i] = said
+    _weights(count, state, found)
+
+
+@compiled_in_order
+def _prior(count: int, k: int) -> float:
+    return PRIOR if k == 0 else (1.0 - PRIOR) / (count - 1)
+
+
+@compiled_in_order
+def _rate(count: int, k: int, state: Floats) -> float:
     """Return the learning rate of an expert, 0 before the first error."""
     largest, squares = state[HEAD + 2 * count + k], state[HEAD + count + k]
     if largest <= 0.0:
         return 0.0
-    rate: float = min(0.5 / largest, np.sqrt(-np.log(prior) / squares))
+    rate: float = RATE * min(0.5 / largest, np.sqrt(-np.log(_prior(count, k)) / squares))
     return rate
 
 
 @compiled_in_order
-def _weights(count: int, state: Floats, out: Floats) -> None:
+def _weights(count: int, state: Floats, found: Floats) -> None:
+    """Write weights of experts, of which those that are awake say a number."""
+    said, out = found[0], found[1]
     fastest, most = 0.0, -np.inf
     for k in range(count):
-        prior = PRIOR if k == 0 else (1.0 - PRIOR) / (count - 1)
-        fastest = max(fastest, _rate(count, k, state, prior))
+        fastest = max(fastest, _rate(count, k, state))
     for k in range(count):
-        prior = PRIOR if k == 0 else (1.0 - PRIOR) / (count - 1)
-        rate = _rate(count, k, state, prior)
-        out[k] = np.log(prior) + rate * state[HEAD + k]
+        rate = _rate(count, k, state)
+        out[k] = np.log(_prior(count, k)) + rate * state[HEAD + k]
         if fastest > 0.0:
             out[k] += np.log((rate if rate > 0.0 else fastest) / fastest)
-        most = max(most, out[k])
-    total = 0.0
+        if not np.isnan(said[k]):
+            most = max(most, out[k])
+    total, awake = 0.0, 0.0
     for k in range(count):
-        out[k] = np.exp(out[k] - most)
+        if np.isnan(said[k]):
+            out[k] = 0.0
+        else:
+            out[k] = np.exp(out[k] - most)
+            awake += _prior(count, k)
         total += out[k]
     for k in range(count):
-        prior = PRIOR if k == 0 else (1.0 - PRIOR) / (count - 1)
-        out[k] = (1.0 - KEPT) * out[k] / total + KEPT * prior
+        if not np.isnan(said[k]):
+            out[k] = (1.0 - KEPT) * out[k] / total + KEPT * _prior(count, k) / awake
 
 
 @compiled_in_order
@@ -273,11 +342,13 @@ def _weigh_now(look: Lookback, said: Floats, value: float, actual: float, state:
     sign = 1.0 if value > actual else -1.0 if value < actual else 0.0
     apart = 0.0
     for k in range(count):
-        apart = max(apart, abs(value - said[k]))
+        if not np.isnan(said[k]):
+            apart = max(apart, abs(value - said[k]))
     cap = SURPRISE * state[APART] if state[APART] > 0.0 else np.inf
     state[APART] += (min(apart, cap) - state[APART]) * (0.02 if state[APART] > 0.0 else 1.0)
     for k in range(count):
-        prior = PRIOR if k == 0 else (1.0 - PRIOR) / (count - 1)
+        if np.isnan(said[k]):
+            continue
         better = sign * (value - said[k])
         better = min(cap, max(-cap, better))
         for row in range(3):
@@ -285,41 +356,47 @@ def _weigh_now(look: Lookback, said: Floats, value: float, actual: float, state:
         at = HEAD + 2 * count + k
         state[at] = max(state[at], abs(better))
         state[HEAD + count + k] += better * better
-        rate = _rate(count, k, state, prior)
+        rate = _rate(count, k, state)
         surprise = 2.0 * state[at] if rate * better > 0.5 else 0.0
         state[HEAD + k] += 0.5 * (better - rate * better * better + surprise)
 
 
 @compiled_in_order
 def _learn_now(
-    look: Lookback, values: Floats, at: int, slot: int, actual: float, state: Floats, work: Floats, factor: Floats
-) -> None:
+    look: Lookback, values: Floats, at: int, slot: int, actual: float, state: Floats, means: Floats, work: Floats,
+    factor: Floats,
+) -> None:  # fmt: skip
     x, y, d = work[0], work[1], work.shape[1]
-    theta = HEAD + 3 * (look.experts + GIVEN + LINEAR) + d
-    right, square = theta + d, theta + 2 * d
     state[LO], state[HI] = min(state[LO], actual), max(state[HI], actual)
-    _seen(look, values, at, slot, state, x)
-    target = _clipped((actual - values[at]) / state[UNIT])
-    error = abs(target - _linear(x, state, theta))
     state[LEARNT] += 1.0
-    weight = 1.0
-    if state[LEARNT] > EARLY:
-        weight = min(HEAVIEST, state[ERROR] / (NEAR * error + 1e-12))
-    state[ERROR] += (error - state[ERROR]) * max(0.002, 1.0 / state[LEARNT])
-    for i in range(d):
-        state[right + i] = state[right + i] * FORGETTING + weight * x[i] * target
-        for j in range(i + 1):
-            state[square + i * d + j] = state[square + i * d + j] * FORGETTING + weight * x[i] * x[j]
-    _solve(state, square, right, theta, y, factor)
+    _means(look, values, at, means)
+    for expert in range(LINEAR):
+        part = _part(look.experts + GIVEN + LINEAR, d, expert)
+        theta = part + NUMBERS + d
+        right, square = theta + d, theta + 2 * d
+        last = _features(look, means, slot, state, part, x)
+        target = _clipped((_seen_as(state, part, actual) - last) / state[part + UNIT])
+        error = abs(target - _linear(x, state, theta))
+        weight = 1.0
+        if state[LEARNT] > EARLY:
+            weight = min(HEAVIEST, state[part + ERROR] / (NEAR * error + 1e-12))
+        state[part + ERROR] += (error - state[part + ERROR]) * max(0.002, 1.0 / state[LEARNT])
+        for i in range(d):
+            state[right + i] = state[right + i] * FORGETTING + weight * x[i] * target
+            row = square + i * (i + 1) // 2
+            for j in range(i + 1):
+                state[row + j] = state[row + j] * FORGETTING + weight * x[i] * x[j]
+        _solve(state, square, right, theta, y, factor)
 
 
 @compiled_in_order
 def _solve(state: Floats, square: int, right: int, theta: int, y: Floats, factor: Floats) -> None:
-    """Solve for the coefficients by Cholesky's factor; only the lower half of the matrix is kept."""
+    """Solve for the coefficients by Cholesky's factor; of the matrix, the lower half is kept, row by row."""
     d = y.size
     for i in range(d):
+        row = square + i * (i + 1) // 2
         for j in range(i + 1):
-            total = state[square + i * d + j] + (RIDGE if i == j else 0.0)
+            total = state[row + j] + (RIDGE if i == j else 0.0)
             for k in range(j):
                 total -= factor[i, k] * factor[j, k]
             factor[i, j] = np.sqrt(total) if i == j else total / factor[j, j]
@@ -336,32 +413,28 @@ def _solve(state: Floats, square: int, right: int, theta: int, y: Floats, factor
 
 
 @compiled_in_order
-def _see_all(look: Lookback, values: Floats, at: Ints, slots: Ints, state: Floats, out: Floats) -> None:
+def _all_means(look: Lookback, values: Floats, at: Ints, out: Floats) -> None:
     for i in range(at.size):
-        _features(look, values, at[i], slots[i], state, out[i])
+        _means(look, values, at[i], out[i])
 
 
 @compiled_in_order
 def _replay_all(
     look: Lookback, values: Floats, at: Ints, slots: Ints, actual: Floats, given: Floats, state: Floats, out: Floats,
-    said: Floats, found: Floats, work: Floats, factor: Floats,
+    said: Floats, found: Floats, means: Floats, work: Floats, factor: Floats,
 ) -> None:  # fmt: skip
     known = 0
-    for i in range(at.size):
-        while known < i and slots[known] + look.step <= slots[i]:
-            _learn_now(look, values, at[known], slots[known], actual[known], state, work, factor)
+    for i in range(at.size + 1):
+        while known < min(i, at.size) and (i == at.size or slots[known] + look.step <= slots[i]):
+            _learn_now(look, values, at[known], slots[known], actual[known], state, means, work, factor)
             if not np.isnan(out[known]):
                 _weigh_now(look, said[known], out[known], actual[known], state)
             known += 1
-        if np.isnan(given[i]):
+        if i == at.size or np.isnan(given[i]):
             continue
-        _forecast_now(look, values, at[i], slots[i], given[i], state, found, work)
+        _forecast_now(look, values, at[i], slots[i], given[i], state, found, means, work)
         out[i] = 0.0
         for k in range(said.shape[1]):
             said[i, k] = found[0, k]
-            out[i] += found[0, k] * found[1, k]
-    while known < at.size:
-        _learn_now(look, values, at[known], slots[known], actual[known], state, work, factor)
-        if not np.isnan(out[known]):
-            _weigh_now(look, said[known], out[known], actual[known], state)
-        known += 1
+            if found[1, k] > 0.0:
+                out[i] += found[0, k] * found[1, k]

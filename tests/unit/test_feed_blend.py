@@ -12,11 +12,12 @@ from livesvm.service.feeds import blend as of_feed
 from livesvm.service.feeds.blend import EXPERTS, lookback_of
 from livesvm.service.feeds.forecaster import Forecaster
 from livesvm.service.feeds.forecasts import NOBODY, Forecast, PendingForecasts
+from livesvm.service.feeds.forget import forget
 from livesvm.service.feeds.presenter import forecasts, with_experts
 from livesvm.service.feeds.snapshot import from_arrays, to_arrays
 from livesvm.service.feeds.spec import spec_of
 from livesvm.solvers.models import blend
-from livesvm.solvers.models.blend import DISCOUNT, KEPT, PRIOR, SURPRISE, Lookback
+from livesvm.solvers.models.blend import DISCOUNT, KEPT, PRIOR, RATE, SURPRISE, Lookback
 from tests.support.feeds import FEED, rows_of, series
 
 Floats = NDArray[np.float64]
@@ -51,7 +52,7 @@ def weights_of(said: Floats, blends: Floats, actual: Floats) -> Floats:
         better = np.clip(np.sign(value - y) * (value - one), -cap, cap)
         regret, squares, largest = DISCOUNT * regret, DISCOUNT * squares, DISCOUNT * largest
         largest, squares = np.maximum(largest, np.abs(better)), squares + better**2
-        rate = np.minimum(0.5 / largest, np.sqrt(-np.log(prior) / squares))
+        rate = RATE * np.minimum(0.5 / largest, np.sqrt(-np.log(prior) / squares))
         regret += (better - rate * better**2 + 2 * largest * (rate * better > 0.5)) / 2
     share = prior * rate * np.exp(rate * regret)
     return np.asarray((1 - KEPT) * share / share.sum() + KEPT * prior)
@@ -86,7 +87,7 @@ def test_the_linear_expert_learns_what_is_linear_and_outliers_move_it_little() -
     clean = np.arange(1200, 1490)[np.min([(np.arange(1200, 1490) - k) % 97 for k in range(-1, 4)], axis=0) > 0]
     for values, most in ((y, 1.03), (dirty, 1.3)):
         _, said, _ = walked(look, values, values, 200)
-        error = np.abs(said[clean - 200, -1] - values[clean + 1]).mean()
+        error = np.abs(said[clean - 200, -2] - values[clean + 1]).mean()
         assert error < most * np.abs(0.9 * y[clean] - 0.5 * y[clean - 1] - y[clean + 1]).mean()
 
 
@@ -101,9 +102,11 @@ def test_replaying_is_what_forecasting_reading_by_reading_does() -> None:
     other, made = blend.new_state(look), dict[int, tuple[Floats, float]]()
     first = blend.new_state(look)
     blend.replay(look, y, at, at, y[at + 3], np.full(at.size, np.nan), first)  # with the scales of all
-    scales = [blend.LO, blend.HI, blend.UNIT, blend.MIDDLE, blend.SPREAD]
-    other[scales] = first[scales]
-    blend.widths(look, other)[:] = blend.widths(look, first)
+    other[[blend.LO, blend.HI]] = first[[blend.LO, blend.HI]]
+    scales = [blend.UNIT, blend.MIDDLE, blend.SPREAD, blend.KIND, blend.ZERO, blend.SIZE]
+    scales += [blend.NUMBERS + k for k in range(blend.feature_count(look))]
+    for i in range(blend.LINEAR):
+        blend.linear_part(look, other, i)[scales] = blend.linear_part(look, first, i)[scales]
     for now in range(int(at[0]), 300):
         if (then := now - 3) >= at[0]:
             blend.learn(look, y[: then + 1], then, then, y[now], other)
@@ -133,7 +136,8 @@ def test_experts_that_are_right_get_the_weight_and_are_told() -> None:
     weights, said = dict(zip(EXPERTS, forecast.weights, strict=True)), dict(zip(EXPERTS, forecast.experts, strict=True))
     assert forecast.served == "blend"
     assert said["seasonal-naive"] == one.timeline.past[forecast.time - 12 * 3600.0].values[0]
-    assert said["weekly-mean"] is weights["weekly-mean"] is None
+    assert said["yearly-mean"] is weights["yearly-mean"] is None
+    assert said["weekly-mean"] == one.history.back(168 - 5)  # beyond the window, which has 60 readings
     assert weights["model"] is not None
     assert weights["model"] < 0.05
     told = with_experts(forecasts(one.timeline, one.latest), one.latest)[0]["experts"]
@@ -143,7 +147,9 @@ def test_experts_that_are_right_get_the_weight_and_are_told() -> None:
     assert recent["mae"] < 0.5 * recent["last_value_mae"]
     made = one.scores[0].recent
     assert (made[-5:, 3] != made[-5:, 10]).all()  # the models' own are kept next to it
-    assert (made[:, 11] == made[:, 8]).all()  # there is no week
+    held = made[:, 0] - 168 >= 0
+    assert (made[~held, 11] == made[~held, 8]).all()  # there was no week yet
+    assert (made[held, 11] != made[held, 8]).any()
 
 
 def test_a_snapshot_goes_on_bit_for_bit() -> None:
@@ -204,15 +210,92 @@ def test_forecasts_that_wait_are_kept_number_for_number_and_older_ones_are_read(
     waiting = PendingForecasts()
     waiting.restore(np.array([[0.0, 1, 10, 3, 2, 5, np.nan, 6, 1, 2, 3, 4, 7]]))
     (one,) = waiting[10]
-    experts = (5.0, 3.0, 4.0, None, None, None)
+    experts = (5.0, 3.0, 4.0, *NOBODY[3:])
     assert one == (0, Forecast(1, 10, 3.0, 2.0, 5.0, None, 6.0, experts=experts), 1.0, 2.0, 7.0, 4.0)
     waiting = PendingForecasts()
     waiting.restore(np.array([[0.0, 1, 10, 3, 2, 5, np.nan, 6, 2, 0, 1, 2, 3, 4, 7, 8]]))
     (other,) = waiting[10]
     assert other.forecast[-4:] == ("seasonal-naive", False, (8.0, *experts[1:]), NOBODY)
-    waiting.add(one._replace(forecast=one.forecast._replace(served="blend", known=False, experts=(0.1,) * 6)))
+    waiting.add(
+        one._replace(forecast=one.forecast._replace(served="blend", known=False, experts=(0.1,) * len(EXPERTS)))
+    )
     again = PendingForecasts()
     again.restore(waiting.to_array())
     assert again == waiting
-    assert again.take(10)[1].forecast[-4:-1] == ("blend", False, (0.1,) * 6)
+    assert again.take(10)[1].forecast[-4:-1] == ("blend", False, (0.1,) * len(EXPERTS))
     assert not again
+
+
+def test_an_expert_without_a_value_is_asleep_and_the_others_go_on_as_if_it_were_not_there() -> None:
+    y, look = series(300), lookback_of((12, 250), 1, 400, ())
+    blends, said, weights = walked(look, y, np.roll(y, -1), 150)
+    asleep = np.arange(150, 150 + len(said)) < 249
+    assert np.isnan(said[asleep, 4]).all()
+    assert (weights[asleep, 4] == 0.0).all()
+    assert np.isfinite(said[~asleep]).all()
+    assert (weights[~asleep, 4] > 0.0).all()
+    np.testing.assert_allclose(weights.sum(axis=1), 1.0)
+    np.testing.assert_allclose(blends, np.nansum(said * weights, axis=1))
+
+
+def test_logarithms_say_what_grows_by_factors() -> None:
+    random = np.random.default_rng(0)
+    y, look = np.exp(0.8 * random.normal(size=1500)), lookback_of((), 1, 300, ())
+    for at in range(1, y.size):
+        y[at] *= y[at - 1] ** 0.9
+    _, said, _ = walked(look, y, y, 300)
+    linear, log = (np.abs(said[200:, at] - y[501 : 501 + len(said) - 200]).mean() for at in (-2, -1))
+    assert log < linear
+    best = np.abs(y[500 : 500 + len(said) - 200] ** 0.9 - y[501 : 501 + len(said) - 200]).mean()
+    assert log < 1.05 * best
+
+
+def week_of_minutes() -> Forecaster:
+    """Feed three weeks of 20-minute readings, of which the window holds 200: each week is as the one before."""
+    random = np.random.default_rng(0)
+    week = np.repeat(random.normal(size=84), 6)
+    y = np.tile(week, 3) + 0.01 * random.normal(size=1512)
+    one = Forecaster(spec_of({"target": "y", "every": "20min", "steps": [40], "window": 200, "C": 1.0, "gamma": 0.01,
+                              "represent": "change"}))  # fmt: skip
+    times = np.datetime64("2024-01-01T00:00") + 20 * np.arange(y.size)
+    for begin in range(0, y.size, 50):
+        given = zip(times[begin : begin + 50], y[begin : begin + 50].tolist(), strict=True)
+        one.observe([{"time": str(time), "y": value} for time, value in given])
+    return one
+
+
+def test_a_week_beyond_the_window_is_known() -> None:
+    one = week_of_minutes()
+    rows = one.scores[0].recent[-100:]
+    error = np.abs(rows[:, 3] - rows[:, 6]).mean()
+    assert error < 0.2 * np.abs(rows[:, 7] - rows[:, 6]).mean()  # of the last value
+    assert np.abs(rows[:, 11] - rows[:, 6]).mean() < 0.03  # the record's naive forecast is that of the week
+    assert one.scores[0].lately("value")["seasonal_mae"] < 0.03
+    assert one.history.held_bytes < 10 * 1.3 * 8 * 504  # four weeks and a step, and some to spare
+    back = from_arrays(one.spec, to_arrays(one))
+    np.testing.assert_array_equal(back.history.newest(1512), one.history.newest(1512))
+
+
+def test_what_lies_before_the_window_goes_with_an_erasure_of_it() -> None:
+    one = week_of_minutes()
+    old = one.history.newest(1512)[:-300].copy()
+    forget(one, [], beyond=True)
+    kept = one.history.newest(1512)
+    assert np.intersect1d(kept, old).size == 0
+    assert len(np.unique(kept[:-201])) == 1
+    one.observe([{"time": "2024-01-22T00:00", "y": 0.5}])
+    assert len(one.latest) == 1
+
+
+@pytest.mark.parametrize("gap", [0, 70, 400])
+def test_a_season_over_a_gap_is_used_once_it_is_held(gap: int) -> None:
+    """The window's readings span more than is held of the target, or less than a season."""
+    y = np.sin(np.arange(400) * 2 * np.pi / 24) + 0.1 * np.random.default_rng(0).normal(size=400)
+    one = Forecaster(spec_of({"target": "y", "every": "1h", "steps": [1, 24], "window": 100, "C": 1.0}))
+    slots = np.concatenate([np.arange(60), np.arange(60 + gap, 200 + gap)])
+    hours = np.datetime64("2024-01-01T00:00") + 60 * slots
+    for begin in range(0, len(slots), 25):
+        some = zip(hours[begin : begin + 25], y[slots[begin : begin + 25] % 400].tolist(), strict=True)
+        one.observe([{"time": str(time), "y": value} for time, value in some])
+    assert one.state == "live"
+    assert all(np.isfinite(forecast.value) for forecast in one.latest)
