@@ -32,8 +32,8 @@ def is_tested(step: int, slots: NDArray[np.int64]) -> NDArray[np.bool_]:
 
 
 def before_learning(test: DriftTest, scores: StepScores, task: str) -> dict[str, Any]:
-    """Return errors of a step's model on the newest readings, before it learnt them, and the test, as JSON values."""
-    losses = scores.model_losses(task)
+    """Return errors of a step's newest forecasts, and the test that takes them, as JSON values."""
+    losses = scores.losses(task)
     error = float(losses.mean()) if losses.size else None
     return {
         "false_alarms": test.false_alarms,

@@ -120,13 +120,13 @@ class StepScores:
         rows = self.recent
         return rows[:, _SLOT].astype(np.int64), rows[:, _MODEL]
 
-    def model_losses(self, task: str) -> Floats:
-        """Return absolute errors of the step's model on the newest, oldest first, (n,); of directions 1 where wrong."""
+    def losses(self, task: str) -> Floats:
+        """Return absolute errors of the newest forecasts, oldest first, (n,); of directions 1 where wrong."""
         rows = self.recent
-        model, actual = rows[:, _MODEL], rows[:, _ACTUAL]
+        value, actual = rows[:, _VALUE], rows[:, _ACTUAL]
         if task == "direction":
-            return np.asarray((model > 0) != (actual > rows[:, _LAST]), np.float64)
-        return np.asarray(np.abs(actual - model))
+            return np.asarray((value > 0) != (actual > rows[:, _LAST]), np.float64)
+        return np.asarray(np.abs(actual - value))
 
     @property
     def recent(self) -> Floats:
