@@ -18,9 +18,11 @@ from livesvm.service.feeds.features import (
     RowLayout,
     calendar_cycles,
     calendar_seasons,
+    natural_period,
     seasonal_back,
 )
 from livesvm.service.feeds.interval import Every
+from livesvm.service.feeds.season import NATURAL_CYCLES
 from livesvm.service.feeds.spec import FeedSpec
 from livesvm.solvers.models import blend
 from livesvm.solvers.models.blend import Lookback
@@ -59,12 +61,15 @@ def lookback_of(seasons: tuple[int, ...], step: int, longest: int, cycles: tuple
 def seasons_of(spec: FeedSpec, layout: RowLayout, every: Every) -> tuple[int, ...]:
     """Return the seasons that experts look back on, in readings, ascending: the feed's, and longer calendar ones.
 
-    Where a feed has none, the first is the calendar's.
+    Where a feed has none, the first is the calendar's; a day or a week that the window is long enough to show was not
+    found there, and is none.
     """
     if not (spec.has_blends and spec.calendar) or spec.time is None:
         return layout.seasons
-    found = layout.seasons[:1]
-    return (*found, *(season for season in calendar_seasons(every) if season > max(found, default=0)))
+    found, least = layout.seasons[:1], max(layout.seasons[:1], default=0)
+    if not found and NATURAL_CYCLES * natural_period(every) <= spec.window:
+        least = round(7 * DAY / every.approximate_seconds())
+    return (*found, *(season for season in calendar_seasons(every) if season > least))
 
 
 def history_size(spec: FeedSpec, layout: RowLayout, every: Every) -> int:
