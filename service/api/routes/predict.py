@@ -59,7 +59,7 @@ async def predict(
 ) -> Response:
     """Decide rows by the newest version; never waits for an update.
 
-    A model with columns also reads a table with their names, as CSV, NDJSON or Parquet.
+    A model with columns also reads a table with their names, as CSV, NDJSON, Parquet or Arrow.
 
     The first call with `probability`, `alerts`, `precision` or `coverage` after an update waits for its turn to
     calibrate that version; for a `coverage`, this takes as long as leaving each example out.
