@@ -359,7 +359,10 @@ def test_tables_come_in_files(http: httpx.Client, make: Make, media: str) -> Non
 def test_a_table_of_many_models_updates_each(http: httpx.Client, make: Make) -> None:
     """Like calls for one model each: what one model refuses changes nothing of it, and the others go on."""
     ids = [make(**SPEC) for _ in range(4)]
-    rows = [{**row, "model": ids[at % 3], "left": y, "id": f"c{at}"} for at, (row, y) in enumerate(zip(ROWS, Y))]
+    rows = [
+        {**row, "model": ids[at % 3], "left": y, "id": f"c{at}"}
+        for at, (row, y) in enumerate(zip(ROWS, Y, strict=True))
+    ]
     for row in rows[2::3]:
         del row["vip"]  # the third model has no such column
     roles = {"target": "left", "keys": "id"}

@@ -1,4 +1,4 @@
-"""Rows of a table from request bodies with the names of columns: CSV, NDJSON, Parquet or Arrow, for models with columns."""
+"""Rows with the names of columns from request bodies, for models with columns: CSV, NDJSON, Parquet or Arrow."""
 
 from __future__ import annotations
 
@@ -48,6 +48,9 @@ class Roles:
     on_repeat: OnRepeat = "refuse"
 
 
+NONE = Roles()
+
+
 def parse_predict(body: Body) -> Rows | TableRows:
     """Return rows to predict; raises as :func:`~livesvm.service.api.bodies.reading.parse_predict`."""
     return table_rows.checked(_rows(body)) if body.media in TABLES else reading.parse_predict(body)
@@ -63,7 +66,8 @@ def parse_update(body: Body, roles: Roles) -> commands.Update:
     """
     if body.media in TABLES:
         return _update(_rows(body), roles, is_text=body.media == CSV)
-    _refuse(roles, TABLES)
+    if roles != NONE:
+        _refuse(roles, TABLES)
     return reading.parse_update(body)
 
 

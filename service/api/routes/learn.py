@@ -12,7 +12,7 @@ from livesvm.service.api.answers.certificates import Certificate
 from livesvm.service.api.answers.learn import Checkpoint, UpdateAnswer, UpdatesAnswer, Writeback
 from livesvm.service.api.bodies.reading import NPZ, read_body
 from livesvm.service.api.bodies.tables import MEDIA as TABLE_MEDIA
-from livesvm.service.api.bodies.tables import TABLES, TABLES_OF_MANY, Roles, parse_update, parse_updates
+from livesvm.service.api.bodies.tables import NONE, TABLES, TABLES_OF_MANY, Roles, parse_update, parse_updates
 from livesvm.service.api.bodies.updates import NDJSON
 from livesvm.service.api.problem_documents import kind_of, problem
 from livesvm.service.api.requests import UpdateRequest, UpdatesRequest
@@ -37,7 +37,6 @@ async def _roles(
     return Roles(target, keys, weights, times, on_repeat)
 
 
-NONE = Roles()
 RolesGiven = Annotated[Roles, Depends(_roles)]
 
 calls = Calls("learning")
@@ -95,9 +94,9 @@ async def update_many(
     """Update many models in one call, each model whole or not at all; the store takes 64 updates in one step.
 
     The body is JSON `{"updates": [..]}`, or NDJSON with an update in each line. An update is the body of a call for one
-    model, with the name of this `model`. Or it is a table, as CSV, Parquet or Arrow, of examples for models with columns;
-    the column `model` has the id of the model of each row. A refused update changes nothing, and does not affect the
-    others. Sent again with its Idempotency-Key, a call has its effect on each model once.
+    model, with the name of this `model`. It may also be a table of examples for models with columns, as CSV, Parquet or
+    Arrow; its column `model` has the id of the model of each row. A refused update changes nothing, and does not affect
+    the others. Sent again with its Idempotency-Key, a call has its effect on each model once.
     """
     models = service.models()
     body = await read_body(request, TABLE_MEDIA)
