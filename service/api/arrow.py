@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from livesvm.service.api.bodies.tables import ARROW
+from livesvm.service.api.bodies.rows import ARROW
 from livesvm.service.api.predictions import Answered
 from livesvm.service.errors import NotAcceptable
 from livesvm.service.models.arrays import Matrix, Vector

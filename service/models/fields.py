@@ -236,6 +236,8 @@ class Request(BaseModel):
 
     most_bytes: ClassVar[int | None] = None
     """Most bytes of the body, a longer one is not parsed; None for requests with examples."""
+    many: ClassVar[int] = 1
+    """How many times the fields of a usual request it may hold."""
 
     model_config = ConfigDict(strict=True, extra="forbid", arbitrary_types_allowed=True)
 

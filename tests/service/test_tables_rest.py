@@ -392,10 +392,10 @@ def test_a_table_of_many_models_updates_each(http: httpx.Client, make: Make) -> 
     refused, taken = done.json()["updates"]
     assert (refused["status"], refused["problem"]["row"], refused["problem"]["name"]) == (422, 1, "age")
     assert taken["answer"]["version"] == 2
-    for params, row in ((roles, None), ({"model": "age"}, None), ({"model": "n"}, 0)):
+    for named, at_row in ((roles, None), ({"model": "age"}, None), ({"model": "n"}, 0)):
         body = stream_of(pa.table({"m": ids[:1], "n": [1]}))
-        answer = http.post("/updates", params=params, content=body, headers={"content-type": f"{ARROW}.stream"})
-        assert (answer.status_code, answer.json()["field"], answer.json().get("row")) == (422, "model", row)
+        answer = http.post("/updates", params=named, content=body, headers={"content-type": f"{ARROW}.stream"})
+        assert (answer.status_code, answer.json()["field"], answer.json().get("row")) == (422, "model", at_row)
     answer = http.post("/updates", params={"model": "m"}, json={"updates": []})
     assert (answer.status_code, answer.json()["field"]) == (422, "model")
 

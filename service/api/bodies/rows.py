@@ -26,6 +26,7 @@ from livesvm.solvers.errors import InvalidInput
 
 CSV = "text/csv"
 PARQUET = "application/vnd.apache.parquet"
+ARROW = "application/vnd.apache.arrow.stream"
 MEDIA = {JSON: JSON, NPZ: NPZ, "application/zip": NPZ, CSV: CSV, PARQUET: PARQUET}
 MOST_ROWS = 10_000
 """Rows of one call to a feed."""

@@ -12,7 +12,15 @@ from pydantic_core import from_json
 
 from livesvm.service.api.bodies import reading, updates
 from livesvm.service.api.bodies.reading import Body, parsed_bytes, well_formed
-from livesvm.service.api.bodies.rows import BYTES_A_CELL, BYTES_A_LETTER, CSV, PARQUET, check_width, parquet_columns
+from livesvm.service.api.bodies.rows import (
+    ARROW,
+    BYTES_A_CELL,
+    BYTES_A_LETTER,
+    CSV,
+    PARQUET,
+    check_width,
+    parquet_columns,
+)
 from livesvm.service.api.bodies.updates import NDJSON, Updates
 from livesvm.service.api.requests import MOST_UPDATES
 from livesvm.service.errors import BodyTooLarge, MalformedBody, UnsupportedMedia
@@ -24,7 +32,6 @@ from livesvm.service.models.table_rows import TableRows
 from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.models.repeats import OnRepeat
 
-ARROW = "application/vnd.apache.arrow.stream"
 ARROW_FILE = "application/vnd.apache.arrow.file"
 TABLES_OF_MANY = (CSV, PARQUET, ARROW, ARROW_FILE)
 """Tables of examples of many models, of which NDJSON has an update in each line."""

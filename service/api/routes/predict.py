@@ -8,7 +8,7 @@ from fastapi import Query, Request
 from starlette.responses import Response
 
 from livesvm.service.api.answers.predict import PredictAnswer
-from livesvm.service.api.arrow import ARROW, ArrowForm, is_accepted
+from livesvm.service.api.arrow import ArrowForm, is_accepted
 from livesvm.service.api.bodies.reading import (
     JSON,
     NPY,
@@ -18,6 +18,7 @@ from livesvm.service.api.bodies.reading import (
     parse_predict_request,
     read_body,
 )
+from livesvm.service.api.bodies.rows import ARROW
 from livesvm.service.api.bodies.tables import MEDIA, TABLES, parse_predict
 from livesvm.service.api.predictions import Calibrated, JsonForm, answering, at_once, is_quick
 from livesvm.service.api.requests import PredictRequest
