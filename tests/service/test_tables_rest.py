@@ -500,3 +500,57 @@ def test_rows_are_numbers_once_the_columns_are_known() -> None:
     command = state.plan(Update(batch([{"plan": "gold"}], ["stays"])), LIMITS, 8, 0.0, None)
     assert command.add is not None
     assert command.add.document()["table"] == {"words": ["gold"]}
+
+
+ODD: dict[str, list[Any]] = {
+    "truth among words": [True, "true", "perhaps", 7] * 10,
+    "all words differ": [f"word {at}" for at in range(40)],
+    "constant": ["same"] * 40,
+    "empty": [None] * 40,
+    "dates of two formats": ["2024-01-02", "02/01/2024"] * 20,
+    "numbers and a word": [*range(39), "many"],
+}
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_an_odd_column_is_learnt_as_documented(http: httpx.Client, make: Make, name: str) -> None:
+    """Columns that say nothing change no decision; of words and numbers together, all are words."""
+    cells, model, plain = ODD[name], make(**SPEC), make(**SPEC)
+    y = ["left" if at % 4 else "stays" for at in range(40)]
+    rows = [{"age": float(at % 7), "odd": cell} for at, cell in enumerate(cells)]
+    for id_, given in ((model, rows), (plain, [{"age": row["age"]} for row in rows])):
+        http.post(f"/models/{id_}/update", json={"add": {"rows": given, "y": y}}).raise_for_status()
+    found = {one["name"]: one for one in http.get(f"/models/{model}").json()["columns"]}["odd"]
+    assert found["kind"] == ("number" if name == "empty" else "category")
+    probe = [{"age": 3.0, "odd": "new word" if found["kind"] == "category" else None}]
+    decisions = [
+        http.post(f"/models/{id_}/predict", json={"rows": asked}).json()["decision"]
+        for id_, asked in ((model, probe), (plain, [{"age": 3.0}]))
+    ]
+    if name in ("all words differ", "constant", "empty"):
+        assert decisions[0] == pytest.approx(decisions[1], abs=1e-9)
+    shown = http.get(f"/models/{model}/examples").json()["examples"][0]["x"]["odd"]
+    assert shown == (None if cells[0] is None else "true" if cells[0] is True else str(cells[0]).removesuffix(".0"))
+
+
+def test_a_table_with_a_hundred_thousand_words_is_refused_whole(http: httpx.Client, make: Make) -> None:
+    model = make(**SPEC)
+    http.post(f"/models/{model}/update", json={"add": {"rows": ROWS, "y": Y}}).raise_for_status()
+    body = "plan,y\n" + "".join(f"w{at},a\n" for at in range(10**5))
+    sent = http.post(f"/models/{model}/update?target=y", content=body, headers={"content-type": "text/csv"})
+    assert (sent.status_code, sent.json().get("field")) == (422, "X"), sent.text[:300]
+    assert http.get(f"/models/{model}").json()["version"] == 1
+
+
+def test_questions_about_a_table_show_rows_with_names(service: ServiceProcess, make: Make) -> None:
+    model, names = make(**SPEC), {"age", "plan", "joined", "vip"}
+    with Client(service.url) as client:
+        client.update(model, ROWS, Y, keys=[f"c{at}" for at in range(80)])
+        client.update(model, *customers(5, 60), remove={"oldest": 5})
+        assert client.wait(client.suspected_labels(model)["id"])["state"] == "done"
+        assert client.drift(model)["remedies"]
+        gone = client.what_if(model, PROBE[:2], erase={"keys": ["c40"]})
+        assert len(gone["rows"]["after"]["decision"]) == 2
+        assert client.versions(model)
+        client.restore(model, 1)
+        assert client.examples(model, keys=["c0"])["examples"][0]["x"].keys() == names
