@@ -98,8 +98,8 @@ def _flavor(model: Any, place: str, input_example: Any, signature: Any) -> dict[
     if signature is None and input_example is not None:
         signature = infer_signature(input_example, model.predict(input_example))
     elif signature is None and getattr(model, "columns_", None) is not None:
-        columns = [ColSpec(TYPES[one.kind], one.name, required=False) for one in model.columns_.each]
-        signature = ModelSignature(Schema(columns))
+        each = model.columns_.each
+        signature = ModelSignature(Schema([ColSpec(TYPES[one.kind], one.name, required=False) for one in each]))
     return {
         "loader_module": "livesvm.mlflow",
         "data_path": str(file),
