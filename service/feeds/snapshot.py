@@ -31,7 +31,7 @@ def to_arrays(feed: Forecaster) -> dict[str, Any]:
     out |= {"choice_due": True} if feed.choice_due else {}
     out |= _under("timeline", feed.timeline.to_arrays())
     out |= _under("history", feed.history.to_arrays()) | _under("ahead", feed.ahead.to_arrays())
-    out |= _under("knowledge", feed.knowledge.to_arrays())
+    out |= _under("knowledge", feed.knowledge.to_arrays()) | _under("plausibility", feed.plausibility.to_arrays())
     out["first"] = _readings(feed.first, len(feed.spec.columns))
     out["pending"] = feed.pending.to_array()
     out["latest"] = np.array([one.numbers() for one in feed.latest], np.float64).reshape(-1, FORECAST)
@@ -59,6 +59,7 @@ def from_arrays(spec: FeedSpec, arrays: Mapping[str, Any]) -> Forecaster:
     feed.ahead.restore(of["ahead"])
     feed.first = [Reading(int(r[0]), r[1], tuple(r[3:]), bool(r[2])) for r in arrays["first"].tolist()]
     feed.knowledge.restore(of["knowledge"])
+    feed.plausibility.restore(of.get("plausibility", {}))
     feed.pending.restore(arrays["pending"])
     latest = arrays["latest"].tolist()
     weights = [_said(row) for row in arrays["weights"].tolist()] if "weights" in arrays else [NOBODY] * len(latest)

@@ -75,6 +75,12 @@ def forget_record(look: Lookback, state: Floats) -> None:
     state[APART] = 0.0
 
 
+def shift(state: Floats, change: float) -> None:
+    """Have the linear expert go on at another level, and the range of what was seen hold that."""
+    state[MIDDLE] += change
+    state[LO], state[HI] = min(state[LO], state[LO] + change), max(state[HI], state[HI] + change)
+
+
 def forecast(look: Lookback, values: Floats, at: int, slot: int, given: float, state: Floats) -> tuple[Floats, Floats]:
     """Return what each expert says of the value ``look.step`` ahead, (experts,), and their weights, which sum to 1.
 
