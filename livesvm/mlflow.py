@@ -16,13 +16,16 @@ from livesvm.solvers import save_model as _write
 try:
     from mlflow import pyfunc
     from mlflow.artifacts import download_artifacts
-    from mlflow.models import infer_signature
+    from mlflow.models import ModelSignature, infer_signature
+    from mlflow.types.schema import ColSpec, Schema
 except ImportError as error:
     raise ImportError("livesvm.mlflow needs MLflow: pip install 'livesvm[mlflow]'") from error
 
 __all__ = ["load_model", "log_model", "save_model"]
 
 FILE = "model.npz"
+TYPES = {"number": "double", "category": "string", "yes-no": "boolean", "time": "datetime"}
+"""MLflow's types of columns of a kind."""
 
 
 def save_model(model: Any, path: str, *, input_example: Any = None, signature: Any = None, **settings: Any) -> None:
@@ -37,7 +40,8 @@ def save_model(model: Any, path: str, *, input_example: Any = None, signature: A
     input_example : array_like or data frame, or None, default None
         Some rows, (m, d).
     signature : mlflow.models.ModelSignature or None, default None
-        Of inputs and predictions; None: it is inferred from the input example.
+        Of inputs and predictions; None: it is inferred from the input example, or without one it has the columns of
+        the model, of which any cell may be missing.
     settings
         What else ``mlflow.pyfunc.save_model`` takes.
     """
@@ -57,7 +61,8 @@ def log_model(model: Any, name: str, *, input_example: Any = None, signature: An
     input_example : array_like or data frame, or None, default None
         Some rows, (m, d).
     signature : mlflow.models.ModelSignature or None, default None
-        Of inputs and predictions; None: it is inferred from the input example.
+        Of inputs and predictions; None: it is inferred from the input example, or without one it has the columns of
+        the model, of which any cell may be missing.
     settings
         What else ``mlflow.pyfunc.log_model`` takes, such as ``registered_model_name``.
 
@@ -92,6 +97,9 @@ def _flavor(model: Any, place: str, input_example: Any, signature: Any) -> dict[
     _write(model, file)
     if signature is None and input_example is not None:
         signature = infer_signature(input_example, model.predict(input_example))
+    elif signature is None and getattr(model, "columns_", None) is not None:
+        each = model.columns_.each
+        signature = ModelSignature(Schema([ColSpec(TYPES[one.kind], one.name, required=False) for one in each]))
     return {
         "loader_module": "livesvm.mlflow",
         "data_path": str(file),

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from livesvm.service.api.bodies.rows import ARROW
 from livesvm.service.api.predictions import Answered
 from livesvm.service.errors import NotAcceptable
 from livesvm.service.models.arrays import Matrix, Vector
@@ -17,7 +18,6 @@ from livesvm.service.models.examples import SIDES, WindowPage
 from livesvm.service.models.published import Published
 from livesvm.solvers.sparse import SparseRows
 
-ARROW = "application/vnd.apache.arrow.stream"
 OF_ROWS = ("prediction", "decision", "set", "low", "high")
 """Fields that an answer with a coverage has for each row."""
 _TEXTS = frozenset({"series", "feed", "served", "state", "time", "made_at"})

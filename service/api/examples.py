@@ -14,7 +14,7 @@ import numpy as np
 from pydantic_core import to_json
 
 from livesvm.service.api import arrow
-from livesvm.service.api.arrow import ARROW
+from livesvm.service.api.bodies.rows import ARROW
 from livesvm.service.errors import NotAcceptable
 from livesvm.service.feeds.cells import inert
 from livesvm.service.hosting.handle import Description

@@ -242,7 +242,7 @@ def of_rows(rows: slice) -> Iterator[None]:
         yield
     except InvalidInput as error:
         row = None if error.row is None else error.row + rows.start
-        raise InvalidInput(error.reason, field=error.field, row=row, column=error.column) from None
+        raise InvalidInput(error.reason, field=error.field, row=row, column=error.column, name=error.name) from None
 
 
 def listed(values: NDArray[Any]) -> bytes:

@@ -20,6 +20,10 @@ from livesvm.service.models.learners import task_of
 from livesvm.service.models.published import Published
 from livesvm.service.models.spec import ModelSpec
 from livesvm.solvers.errors import InvalidInput
+from livesvm.solvers.tables.cells import Kind
+
+OF_KINDS: dict[Kind, str] = {"number": "FP64", "yes-no": "BOOL", "category": "BYTES", "time": "BYTES"}
+"""Datatypes of the columns of a kind; times are texts in ISO 8601."""
 
 
 @dataclass

@@ -16,6 +16,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from livesvm.service.feeds.plausible import Bounds
+
 Floats = NDArray[np.float64]
 
 RATE = 0.005  #: of the level, a reading
@@ -27,6 +29,18 @@ class Band(NamedTuple):
 
     low: float | None
     high: float | None
+
+    def inside(self, bounds: Bounds) -> Band:
+        """Return what of it can be."""
+        if self.low is None or self.high is None:
+            return self
+        return Band(bounds.inside(self.low), bounds.inside(self.high))
+
+    def holding(self, value: float) -> Band:
+        """Return the least band that holds a value, too."""
+        if self.low is None or self.high is None:
+            return self
+        return Band(min(self.low, value), max(self.high, value))
 
 
 class Side:

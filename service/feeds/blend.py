@@ -14,7 +14,6 @@ from livesvm.service.feeds.features import (
     DAY,
     MOST_BACK,
     YEAR,
-    History,
     RowLayout,
     calendar_cycles,
     calendar_seasons,
@@ -22,6 +21,7 @@ from livesvm.service.feeds.features import (
     seasonal_back,
 )
 from livesvm.service.feeds.interval import Every
+from livesvm.service.feeds.plausible import Bounds
 from livesvm.service.feeds.season import NATURAL_CYCLES
 from livesvm.service.feeds.spec import FeedSpec
 from livesvm.solvers.models import blend
@@ -100,6 +100,7 @@ class Blend:
         self.seasons = seasons_of(spec, layout, every)
         self.look = lookback_of(self.seasons, step, max(spec.window, MOST_BACK), cycles_of(spec, layout, every))
         self.state = blend.new_state(self.look)
+        self.rare = np.zeros(2)  # errors of the blend and of zero, discounted
         self.is_served = spec.has_blends
         seconds = every.approximate_seconds()
         means = [
@@ -112,24 +113,25 @@ class Blend:
         back = seasonal_back(self.seasons[-1], self.look.step) if self.seasons else len(values)
         return float(values[len(values) - 1 - back]) if back < len(values) else None
 
-    def begin(self, history: History, newest: int, slots: Ints, actual: Floats, model: Floats) -> Floats:
+    def begin(self, values: Floats, newest: int, slots: Ints, actual: Floats, model: Floats) -> Floats:
         """Know only what came of the readings of some slots, ``actual`` (n,).
 
         Parameters
         ----------
-        history, newest : values up to a slot
+        values, newest : the history up to a slot
         model : the model's forecasts from the newest of these readings, (m,)
 
         Returns
         -------
         The blends of these, (m,); NaN where there is none.
         """
-        values = history.newest(min(history.count, history.longest))
         at = len(values) - 1 - (newest - slots)
         given = np.concatenate([np.full(len(at) - len(model), np.nan), model])
         here = at >= self._least_known(at)
-        self.state, out = blend.new_state(self.look), np.full(len(at), np.nan)
+        self.state, out, self.rare = blend.new_state(self.look), np.full(len(at), np.nan), np.zeros(2)
         out[here] = blend.replay(self.look, values, at[here], slots[here], actual[here], given[here], self.state)
+        for value, true in zip(out.tolist(), actual.tolist(), strict=True):
+            self._compare(value, true)
         return out[len(at) - len(model) :]
 
     def _least_known(self, at: Ints) -> int:
@@ -138,15 +140,24 @@ class Blend:
         known = nearest[nearest <= at[-LEAST]] if len(at) >= LEAST else nearest[:0]
         return int(known.max(initial=0))
 
-    def forecast(self, values: Floats, slot: int, model: float) -> tuple[float, Said, Said]:
+    def _compare(self, value: float, actual: float) -> None:
+        if not isnan(value):
+            self.rare = blend.DISCOUNT * self.rare + (abs(actual - value), abs(actual))
+
+    def yields_to_zero(self, share: float) -> bool:
+        """Say whether its errors have not stayed below a share of those of 0."""
+        return bool(self.is_served and share and share * self.rare[1] <= self.rare[0])
+
+    def forecast(self, values: Floats, slot: int, model: float, bounds: Bounds) -> tuple[float, Said, Said]:
         """Return the forecast from the newest of ``values``, what each of ``EXPERTS`` says, and their weights.
 
-        Those that are not there are None.
+        Those that are not there are None, and none is outside of ``bounds``.
         """
         said, weights = blend.forecast(self.look, values, len(values) - 1, slot, model, self.state)
+        said = np.minimum(np.maximum(said, bounds.low), bounds.high)
         value = blend.blended(said, weights)
         if not self.is_served:
-            value, weights = model, np.eye(1, len(said))[0]
+            value, weights = said.item(0), np.eye(1, len(said))[0]
         return value, self._by_name(said), self._by_name(weights)
 
     def _by_name(self, numbers: Floats) -> Said:
@@ -159,18 +170,25 @@ class Blend:
         """Take what came of the newest of ``values``: experts had ``said`` this, and ``value`` was the blend."""
         if not self.is_served:
             return
+        self._compare(value, actual)
         found = np.array(said, np.float64)[self._places]
         blend.learn(self.look, values, len(values) - 1, slot, actual, self.state)
         blend.weigh(self.look, found, value, actual, self.state)
 
+    def shift(self, change: float) -> None:
+        """Have the linear models know that the level has changed."""
+        blend.shift(self.look, self.state, change)
+
     def doubt(self) -> None:
         """Have weights be as at first."""
         blend.forget_record(self.look, self.state)
+        self.rare = np.zeros(2)
 
     def to_arrays(self) -> dict[str, Any]:
         """Return what it knows."""
-        return {"state": self.state.copy()}
+        return {"state": self.state.copy(), "rare": self.rare}
 
     def restore(self, arrays: Mapping[str, Any]) -> None:
         """Take over what ``to_arrays`` returned."""
         self.state = np.array(arrays["state"], np.float64)
+        self.rare = np.array(arrays.get("rare", (0.0, 0.0)))  # feeds had nothing of it before

@@ -9,7 +9,6 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +22,7 @@ from livesvm.service.feeds.features import (
 )
 from livesvm.service.feeds.rows import Rows
 from livesvm.service.feeds.timeline import Reading
+from livesvm.solvers.runtime.cached import cached_property
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
 from datetime import tzinfo
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,7 @@ from livesvm.service.feeds.holidays import is_holiday
 from livesvm.service.feeds.interval import DAY, Every, moment
 from livesvm.service.feeds.spec import FeedSpec
 from livesvm.service.feeds.timeline import Reading
+from livesvm.solvers.runtime.cached import cached_property
 
 Floats = NDArray[np.float64]
 
@@ -237,7 +238,8 @@ class History:
         """Take over what ``to_arrays`` returned."""
         values = np.asarray(arrays["values"], np.float64)[-self.longest :]
         self._line = np.concatenate([values, np.zeros(max(0, LEAST_LINE - values.size))])
-        self._end, self.count = values.size, int(arrays["count"])
+        self._end = values.size
+        self.count = int(arrays["count"]) if values.size == self.longest else values.size  # fewer were held before
 
 
 def shared_row(layout: RowLayout, newest: Floats, reading: Reading) -> Floats:

@@ -6,12 +6,13 @@ They follow from the readings alone, so nothing of them is kept, or scored.
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from livesvm.service.feeds.features import seasonal_back
+from livesvm.service.feeds.forecasts import Served
 
 Floats = NDArray[np.float64]
 
@@ -19,21 +20,23 @@ LEAST_SHARE = 0.5  #: of a season, over which a seasonal value has to have been 
 
 
 class NaiveForecast(NamedTuple):
-    """The forecast of one step, half the width of its band, and the naive values: the last and the seasonal one."""
+    """The forecast of one step, half the width of its band, the naive values, and which of them it is."""
 
     value: float
     half: float | None
     last: float
     seasonal: float | None
+    served: Served
 
 
-def naive_forecast(values: Floats, step: int, season: int, coverage: float | None) -> NaiveForecast:
+def naive_forecast(values: Floats, step: int, season: int, coverage: float | None, zero: float = 0.0) -> NaiveForecast:
     """Return the naive forecast from the newest of ``values`` (n,), two at least, NaN where there is none.
 
     Parameters
     ----------
     values : of which the newest counts as the last one where it is NaN
     season : its period, 0 where there is none
+    zero : the share of the errors of 0 that others have to stay below; 0: it is not forecast
     """
     real = np.isfinite(values)
     last = float(values[real][-1])
@@ -43,12 +46,16 @@ def naive_forecast(values: Floats, step: int, season: int, coverage: float | Non
         errors = np.diff(values[real])
     errors = errors * math.sqrt(step / reach)
     seasonal = _seasonal(values, step, season)
-    value = last
+    value, served, back = last, cast(Served, "last-value"), reach
     if seasonal is not None:
-        others = _changes(values, season * -(-step // season))
+        phase = season * -(-step // season)
+        others = _changes(values, phase)
         if others.size >= LEAST_SHARE * season and others.mean() < errors.mean():
-            value, errors = seasonal, others
-    return NaiveForecast(value, None if coverage is None else _rank(errors, coverage), last, seasonal)
+            value, errors, served, back = seasonal, others, "seasonal-naive", phase
+    sizes = np.abs(values[back:])[real[back:]]
+    if zero and sizes.size and zero * sizes.mean() <= errors.mean():
+        value, errors, served = 0.0, sizes, "zero"
+    return NaiveForecast(value, None if coverage is None else _rank(errors, coverage), last, seasonal, served)
 
 
 def _changes(values: Floats, back: int) -> Floats:

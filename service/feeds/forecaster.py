@@ -24,6 +24,7 @@ from livesvm.service.feeds.features import Ahead, History, layout_of, natural_pe
 from livesvm.service.feeds.first_forecasts import naive_forecast
 from livesvm.service.feeds.forecasts import NOBODY, Forecast, Pending, PendingForecasts, Served
 from livesvm.service.feeds.knowledge import Knowledge
+from livesvm.service.feeds.plausible import Plausibility, Shift, Verdict, bounds_of
 from livesvm.service.feeds.represent import StepFeatures, reference, represented
 from livesvm.service.feeds.rows import Rows
 from livesvm.service.feeds.scores import ScoredForecast, StepScores
@@ -36,11 +37,12 @@ from livesvm.solvers.errors import InvalidInput
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
+SEEN = 200  #: readings that a suspected one is compared with while the window fills
 LOOKS = 20  #: how often in a window it is asked whether scales still fit
 
 
 class FeedEvent(NamedTuple):
-    """Something to be announced: "live", "rescaled", "drift", "chosen", "known"; of its source "paused", "resumed"."""
+    """Something to be announced: "live", "suspected", "shifted", "rescaled", "drift", "chosen", "known", "updated"."""
 
     kind: str
     slot: int
@@ -93,6 +95,8 @@ class Forecaster:
         self.timeline = Timeline(spec, spec.window)
         self.history = History(spec.window + 1)
         self.ahead = Ahead(len(spec.known))
+        self.plausibility = Plausibility(spec.window, *spec.limits)
+        self._shifts: list[Shift] = []  # of the call that is taken, which blends do not know yet
         self.first: list[Reading] = []  # until there are enough
         self.rows: Rows | None = None
         self.season: int | None = spec.season
@@ -156,18 +160,57 @@ class Forecaster:
             self.ahead.announce(slot, values)
         for slot, values in plan.along:
             self.ahead.suppose(slot, values)
-        for batch in self._batches(plan.readings):
+        readings = self._judged(plan.readings)
+        for batch in self._batches(readings):
             self._take(batch)
         for correction in plan.corrections:
             self._correct(correction)
-        if plan.readings and plan.readings[-1].held:
-            self.publish_held(plan.readings[-1])
+        if readings and readings[-1].held:
+            self.publish_held(readings[-1])
         elif plan.ahead and plan.at_once and not plan.readings:
             self._forecast_again()
         if self.rows is None:
             self.forecast_first()
         counts = plan.accepted, plan.ignored, len(plan.corrections)
         return FeedOutcome(*counts, self._scored, list(self.latest), self._events, len(plan.ahead))
+
+    def _verdict(self, readings: Sequence[Reading]) -> Verdict:
+        """Say how the next readings are taken; nothing is changed."""
+        if self.rows is not None:
+            values = self._window()
+        else:
+            values = np.array([reading.values[0] for reading in self.first[-SEEN:]])
+        return self.plausibility.judge(values, readings)
+
+    def _judged(self, readings: list[Reading]) -> list[Reading]:
+        """Return the next readings with suspects as missing ones, and put those right that show a new level."""
+        if not (self.spec.finds_outliers and readings):
+            return readings
+        verdict = self._verdict(readings)
+        self._shifts = [one for one in verdict.plausibility.shifts if one not in self.plausibility.shifts]
+        self.plausibility = verdict.plausibility
+        times = {reading.slot: reading for reading in readings}
+        for one in verdict.suspects:
+            self._announce("suspected", {"value": one.value, "held": one.held}, times[one.slot])
+        for one in verdict.cleared:
+            if one.slot < readings[0].slot:
+                self._put_right(one.slot, one.value, readings[0].slot)
+            self._announce("shifted", {"from": one.held, "to": one.value}, times.get(one.slot, readings[0]))
+        return verdict.readings
+
+    def judged_again(self, readings: list[Reading]) -> list[Reading]:
+        """Return all readings that are left as if they had just come; the feed has none then."""
+        self.rows, self.first = None, []
+        self.plausibility = Plausibility(self.spec.window, *self.spec.limits)
+        return self._judged(readings)
+
+    def _put_right(self, slot: int, value: float, next_slot: int) -> None:
+        """Have the value of a reading that was suspected stand for the missing one; next comes that of a slot."""
+        if self.rows is not None:
+            self.history.correct(next_slot - 1 - slot, value)
+            return
+        at = len(self.first) - (next_slot - slot)
+        self.first[at] = self.first[at]._replace(values=(value, *self.first[at].values[1:]))
 
     def _batches(self, readings: list[Reading]) -> list[list[Reading]]:
         """Return readings in batches; one ends where the window is first full."""
@@ -241,13 +284,16 @@ class Forecaster:
         """Say whether the window is full for the first time with what a call brings, so that something is chosen."""
         if self.rows is not None or self.spec.recipes is not None:
             return False
-        return self.readings + sum(not reading.held for reading in plan.readings) >= self.spec.window
+        readings = self._verdict(plan.readings).readings if self.spec.finds_outliers else plan.readings
+        return self.readings + sum(not reading.held for reading in readings) >= self.spec.window
 
     def filled_by(self, plan: Plan) -> Forecaster:
         """Return another forecaster with a first full window of what a call brings; it has no models yet."""
         other = Forecaster(self.spec)
-        other.timeline = plan.timeline
-        batches = other._batches([*self.first, *plan.readings])
+        other.timeline, other.plausibility, other.first = plan.timeline, self.plausibility, self.first.copy()
+        readings = other._judged(plan.readings)
+        other.readings = 0
+        batches = other._batches([*other.first, *readings])
         other.first = batches[0]
         return other
 
@@ -260,6 +306,10 @@ class Forecaster:
         assert self.rows is not None
         layout = self.rows.layout
         self.history.append(reading.values[0])
+        while self._shifts and self._shifts[0].slot < reading.slot:
+            change = self._shifts.pop(0).change
+            for blend in self.blends:
+                blend.shift(change)
         if layout.known:
             now = reading.values[1 + layout.others :]
             self.knowledge.compare(reading.slot, self.ahead.values.get(reading.slot), now)
@@ -267,7 +317,10 @@ class Forecaster:
         if reading.held:
             return None
         for step, ordinal in self.rows.come_true(reading.slot, self.steps, reading.values[0]):
-            self.due[step].append(ordinal)
+            if self.plausibility.has_shifted(reading.slot - self.steps[step], reading.slot):
+                self.rows.target[ordinal % self.rows.size, step] = np.nan
+            else:
+                self.due[step].append(ordinal)
         if self.history.count < layout.reach:
             return None
         lead = self.ahead.lead(reading.slot, self.steps)
@@ -279,7 +332,7 @@ class Forecaster:
         assert self.rows is not None
         assert self.timeline.every is not None
         layout = self.rows.layout
-        newest = self.history.newest(layout.reach)
+        newest = self.plausibility.levelled(self.history.newest(layout.reach), reading.slot)
         parts = newest, reading, ahead or self.ahead
         own = own_rows(layout, self.spec, self.timeline.every, self.timeline.zone, parts)
         return shared_row(layout, newest, reading), own
@@ -453,7 +506,7 @@ class Forecaster:
         at = self.rows.places(self.rows.known(step))
         actual, n = self.rows.target[at, step], len(residuals)
         newest = actual[len(actual) - n :]
-        found = self.blends[step].begin(self.history, self.entered, self.rows.slot[at], actual, newest - residuals)
+        found = self._replayed(step, self.rows.slot[at], actual, newest - residuals)
         errors: Floats = newest - found
         return errors[np.isfinite(errors)]
 
@@ -466,18 +519,30 @@ class Forecaster:
         slots, actual, (scored, model) = self.rows.slot[at], self.rows.target[at, step], self.scores[step].of_models()
         said = dict(zip((scored - self.steps[step]).tolist(), model.tolist(), strict=True))
         given = np.array([said.get(slot, np.nan) for slot in slots.tolist()])
-        self.blends[step].begin(self.history, self.entered, slots, actual, given)
+        self._replayed(step, slots, actual, given)
+
+    def _replayed(self, step: int, slots: Ints, actual: Floats, model: Floats) -> Floats:
+        """Have a step's blend know some readings and forecasts alone, and return its own, at the level of these."""
+        held, lift = min(self.history.count, self.history.longest), self.plausibility.lift(slots)
+        values = self.plausibility.levelled(self.history.newest(held), self.entered)
+        lifted = lift[len(lift) - len(model) :]
+        found = self.blends[step].begin(values, self.entered, slots, actual + lift, model + lifted)
+        return np.asarray(found - lifted)
 
     @property
     def entered(self) -> int:
         """The slot of the newest value of the history."""
         return self.timeline.slot if self.newest_taken is None else self.newest_taken.slot
 
+    def _window(self) -> Floats:
+        """Return the newest values, as many as a window has, and one before them."""
+        return self.history.newest(min(self.history.count, self.spec.window + 1))
+
     def _values(self, slot: int) -> Floats:
         """Return the history up to a slot."""
         held = min(self.history.count, self.history.longest)
         found: Floats = self.history.newest(held)[: max(0, held - (self.entered - slot))]
-        return found
+        return self.plausibility.levelled(found, slot)
 
     def chosen(self) -> list[dict[str, Any]]:
         """Return each step's recipe; nothing while the window fills."""
@@ -560,17 +625,18 @@ class Forecaster:
             return
         newest = self.first[-1]
         values = np.array([np.nan if reading.held else reading.values[0] for reading in self.first])
+        bounds = bounds_of(np.array([reading.values[0] for reading in self.first]), self.spec)
         natural = 0 if self.spec.time is None else natural_period(every)
         lead = self.ahead.lead(newest.slot, self.steps)
         for step in self.steps:
             known = step <= lead or not self.spec.known
             if not known and self.spec.unannounced == "refuse":
                 continue
-            value, half, last, seasonal = naive_forecast(
-                values, step, natural if self.season is None else self.season, self.spec.coverage
+            value, half, last, seasonal, served = naive_forecast(
+                values, step, natural if self.season is None else self.season, self.spec.coverage, bounds.zero
             )
-            band = Band(None, None) if half is None else Band(value - half, value + half)
-            served: Served = "last-value" if value == last else "seasonal-naive"
+            value = bounds.inside(value)
+            band = Band(None, None) if half is None else Band(value - half, value + half).inside(bounds)
             slot, when = newest.slot + step, every.after(newest.time, step)
             experts = (None, last, seasonal, *NOBODY[3:])
             self.latest.append(Forecast(step, slot, when, newest.time, value, *band, served, known, experts))
@@ -634,6 +700,7 @@ class Forecaster:
         assert self.rows is not None
         assert self.timeline.every is not None
         layout, last, values = self.rows.layout, reading.values[0], self._values(reading.slot)
+        bounds = bounds_of(self._window(), self.spec)
         change = last - float(shared[1]) if len(layout.lags) > 1 else 0.0
         said = []
         for i, step in enumerate(self.steps):
@@ -641,15 +708,17 @@ class Forecaster:
             if not known and self.spec.unannounced == "refuse":
                 continue
             blend = self.blends[i]
-            value, experts, weights = blend.forecast(values, reading.slot, float(found[i, 0]))
+            value, experts, weights = blend.forecast(values, reading.slot, float(found[i, 0]), bounds)
             longest = blend.longest_season(values)
             seasonal = experts[SEASONAL] if longest is None else longest
             weekly = last if seasonal is None else seasonal
             low, high = (float(found[i, 1]), float(found[i, 2])) if self.spec.levels else (value, value)
             held = self.bands[i]
-            band = Band(None, None) if held is None else held.around(low, high)
-            when = self.timeline.every.after(reading.time, step)
             served: Served = "blend" if blend.is_served else "model"
+            band = Band(None, None) if held is None else held.around(low, high).inside(bounds)
+            if blend.yields_to_zero(bounds.zero):
+                value, served, band = 0.0, "zero", band.holding(0.0)
+            when = self.timeline.every.after(reading.time, step)
             forecast = Forecast(
                 step, reading.slot + step, when, reading.time, value, *band, served, known, experts, weights
             )
@@ -669,15 +738,16 @@ class Forecaster:
             seasonal = last if seasonal is None else seasonal
             self.knowledge.score(i, reading.slot, was_known=forecast.known)
             made_at = reading.slot - forecast.step
-            if (values := self._values(made_at)).size:
-                self.blends[i].learn(values, made_at, forecast.experts, value, actual)
+            is_judged = not self.plausibility.has_shifted(made_at, reading.slot)
+            if is_judged and (values := self._values(made_at)).size:
+                self.blends[i].learn(values, made_at, forecast.experts, low, actual)
             band, made = Band(forecast.low, forecast.high), (reading.slot, reading.time, forecast.made_at, value)
             ends = _or_nan(band.low), _or_nan(band.high)
             scored = ScoredForecast(*made, *ends, actual, last, seasonal, change, _or_nan(model), weekly)
             self._due_scores[i].append(scored)
             self._scored.append((forecast.step, scored))
             held = self.bands[i]
-            if held is not None:
+            if held is not None and is_judged:
                 held.learn(actual, low, high, band)
             wrong = float((value > 0) != (actual > last)) if self.spec.task == "direction" else abs(actual - value)
             since = drift.learn(self.drifts[i], forecast.step, reading.slot, wrong)
@@ -702,7 +772,7 @@ class Forecaster:
             self.first = [r._replace(values=correction.values) if r.slot == slot else r for r in self.first]
             return
         self.history.correct(self.timeline.slot - slot, value)
-        if correction.held:
+        if correction.held or self.plausibility.drop(slot):
             return  # nothing was learnt of it
         for i, ordinal in self.rows.come_true(slot, self.steps, value):
             if self.rows.learnt[ordinal % self.rows.size, i]:

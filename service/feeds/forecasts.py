@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from livesvm.service.feeds.blend import EXPERTS
 
 Floats = NDArray[np.float64]
-Served = Literal["model", "last-value", "seasonal-naive", "blend"]
+Served = Literal["model", "last-value", "seasonal-naive", "blend", "zero"]
 
-SERVED: tuple[Served, ...] = ("model", "last-value", "seasonal-naive", "blend")
+SERVED: tuple[Served, ...] = ("model", "last-value", "seasonal-naive", "blend", "zero")
 Experts = tuple[float | None, ...]
 
 NOBODY: Experts = (None,) * len(EXPERTS)
@@ -58,7 +58,7 @@ class Pending(NamedTuple):
 
     step: int  #: its index
     forecast: Forecast
-    low: float  #: what the band is around: the value, or the lower quantile
+    low: float  #: what the band is around: the value, or the blend where that is zero, or the lower quantile
     high: float
     last_change: float
     weekly: float  #: the value of a week before, or the seasonal one where there is no week

@@ -40,6 +40,7 @@ def forget(feed: Forecaster, times: Collection[float], *, beyond: bool = False) 
     gone = frozenset(past.slot for past in known)
     forgotten = Forgotten(gone, timeline.forget(times, beyond=beyond), oldest)
     waiting -= len(timeline.waiting)
+    feed.plausibility.forget(forgotten)
     if feed.newest_taken is not None:
         held = feed.newest_taken.held or feed.newest_taken.slot in gone
         feed.newest_taken = feed.newest_taken._replace(values=timeline.last or (), held=held)
@@ -146,7 +147,7 @@ def _forecast_again(feed: Forecaster, rows: Rows, newest: int) -> None:
 def _begin_again(feed: Forecaster) -> None:
     """Fill the window again, with what is left of it."""
     left = [Reading(one.slot, time, one.values, one.held) for time, one in feed.timeline.past.items()]
-    feed.first = first_readings(left, Forgotten(frozenset(), {}, None))
+    feed.first = first_readings(feed.judged_again(left), Forgotten(frozenset(), {}, None))
     feed.readings = sum(not reading.held for reading in feed.first)
     feed.rows, feed.models, feed.blends, feed.choice, feed.season = None, [], [], None, feed.spec.season
     feed.history, feed.ahead = History(feed.spec.window + 1), Ahead(len(feed.spec.known))

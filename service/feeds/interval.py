@@ -19,6 +19,7 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 _UNITS = {"ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0, "d": DAY, "w": 7 * DAY}
 _MONTHS = {"mo": 1, "y": 12}
+OFF = 0.25  #: by how much of their distance readings may be early or late
 DURATION = re.compile(r"^\s*(\d+(?:\.\d+)?)?\s*(ms|s|min|h|d|w|mo|y)\s*$")
 
 
@@ -128,7 +129,24 @@ def found_in(times: Sequence[float], zone: tzinfo | None = None) -> Every:
     (gap, count), *_ = Counter(round(gap, 3) for gap in gaps).most_common(1)
     if count == 1 and len(gaps) > 1:
         gap = sorted(gaps)[len(gaps) // 2]
-    return duration(gap, zone)
+    return duration(_even(gaps, gap), zone)
+
+
+def _even(gaps: Sequence[float], usual: float) -> float:
+    """Return the interval of a day's even parts that readings keep but for jitter, or the ``usual`` gap.
+
+    The distance of the first and the last of them is off by no more than two readings may be.
+    """
+    count = sum(round(gap / usual) for gap in gaps)
+    if not count:
+        return usual
+    jitter = max(abs(gap - usual * round(gap / usual)) for gap in gaps)
+    mean = sum(gaps) / count
+    parts = DAY / mean if mean <= DAY else mean / DAY
+    near = [n for n in range(max(1, math.floor(0.9 * parts)), math.ceil(1.1 * parts) + 1) if mean > DAY or DAY % n == 0]
+    evens = [n * DAY if mean > DAY else DAY / n for n in near] if mean >= 1.0 else []
+    best = min(evens, key=lambda even: abs(even - mean), default=usual)
+    return best if jitter < OFF * usual and abs(best - mean) * count <= 2 * jitter else usual
 
 
 def _months(times: Sequence[float], zone: tzinfo | None) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta, tzinfo
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import Any, Literal
 
 from livesvm.service.feeds import times
@@ -17,6 +17,7 @@ from livesvm.service.feeds.scores import ScoredForecast
 from livesvm.service.feeds.spec import FeedSpec
 from livesvm.service.feeds.timeline import Timeline
 from livesvm.solvers.errors import InvalidInput
+from livesvm.solvers.runtime.cached import cached_property
 
 Document = dict[str, Any]
 Which = Literal["first", "last", "only"]

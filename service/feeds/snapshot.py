@@ -31,7 +31,7 @@ def to_arrays(feed: Forecaster) -> dict[str, Any]:
     out |= {"choice_due": True} if feed.choice_due else {}
     out |= _under("timeline", feed.timeline.to_arrays())
     out |= _under("history", feed.history.to_arrays()) | _under("ahead", feed.ahead.to_arrays())
-    out |= _under("knowledge", feed.knowledge.to_arrays())
+    out |= _under("knowledge", feed.knowledge.to_arrays()) | _under("plausibility", feed.plausibility.to_arrays())
     out["first"] = _readings(feed.first, len(feed.spec.columns))
     out["pending"] = feed.pending.to_array()
     out["latest"] = np.array([one.numbers() for one in feed.latest], np.float64).reshape(-1, FORECAST)
@@ -58,6 +58,7 @@ def from_arrays(spec: FeedSpec, arrays: Mapping[str, Any]) -> Forecaster:
     feed.ahead.restore(of["ahead"])
     feed.first = [Reading(int(r[0]), r[1], tuple(r[3:]), bool(r[2])) for r in arrays["first"].tolist()]
     feed.knowledge.restore(of["knowledge"])
+    feed.plausibility.restore(of.get("plausibility", {}))
     feed.pending.restore(arrays["pending"])
     latest = arrays["latest"].tolist()
     weights = [_said(row) for row in arrays["weights"].tolist()] if "weights" in arrays else [NOBODY] * len(latest)
@@ -86,9 +87,10 @@ def _restore_models(feed: Forecaster, arrays: Mapping[str, Any], of: Mapping[str
         feed.models.append(StepModel.from_arrays(spec, kept, StepFeatures(rows, i, kept["represent"])))
         feed.due[i] = arrays[f"due.{i}"].tolist()
         feed.blends.append(Blend(spec, rows.layout, every, feed.steps[i]))
-        if f"blend.{i}" in of:
-            feed.blends[i].restore(of[f"blend.{i}"])
-        else:  # feeds had nothing of it before
+        known = of.get(f"blend.{i}")
+        if known is not None and len(known["state"]) == len(feed.blends[i].state):
+            feed.blends[i].restore(known)
+        else:  # feeds had nothing of it before, or fewer experts
             feed.begin_blend_again(i)
     trials = [
         Trial(int(step), Recipe(represent, gamma, C), error) for step, represent, gamma, C, error in arrays["trials"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
@@ -15,6 +15,7 @@ from livesvm.service.feeds.sources.base import Layout
 from livesvm.service.feeds.sources.spec import SourceSpec
 from livesvm.service.feeds.times import zone_of
 from livesvm.solvers.errors import InvalidInput
+from livesvm.solvers.runtime.cached import cached_property
 
 MOST_STEPS = 1000
 MOST_COLUMNS = 256
@@ -23,6 +24,7 @@ Name = Annotated[str, Field(min_length=1, max_length=256)]
 Width = Annotated[int, Field(ge=2, le=10**5)]
 Lag = Annotated[int, Field(ge=1, le=10**5)]
 Step = Annotated[int, Field(ge=1, le=10**4)]
+Limit = Annotated[float, Field(ge=-1e100, le=1e100)]
 Auto = Literal["auto"]
 Represent = Literal["change", "level", "seasonal-change"]
 Statistic = Literal["mean", "min", "max", "std"]
@@ -109,6 +111,17 @@ class FeedSpec(BaseModel):
         description="For known columns that were not announced: hold their last values, and learn so where "
         "that is usual, or make none.",
     )
+    outliers: Literal["hold", "learn"] = Field(
+        default="hold",
+        description="Of a reading that is far from all before it, alone: hold the last value in its place, and "
+        "announce it, or learn it. Two in a row are a new level.",
+    )
+    minimum: Limit | Auto | None = Field(
+        default="auto",
+        description="The least value that can be: forecasts and bands stay above, and lower readings are outliers. "
+        "`auto`: 0 while 200 readings, or a smaller window, hold nothing below it, for forecasts alone; null: none.",
+    )
+    maximum: Limit | None = Field(default=None, description="The largest value that can be; null: none.")
     late: Literal["refuse", "correct"] = Field(default="refuse", description="Of readings older than the newest.")
     ahead: Literal["refuse", "accept"] = Field(
         default="refuse",
@@ -185,6 +198,8 @@ class FeedSpec(BaseModel):
                 raise InvalidInput(f"the column {name!r} has two meanings", field="features")
         if self.horizons[-1] > self.window // 4:
             raise InvalidInput(f"steps go up to a quarter of the window, {self.window // 4}", field="steps")
+        if isinstance(self.minimum, float) and self.maximum is not None and self.minimum >= self.maximum:
+            raise InvalidInput(f"lies below the maximum, {self.maximum:g}", field="minimum")
         if self.quantiles is not None and self.quantiles[0] >= self.quantiles[1]:
             raise InvalidInput("two levels, the lower one first", field="quantiles")
         for field, longest in (("lags", max(self.lag_list)), ("season", self.season or 0)):
@@ -247,6 +262,18 @@ class FeedSpec(BaseModel):
         """Whether what is forecast is a blend of the model with naive forecasts and a linear model."""
         return self.generation > 1 and self.task == "value" and self.quantiles is None
 
+    @cached_property
+    def finds_outliers(self) -> bool:
+        """Whether single readings that are far from all before them are held as missing ones."""
+        return self.generation > 1 and self.outliers == "hold"
+
+    @property
+    def limits(self) -> tuple[float | None, float | None]:
+        """The least and the largest value that can be, as they are given."""
+        if self.task == "direction":
+            return None, None
+        return self.minimum if isinstance(self.minimum, float) else None, self.maximum
+
     def rolling_widths(self) -> list[tuple[Statistic, int]]:
         """Return every rolling statistic with its width, no wider than a quarter of the window."""
         pairs = {(name, min(width, self.window // 4)) for name, widths in self.rolling.items() for width in widths}
@@ -255,8 +282,9 @@ class FeedSpec(BaseModel):
 
 @lru_cache(maxsize=64)
 def stored_spec(text: str) -> FeedSpec:
-    """Return a specification as it was stored, one for all feeds that have it; those of before had no generation."""
-    return FeedSpec.model_validate_json(to_json({"generation": 1} | from_json(text)))
+    """Return a specification as it was stored, one for all feeds that have it; those of before keep their ways."""
+    before = {"generation": 1, "outliers": "learn", "minimum": None}
+    return FeedSpec.model_validate_json(to_json(before | from_json(text)))
 
 
 def spec_of(settings: dict[str, Any]) -> FeedSpec:

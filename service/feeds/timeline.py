@@ -38,7 +38,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from livesvm.service.feeds import times
-from livesvm.service.feeds.interval import DAY, Every, duration, found_in, moment
+from livesvm.service.feeds.interval import DAY, OFF, Every, duration, found_in, moment
 from livesvm.service.feeds.repeated_hour import RepeatedHour
 from livesvm.service.feeds.spec import FeedSpec
 from livesvm.solvers.errors import InvalidInput
@@ -47,7 +47,6 @@ ENOUGH = 8  #: readings from which their distance is found
 LEAP = 366 * DAY  #: that a gap may always be long
 MOST_HELD = 10**5  #: readings of one call, those that gaps hold among them
 LOOSE = 8  #: readings that a cool timeline has next to its arrays, so that few readings make these again
-OFF = 0.25  #: by how much of their distance readings may be early or late
 EARLY = 2  #: of their distances that readings may be ahead of the service's clock
 LEAST_EARLY = 600.0  #: seconds that they may always be, as clocks differ
 FURTHEST_ZONE = 14 * 3600.0  #: by which a local time may be ahead of UTC

@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import astuple
-from functools import cached_property, partial
+from functools import partial
 from typing import Any, NamedTuple
 
 from livesvm.service.errors import NoSource, OutOfTime, ServiceError, TurnMissed, UnknownFeed
@@ -44,6 +44,7 @@ from livesvm.service.resources.solve_scheduler import Solve
 from livesvm.service.store.base import Appending, Durability, Lease, StoreError
 from livesvm.service.webhooks.messages import Happened
 from livesvm.solvers.errors import SolverError
+from livesvm.solvers.runtime.cached import cached_property
 
 _SHOWN = ("version", "position", "rows", "state", "time", "every", "updated_at")
 """Fields of its view that are reported of a feed at rest."""

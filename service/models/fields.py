@@ -189,8 +189,8 @@ def _or_empty(value: Any, check: ValidatorFunctionWrapHandler) -> Any:
 def with_none(schema: dict[str, Any]) -> None:
     """Change the schema of an array to allow an empty one."""
     schema.pop("minItems", None)
-    for part in schema.get("anyOf", ()):
-        part.pop("minItems", None)
+    if parts := schema.get("anyOf"):  # fields share them: they are not changed
+        schema["anyOf"] = [{name: said for name, said in part.items() if name != "minItems"} for part in parts]
 
 
 MayBeEmpty = Annotated[T, WrapValidator(_or_empty), Field(json_schema_extra=with_none)]
@@ -236,6 +236,8 @@ class Request(BaseModel):
 
     most_bytes: ClassVar[int | None] = None
     """Most bytes of the body, a longer one is not parsed; None for requests with examples."""
+    many: ClassVar[int] = 1
+    """How many times the fields of a usual request it may hold."""
 
     model_config = ConfigDict(strict=True, extra="forbid", arbitrary_types_allowed=True)
 

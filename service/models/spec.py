@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
@@ -20,6 +19,7 @@ from livesvm.service.models.fields import SHORT, Columns, Cost, Gamma, HalfWidth
 from livesvm.service.models.labels import LONGEST, MOST_NAMED, check_closed
 from livesvm.service.models.tasks import LOSS_PARAMETERS, TASKS
 from livesvm.solvers.errors import InvalidInput
+from livesvm.solvers.runtime.cached import cached_property
 
 OPTIONS = {
     "class_weight": None,

@@ -7,7 +7,6 @@ import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -65,6 +64,7 @@ from livesvm.solvers.models.record import Record
 from livesvm.solvers.models.warnings import ModelWarning
 from livesvm.solvers.pu.held_out import HeldOut
 from livesvm.solvers.robust.settings import Robustness
+from livesvm.solvers.runtime.cached import cached_property
 from livesvm.solvers.sparse import SparseRows
 from livesvm.solvers.tables import columns as table_columns
 from livesvm.solvers.tables import encoding

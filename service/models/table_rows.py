@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from livesvm.service.models.arrays import MAX_KEY, MAX_KEY_LENGTH
 from livesvm.solvers.errors import InvalidInput
+from livesvm.solvers.runtime.cached import cached_property
 from livesvm.solvers.tables.cells import LONGEST
 from livesvm.solvers.tables.columns import Codes, TableColumns, found_in
 from livesvm.solvers.tables.frames import MOST_COLUMNS

@@ -44,7 +44,18 @@ disable_created_metrics()  # type: ignore[no-untyped-call]
 _SECONDS = (1e-4, 2.5e-4, 5e-4, 1e-3, 2.5e-3, 5e-3, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 _JOB_SECONDS = (0.01, 0.1, 1.0, 10.0, 60.0, 300.0, 1800.0, 7200.0, 36_000.0)
 _OUTCOMES = ("applied", "replayed", "refused", "timed-out", "withdrawn", "failed")
-_FEED_EVENTS = ("live", "rescaled", "drift", "chosen", "updated", "dead-letters", "paused", "resumed")
+_FEED_EVENTS = (
+    "live",
+    "suspected",
+    "shifted",
+    "rescaled",
+    "drift",
+    "chosen",
+    "updated",
+    "dead-letters",
+    "paused",
+    "resumed",
+)
 _EVENTS = (0, 1, 3, 10, 30, 100, 300, 1000, 3000, 10_000, 30_000, 100_000)
 
 ERASURES = ("done", "refused", "unfinished")

@@ -27,7 +27,7 @@ from livesvm.service.models.spec import ModelSpec
 from livesvm.service.ray.actor import ModelActor
 from livesvm.service.ray.lines import ActorLines, Endpoint
 from livesvm.service.ray.local import SETTINGS, STORE_BYTES
-from livesvm.service.ray.membership import MEMBERSHIP
+from livesvm.service.ray.membership import MEMBERSHIP, NotJoined
 from livesvm.service.ray.places import ACTOR_CORES, PROCESS_BYTES, Place
 from livesvm.service.resources.memory import MEGABYTE, model_bytes
 from livesvm.service.settings import Settings
@@ -89,6 +89,7 @@ class Cluster:
         try:
             with MEMBERSHIP.inside():
                 asked: Future[Any] = getattr(self.actor(place), method).remote(*arguments).future()
+            asked.add_done_callback(_let_go)
         except Exception as error:
             asked = Future()
             asked.set_exception(error)
@@ -108,7 +109,8 @@ class Cluster:
         """Note that a call failed; an actor that is dead for good is looked up again, or started, by the next call."""
         self.lines.lose(place.name)
         if isinstance(error, ActorDiedError):
-            self._actors.pop(place.name, None)
+            with suppress(NotJoined), MEMBERSHIP.inside():
+                self._actors.pop(place.name, None)
 
     def end(self, place: Place) -> None:
         """Kill the process of an actor, even a stopped one; Ray starts the actor again."""
@@ -265,6 +267,12 @@ class Cluster:
             return settings.ray_actor_mb * MEGABYTE
         n = spec.window.max_examples
         return model_bytes(n, spec.n_features, n, settings.cache_mb)
+
+
+def _let_go(asked: Any) -> None:
+    """Drop the reference that Ray keeps with an ended future, whoever holds that."""
+    held, asked.object_ref = [asked.object_ref], None
+    MEMBERSHIP.let_go(held)
 
 
 def _log_as_the_service_does() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ from livesvm.service.ray.membership import MEMBERSHIP
 from livesvm.service.ray.messages import Answer, answered, unpacked
 from livesvm.service.resources.memory import MEGABYTE
 from livesvm.service.store.base import StoreUnavailable
+from livesvm.solvers.runtime.cached import cached_property
 
 PIECE = 16 * MEGABYTE
 """Bytes that are read and sent at once."""

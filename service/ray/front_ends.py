@@ -126,8 +126,7 @@ def _read(node: str, path: Path, start: int = 0, size: int = -1) -> bytes:
     there = NodeAffinitySchedulingStrategy(node, soft=False)
     task: Any = _READ.options(scheduling_strategy=there)
     try:
-        with MEMBERSHIP.inside():
-            found: bytes = ray.get(task.remote(str(path), start, size))
+        found: bytes = MEMBERSHIP.answer(lambda: task.remote(str(path), start, size))
     except (RayError, OSError) as error:
         raise StoreUnavailable(f"{path} cannot be read on node {node[:12]} ({type(error).__name__})") from error
     return found

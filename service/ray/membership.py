@@ -1,16 +1,23 @@
-"""This process's membership of a cluster; Ray ends a process that calls it after it has left."""
+"""This process's membership of a cluster; Ray crashes a process that calls it while it leaves, or after that.
+
+Dropping a reference to an object of Ray is such a call, too.
+"""
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
+import ray
 from ray.exceptions import RayError
 
-CALL_SECONDS = 10.0
+CALL_SECONDS = 60.0
 """Longest wait for calls under way before the cluster is left."""
+LOOK_SECONDS = 0.1
+"""Longest time for which a call of Ray waits for an answer."""
 
 
 class NotJoined(RayError):  # type: ignore[misc]  # Ray's types are not read
@@ -24,6 +31,7 @@ class Membership:
         self._changed = threading.Condition()
         self._calls = 0
         self._is_open = True
+        self._kept: list[Any] = []  #: references that were still held when the cluster was left
 
     @contextmanager
     def inside(self) -> Iterator[None]:
@@ -38,6 +46,30 @@ class Membership:
             with self._changed:
                 self._calls -= 1
                 self._changed.notify_all()
+
+    def let_go(self, held: list[Any]) -> None:
+        """Drop references to objects of Ray; keep them for good while the cluster is left."""
+        try:
+            with self.inside():
+                held.clear()
+        except NotJoined:
+            self._kept.append(held)
+
+    def answer(self, ask: Callable[[], Any]) -> Any:
+        """Return the answer that a call of Ray refers to.
+
+        Raises the call's errors, and NotJoined if the cluster is left before there is an answer.
+        """
+        held: list[Any] = []
+        try:
+            with self.inside():
+                held.append(ask())
+            while True:
+                with self.inside():
+                    if ray.wait(held, timeout=LOOK_SECONDS)[0]:
+                        return ray.get(held[0])
+        finally:
+            self.let_go(held)
 
     def close(self) -> None:
         """Refuse calls of Ray from now on, and wait up to ``CALL_SECONDS`` until those under way have ended."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from functools import cached_property, partial
+from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
@@ -28,6 +28,7 @@ from livesvm.service.resources.memory import MEGABYTE
 from livesvm.solvers.estimators.large_window import LiveL2SVC
 from livesvm.solvers.estimators.over_shards import OverShards, Sharded
 from livesvm.solvers.frank_wolfe.shard import Preparation, Shard, ShardLost, cut
+from livesvm.solvers.runtime.cached import cached_property
 
 LOSSES = 8
 """Most lost workers that a retraining replaces."""

@@ -15,14 +15,11 @@ from ray.exceptions import RayError
 from livesvm.service.errors import WorkerLost
 from livesvm.service.jobs.kind import Document
 from livesvm.service.jobs.kinds import ALL_KINDS
-from livesvm.service.ray.membership import MEMBERSHIP
+from livesvm.service.ray.membership import LOOK_SECONDS, MEMBERSHIP
 from livesvm.service.ray.messages import Answer, answered, packed, unpacked
 from livesvm.service.ray.places import WORKER_CORES
 from livesvm.solvers.errors import Cancelled
 from livesvm.solvers.runtime.progress import Progress
-
-LOOK_SECONDS = 0.1
-"""Interval of checks whether the job is still wanted, and of reports of its progress."""
 
 
 def work_elsewhere(
@@ -35,14 +32,13 @@ def work_elsewhere(
     task: Any = ray.remote(_work)
     message = packed((kind, asked, model))
     needed = {"num_cpus": WORKER_CORES, "memory": memory, "max_retries": 0}
-    ends, reported = True, None
+    streaming = task.options(num_returns="streaming", _generator_backpressure_num_objects=1, **needed)
+    ends, held = True, list[Any]()
     try:
         with MEMBERSHIP.inside():
-            reported = task.options(num_returns="streaming", _generator_backpressure_num_objects=1, **needed).remote(
-                message
-            )
+            held.append(streaming.remote(message))
         ends = False
-        for answer in _answers(reported, check):
+        for answer in _answers(held, check):
             if isinstance(answer, Answer):
                 ends = True
                 found: Document = answer.result()
@@ -58,22 +54,21 @@ def work_elsewhere(
         # The task waits until its answer is taken: Ray ends a process that cancels a task at the moment when that ends.
         if not ends:
             with suppress(RayError, ValueError), MEMBERSHIP.inside():
-                ray.cancel(reported, force=True)
+                ray.cancel(held[0], force=True)
+        MEMBERSHIP.let_go(held)
 
 
-def _answers(reported: Any, check: Callable[[], None]) -> Iterator[Any]:
-    """Yield the messages of a task as they come."""
+def _answers(held: list[Any], check: Callable[[], None]) -> Iterator[Any]:
+    """Yield the messages of a task, the only one that is held, as they come."""
     while True:
         check()
         with MEMBERSHIP.inside():
-            ready, _ = ray.wait([reported], timeout=LOOK_SECONDS)
-            if not ready:
+            if not ray.wait(held, timeout=LOOK_SECONDS)[0]:
                 continue
-            try:
-                reference = next(reported)
-            except StopIteration:
-                return
-            answer = ray.get(reference)
+        try:
+            answer = MEMBERSHIP.answer(lambda: next(held[0]))
+        except StopIteration:
+            return
         yield unpacked(answer)
 
 

@@ -8,7 +8,6 @@ origin. Inner products do cancel there: a linear kernel may have a ``center``, w
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -17,6 +16,7 @@ from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.kernels import sparse_values
 from livesvm.solvers.kernels.gram import Gram
 from livesvm.solvers.kernels.table import ALSO, TABLE, Base, Form, form_of
+from livesvm.solvers.runtime.cached import cached_property
 from livesvm.solvers.runtime.compile import compiled_allocating, compiled_in_order, compiled_once_in_order
 from livesvm.solvers.runtime.interrupt import AT_ONCE, COPY, check, parts
 from livesvm.solvers.runtime.types import Floats, Ints

@@ -5,7 +5,7 @@ Values come from matrix products where these lose little, else pair by pair.
 
 from __future__ import annotations
 
-from functools import cached_property, partial
+from functools import partial
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from livesvm.solvers.kernels.kernel import Kernel
 from livesvm.solvers.kernels.matrix_products import PreparedRows
 from livesvm.solvers.kernels.row_cache import RowCache
 from livesvm.solvers.kernels.table import Base
+from livesvm.solvers.runtime.cached import cached_property
 from livesvm.solvers.runtime.interrupt import check
 from livesvm.solvers.runtime.threads import together
 from livesvm.solvers.runtime.types import Floats, Ints

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import cached_property
 
 import numpy as np
 
@@ -13,6 +12,7 @@ from livesvm.solvers.kernels.definiteness import check_positive
 from livesvm.solvers.kernels.function import FunctionKernel
 from livesvm.solvers.kernels.gram import HeldStanding
 from livesvm.solvers.kernels.kernel import Kernel
+from livesvm.solvers.runtime.cached import cached_property
 from livesvm.solvers.runtime.compile import compiled
 from livesvm.solvers.runtime.types import Floats, Ints
 from livesvm.solvers.sparse import Features, SparseRows, dense

@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import IntEnum
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from livesvm.solvers.errors import InvalidInput
+from livesvm.solvers.runtime.cached import cached_property
 from livesvm.solvers.runtime.types import Numbers
 
 

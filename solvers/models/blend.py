@@ -89,6 +89,17 @@ def forget_record(look: Lookback, state: Floats) -> None:
     state[APART] = 0.0
 
 
+def shift(look: Lookback, state: Floats, change: float) -> None:
+    """Have the linear experts go on at another level, and the range of what was seen hold that."""
+    for i in range(LINEAR):
+        part = linear_part(look, state, i)
+        if part[KIND] == LOG:
+            part[MIDDLE] = np.log(max(np.exp(part[MIDDLE]) - part[SIZE] + change, 0.0) + part[SIZE])
+        else:
+            part[ZERO if part[KIND] == ASINH else MIDDLE] += change
+    state[LO], state[HI] = min(state[LO], state[LO] + change), max(state[HI], state[HI] + change)
+
+
 def forecast(look: Lookback, values: Floats, at: int, slot: int, given: float, state: Floats) -> tuple[Floats, Floats]:
     """Return what each expert says of the value ``look.step`` ahead, (experts,), and their weights, which sum to 1.
 

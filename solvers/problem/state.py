@@ -16,7 +16,6 @@ Glossary. An example lives in a *slot* for as long as it is in the window.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -28,6 +27,7 @@ from livesvm.solvers.kernels.row_cache import RowCache, put_rows
 from livesvm.solvers.linalg.cholesky import Factor, delete, empty_factor, grown, with_room
 from livesvm.solvers.problem.piecewise_linear import MAX_KINKS, Losses, leaving
 from livesvm.solvers.runtime.by_reference import by_reference
+from livesvm.solvers.runtime.cached import cached_property
 from livesvm.solvers.runtime.compile import compiled
 from livesvm.solvers.runtime.interrupt import AT_ONCE, COPY, parts
 from livesvm.solvers.runtime.memory import BYTES, LINE, aligned, padded, scratch

@@ -12,7 +12,6 @@ meanwhile; this needs none.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 
@@ -36,6 +35,7 @@ from livesvm.solvers.robust.c_step import CROSSING, Course, course, steps
 from livesvm.solvers.robust.local_optimality import AT_CUTOFF, ROUNDINGS
 from livesvm.solvers.robust.loss_pieces import ROWS_OF_TABLES, Now, RoundStage, Split, fill_tables
 from livesvm.solvers.robust.ramp_losses import WITHIN, LossCutoffs, Sides, outermost, size_of
+from livesvm.solvers.runtime.cached import cached_property
 from livesvm.solvers.runtime.entry_point import entry_point, kind_of
 from livesvm.solvers.runtime.interrupt import check, raise_what_stopped
 from livesvm.solvers.runtime.types import Floats, Ints

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,6 +23,7 @@ from livesvm.solvers.robust import c_step as tracks
 from livesvm.solvers.robust.c_step import OVER_S, OVER_THETA, Constants, Course, Notes, Pull, course
 from livesvm.solvers.robust.partition import Partition, Rounds
 from livesvm.solvers.robust.ramp_losses import CutoffRule, Sides, conditional
+from livesvm.solvers.runtime.cached import cached_property
 from livesvm.solvers.runtime.interrupt import COPY, parts
 from livesvm.solvers.runtime.types import Floats, Ints
 

@@ -14,7 +14,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import cached_property
 from typing import Any, ParamSpec, TypeVar, cast
 
 from llvmlite.binding import Linkage, add_symbol, parse_assembly
@@ -24,6 +23,7 @@ from numba.core.compiler import Compiler
 from numba.core.registry import CPUDispatcher
 
 from livesvm.solvers.runtime.at_work import at_work
+from livesvm.solvers.runtime.cached import cached_property
 from livesvm.solvers.runtime.machine_code import MachineCode, shared
 
 P = ParamSpec("P")

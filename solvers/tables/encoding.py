@@ -11,12 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from livesvm.solvers.errors import InvalidInput
+from livesvm.solvers.runtime.cached import cached_property
 from livesvm.solvers.runtime.types import Floats, Ints
 from livesvm.solvers.sparse import Features, dense
 from livesvm.solvers.tables.cells import distinct

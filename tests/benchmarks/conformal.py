@@ -2,7 +2,8 @@
 
 ``cover``: twelve tables, drawn again several times, at a coverage of 0.9, next to split conformal prediction that
 learns half of the examples and calibrates on the other half. ``cost``: the first prediction after an update of 30 + 30
-at n = 1,400 next to three such updates, and the ones after it.
+at n = 1,400 next to three such updates, and the ones after it. ``after``: what is first asked after such an update, by
+n, next to training ``SVC`` anew.
 """
 
 from __future__ import annotations
@@ -10,13 +11,15 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
+from sklearn.svm import SVC
 from threadpoolctl import threadpool_limits
 
-from livesvm.solvers import IncrementalSVC, IncrementalSVR, conformal
+from livesvm.solvers import IncrementalSVC, IncrementalSVR, conformal, tune
 from tests.benchmarks.printing import duration, geometric_mean, machine, table
 from tests.benchmarks.sets import DATA, available, read, standardised
 
@@ -118,10 +121,34 @@ def cost() -> list[list[str]]:
     return lines
 
 
+def seconds(call: Callable[[], Any]) -> float:
+    """Return the processor time of a call."""
+    began = time.process_time()
+    call()
+    return time.process_time() - began
+
+
+def after(n: int) -> list[str]:
+    """Return a line of the table: medians over five updates, of tuning over two."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(n + 150, 20))
+    y = np.where(X[:, 0] + X[:, 1] ** 2 - 1.0 + 0.5 * rng.normal(size=n + 150) > 0, 1, -1)
+    model = IncrementalSVC(C=1.0, gamma="scale", probability=True).fit(X[:n], y[:n])
+    model.predict_proba(X[:1])
+    found = []
+    for start in range(n, n + 150, 30):
+        new = slice(start, start + 30)
+        update = seconds(partial(model.update, add=(X[new], y[new]), remove=model.keys_[:30]))
+        anew = seconds(lambda: SVC(C=1.0).fit(model.window_features, model.window_y))
+        asked = seconds(lambda: model.predict_proba(X[:1])), seconds(lambda: conformal(model).sets(X[:1], COVERAGE))
+        found.append((anew, update, *asked, seconds(lambda: tune(model)) if start < n + 60 else np.nan))
+    return [f"{n:,}", *map(duration, np.nanmedian(found, axis=0))]
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print both tables."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--parts", nargs="+", default=["cover", "cost"])
+    parser.add_argument("--parts", nargs="+", default=["cover", "cost", "after"])
     parser.add_argument("--quick", action="store_true", help="two tables")
     options = parser.parse_args(arguments)
     print(machine(), flush=True)
@@ -134,6 +161,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(
                 table(["model", "events of an update", "sides", "update 30 + 30", "first", "updates", "then"], cost())
             )
+    if "after" in options.parts:
+        with threadpool_limits(limits=1):
+            heads = ["n", "`SVC` anew", "update 30 + 30", "first `predict_proba`", "first set", "`tune`"]
+            print(table(heads, [after(n) for n in (300, 1000, 3000)[: 2 if options.quick else 3]]))
     return 0
 
 

@@ -83,7 +83,9 @@ def test_drift_is_shown_and_answered(service: ServiceProcess, http: httpx.Client
 
 def test_several_classes_are_named(service: ServiceProcess, http: httpx.Client, open_page: Open) -> None:
     X = [[float(k % 3) + 0.1 * (k // 3), -float(k % 3)] for k in range(12)]
-    http.post("/models", json={"id": "pets", "scale": "standard", "decision_function_shape": "ovo"}).raise_for_status()
+    http.post(
+        "/models", json={"id": "pets", "C": 1.0, "scale": "standard", "decision_function_shape": "ovo"}
+    ).raise_for_status()
     y = [("cat", "dog", "eel")[k % 3] for k in range(12)]
     http.post("/models/pets/update", json={"add": {"X": X, "y": y}}).raise_for_status()
     page = open_page(f"{service.url}/#/models/pets")

@@ -100,7 +100,7 @@ def test_a_thousand_models_are_searched_and_sorted(serve: Serve, open_page: Open
     service = serve(max_models=1000)
     with service.http() as http:
         for i in range(1000):
-            http.post("/models", json={"id": f"model-{i:04d}"}).raise_for_status()
+            http.post("/models", json={"id": f"model-{i:04d}", "C": 1.0}).raise_for_status()
     page = open_page(service.url)
     expect(page.locator("tbody tr")).to_have_count(1000, timeout=20_000)
     picture(page, "thousand")

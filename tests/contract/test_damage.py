@@ -7,7 +7,6 @@ import uuid
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +23,7 @@ from livesvm.service.resources.solve_scheduler import SolveScheduler
 from livesvm.service.store.base import Lease, Store, StoreDamaged
 from livesvm.service.store.redis import RedisStore
 from livesvm.service.store.sqlite import SqliteStore
+from livesvm.solvers.runtime.cached import cached_property
 from tests.contract.redis_server import RedisServer
 from tests.support.damage import RECORDS, SNAPSHOTS, SPEC, fill
 

@@ -116,7 +116,7 @@ def measure(service: ServiceProcess, seconds: float) -> dict[str, Calls]:
 
 
 def _create_and_delete(http: httpx.Client) -> httpx.Response:
-    http.post("/models", json={"id": "brief"})  # it may be there from a call that was given up
+    http.post("/models", json={"id": "brief", "C": 1.0})  # it may be there from a call that was given up
     return http.delete("/models/brief")
 
 

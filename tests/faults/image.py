@@ -176,7 +176,7 @@ def check_service(image: Image, data: Path) -> None:
                     assert time.monotonic() - began < START_SECONDS, "it compiles, or does not start"
                     time.sleep(0.1)
                 print(f"ready after {time.monotonic() - began:.1f} s", flush=True)
-                http.post("/models", json={"id": "m"}).raise_for_status()
+                http.post("/models", json={"id": "m", "C": 1.0}).raise_for_status()
                 rows = {"X": [[0.0, 1.0], [1.0, 0.0]], "y": [1, -1]}
                 http.post("/models/m/update", json={"add": rows}).raise_for_status()
                 assert http.get("/health/ready").json() == {"status": "ready"}  # nothing is being compiled

@@ -84,7 +84,7 @@ def test_what_can_be_read_is_served_until_the_disk_takes_something(end: str, sto
         until(lambda: readiness(http) == AWAY)  # on a busy machine, models may still be on their way
         check_whole(http, [0, 1, 2])
         assert http.post("/models/m/predict", json={"X": np.zeros((1, 3)).tolist()}).json()["stale"] is True
-        for answer in (send(http, 3), http.post("/models", json={"id": "new"}), http.delete("/models/m")):
+        for answer in (send(http, 3), http.post("/models", json={"id": "new", "C": 1.0}), http.delete("/models/m")):
             assert (answer.status_code, answer.json()["type"]) == (503, "urn:livesvm:problem:store-unavailable")
         let_write(service)
         until(lambda: send(http, 3).status_code == 200)

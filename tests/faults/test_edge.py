@@ -27,7 +27,7 @@ OTHER = "127.0.0.2"
 
 def create(service: ServiceProcess) -> None:
     with service.http() as http:
-        http.post("/models", json={"id": "m"}).raise_for_status()
+        http.post("/models", json={"id": "m", "C": 1.0}).raise_for_status()
         batch = {"X": [[0.0, 1.0], [1.0, 0.0]], "y": [1, -1]}
         http.post("/models/m/update", json={"add": batch}).raise_for_status()
 
@@ -254,7 +254,7 @@ def test_a_client_that_takes_no_answer_is_let_go(service: ServiceProcess) -> Non
     body = json.dumps({"X": [[0.5, 1.0]] * 100_000})
     head = HEAD.replace("/m/", "/wide/")  # of an answer that sockets do not hold
     with service.http() as http:
-        http.post("/models", json={"id": "wide", "decision_function_shape": "ovo"}).raise_for_status()
+        http.post("/models", json={"id": "wide", "C": 1.0, "decision_function_shape": "ovo"}).raise_for_status()
         batch = {"X": [[n % 5, n % 3] for n in range(20)], "y": [n % 5 for n in range(20)]}
         http.post("/models/wide/update", json={"add": batch}).raise_for_status()
     url = httpx.URL(service.url)

@@ -31,7 +31,7 @@ def test_sigterm_under_load_loses_nothing_and_exits_0(tmp_path: Path) -> None:
     """Updates are answered or refused, never forgotten; a snapshot makes the restart short."""
     acknowledged: list[int] = []
     with ServiceStartedAfresh(tmp_path) as service, service.http() as http:
-        http.post("/models", json={"id": "m", "window": {"max_examples": 100}}).raise_for_status()
+        http.post("/models", json={"id": "m", "C": 1.0, "window": {"max_examples": 100}}).raise_for_status()
 
         def stream(seed: int) -> None:
             rng = np.random.default_rng(seed)
@@ -68,7 +68,7 @@ def test_an_update_that_outlasts_the_stop_is_reported_so_and_is_there_afterwards
     body = add(np.random.default_rng(0), 10) | {"decay": 0.5}
     headers = {"idempotency-key": "held"}
     with process as service, service.http() as http, ThreadPoolExecutor(2) as pool:
-        http.post("/models", json={"id": "m"}).raise_for_status()
+        http.post("/models", json={"id": "m", "C": 1.0}).raise_for_status()
         held = pool.submit(httpx.post, f"{service.url}/models/m/update", json=body, headers=headers, timeout=30)
         until((tmp_path / "held").exists)
         waiting = pool.submit(httpx.get, f"{service.url}/models/m/certificate", timeout=30)
@@ -97,7 +97,7 @@ def test_the_client_asks_again_for_what_a_stop_cut_off(tmp_path: Path) -> None:
     X, y = blobs(np.random.default_rng(0), 10)
     with ThreadPoolExecutor(1) as pool, Client(f"http://127.0.0.1:{port}", patience=60) as client:
         with process as service:
-            client.create_model("m")
+            client.create_model("m", C=1.0)
             asked = pool.submit(client.update, "m", X, y, decay=0.5)
             until((tmp_path / "held").exists)
             service.signal(signal.SIGTERM)
@@ -111,9 +111,9 @@ def test_the_client_asks_again_for_what_a_stop_cut_off(tmp_path: Path) -> None:
 
 def test_keys_ages_and_counters_survive(tmp_path: Path) -> None:
     with ServiceProcess(tmp_path) as service, service.http() as http:
-        http.post("/models", json={"id": "m"}).raise_for_status()
+        http.post("/models", json={"id": "m", "C": 1.0}).raise_for_status()
         http.post("/models", json={"id": "unused", "C": 3.0}).raise_for_status()
-        http.post("/models", json={"id": "deleted"}).raise_for_status()
+        http.post("/models", json={"id": "deleted", "C": 1.0}).raise_for_status()
         http.delete("/models/deleted").raise_for_status()
         rng = np.random.default_rng(0)
         http.post("/models/m/update", json=add(rng, 4)).raise_for_status()
@@ -133,7 +133,7 @@ def test_keys_ages_and_counters_survive(tmp_path: Path) -> None:
 def test_the_time_of_the_newest_version_survives(tmp_path: Path) -> None:
     with ServiceProcess(tmp_path) as service, service.http() as http:
         for name in ("updated", "restored", "unused"):
-            http.post("/models", json={"id": name}).raise_for_status()
+            http.post("/models", json={"id": name, "C": 1.0}).raise_for_status()
         for name in ("updated", "restored"):
             http.post(f"/models/{name}/update", json=add(np.random.default_rng(0))).raise_for_status()
         http.post("/models/restored/restore", json={"version": 0}).raise_for_status()
@@ -173,7 +173,7 @@ def test_a_store_that_a_newer_version_wrote_is_refused(tmp_path: Path) -> None:
 def test_without_its_store_the_service_predicts_refuses_updates_and_recovers(tmp_path: Path) -> None:
     with ServiceProcess(tmp_path) as service, service.http() as http:
         rng = np.random.default_rng(0)
-        http.post("/models", json={"id": "m"}).raise_for_status()
+        http.post("/models", json={"id": "m", "C": 1.0}).raise_for_status()
         http.post("/models/m/update", json=add(rng)).raise_for_status()
         X = add(rng)["add"]["X"]
         before = http.post("/models/m/predict", json={"X": X}).json()
@@ -226,7 +226,7 @@ def test_a_client_that_is_too_slow_is_given_up(tmp_path: Path) -> None:
 @pytest.mark.parametrize("path", ["/models", "/models/m/update", "/models/m/predict", "/models/m/outlier-path"])
 def test_a_client_that_leaves_while_it_sends_is_no_failure_of_the_service(path: str, tmp_path: Path) -> None:
     with ServiceProcess(tmp_path) as service, service.http() as http:
-        http.post("/models", json={"id": "m"}).raise_for_status()
+        http.post("/models", json={"id": "m", "C": 1.0}).raise_for_status()
         url = httpx.URL(service.url)
         with socket.create_connection((url.host, url.port)) as leaving:
             fields = "host: localhost\r\ncontent-type: application/json\r\ncontent-length: 50"
@@ -240,7 +240,7 @@ def test_a_client_that_leaves_while_it_sends_is_no_failure_of_the_service(path: 
 
 def test_a_stopped_process_goes_on_where_it_was(tmp_path: Path) -> None:
     with ServiceProcess(tmp_path) as service, service.http() as http:
-        http.post("/models", json={"id": "m"}).raise_for_status()
+        http.post("/models", json={"id": "m", "C": 1.0}).raise_for_status()
         service.signal(signal.SIGSTOP)
         time.sleep(0.2)
         service.signal(signal.SIGCONT)
@@ -249,7 +249,7 @@ def test_a_stopped_process_goes_on_where_it_was(tmp_path: Path) -> None:
 
 def test_after_sigterm_calls_are_answered_and_told_to_come_by_another_connection(tmp_path: Path) -> None:
     with ServiceStartedAfresh(tmp_path, drain_seconds=60) as service, service.http() as idle, service.http() as http:
-        http.post("/models", json={"id": "m"}).raise_for_status()
+        http.post("/models", json={"id": "m", "C": 1.0}).raise_for_status()
         assert "connection" not in idle.get("/health/serving").headers
         service.signal(signal.SIGTERM)
         until(lambda: http.get("/health/serving").status_code == 503, 20)

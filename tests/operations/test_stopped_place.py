@@ -57,7 +57,7 @@ def test_others_answer_at_once_and_what_it_held_comes_back(service: tuple[Servic
     process, cluster = service
     with process.http(PATIENCE) as http:
         for model in MODELS:
-            http.post("/models", json={"id": model}).raise_for_status()
+            http.post("/models", json={"id": model, "C": 1.0}).raise_for_status()
             send(http, model, 0).raise_for_status()
             if model == MODELS[0]:
                 (stopped,) = cluster.actors()
@@ -102,7 +102,7 @@ def test_a_service_starts_ray_for_itself_starts_it_again_and_ends_it(tmp_path: P
     process = ServiceProcess(tmp_path, ray="local", ray_actors=2, ray_seconds=PATIENCE, **common)
     with process, process.http(PATIENCE) as http:
         for model in MODELS:
-            http.post("/models", json={"id": model}).raise_for_status()
+            http.post("/models", json={"id": model, "C": 1.0}).raise_for_status()
             send(http, model, 0).raise_for_status()
         ours = [pid for pid in children(process.pid) if b"gcs_server" in Path(f"/proc/{pid}/cmdline").read_bytes()]
         os.kill(ours[0], signal.SIGKILL)

@@ -237,7 +237,7 @@ def test_drift_of_a_model_without_series_of_its_own_is_seen(scene: Scene) -> Non
     y = np.where(rows[:, 0] * np.where(np.arange(240) < 180, 1, -1) > 0, 1, -1)
     with Client(scene.second.url) as client:
         for number in range(MODELS - 1):
-            client.create_model(f"n{number:02}")
+            client.create_model(f"n{number:02}", C=1.0)
         client.create_model("z", C=2.0, kernel={"name": "rbf", "gamma": 0.5}, drift_alarms=0.01)
         for i in range(0, 240, 20):
             client.update("z", rows[i : i + 20], y[i : i + 20], times=np.arange(i, i + 20) + 1e9)
@@ -249,7 +249,7 @@ def test_drift_of_a_model_without_series_of_its_own_is_seen(scene: Scene) -> Non
 
 def test_a_job_that_fails_is_seen(scene: Scene) -> None:
     with Client(scene.first.url) as client:
-        client.create_model("large")
+        client.create_model("large", C=1.0)
         client.update("large", *blobs(np.random.default_rng(9), 1000))
         job = client.assess("large")["id"]
         scene.first.kill()

@@ -55,10 +55,12 @@ _numbers = itertools.count()
 
 @pytest.fixture
 def make(http: httpx.Client) -> Iterator[Make]:
-    """Create models that are deleted after the test."""
+    """Create models that are deleted after the test; without ``C=None`` or "auto" they do not tune themselves."""
     made: list[str] = []
 
     def create(**spec: Any) -> str:
+        if spec.get("task", "svc") in ("svc", "svr"):
+            spec = {"C": 1.0} | spec
         answer = http.post("/models", json={"id": f"test-{next(_numbers)}", **spec})
         assert answer.status_code == 201, answer.text
         made.append(answer.json()["id"])

@@ -50,7 +50,7 @@ def test_an_id_is_made_up_when_none_is_given(http: httpx.Client) -> None:
 
 def test_a_second_model_of_the_same_id_is_refused(http: httpx.Client, make: Make) -> None:
     model = make()
-    answer = http.post("/models", json={"id": model})
+    answer = http.post("/models", json={"id": model, "C": 1.0})
     assert answer.status_code == 409
     assert answer.json()["type"] == "urn:livesvm:problem:model-exists"
 

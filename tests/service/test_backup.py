@@ -47,7 +47,7 @@ def _told(http: httpx.Client) -> dict[str, Any]:
 @pytest.fixture
 def running(tmp_path: Path) -> Iterator[tuple[ServiceProcess, httpx.Client]]:
     with ServiceProcess(tmp_path / "data") as service, service.http() as http:
-        http.post("/models", json={"id": "m"}).raise_for_status()
+        http.post("/models", json={"id": "m", "C": 1.0}).raise_for_status()
         X, y = blobs(np.random.default_rng(7), 10, 3)
         http.post("/models/m/update", json={"add": {"X": X, "y": y, "keys": list(range(10))}}).raise_for_status()
         http.post("/models/m/erase", json={"keys": [3]}).raise_for_status()

@@ -93,7 +93,7 @@ def test_a_change_is_that_of_the_library(task: str, make: Make, http: httpx.Clie
 def test_rescaling_is_one_announced_durable_idempotent_update(tmp_path: Path) -> None:
     with ServiceProcess(tmp_path) as process:
         with process.http() as http:
-            http.post("/models", json={"id": "m", "scale": "standard"}).raise_for_status()
+            http.post("/models", json={"id": "m", "C": 1.0, "scale": "standard"}).raise_for_status()
             change(http, "m", {"add": {"X": X[:20].tolist(), "y": LABELS[:20].tolist()}})
             change(
                 http, "m", {"add": {"X": (X[20:] * 3).tolist(), "y": LABELS[20:].tolist()}, "remove": {"oldest": 10}}

@@ -67,7 +67,7 @@ def test_no_thread_asks_a_store_that_is_closed(
             while is_restored and not service.health.is_restored:
                 await asyncio.sleep(0.001)
             if is_restored and not number:
-                service.models().create("m", ModelSpec())
+                service.models().create("m", ModelSpec(C=1.0))
             await asyncio.sleep(0.01 * number)
 
     with caplog.at_level(logging.WARNING):

@@ -91,7 +91,7 @@ def test_nothing_remains(kept: Kept) -> None:
 def test_a_deleted_model_leaves_nothing_behind(kept: Kept, tmp_path: Path) -> None:
     process, everything = kept
     with process as service, service.http() as http:
-        http.post("/models", json={"id": "stays"}).raise_for_status()
+        http.post("/models", json={"id": "stays", "C": 1.0}).raise_for_status()
         X, _ = lived(http)
         receipt = http.post("/models/m/erase", json={"keys": KEYS[:1]}).raise_for_status().json()["receipt"]["receipt"]
         job = http.post("/models/m/assessment", json={"method": "leave-one-out"}).json()["id"]
@@ -168,7 +168,7 @@ def test_a_receipt_verifies_and_a_changed_byte_does_not(tmp_path: Path, capsys: 
 
 def test_what_cannot_be_erased(http: httpx.Client) -> None:
     assert http.post("/models/nobody/erase", json={"keys": ["a"]}).status_code == 404
-    http.post("/models", json={"id": "erase-refusals"}).raise_for_status()
+    http.post("/models", json={"id": "erase-refusals", "C": 1.0}).raise_for_status()
     bodies: list[dict[str, Any]] = [{}, {"keys": []}, {"keys": [1.5]}, {"keys": ["a", "a"]}, {"keys": ["a"], "more": 1}]
     for body in bodies:
         assert http.post("/models/erase-refusals/erase", json=body).status_code == 422, body

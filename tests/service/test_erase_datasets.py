@@ -164,7 +164,7 @@ def test_keys_that_are_none(data: bytes, format: str, key: str | None, place: An
 def test_over_rest(http: httpx.Client) -> None:
     answer = http.put("/datasets/keyed", params={"key": "who"}, content=csv(), headers={"content-type": "text/csv"})
     assert answer.json()["has_keys"] is True
-    http.post("/models", json={"id": "erase-rows"}).raise_for_status()
+    http.post("/models", json={"id": "erase-rows", "C": 1.0}).raise_for_status()
     receipt = erased(http, "erase-rows", ["person 3"])
     assert receipt["places"]["datasets"].startswith("2 rows removed from keyed")
     assert {"name": "keyed", "rows": 2} in receipt["datasets"]

@@ -239,7 +239,7 @@ def test_tags_stay_with_examples_through_snapshots_replays_and_restores() -> Non
     ("tags", "row"), [([["a"], 7], 1), ("red", None), ([["a"] * 2, [""]], 1), ([None, ["x" * 129]], 1), ([None], None)]
 )
 def test_tags_that_are_none(tags: Any, row: int | None, http: httpx.Client) -> None:
-    http.post("/models", json={"id": "erase-tags"}).raise_for_status()
+    http.post("/models", json={"id": "erase-tags", "C": 1.0}).raise_for_status()
     add = {"X": [[0.0], [1.0]], "y": [1, -1], "tags": tags}
     answer = http.post("/models/erase-tags/update", json={"add": add})
     assert (answer.status_code, answer.json()["field"].rpartition(".")[2], answer.json().get("row")) == (

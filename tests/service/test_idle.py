@@ -29,7 +29,7 @@ def test_nothing_wakes_an_idle_service_often(tmp_path: Path) -> None:
     with ServiceProcess(tmp_path) as service:
         with service.http() as http:
             for id_ in ("a", "b", "c"):
-                http.post("/models", json={"id": id_}).raise_for_status()
+                http.post("/models", json={"id": id_, "C": 1.0}).raise_for_status()
                 add = {"X": [[0.0], [1.0], [2.0]], "y": [-1, 1, 1]}
                 http.post(f"/models/{id_}/update", json={"add": add}).raise_for_status()
         time.sleep(CALM_SECONDS)  # what follows a start and an update ends

@@ -109,7 +109,7 @@ def test_an_assessment_cannot_be_applied_and_is_listed_without_its_result(http: 
 def test_jobs_after_a_kill(tmp_path: Path) -> None:
     process = ServiceProcess(tmp_path)
     with process, Client(process.url) as client:
-        client.create_model("m")
+        client.create_model("m", C=1.0)
         client.update("m", *blobs(np.random.default_rng(9), 2000))
         done = client.wait(client.assess("m", folds=2)["id"])
         cut = [client.assess("m")["id"] for _ in range(4)]

@@ -154,7 +154,7 @@ def test_the_audit_log_has_a_file_of_its_own_if_asked_and_survives_its_rotation_
     file = logs / "audit.log"
     process = ServiceProcess(tmp_path / "data", audit_file=file, log_level="error", log_format="text")
     with process, process.http() as http:
-        http.post("/models", json={"id": "m"}, headers={"x-request-id": "made"}).raise_for_status()
+        http.post("/models", json={"id": "m", "C": 1.0}, headers={"x-request-id": "made"}).raise_for_status()
         while not file.read_text().endswith("\n"):
             pass
         file.rename(logs / "audit.log.1")
@@ -164,7 +164,9 @@ def test_the_audit_log_has_a_file_of_its_own_if_asked_and_survives_its_rotation_
         assert process.errors == ""
         logs.rename(away)
         for name in "ab":
-            http.post("/models", json={"id": name}, headers={"x-request-id": f"lost-{name}"}).raise_for_status()
+            http.post(
+                "/models", json={"id": name, "C": 1.0}, headers={"x-request-id": f"lost-{name}"}
+            ).raise_for_status()
         while process.errors.count("create") < 2:
             pass
         away.rename(logs)
@@ -258,7 +260,7 @@ def test_traces_have_a_span_a_stage_below_the_callers(tmp_path: Path, monkeypatc
         monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", f"http://127.0.0.1:{collector.server_port}")
         with ServiceStartedAfresh(tmp_path, traces="true") as process, process.http() as http:
             headers = {"traceparent": f"00-{trace}-{parent}-01", "x-request-id": "mine"}
-            http.post("/models", json={"id": "m"}, headers=headers).raise_for_status()
+            http.post("/models", json={"id": "m", "C": 1.0}, headers=headers).raise_for_status()
             assert process.stop() == 0
         collector.shutdown()
     (whole,) = [span for span in Collector.spans if span.parent_span_id.hex() == parent]

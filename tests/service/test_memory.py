@@ -134,7 +134,7 @@ def held(http: httpx.Client) -> dict[str, float]:
 
 
 def test_a_body_that_can_never_fit_is_refused_while_it_comes(http: httpx.Client) -> None:
-    http.post("/models", json={"id": "any"})
+    http.post("/models", json={"id": "any", "C": 1.0})
     pieces = (b" " * 2**20 for _ in range(2**26 // 2**20))
     largest = http.post("/models/any/predict", content=pieces, headers={"content-type": "application/json"})
     numbers = b'{"X":[[' + b"1," * (2**23) + b"1]]}"

@@ -96,7 +96,7 @@ def test_front_ends_share_a_model(http: tuple[httpx.Client, httpx.Client]) -> No
 
 def test_rows_with_names_reach_an_actor(http: tuple[httpx.Client, httpx.Client]) -> None:
     first, second = http
-    assert first.post("/models", json={"id": "m", "columns": "auto"}).status_code == 201
+    assert first.post("/models", json={"id": "m", "C": 1.0, "columns": "auto"}).status_code == 201
     rows, y = [{"plan": plan, "age": float(age)} for age in range(20) for plan in ("gold", "free")], [1, -1] * 20
     for client in (second, first):
         client.post("/models/m/update", json={"add": {"rows": rows, "y": y}}).raise_for_status()

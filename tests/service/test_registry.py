@@ -66,7 +66,7 @@ def test_of_many_replicas_so_many_are_watched_at_each_look(tmp_path: Path) -> No
         metrics, asked = Metrics(), list[set[str]]()
         registry = Registry(Context(Settings(), Source(store, Health(metrics), metrics), SolveScheduler(1)))
         for name in ("a", "b", "c"):
-            registry.models.create(name, ModelSpec())
+            registry.models.create(name, ModelSpec(C=1.0))
         heads = store.heads
 
         def noted(models: Iterable[str]) -> dict[str, Head]:
@@ -113,10 +113,10 @@ def test_any_history_leaves_what_is_stored_and_known_the_same(store: RegistrySto
             elif store.failing in ("create", "last_sequence"):
                 refusal = StoreUnavailable
             if refusal is None:
-                assert registry.models.create(name, ModelSpec()).id == name
+                assert registry.models.create(name, ModelSpec(C=1.0)).id == name
             else:
                 with pytest.raises(refusal):
-                    registry.models.create(name, ModelSpec())
+                    registry.models.create(name, ModelSpec(C=1.0))
             if refusal is None or (refusal is StoreUnavailable and store.failing == "last_sequence"):
                 expected.add(name)  # it is stored: only its making failed
         elif kind == "delete":
@@ -141,14 +141,14 @@ def test_a_model_that_could_not_be_started_is_by_its_next_call_and_can_be_delete
     registry = opened(store)
     store.failing = "last_sequence"
     with pytest.raises(StoreUnavailable):
-        registry.models.create("a", ModelSpec())
+        registry.models.create("a", ModelSpec(C=1.0))
     store.failing = ""
     assert registry.models.find("a").state == "restoring"
     registry.models.get("a").update(batch(0), None).result()
     deleted(registry, "a")
     with pytest.raises(UnknownModel):
         registry.models.find("a")
-    registry.models.create("a", ModelSpec()).update(batch(0), None).result()
+    registry.models.create("a", ModelSpec(C=1.0)).update(batch(0), None).result()
     registry.stop()
     again = opened(store)
     assert again.models.get("a").published.version == 1
@@ -161,9 +161,9 @@ def test_what_is_refused_takes_no_place(store: RegistryStore) -> None:
         with pytest.raises(InvalidInput):
             registry.models.create("a", ModelSpec(n_features=10**5))
     for name in IDS[:QUOTA]:
-        registry.models.create(name, ModelSpec())
+        registry.models.create(name, ModelSpec(C=1.0))
     with pytest.raises(TooManyModels):
-        registry.models.create(None, ModelSpec())
+        registry.models.create(None, ModelSpec(C=1.0))
     registry.stop()
 
 
@@ -171,7 +171,7 @@ def test_a_deletion_under_a_look_at_the_store_is_no_loss(
     store: RegistryStore, caplog: pytest.LogCaptureFixture
 ) -> None:
     registry = opened(store)
-    model = registry.models.create("a", ModelSpec())
+    model = registry.models.create("a", ModelSpec(C=1.0))
     model.update(batch(0), None).result()
     delete = store.delete
 
@@ -192,7 +192,7 @@ def test_an_erasure_says_that_the_store_has_lost_a_model_only_if_it_has(
     store: RegistryStore, tmp_path: Path, then: str
 ) -> None:
     registry, model_of = opened(store), store.model
-    model = registry.models.create("a", ModelSpec())
+    model = registry.models.create("a", ModelSpec(C=1.0))
     model.update(batch(0), None).result()
     nothing: Any = SimpleNamespace(find=lambda keys: ([], [], set()), naming=lambda *_: set(), all=list)
     finder = Finder(NameIndex(store, tmp_path), model.context.source, registry, (nothing, nothing))
@@ -206,7 +206,7 @@ def test_an_erasure_says_that_the_store_has_lost_a_model_only_if_it_has(
             deleted(registry, "a")
         found = model_of(stored)
         if then == "made again":
-            registry.models.create("a", ModelSpec())
+            registry.models.create("a", ModelSpec(C=1.0))
         return found
 
     expected = {"gone": UnknownModel, "made again": NothingToErase, "lost": StoreBehind}[then]

@@ -170,7 +170,7 @@ def stored_spec(id: str) -> bytes:
 def test_pages_hold_every_model_once_in_order(registry: Registry) -> None:
     names = [f"{letter}{number}" for letter in "bac" for number in range(5)]
     for name in names:
-        registry.models.create(name, ModelSpec())
+        registry.models.create(name, ModelSpec(C=1.0))
     seen: list[str] = []
     while page := registry.models.page(seen[-1] if seen else "", 4):
         seen += [model.id for model in page]

@@ -89,7 +89,7 @@ def test_no_operation_fails(service: ServiceProcess, http: httpx.Client) -> None
     from tests.faults import schema_driven  # takes a second to load
 
     for model in (KNOWN, STEADY):
-        http.post("/models", json={"id": model}).raise_for_status()
+        http.post("/models", json={"id": model, "C": 1.0}).raise_for_status()
         http.post(f"/models/{model}/update", json={"add": {"X": [[0.0], [1.0]], "y": [-1, 1]}}).raise_for_status()
     http.post("/feeds", json={"id": KNOWN, "target": "y", "time": None, "window": 40}).raise_for_status()
     readings = {"rows": [{"y": float(n % 7)} for n in range(60)]}

@@ -55,7 +55,7 @@ def tuned(http: httpx.Client, model: str, version: int = 0) -> dict[str, Any]:
 
 
 def test_a_model_without_parameters_tunes_itself(http: httpx.Client, make: Make) -> None:
-    model = make(scale="standard")
+    model = make(C=None, scale="standard")
     described = http.get(f"/models/{model}").json()
     assert (described["C"], described["tuning"]) == (1.0, {"chosen": None, "n_since": 0})
     first = add(http, model, 0, 39)
@@ -75,7 +75,12 @@ def test_a_model_without_parameters_tunes_itself(http: httpx.Client, make: Make)
 
 
 @pytest.mark.parametrize(
-    ("spec", "C"), [({"C": 1.0}, 1.0), ({"kernel": {"gamma": "scale"}}, 1.0), ({"kernel": {"name": "linear"}}, 1.0)]
+    ("spec", "C"),
+    [
+        ({"C": 1.0}, 1.0),
+        ({"C": None, "kernel": {"gamma": "scale"}}, 1.0),
+        ({"C": None, "kernel": {"name": "linear"}}, 1.0),
+    ],
 )
 def test_a_model_with_parameters_keeps_them(http: httpx.Client, make: Make, spec: Any, C: float) -> None:
     found = http.get(f"/models/{make(**spec)}").json()
@@ -114,7 +119,7 @@ def test_numbers_that_are_given_stay_and_end_the_tuning(http: httpx.Client, make
 
 
 def test_a_tuning_that_is_asked_for_is_a_job(service: ServiceProcess, make: Make) -> None:
-    model = make(scale="standard")
+    model = make(C=None, scale="standard")
     with Client(service.url) as client, service.http() as http:
         add(http, model, 0, 60)
         tuned(http, model)
@@ -137,7 +142,7 @@ def test_a_tuning_that_is_asked_for_is_a_job(service: ServiceProcess, make: Make
 
 
 def test_a_restored_version_has_its_own_parameters(http: httpx.Client, make: Make) -> None:
-    model = make(scale="standard")
+    model = make(C=None, scale="standard")
     add(http, model, 0, 50)
     before = tuned(http, model)
     http.post(f"/models/{model}/update", json={"change": {"C": 7.0}}).raise_for_status()
@@ -153,7 +158,7 @@ def test_nothing_of_the_future_decides(http: httpx.Client, make: Make) -> None:
     marked = [{**row, "marker": float(one)} for row, one in zip(rows, noise, strict=True)]
     future = [{**row, "marker": 1e6 if label == "stays" else -1e6, "plan": f"plan {label}"}
               for row, label in zip(rows[100:], y[100:], strict=True)]  # fmt: skip
-    asked, alone = (make(columns="auto") for _ in range(2))
+    asked, alone = (make(C=None, columns="auto") for _ in range(2))
     for model in (asked, alone):
         body = {"add": {"rows": marked[:100], "y": y[:100]}}
         http.post(f"/models/{model}/update", json=body).raise_for_status()

@@ -86,7 +86,7 @@ def test_other_users_read_nothing_of_the_data(tmp_path: Path) -> None:
     before = os.umask(0o022)
     try:
         with ServiceStartedAfresh(data) as service, service.http() as http:
-            assert http.post("/models", json={"id": "m"}).status_code == 201
+            assert http.post("/models", json={"id": "m", "C": 1.0}).status_code == 201
             assert http.post("/models/m/update", json={"add": {"X": [[0.0], [1.0]], "y": [1, -1]}}).status_code == 200
             assert http.put(
                 "/datasets/new", content=b"0.5,1\n0.7,-1\n", headers={"content-type": "text/csv"}

@@ -76,7 +76,7 @@ def test_a_model_is_watched_until_it_is_deleted(http: httpx.Client, make: Make, 
 
 def test_open_streams_are_bounded_beat_and_end_with_the_service(tmp_path: Path) -> None:
     with ServiceProcess(tmp_path, streams=1, heartbeat_seconds=0.2) as process, process.http() as http:
-        http.post("/models", json={"id": "m"}).raise_for_status()
+        http.post("/models", json={"id": "m", "C": 1.0}).raise_for_status()
         with http.stream("GET", "/models/m/events") as response:
             refused = httpx.get(f"{process.url}/models/m/events", trust_env=False)
             assert (refused.status_code, refused.headers["retry-after"]) == (429, "1")
@@ -98,7 +98,7 @@ def first_bytes(port: int) -> bytes:
 
 def test_a_reader_that_leaves_gives_its_place_back(tmp_path: Path) -> None:
     with ServiceProcess(tmp_path, streams=1) as process, process.http() as http:
-        http.post("/models", json={"id": "m"}).raise_for_status()
+        http.post("/models", json={"id": "m", "C": 1.0}).raise_for_status()
         port = int(process.url.rsplit(":", 1)[1])
         for _ in range(3):
             end = time.monotonic() + 10

@@ -15,7 +15,9 @@ import duckdb
 import httpx
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
+from pyarrow.feather import write_feather
 
 from livesvm.service.client import Client, ServiceProblem
 from livesvm.service.history.replay import together
@@ -297,6 +299,10 @@ def test_columns_are_refused_where_there_are_none(http: httpx.Client, spec: Any)
     assert (named["field"], named["row"]) == ("columns", 1)
 
 
+PARQUET, ARROW = "application/vnd.apache.parquet", "application/vnd.apache.arrow"
+MEDIA = ("text/csv", "application/x-ndjson", PARQUET, f"{ARROW}.stream", f"{ARROW}.file")
+
+
 def bodies(rows: list[Row], **more: Any) -> dict[str, bytes]:
     """Return a table, with more columns, in each format; what has a gap in one of them has it in all."""
     frame = pd.DataFrame(rows).assign(**more)
@@ -307,14 +313,25 @@ def bodies(rows: list[Row], **more: Any) -> dict[str, bytes]:
         connection.execute(f"copy (select {names} from frame) to '{directory}/f.parquet' (format parquet)")
         file.write((Path(directory) / "f.parquet").read_bytes())
     plain = [{name: None if pd.isna(cell) else cell for name, cell in row.items()} for row in frame.to_dict("records")]
+    table, feather = pa.Table.from_pandas(frame), io.BytesIO()
+    write_feather(table, feather, compression="lz4")
     return {
         "text/csv": frame.to_csv(index=False).encode(),
         "application/x-ndjson": "\n".join(map(json.dumps, plain)).encode(),
-        "application/vnd.apache.parquet": file.getvalue(),
+        PARQUET: file.getvalue(),
+        f"{ARROW}.stream": stream_of(table),
+        f"{ARROW}.file": feather.getvalue(),
     }
 
 
-@pytest.mark.parametrize("media", ["text/csv", "application/x-ndjson", "application/vnd.apache.parquet"])
+def stream_of(table: pa.Table, **options: Any) -> bytes:
+    out = io.BytesIO()
+    with pa.ipc.new_stream(out, table.schema, options=pa.ipc.IpcWriteOptions(**options)) as writer:
+        writer.write_table(table)
+    return out.getvalue()
+
+
+@pytest.mark.parametrize("media", MEDIA)
 def test_tables_come_in_files(http: httpx.Client, make: Make, media: str) -> None:
     by_rows, by_file = make(**SPEC), make(**SPEC)
     keys = [f"c{at}" for at in range(80)]
@@ -337,6 +354,63 @@ def test_tables_come_in_files(http: httpx.Client, make: Make, media: str) -> Non
         refused = http.post(path, params=given, content=body, headers=headers)
         assert (refused.status_code, refused.json()["field"]) == (422, field), refused.text
     assert http.get(f"/models/{by_file}").json()["n_examples"] == 80
+
+
+def test_a_table_of_many_models_updates_each(http: httpx.Client, make: Make) -> None:
+    """Like calls for one model each: what one model refuses changes nothing of it, and the others go on."""
+    ids = [make(**SPEC) for _ in range(4)]
+    rows = [
+        {**row, "model": ids[at % 3], "left": y, "id": f"c{at}"}
+        for at, (row, y) in enumerate(zip(ROWS, Y, strict=True))
+    ]
+    for row in rows[2::3]:
+        del row["vip"]  # the third model has no such column
+    roles = {"target": "left", "keys": "id"}
+    headers = {"content-type": f"{ARROW}.stream", "idempotency-key": "all"}
+    body = stream_of(pa.Table.from_pylist([*rows, {"model": "nobody", "age": 1.0, "left": "left", "id": "n"}]))
+    for _ in range(2):
+        done = http.post("/updates", params=roles, content=body, headers=headers)
+        assert [(one["model"], one["status"]) for one in done.json()["updates"]] == [
+            *((id_, 200) for id_ in ids[:3]),
+            ("nobody", 404),
+        ]
+    for at, id_ in enumerate(ids[:3]):
+        add = {"rows": [{k: row[k] for k in row if k not in ("model", "left", "id")} for row in rows[at::3]]}
+        alone = make(**SPEC)
+        http.post(f"/models/{alone}/update", json={"add": {**add, "y": Y[at::3]}}).raise_for_status()
+        found = [http.get(f"/models/{one}").json()["columns"] for one in (id_, alone)]
+        assert found[0] == found[1]
+        assert len(found[0]) == (3 if at == 2 else 4)
+    wrong = pa.Table.from_pylist([{"m": ids[0], "age": "1"}, {"m": ids[0], "age": "old"}, {"m": ids[2], "age": "30"}])
+    y = wrong.append_column("left", pa.array(["left"] * 3))
+    done = http.post(
+        "/updates",
+        params={"target": "left", "model": "m"},
+        content=stream_of(y),
+        headers=headers | {"idempotency-key": "b"},
+    )
+    refused, taken = done.json()["updates"]
+    assert (refused["status"], refused["problem"]["row"], refused["problem"]["name"]) == (422, 1, "age")
+    assert taken["answer"]["version"] == 2
+    for named, at_row in ((roles, None), ({"model": "age"}, None), ({"model": "n"}, 0)):
+        body = stream_of(pa.table({"m": ids[:1], "n": [1]}))
+        answer = http.post("/updates", params=named, content=body, headers={"content-type": f"{ARROW}.stream"})
+        assert (answer.status_code, answer.json()["field"], answer.json().get("row")) == (422, "model", at_row)
+    answer = http.post("/updates", params={"model": "m"}, json={"updates": []})
+    assert (answer.status_code, answer.json()["field"]) == (422, "model")
+
+
+def test_an_arrow_body_is_unpacked_within_the_limit(http: httpx.Client, make: Make) -> None:
+    model, headers = make(**SPEC), {"content-type": f"{ARROW}.stream"}
+    path = f"/models/{model}/predict"
+    zeros = pa.table({f"a{at}": np.zeros(10**6) for at in range(20)})
+    for body, status in (
+        (stream_of(zeros, compression="zstd"), 413),
+        (stream_of(pa.table({"plan": ["m" * 2000]})), 422),
+        (b"age,plan", 400),
+        (b"", 400),
+    ):
+        assert http.post(path, content=body, headers=headers).status_code == status, body[:20]
 
 
 WRONG_FILES = [
@@ -426,3 +500,57 @@ def test_rows_are_numbers_once_the_columns_are_known() -> None:
     command = state.plan(Update(batch([{"plan": "gold"}], ["stays"])), LIMITS, 8, 0.0, None)
     assert command.add is not None
     assert command.add.document()["table"] == {"words": ["gold"]}
+
+
+ODD: dict[str, list[Any]] = {
+    "truth among words": [True, "true", "perhaps", 7] * 10,
+    "all words differ": [f"word {at}" for at in range(40)],
+    "constant": ["same"] * 40,
+    "empty": [None] * 40,
+    "dates of two formats": ["2024-01-02", "02/01/2024"] * 20,
+    "numbers and a word": [*range(39), "many"],
+}
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_an_odd_column_is_learnt_as_documented(http: httpx.Client, make: Make, name: str) -> None:
+    """Columns that say nothing change no decision; of words and numbers together, all are words."""
+    cells, model, plain = ODD[name], make(**SPEC), make(**SPEC)
+    y = ["left" if at % 4 else "stays" for at in range(40)]
+    rows = [{"age": float(at % 7), "odd": cell} for at, cell in enumerate(cells)]
+    for id_, given in ((model, rows), (plain, [{"age": row["age"]} for row in rows])):
+        http.post(f"/models/{id_}/update", json={"add": {"rows": given, "y": y}}).raise_for_status()
+    found = {one["name"]: one for one in http.get(f"/models/{model}").json()["columns"]}["odd"]
+    assert found["kind"] == ("number" if name == "empty" else "category")
+    probe = [{"age": 3.0, "odd": "new word" if found["kind"] == "category" else None}]
+    decisions = [
+        http.post(f"/models/{id_}/predict", json={"rows": asked}).json()["decision"]
+        for id_, asked in ((model, probe), (plain, [{"age": 3.0}]))
+    ]
+    if name in ("all words differ", "constant", "empty"):
+        assert decisions[0] == pytest.approx(decisions[1], abs=1e-9)
+    shown = http.get(f"/models/{model}/examples").json()["examples"][0]["x"]["odd"]
+    assert shown == (None if cells[0] is None else "true" if cells[0] is True else str(cells[0]).removesuffix(".0"))
+
+
+def test_a_table_with_a_hundred_thousand_words_is_refused_whole(http: httpx.Client, make: Make) -> None:
+    model = make(**SPEC)
+    http.post(f"/models/{model}/update", json={"add": {"rows": ROWS, "y": Y}}).raise_for_status()
+    body = "plan,y\n" + "".join(f"w{at},a\n" for at in range(10**5))
+    sent = http.post(f"/models/{model}/update?target=y", content=body, headers={"content-type": "text/csv"})
+    assert (sent.status_code, sent.json().get("field")) == (422, "X"), sent.text[:300]
+    assert http.get(f"/models/{model}").json()["version"] == 1
+
+
+def test_questions_about_a_table_show_rows_with_names(service: ServiceProcess, make: Make) -> None:
+    model, names = make(**SPEC), {"age", "plan", "joined", "vip"}
+    with Client(service.url) as client:
+        client.update(model, ROWS, Y, keys=[f"c{at}" for at in range(80)])
+        client.update(model, *customers(5, 60), remove={"oldest": 5})
+        assert client.wait(client.suspected_labels(model)["id"])["state"] == "done"
+        assert client.drift(model)["remedies"]
+        gone = client.what_if(model, PROBE[:2], erase={"keys": ["c40"]})
+        assert len(gone["rows"]["after"]["decision"]) == 2
+        assert client.versions(model)
+        client.restore(model, 1)
+        assert client.examples(model, keys=["c0"])["examples"][0]["x"].keys() == names

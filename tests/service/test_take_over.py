@@ -89,7 +89,7 @@ def test_a_second_service_stands_by_until_it_has_something_to_serve(opened: Open
     first = opened("first")
     assert not first.on_standby  # there is nothing to serve
     for model in ("a", "b"):
-        first.registry.models.create(model, ModelSpec())
+        first.registry.models.create(model, ModelSpec(C=1.0))
         first.learn(model, 0)
     second = opened("second")
     assert second.states() == {"a": "held", "b": "held"}
@@ -108,7 +108,7 @@ def test_a_second_service_stands_by_until_it_has_something_to_serve(opened: Open
 
 def test_what_goes_to_and_fro_has_one_writer_and_reads_on(opened: Open) -> None:
     first = opened("first")
-    first.registry.models.create("shuttle", ModelSpec())
+    first.registry.models.create("shuttle", ModelSpec(C=1.0))
     first.learn("shuttle", 0)
     second = opened("second")
     old = first.registry.models.get("shuttle")
@@ -132,10 +132,10 @@ def test_what_goes_to_and_fro_has_one_writer_and_reads_on(opened: Open) -> None:
 
 def test_what_another_service_deletes_or_makes_is_noticed(opened: Open) -> None:
     first = opened("first")
-    first.registry.models.create("a", ModelSpec())
+    first.registry.models.create("a", ModelSpec(C=1.0))
     second = opened("second")
     assert second.states() == {"a": "held"}
-    first.registry.models.create("b", ModelSpec())
+    first.registry.models.create("b", ModelSpec(C=1.0))
     first.registry.models.delete("a").result()
     first.registry.models.forget("a")
     second.registry.take_over()
@@ -150,7 +150,7 @@ def test_what_another_service_deletes_or_makes_is_noticed(opened: Open) -> None:
 def test_an_orderly_end_lets_every_model_go(opened: Open) -> None:
     first = opened("first")
     for model in ("a", "b"):
-        first.registry.models.create(model, ModelSpec())
+        first.registry.models.create(model, ModelSpec(C=1.0))
         first.learn(model, 0)
     second = opened("second")
     first.registry.stop()
@@ -161,7 +161,7 @@ def test_an_orderly_end_lets_every_model_go(opened: Open) -> None:
 
 def test_versions_are_in_order_which_is_asked(opened: Open) -> None:
     first = opened("first")
-    first.registry.models.create("a", ModelSpec())
+    first.registry.models.create("a", ModelSpec(C=1.0))
     first.learn("a", 0)
     assert not first.registry.models.get("a").versions()["stale"]
     second = opened("second")
@@ -216,7 +216,7 @@ LEASE = Settings().lease_seconds
 
 def test_one_that_stands_by_predicts_by_what_was_answered(opened: Open, later: Callable[[float], None]) -> None:
     first = opened("first")
-    first.registry.models.create("a", ModelSpec())
+    first.registry.models.create("a", ModelSpec(C=1.0))
     second = opened("second")
     assert read(second, "a").predictor is None  # it knows no example yet
     first.learn("a", 0)
@@ -247,7 +247,7 @@ def test_one_that_stands_by_predicts_by_what_was_answered(opened: Open, later: C
 
 def test_a_record_that_was_taken_back_is_none_to_predict_by(opened: Open, later: Callable[[float], None]) -> None:
     first = opened("first")
-    first.registry.models.create("a", ModelSpec())
+    first.registry.models.create("a", ModelSpec(C=1.0))
     first.learn("a", 0, "one")
     second = opened("second")
     assert read(second, "a").version == 1
@@ -272,7 +272,7 @@ def test_what_is_erased_asked_for_no_more_or_taken_over_is_no_copy_any_more(
     opened: Open, later: Callable[[float], None]
 ) -> None:
     first = opened("first")
-    first.registry.models.create("a", ModelSpec())
+    first.registry.models.create("a", ModelSpec(C=1.0))
     first.learn("a", 0, "one")
     second = opened("second")
 
@@ -313,7 +313,7 @@ def test_an_erasure_between_two_readings_leaves_nothing_to_predict_by(
     opened: Open, later: Callable[[float], None]
 ) -> None:
     first = opened("first")
-    first.registry.models.create("a", ModelSpec())
+    first.registry.models.create("a", ModelSpec(C=1.0))
     first.learn("a", 0, "one")
     second = opened("second")
     read(second, "a")
@@ -354,7 +354,7 @@ def test_a_copy_that_is_read_while_its_model_is_taken_over_goes_with_that(
     opened: Open, later: Callable[[float], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = opened("first")
-    first.registry.models.create("a", ModelSpec())
+    first.registry.models.create("a", ModelSpec(C=1.0))
     first.learn("a", 0, "one")
     second = opened("second")
     standing = second.registry.models.readable("a")
@@ -378,7 +378,7 @@ def test_a_store_that_is_away_leaves_the_copy_and_makes_none(
 ) -> None:
     first = opened("first")
     for model in ("a", "b"):
-        first.registry.models.create(model, ModelSpec())
+        first.registry.models.create(model, ModelSpec(C=1.0))
         first.learn(model, 0, "one")
     second = opened("second")
     read(second, "a")
@@ -403,7 +403,7 @@ def test_a_store_that_is_away_leaves_the_copy_and_makes_none(
 
 def test_the_holder_of_a_model_is_called_by_address_if_that_is_known(opened: Open) -> None:
     first = opened("first")
-    first.registry.models.create("a", ModelSpec())
+    first.registry.models.create("a", ModelSpec(C=1.0))
     second = opened("second")
     with pytest.raises(ModelUnavailable, match="held by another service, first"):
         second.registry.models.get("a")

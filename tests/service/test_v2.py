@@ -133,7 +133,7 @@ BAD: list[tuple[dict[str, Any], bytes, str]] = [
     (
         {"inputs": [GOOD | {"data": None, "parameters": {"binary_data_size": 48}}]},
         bytes(40),
-        "40 bytes follow the JSON; tensor 'rows' has 48",
+        "40 bytes follow the JSON, and binary tensors have 48",
     ),
     (
         {"inputs": [GOOD | {"data": None, "parameters": {"binary_data_size": 48}}]},
@@ -155,3 +155,64 @@ def test_a_bad_tensor_is_refused_by_name_and_row(make: Make, http: httpx.Client)
         headers = {"inference-header-content-length": length}
         answer = http.post(f"/v2/models/{model}/infer", content=b"{}", headers=headers)
         assert "Inference-Header-Content-Length" in answer.json()["error"]
+
+
+ROWS = [
+    {
+        "age": float(20 + at),
+        "plan": ("gold", "ü", "free")[at % 3],
+        "joined": f"2024-01-{at + 1:02d}",
+        "vip": at % 4 == 0,
+    }
+    for at in range(28)
+]
+
+
+def columns(rows: list[dict[str, Any]], binary: bool) -> list[Any]:
+    datatypes = {"age": ("FP64", float), "plan": ("BYTES", object), "joined": ("BYTES", object), "vip": ("BOOL", bool)}
+    found = []
+    for name, (datatype, dtype) in datatypes.items():
+        shape = [len(rows)] if binary else [len(rows), 1]
+        found.append(triton.InferInput(name, shape, datatype))
+        cells = np.array([row[name] for row in rows], dtype).reshape(shape)
+        found[-1].set_data_from_numpy(cells, binary_data=binary)
+    return found
+
+
+def test_a_model_with_columns_has_a_tensor_for_each(make: Make, http: httpx.Client, client: Any) -> None:
+    model = make(C=1.0, columns="auto")
+    assert client.get_model_metadata(model)["inputs"] == []
+    add = {"rows": ROWS, "y": ["a" if row["plan"] == "gold" else "b" for row in ROWS]}
+    http.post(f"/models/{model}/update", json={"add": add}).raise_for_status()
+    told = {one["name"]: one["datatype"] for one in client.get_model_metadata(model)["inputs"]}
+    assert told == {"age": "FP64", "plan": "BYTES", "joined": "BYTES", "vip": "BOOL"}
+    own = http.post(f"/models/{model}/predict", json={"rows": ROWS[:5]}).json()
+    for binary in (True, False):
+        answer = client.infer(model, columns(ROWS[:5], binary))
+        assert answer.as_numpy("decision").tolist() == own["decision"]
+    gaps = {"age": [None, 31.0], "plan": ["gold", None]}
+    inputs = [{"name": name, "shape": [2], "datatype": "BYTES", "data": data} for name, data in gaps.items()]
+    found = http.post(f"/v2/models/{model}/infer", json={"inputs": inputs}).json()
+    rows = [{"plan": "gold"}, {"age": 31.0}]
+    decision = http.post(f"/models/{model}/predict", json={"rows": rows}).json()["decision"]
+    assert found["outputs"][1]["data"] == decision
+    age, plan = (dict(one) for one in inputs)
+    for wrong, error in (
+        ([age | {"data": [30.0, "old"]}, plan], "age, row 1"),
+        ([age, plan | {"shape": [3], "data": ["a"] * 3}], "plan"),
+        ([age, plan | {"name": "colour"}], "colour, row 0"),
+        ([age, age], "age: stands twice"),
+        ([age | {"data": [1.0]}, plan], "age"),
+        ([age | {"shape": [1, 2], "data": [1, 2]}], "age"),
+        ([], "inputs"),
+        ([{"name": f"c{at}", "shape": [1], "datatype": "FP64", "data": [1]} for at in range(300)], "c0, row 0"),
+    ):
+        refused = http.post(f"/v2/models/{model}/infer", json={"inputs": wrong})
+        assert refused.status_code == 422, refused.text
+        assert refused.json()["error"].startswith(error), refused.text
+    head = {"inputs": [{"name": "plan", "shape": [2], "datatype": "BYTES", "parameters": {"binary_data_size": 10}}]}
+    text = json.dumps(head).encode()
+    for words, error in ((b"\x03\0\0\0old\0\0\0", "plan"), (b"\x01\0\0\0\xff\x01\0\0\0a", "plan, row 0")):
+        headers = {"inference-header-content-length": str(len(text))}
+        refused = http.post(f"/v2/models/{model}/infer", content=text + words, headers=headers)
+        assert (refused.status_code, refused.json()["error"].startswith(error)) == (422, True), refused.text

@@ -25,7 +25,7 @@ def reported(response: httpx.Response) -> Iterator[dict[str, Any]]:
 def test_a_stream_begins_with_all_and_goes_on_with_what_changes(tmp_path: Path) -> None:
     with ServiceProcess(tmp_path, streams=4) as service, service.http() as http, service.http() as other:
         for name in ("a", "b"):
-            http.post("/models", json={"id": name}).raise_for_status()
+            http.post("/models", json={"id": name, "C": 1.0}).raise_for_status()
         with other.stream("GET", "/events") as response:
             events = reported(response)
             first = next(events)

@@ -13,6 +13,7 @@ from livesvm.service.feeds.blend import EXPERTS, lookback_of
 from livesvm.service.feeds.forecaster import Forecaster
 from livesvm.service.feeds.forecasts import NOBODY, Forecast, PendingForecasts
 from livesvm.service.feeds.forget import forget
+from livesvm.service.feeds.plausible import Bounds
 from livesvm.service.feeds.presenter import forecasts, with_experts
 from livesvm.service.feeds.snapshot import from_arrays, to_arrays
 from livesvm.service.feeds.spec import spec_of
@@ -21,6 +22,7 @@ from livesvm.solvers.models.blend import DISCOUNT, KEPT, PRIOR, RATE, SURPRISE, 
 from tests.support.feeds import FEED, rows_of, series
 
 Floats = NDArray[np.float64]
+ANY = Bounds(-np.inf, np.inf)
 
 
 def walked(look: Lookback, y: Floats, model: Floats, begin: int) -> tuple[Floats, Floats, Floats]:
@@ -169,7 +171,7 @@ def test_a_snapshot_of_before_begins_with_what_the_window_shows() -> None:
     back = from_arrays(one.spec, arrays)
     assert back.blends[0].state[blend.LEARNT] > 0
     assert back.latest[0].weights == NOBODY
-    weight = back.blends[0].forecast(back._values(back.entered), back.entered, 0.0)[2][0]
+    weight = back.blends[0].forecast(back._values(back.entered), back.entered, 0.0, ANY)[2][0]
     assert weight is not None
     assert weight < 0.1  # of the model, by its record
 

@@ -6,6 +6,7 @@ from datetime import UTC, date, datetime, timedelta
 from typing import Any
 from zoneinfo import ZoneInfo
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -519,3 +520,19 @@ def test_a_timeline_is_kept() -> None:
 
 def test_columns_become_rows() -> None:
     assert rows_of({"time": [0, 1], "y": [2.0, 3.0]}) == [{"time": 0, "y": 2.0}, {"time": 1, "y": 3.0}]
+
+
+@pytest.mark.parametrize(
+    ("every", "jitter", "expected"),
+    [(300, 3, "5min"), (60, 2, "1min"), (3600, 60, "1h"), (86400, 600, "1d"), (307, 0, "307s"), (30, 2, "30s")],
+)
+def test_readings_with_some_jitter_are_even_parts_of_a_day_apart(every: int, jitter: int, expected: str) -> None:
+    random = np.random.default_rng(0)
+    for _ in range(20):
+        off = random.integers(-jitter, jitter + 1, size=400)
+        rows = [{"time": NOW + every * i + int(off[i]), "y": 1.0} for i in range(400)]
+        plan = read(timeline(every=None), *rows)
+        assert (str(plan.timeline.every), plan.accepted) == (expected, 400)
+        assert [reading.slot for reading in plan.readings] == list(range(400))
+    irregular = [{"time": NOW + 1000 * i + (i * i) % 230, "y": 1.0} for i in range(8)]
+    assert 900 < read(timeline(every=None), *irregular).timeline.every.seconds < 1100  # type: ignore[union-attr]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import threading
 from collections.abc import Callable
 from itertools import count
@@ -181,6 +182,29 @@ def test_kernel_values_are_the_same_in_parts(kernel: Any, monkeypatch: pytest.Mo
 @pytest.mark.parametrize("name", UPDATES)
 def test_values_do_not_depend_on_interrupts_between_parts(name: str) -> None:
     test_a_handler_that_returns_leaves_no_trace(name)
+
+
+@pytest.mark.usefixtures("small_parts")
+@pytest.mark.parametrize("name", UPDATES)
+def test_others_can_go_first_at_any_look(name: str) -> None:
+    """A scheduler lets another thread solve meanwhile: this one must hold nothing that the other waits for."""
+    make, update = UPDATES[name]
+    model, *others = pickle.loads(pickle.dumps([make() for _ in range(31)]))
+
+    class GiveWay(Looks):
+        """At each look, up to the number of others, one of those is updated in a thread of its own."""
+
+        def __call__(self) -> None:
+            super().__call__()
+            if self.count <= len(others):
+                thread = threading.Thread(target=update, args=(others[self.count - 1],), daemon=True)
+                thread.start()
+                thread.join(20.0)
+                assert not thread.is_alive()
+
+    with looked_at(GiveWay()) as looks:
+        update(model)
+    assert looks.count > 1
 
 
 @pytest.mark.parametrize("name", UPDATES)

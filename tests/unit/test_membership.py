@@ -45,6 +45,48 @@ def test_a_cluster_is_left_when_calls_have_ended_and_no_other_begins() -> None:
         pass
 
 
+class Reference:
+    """A reference to an object of Ray, which notes whether it was dropped as a call within the membership."""
+
+    def __init__(self, membership: Membership, dropped: list[int]) -> None:
+        self._membership, self._dropped = membership, dropped
+
+    def __del__(self) -> None:
+        self._dropped.append(self._membership._calls)
+
+
+def test_references_are_dropped_by_members_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    membership, dropped = Membership(), list[int]()
+    monkeypatch.setattr(cluster, "MEMBERSHIP", membership)
+    ended, late = (SimpleNamespace(object_ref=Reference(membership, dropped)) for _ in range(2))
+    cluster._let_go(ended)
+    assert (ended.object_ref, dropped) == (None, [1])
+    membership.close()
+    cluster._let_go(late)
+    assert (late.object_ref, dropped) == (None, [1])
+    membership.open()
+    assert dropped == [1]
+
+
+def test_an_answer_is_not_waited_for_once_the_cluster_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    membership, dropped, looks = Membership(), list[int](), list[int]()
+
+    def wait(held: list[Any], timeout: float) -> tuple[list[Any], list[Any]]:
+        looks.append(membership._calls)
+        if len(looks) == 2:
+            membership._is_open = False  # as a thread that leaves begins to
+        return ([], held) if len(looks) < 4 else (held, [])
+
+    monkeypatch.setattr("livesvm.service.ray.membership.ray.wait", wait)
+    monkeypatch.setattr("livesvm.service.ray.membership.ray.get", lambda held: "answer")
+    with pytest.raises(NotJoined):
+        membership.answer(lambda: Reference(membership, dropped))
+    assert (looks, dropped) == ([1, 1], [])
+    membership.open()
+    assert membership.answer(lambda: Reference(membership, dropped)) == "answer"
+    assert (looks, dropped) == ([1, 1, 1, 1], [1])
+
+
 def test_a_head_that_is_away_leaves_a_front_end_ready_and_is_reported() -> None:
     metrics, is_up = Metrics(), [True]
     health = Health(metrics)

@@ -19,10 +19,10 @@ class ForecastTold(BaseModel):
     low: float | None = None
     high: float | None = None
     direction: Literal["up", "down"] | None = None
-    served: Literal["model", "last-value", "seasonal-naive", "blend"] | None = Field(
+    served: Literal["model", "last-value", "seasonal-naive", "blend", "zero"] | None = Field(
         default=None,
         description="`blend`: of the model with naive forecasts and a linear model. A naive value is served while the "
-        "window fills.",
+        "window fills, and `zero` where half of the readings are 0 and 0 had the smaller errors.",
     )
     known: Literal["announced", "held"] | None = Field(
         default=None, description="Whether the known columns of its time were announced, or hold their last values."
@@ -42,7 +42,7 @@ class ObservationAnswer(BaseModel):
     forecasts: list[ForecastTold]
     scored: int = Field(description="Forecasts that these readings were compared with.")
     events: list[dict[str, Any]] = Field(
-        description="What the feed announced: live, rescaled, drift, chosen, updated, known."
+        description="What the feed announced: live, suspected, shifted, rescaled, drift, chosen, updated, known."
     )
     durability: Literal["fsynced", "logged", "memory"]
 

@@ -119,7 +119,7 @@ def parse_json(body: Body, schema: type[M]) -> M:
         raise UnsupportedMedia(f"this call reads {JSON}")
     if schema.most_bytes is not None and len(body.data) > schema.most_bytes:
         raise BodyTooLarge(f"the body has {len(body.data)} bytes, the limit for this call is {schema.most_bytes}")
-    written = few_names(body.data)
+    written = few_names(body.data, schema.many)
     try:
         with body.memory(parsed_bytes(body.data)):
             read = schema.model_validate_json(body.data)

@@ -26,6 +26,7 @@ from livesvm.solvers.errors import InvalidInput
 
 CSV = "text/csv"
 PARQUET = "application/vnd.apache.parquet"
+ARROW = "application/vnd.apache.arrow.stream"
 MEDIA = {JSON: JSON, NPZ: NPZ, "application/zip": NPZ, CSV: CSV, PARQUET: PARQUET}
 MOST_ROWS = 10_000
 """Rows of one call to a feed."""
@@ -153,7 +154,7 @@ def _csv_columns(body: Body, spec: FeedSpec, most_rows: int) -> Columns:
             names, rows = csv_text.named(io.StringIO(body.data.decode("utf-8-sig"), newline=""))
         except UnicodeDecodeError as error:
             raise MalformedBody(f"the body is no text in UTF-8: {error}") from None
-        _check_width(names)
+        check_width(names)
         columns = ((name, [row[at] for row in rows]) for at, name in enumerate(names if rows else ()))
         series = spec.series if isinstance(spec, FleetSpec) else None
         return {
@@ -188,7 +189,7 @@ def parquet_columns(body: Body, most_rows: int, also: Collection[str] = ()) -> C
         path = Path(directory) / "body.parquet"
         path.write_bytes(body.data)
         with parquet.opened(path, PARQUET_MB, most_rows + 1) as table:
-            _check_width(table.kinds)
+            check_width(table.kinds)
             for name, kind in table.kinds.items():
                 if kind not in (*parquet.KINDS.values(), *also):
                     raise InvalidInput(f"holds {kind[:64]}, neither numbers, text nor times", field=name[:64])
@@ -214,7 +215,8 @@ def _shown(time: date | str | None) -> str | None:
     return time.isoformat() if isinstance(time, date) else time
 
 
-def _check_width(names: Collection[str]) -> None:
+def check_width(names: Collection[str]) -> None:
+    """Raise InvalidInput for more columns than a table may have."""
     if len(names) > MOST_COLUMNS:
         raise InvalidInput(f"has {len(names)} columns, the limit is {MOST_COLUMNS}", field="rows")
 

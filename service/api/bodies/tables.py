@@ -1,26 +1,30 @@
-"""Rows of a table from request bodies with the names of columns: CSV, NDJSON or Parquet, for models with columns."""
+"""Rows with the names of columns from request bodies, for models with columns: CSV, NDJSON, Parquet or Arrow."""
 
 from __future__ import annotations
 
 import io
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from typing import Any
 
 from pydantic_core import from_json
 
-from livesvm.service.api.bodies import reading
+from livesvm.service.api.bodies import reading, updates
 from livesvm.service.api.bodies.reading import Body, parsed_bytes, well_formed
 from livesvm.service.api.bodies.rows import (
+    ARROW,
     BYTES_A_CELL,
     BYTES_A_LETTER,
     CSV,
     PARQUET,
+    check_width,
     parquet_columns,
 )
-from livesvm.service.api.bodies.updates import NDJSON
-from livesvm.service.errors import MalformedBody
-from livesvm.service.files import csv_text
+from livesvm.service.api.bodies.updates import NDJSON, Updates
+from livesvm.service.api.requests import MOST_UPDATES
+from livesvm.service.errors import BodyTooLarge, MalformedBody, UnsupportedMedia
+from livesvm.service.files import arrow_table, csv_text
 from livesvm.service.models import arrays, commands, labels, table_rows
 from livesvm.service.models.arrays import Rows
 from livesvm.service.models.fields import check_weights
@@ -28,10 +32,14 @@ from livesvm.service.models.table_rows import TableRows
 from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.models.repeats import OnRepeat
 
-TABLES = (CSV, NDJSON, PARQUET)
-MEDIA = reading.MEDIA | {CSV: CSV, NDJSON: NDJSON, "application/jsonl": NDJSON, PARQUET: PARQUET}
+ARROW_FILE = "application/vnd.apache.arrow.file"
+TABLES_OF_MANY = (CSV, PARQUET, ARROW, ARROW_FILE)
+"""Tables of examples of many models, of which NDJSON has an update in each line."""
+TABLES = (*TABLES_OF_MANY, NDJSON)
+ROLES = ("target", "keys", "weights", "times")
+MEDIA = reading.MEDIA | {"application/jsonl": NDJSON} | {media: media for media in TABLES}
 MOST_ROWS = 10**6
-"""Of a Parquet file, of which a few bytes may hold many."""
+"""Of a Parquet or Arrow file, of which a few bytes may hold many."""
 
 Row = dict[str, Any]
 
@@ -47,6 +55,9 @@ class Roles:
     on_repeat: OnRepeat = "refuse"
 
 
+NONE = Roles()
+
+
 def parse_predict(body: Body) -> Rows | TableRows:
     """Return rows to predict; raises as :func:`~livesvm.service.api.bodies.reading.parse_predict`."""
     return table_rows.checked(_rows(body)) if body.media in TABLES else reading.parse_predict(body)
@@ -60,18 +71,52 @@ def parse_update(body: Body, roles: Roles) -> commands.Update:
     InvalidInput : names row and column, or the role that a column cannot have
     MalformedBody, UnsupportedMedia, BodyTooLarge, MemoryBusy
     """
-    if body.media not in TABLES:
-        for name in ("target", "keys", "weights", "times"):
-            if getattr(roles, name) is not None:
-                raise InvalidInput(f"names a column of a table; send one of {', '.join(TABLES)}", field=name)
-        return reading.parse_update(body)
+    if body.media in TABLES:
+        return _update(_rows(body), roles, is_text=body.media == CSV)
+    if roles != NONE:
+        _refuse(roles, TABLES)
+    return reading.parse_update(body)
+
+
+def parse_updates(body: Body, roles: Roles, model: str | None) -> Updates:
+    """Return updates of many models: a table is examples to add, each to the model that its column ``model`` names.
+
+    A column that has no cell for a model is none of its columns. Errors name rows of a model, counted from 0. Raises as
+    :func:`parse_update`.
+    """
+    if body.media not in TABLES_OF_MANY:
+        _refuse(roles, TABLES_OF_MANY, *([] if model is None else ["model"]))
+        return updates.parse_updates(body)
     rows = _rows(body)
-    is_text = body.media == CSV
+    ids = _taken(rows, model or "model", "model", lambda cells: cells, False)
+    by_model: dict[str, list[Row]] = {}
+    for at, (id_, row) in enumerate(zip(ids, rows, strict=True)):
+        if not isinstance(id_, str):
+            raise InvalidInput("must be the id of a model", field="model", row=at)
+        by_model.setdefault(id_, []).append(row)
+    if len(by_model) > MOST_UPDATES:
+        raise InvalidInput(f"names {len(by_model)} models, a call has at most {MOST_UPDATES}", field="model")
+    found = Updates({}, {}, list(by_model))
+    for id_, own in by_model.items():
+        there = {name for row in own for name, cell in row.items() if cell is not None}
+        theirs = [{name: cell for name, cell in row.items() if name in there} for row in own]
+        try:
+            found.updates[id_] = _update(theirs, roles, is_text=body.media == CSV)
+        except InvalidInput as error:
+            found.errors[id_] = error
+    return found
+
+
+def _refuse(roles: Roles, tables: Sequence[str], *others: str) -> None:
+    """Raise InvalidInput for a column that is named of a body which is no table."""
+    for name in (*others, *(name for name in ROLES if getattr(roles, name) is not None)):
+        raise InvalidInput(f"names a column of a table; send one of {', '.join(tables)}", field=name)
+
+
+def _update(rows: list[Row], roles: Roles, *, is_text: bool) -> commands.Update:
     y = _taken(rows, roles.target, "target", labels.targets, is_text)
     keys = _taken(rows, roles.keys, "keys", arrays.row_keys, False)
-    weights = _taken(
-        rows, roles.weights, "weights", lambda cells: check_weights(arrays.vector(cells, "weights")), is_text
-    )
+    weights = _taken(rows, roles.weights, "weights", _weights, is_text)
     times = _taken(rows, roles.times, "times", arrays.times, is_text)
     batch = commands.Batch(table_rows.checked(rows), y, keys, weights, times)
     return commands.Update(batch, on_repeat=roles.on_repeat)
@@ -139,8 +184,34 @@ def _ndjson(body: Body) -> list[Row]:
 
 
 def _parquet(body: Body) -> list[Row]:
-    columns = parquet_columns(body, MOST_ROWS, also=("boolean",))
-    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+    return _by_row(parquet_columns(body, MOST_ROWS, also=("boolean",)))
 
 
-_READERS: dict[str, Callable[[Body], list[Row]]] = {CSV: _csv, NDJSON: _ndjson, PARQUET: _parquet}
+def _arrow(body: Body) -> list[Row]:
+    if find_spec("pyarrow") is None:
+        raise UnsupportedMedia("Arrow needs livesvm[arrow] where the service runs")
+    with well_formed():
+        unpacked = arrow_table.unpacked_bytes(body.data)
+        if unpacked > body.limit:
+            raise BodyTooLarge(f"the table has more than {body.limit} bytes when unpacked")
+        with body.memory(unpacked):
+            table = arrow_table.table_of(body.data, unpacked, MOST_ROWS)
+            check_width(table.column_names)
+            cells = BYTES_A_CELL * table.num_rows * table.num_columns
+            with body.memory(cells + BYTES_A_LETTER * arrow_table.text_bytes(table)):
+                return _by_row(arrow_table.columns_of(table))
+
+
+def _by_row(columns: dict[str, list[Any]]) -> list[Row]:
+    """Return rows of columns; NaN is a missing cell."""
+    rows = zip(*columns.values(), strict=True)
+    return [{name: cell if cell == cell else None for name, cell in zip(columns, row, strict=True)} for row in rows]
+
+
+_READERS: dict[str, Callable[[Body], list[Row]]] = {
+    CSV: _csv,
+    NDJSON: _ndjson,
+    PARQUET: _parquet,
+    ARROW: _arrow,
+    ARROW_FILE: _arrow,
+}

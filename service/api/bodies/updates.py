@@ -14,7 +14,6 @@ from livesvm.service.models.commands import Update
 from livesvm.solvers.errors import InvalidInput, SolverError
 
 NDJSON = "application/x-ndjson"
-MEDIA = {JSON: JSON, NDJSON: NDJSON, "application/jsonl": NDJSON}
 
 
 @dataclass(frozen=True)

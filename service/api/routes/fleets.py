@@ -18,9 +18,8 @@ from livesvm.service.api.answers.fleets import (
     SeriesList,
     SeriesMade,
 )
-from livesvm.service.api.arrow import ARROW
 from livesvm.service.api.bodies.reading import parse_json
-from livesvm.service.api.bodies.rows import BYTES_A_CELL, CSV, MEDIA, PARQUET, parse_table, read_rows
+from livesvm.service.api.bodies.rows import ARROW, BYTES_A_CELL, CSV, MEDIA, PARQUET, parse_table, read_rows
 from livesvm.service.api.fleet_tables import csv_of, parquet_of
 from livesvm.service.api.requests import FleetRequest, SeriesRequest
 from livesvm.service.api.routes.access import (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import Query, Request
+from fastapi import Depends, Query, Request
 from pydantic_core import to_json
 from starlette.responses import Response
 
@@ -12,8 +12,8 @@ from livesvm.service.api.answers.certificates import Certificate
 from livesvm.service.api.answers.learn import Checkpoint, UpdateAnswer, UpdatesAnswer, Writeback
 from livesvm.service.api.bodies.reading import NPZ, read_body
 from livesvm.service.api.bodies.tables import MEDIA as TABLE_MEDIA
-from livesvm.service.api.bodies.tables import TABLES, Roles, parse_update
-from livesvm.service.api.bodies.updates import MEDIA, NDJSON, parse_updates
+from livesvm.service.api.bodies.tables import NONE, TABLES, TABLES_OF_MANY, Roles, parse_update, parse_updates
+from livesvm.service.api.bodies.updates import NDJSON
 from livesvm.service.api.problem_documents import kind_of, problem
 from livesvm.service.api.requests import UpdateRequest, UpdatesRequest
 from livesvm.service.api.routes.access import IdempotencyKey, ModelId, Parts, Within, awaited, json_of, replied
@@ -24,6 +24,20 @@ from livesvm.solvers.models.repeats import OnRepeat
 
 QUICK_BYTES = 2**14
 """Bodies up to this size are parsed on the event loop, as passing them to a thread would take longer."""
+
+
+async def _roles(
+    target: Annotated[str | None, Query(max_length=128, description="Of a table: its column that is `y`.")] = None,
+    keys: Annotated[str | None, Query(max_length=128, description="Of a table: its column with keys.")] = None,
+    weights: Annotated[str | None, Query(max_length=128, description="Of a table: its column with weights.")] = None,
+    times: Annotated[str | None, Query(max_length=128, description="Of a table: its column with times.")] = None,
+    on_repeat: Annotated[OnRepeat, Query(description="Of a table: as in a body of JSON.")] = "refuse",
+) -> Roles:
+    """Return the columns of a table that are no features, as the query names them."""
+    return Roles(target, keys, weights, times, on_repeat)
+
+
+RolesGiven = Annotated[Roles, Depends(_roles)]
 
 calls = Calls("learning")
 updates = Calls("learning")
@@ -43,21 +57,17 @@ async def update(
     request: Request,
     service: Parts,
     solve: Within,
+    roles: RolesGiven = NONE,
     key: IdempotencyKey = None,
-    target: Annotated[str | None, Query(max_length=128, description="Of a table: its column that is `y`.")] = None,
-    keys: Annotated[str | None, Query(max_length=128, description="Of a table: its column with keys.")] = None,
-    weights: Annotated[str | None, Query(max_length=128, description="Of a table: its column with weights.")] = None,
-    times: Annotated[str | None, Query(max_length=128, description="Of a table: its column with times.")] = None,
-    on_repeat: Annotated[OnRepeat, Query(description="Of a table: as in a body of JSON.")] = "refuse",
 ) -> Response:
     """Add, remove, correct and reweight examples and change C, along one path, whole or not at all.
 
     Besides JSON this reads an npz file with members `X`, `y`, `keys`, `weights`, `on_repeat`, `remove_keys`,
     `remove_oldest`, `relabel_keys`, `relabel_y`, `reweight_keys`, `reweight_weights`, `decay`, `C`, each where it is
-    needed. Examples of a model with columns may also be a table with their names, as CSV, NDJSON or Parquet; `target`
-    and its like name those of its columns that are no features.
+    needed. Examples of a model with columns may also be a table with their names, as CSV, NDJSON, Parquet or Arrow;
+    `target` and its like name those of its columns that are no features.
     """
-    live, roles = service.models().get(id), Roles(target, keys, weights, times, on_repeat)
+    live = service.models().get(id)
     body = await read_body(request, TABLE_MEDIA)
     with service.workers.place():
         if len(body.data) <= QUICK_BYTES and body.media not in TABLES:
@@ -69,19 +79,29 @@ async def update(
     return replied(reply)
 
 
-@calls("POST /updates", "learn", "Update many models", body=UpdatesRequest, media=(NDJSON,))
+@calls("POST /updates", "learn", "Update many models", body=UpdatesRequest, media=(NDJSON, *TABLES_OF_MANY))
 @answers(UpdatesAnswer, "What is not refused is applied, published, and as durable as it says.")
-async def update_many(request: Request, service: Parts, solve: Within, key: IdempotencyKey = None) -> Response:
+async def update_many(
+    request: Request,
+    service: Parts,
+    solve: Within,
+    roles: RolesGiven = NONE,
+    model: Annotated[
+        str | None, Query(max_length=128, description="Of a table: its column with ids of models.")
+    ] = None,
+    key: IdempotencyKey = None,
+) -> Response:
     """Update many models in one call, each model whole or not at all; the store takes 64 updates in one step.
 
     The body is JSON `{"updates": [..]}`, or NDJSON with an update in each line. An update is the body of a call for one
-    model, with the name of this `model`. A refused update changes nothing, and does not affect the others. Sent again
-    with its Idempotency-Key, a call has its effect on each model once.
+    model, with the name of this `model`. It may also be a table of examples for models with columns, as CSV, Parquet or
+    Arrow; its column `model` has the id of the model of each row. A refused update changes nothing, and does not affect
+    the others. Sent again with its Idempotency-Key, a call has its effect on each model once.
     """
     models = service.models()
-    body = await read_body(request, MEDIA)
+    body = await read_body(request, TABLE_MEDIA)
     with service.workers.place():
-        wanted = await service.workers.run(parse_updates, body)
+        wanted = await service.workers.run(parse_updates, body, roles, model)
     with service.budget.holding("updates", wanted.memory()), service.many.place():
         work = service.many.begin(models.update_many, wanted.updates, key, solve)
         done = await awaited(request, work, solve, changes=False)  # an update that has begun goes on all the same

@@ -8,7 +8,7 @@ from fastapi import Query, Request
 from starlette.responses import Response
 
 from livesvm.service.api.answers.predict import PredictAnswer
-from livesvm.service.api.arrow import ARROW, ArrowForm, is_accepted
+from livesvm.service.api.arrow import ArrowForm, is_accepted
 from livesvm.service.api.bodies.reading import (
     JSON,
     NPY,
@@ -18,6 +18,7 @@ from livesvm.service.api.bodies.reading import (
     parse_predict_request,
     read_body,
 )
+from livesvm.service.api.bodies.rows import ARROW
 from livesvm.service.api.bodies.tables import MEDIA, TABLES, parse_predict
 from livesvm.service.api.predictions import Calibrated, JsonForm, answering, at_once, is_quick
 from livesvm.service.api.requests import PredictRequest
@@ -59,7 +60,7 @@ async def predict(
 ) -> Response:
     """Decide rows by the newest version; never waits for an update.
 
-    A model with columns also reads a table with their names, as CSV, NDJSON or Parquet.
+    A model with columns also reads a table with their names, as CSV, NDJSON, Parquet or Arrow.
 
     The first call with `probability`, `alerts`, `precision` or `coverage` after an update waits for its turn to
     calibrate that version; for a `coverage`, this takes as long as leaving each example out.

@@ -11,8 +11,9 @@ from pydantic_core import to_json
 from starlette.responses import Response
 
 from livesvm.service.api.answers.questions import DriftAnswer, ExplainAnswer, WhatIfAnswer
-from livesvm.service.api.arrow import ARROW, OF_ROWS, of_answer
+from livesvm.service.api.arrow import OF_ROWS, of_answer
 from livesvm.service.api.bodies.reading import parse_json, read_body
+from livesvm.service.api.bodies.rows import ARROW
 from livesvm.service.api.predictions import BLOCK, of_rows
 from livesvm.service.api.requests import WhatIfRequest
 from livesvm.service.api.routes.access import ModelId, Parts, Within, awaited

@@ -19,9 +19,8 @@ from livesvm.service.api.answers.feeds import (
     WhatIfAnswer,
 )
 from livesvm.service.api.answers.questions import FeedDriftAnswer
-from livesvm.service.api.arrow import ARROW
 from livesvm.service.api.bodies.reading import JSON, Body, parse_json, read_body
-from livesvm.service.api.bodies.rows import BYTES_A_CELL, MEDIA, Row, parse_announcements, parse_rows, read_rows
+from livesvm.service.api.bodies.rows import ARROW, BYTES_A_CELL, MEDIA, Row, parse_announcements, parse_rows, read_rows
 from livesvm.service.api.feed_updates import FeedUpdateRequest
 from livesvm.service.api.routes.access import (
     FeedId,

@@ -22,7 +22,7 @@ from livesvm.service.api.routes.access import ModelId, Parts, response_of, up_to
 from livesvm.service.api.routes.calls import Calls, answers
 from livesvm.service.api.routes.operations import VERSION
 from livesvm.service.api.routes.predict import calibrated
-from livesvm.service.api.tensors import TensorForm, check_outputs, check_version, outputs_of
+from livesvm.service.api.tensors import OF_KINDS, TensorForm, check_outputs, check_version, outputs_of
 from livesvm.service.errors import NotReady
 from livesvm.service.hosting.handle import Reader
 from livesvm.service.lifecycle.parts import Service
@@ -59,7 +59,9 @@ async def ready(service: Parts) -> ServerReady:
 @calls("GET /v2/models/{id}", "read", "Describe a model to V2 clients")
 @answers(ModelMetadata, "Its current version, its input and its outputs.")
 async def metadata(id: ModelId, service: Parts) -> Response:
-    """Return the input and the outputs of a model, with datatypes and shapes; -1 is any number of rows or unknown.
+    """Return the inputs and the outputs of a model, with datatypes and shapes; -1 is any number of rows or unknown.
+
+    A model with columns has an input for each, once it knows them.
 
     With more than two classes, `decision` has a column for each of `classes`, or for each pair of them. A model
     that was created with `probability` has that output too.
@@ -94,7 +96,7 @@ _inferred = answers(InferAnswer, "Outputs, and the version that answered.", othe
 @calls("POST /v2/models/{id}/infer", "read", "Predict (V2)", body=InferRequest, media=[BINARY], is_quick=True)
 @_inferred
 async def infer(id: ModelId, request: Request, service: Parts) -> Response:
-    """Predict one tensor of rows by the newest version, as `/models/{id}/predict` does.
+    """Predict one tensor of rows by the newest version, as `/models/{id}/predict` does; or one tensor of each column.
 
     Tensors are JSON, or follow the JSON in binary; `Inference-Header-Content-Length` is then the length of the JSON.
     Without `outputs` the answer has all; the first `probability` after an update waits for its turn to calibrate.
@@ -118,13 +120,21 @@ async def infer_by_version(id: ModelId, version: Version, request: Request, serv
 async def _metadata(id: str, service: Service, version: str | None = None) -> Response:
     model = service.models().find(id)
     await up_to_date(model)
-    spec, seen = model.spec, model.describe().published(model.spec)
+    spec, now = model.spec, model.describe()
+    seen = now.published(spec)
     check_version(id, version, seen.version)
-    rows = TensorMetadata(name="X", datatype="FP64", shape=[-1, seen.n_features or spec.n_features or -1])
+    if spec.columns is None:
+        inputs = [TensorMetadata(name="X", datatype="FP64", shape=[-1, seen.n_features or spec.n_features or -1])]
+    else:
+        columns = now.parameters.get("columns") or spec.columns
+        inputs = [
+            TensorMetadata(name=one["name"], datatype=OF_KINDS[one.get("kind", "number")], shape=[-1])
+            for one in ([] if columns == "auto" else columns)
+        ]
     outputs = outputs_of(spec, seen)
     platform = f"livesvm_{spec.task}"
     return response_of(
-        ModelMetadata(name=id, versions=[str(seen.version)], platform=platform, inputs=[rows], outputs=outputs)
+        ModelMetadata(name=id, versions=[str(seen.version)], platform=platform, inputs=inputs, outputs=outputs)
     )
 
 
@@ -142,19 +152,20 @@ async def _ready(id: str, service: Service, version: str | None = None) -> Respo
 async def _infer(id: str, request: Request, service: Service, version: str | None = None) -> Response:
     live = service.models().readable(id)
     body = await read_infer(request)
-    head_length = request.headers.get(HEAD_LENGTH)
+    head_length, has_columns = request.headers.get(HEAD_LENGTH), live.spec.columns is not None
     with service.readers.place():
         if is_short(body):
-            asked = parse_infer(body, head_length)
+            asked = parse_infer(body, head_length, has_columns)
         else:
-            asked = await service.workers.run(parse_infer, body, head_length)
+            asked = await service.workers.run(parse_infer, body, head_length, has_columns)
         del body
         try:
             head, binary = await _answered(live, asked, request, service, version)
         except InvalidInput as error:
-            if error.field != "X":
+            if error.field not in ("X", "rows"):
                 raise
-            raise InvalidInput(error.reason, field=asked.tensor, row=error.row, column=error.column) from None
+            tensor = error.name if isinstance(error.name, str) else asked.tensor
+            raise InvalidInput(error.reason, field=tensor, row=error.row, column=error.column) from None
     headers = {} if live.age is None else {"livesvm-age": f"{live.age:.3f}"}
     if binary is None:
         return Response(head, 200, headers, "application/json")

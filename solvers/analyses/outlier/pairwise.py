@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,6 +21,7 @@ from livesvm.solvers.models.base import LiveEstimator
 from livesvm.solvers.models.model_view import View
 from livesvm.solvers.models.pairs_predictor import winners
 from livesvm.solvers.robust.ramp_losses import Parameter
+from livesvm.solvers.runtime.cached import cached_property
 from livesvm.solvers.runtime.progress import Progress, part_of
 from livesvm.solvers.runtime.types import Floats
 from livesvm.solvers.sparse import dense

@@ -8,7 +8,6 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,6 +21,7 @@ from livesvm.solvers.models.base import LiveEstimator
 from livesvm.solvers.models.model_view import View, restored
 from livesvm.solvers.models.pairs_predictor import Two, by_other_class, winners
 from livesvm.solvers.problem.state import are_free
+from livesvm.solvers.runtime.cached import cached_property
 from livesvm.solvers.runtime.interrupt import check
 from livesvm.solvers.runtime.progress import Progress, part_of
 from livesvm.solvers.runtime.types import Bools, Floats, Ints

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import time
 from bisect import bisect_left
-from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -34,6 +33,7 @@ from livesvm.solvers.models.base import LiveEstimator
 from livesvm.solvers.models.model_view import View, restored
 from livesvm.solvers.models.window import ON_BOUNDARY
 from livesvm.solvers.problem.state import are_free
+from livesvm.solvers.runtime.cached import cached_property
 from livesvm.solvers.runtime.interrupt import raise_what_stopped, watch
 from livesvm.solvers.runtime.progress import Progress, steadily
 from livesvm.solvers.runtime.types import Bools, Floats, Ints

@@ -1,0 +1,27 @@
+"""Attributes that are computed at their first use, without a lock.
+
+In Python 3.11 ``functools.cached_property`` has one lock for all instances of a class, held while a value is computed.
+A solve that lets others go first in the middle of that would keep it, and those others would wait for it.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING or sys.version_info >= (3, 12):
+    from functools import cached_property as cached_property  # noqa: TID251
+else:
+
+    class cached_property(functools.cached_property):  # noqa: N801, TID251  # the name of what it replaces
+        """What ``functools.cached_property`` is from Python 3.12 on."""
+
+        __module__ = "functools"  # whose attributes pydantic takes for no fields
+
+        def __get__(self, instance: Any, owner: Any = None) -> Any:
+            """Compute the value and keep it with the instance, where it is found from then on."""
+            if instance is None:
+                return self
+            found = instance.__dict__[self.attrname] = self.func(instance)
+            return found

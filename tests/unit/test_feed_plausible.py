@@ -1,0 +1,189 @@
+"""Readings far from all before them, new levels, and values that can be."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from pydantic import ValidationError
+
+from livesvm.service.feeds.forecaster import FeedOutcome, Forecaster
+from livesvm.service.feeds.forget import forget
+from livesvm.service.feeds.plausible import Plausibility
+from livesvm.service.feeds.snapshot import from_arrays, to_arrays
+from livesvm.service.feeds.spec import spec_of, stored_spec
+from livesvm.service.feeds.timeline import Reading
+from tests.support.feeds import FEED, rows_of, series
+
+Floats = NDArray[np.float64]
+SETTINGS = FEED | {"window": 100, "C": 1.0, "gamma": 0.02, "represent": "change"}
+
+
+def fed(y: Floats, size: int = 1, **settings: Any) -> tuple[Forecaster, list[FeedOutcome]]:
+    """Return a feed that took a series, so many readings to a call, and what came of each call."""
+    one, rows = Forecaster(spec_of(SETTINGS | settings)), rows_of(y)
+    return one, [one.observe(rows[at : at + size]) for at in range(0, len(rows), size)]
+
+
+def held(values: Floats, readings: list[float]) -> list[bool]:
+    """Say which readings behind values are suspected."""
+    came = [Reading(len(values) + i, float(i), (value,)) for i, value in enumerate(readings)]
+    return [one.held for one in Plausibility(1000).judge(values, came).readings]
+
+
+NOISE = np.random.default_rng(0).normal(size=200)
+
+
+@pytest.mark.parametrize(
+    ("values", "readings", "expected"),
+    [
+        (NOISE, [1e9, 0.0], [True, False]),
+        (NOISE, [-12.0, 0.0], [True, False]),
+        (NOISE, [5.0], [False]),
+        (NOISE, [1e9, -1e9, 0.0], [True, True, False]),
+        (NOISE, [30.0, 31.0, 30.5], [True, False, False]),  # a new level, whose first reading is in the history
+        (NOISE[:7], [1e9], [False]),  # too little is known
+        (NOISE[:20], [1e9], [True]),
+        (NOISE[:20], [10.0], [False]),
+        (np.arange(200.0), [150.0, 200.0], [True, False]),  # within the range, and three times the largest change
+        (np.repeat([5.0, 8.0], 50), [20.0], [False]),  # mostly still: steps have any size
+        (np.full(100, 5.0), [8.0, 1e9], [False, True]),
+        (np.zeros(100), [3.0, 0.0], [True, False]),
+        (np.append(np.zeros(100), 3.0), [40.0], [False]),
+    ],
+)
+def test_what_is_suspected(values: Floats, readings: list[float], expected: list[bool]) -> None:
+    assert held(values, readings) == expected
+
+
+def test_what_comes_often_is_what_the_series_does() -> None:
+    readings = np.tile([*[0.0] * 9, 20.0], 20) + np.random.default_rng(1).normal(size=200)
+    assert sum(held(NOISE, readings.tolist())) == 3  # a hundredth of what is known by then
+
+
+@pytest.mark.parametrize("size", [1, 12])
+@pytest.mark.parametrize("at", [30, 150])
+def test_one_bad_reading_is_announced_and_leaves_nothing_behind(at: int, size: int) -> None:
+    y = series(240)
+    bad = y.copy()
+    bad[at] = 1e9
+    (clean, _), (one, outcomes) = fed(y, size), fed(bad, size)
+    events = [event for outcome in outcomes for event in outcome.events if event.kind == "suspected"]
+    assert [(event.slot, event.detail["value"]) for event in events] == [(at, 1e9)]
+    for mine, other in zip(one.latest, clean.latest, strict=True):
+        assert mine.value == pytest.approx(other.value, abs=0.3)
+        widths = [(each.high or 0.0) - (each.low or 0.0) for each in (mine, other)]
+        assert 0.0 < widths[0] < 1.3 * widths[1]
+    for scores in one.scores:
+        assert at not in scores.recent[:, 0]
+        assert scores.overall("value")["mae"] < 1.0
+    kept = [past.values for past in one.timeline.past.values() if past.slot == at]
+    assert kept == ([(1e9,)] if at > 139 else [])  # the reading is as it came
+    assert one.gap() < 1e-9
+    learnt, _ = fed(bad, size, outliers="learn")
+    assert learnt.scores[0].overall("value")["mae"] > 1e6 or at < 100
+
+
+def test_a_gap_behind_a_bad_reading_holds_the_last_good_one() -> None:
+    y = series(150)
+    y[120] = 1e9
+    one, rows = Forecaster(spec_of(SETTINGS)), rows_of(y)
+    one.observe(rows[:121])
+    one.observe(rows[124:125])
+    assert one.history.newest(5)[:4].tolist() == [y[119]] * 4
+
+
+@pytest.mark.parametrize("size", [1, 24])
+def test_bands_are_back_soon_after_a_new_level(size: int) -> None:
+    y = series(300)
+    moved = y.copy()
+    moved[200:] += 60.0
+    (clean, _), (one, outcomes) = fed(y, size), fed(moved, size)
+    assert "shifted" in [event.kind for outcome in outcomes for event in outcome.events]
+    for mine, other in zip(one.scores, clean.scores, strict=True):
+        later = mine.recent[:, 0] >= 240
+        widths = [(rows[later, 5] - rows[later, 4]).mean() for rows in (mine.recent, other.recent)]
+        assert widths[0] < 2.0 * widths[1]
+        errors = [np.abs(rows[later, 3] - rows[later, 6]).mean() for rows in (mine.recent, other.recent)]
+        assert errors[0] < 2.0 * errors[1]
+    assert one.gap() < 1e-9
+
+
+def test_a_snapshot_goes_on_with_suspects_and_levels() -> None:
+    y = series(260)
+    y[150:] += 60.0
+    y[[120, 199]] = 1e9
+    one, _ = fed(y[:200])
+    back = from_arrays(one.spec, to_arrays(one))
+    assert (back.plausibility.open, back.plausibility.shifts) == (one.plausibility.open, one.plausibility.shifts)
+    for row in rows_of(y)[200:]:
+        found, expected = ([each.value for each in feed.observe([row]).forecasts] for feed in (back, one))
+        assert found == pytest.approx(expected, rel=1e-9)
+
+
+def test_a_suspected_reading_is_corrected_and_erased_as_others_are() -> None:
+    y = series(200)
+    y[150] = 1e9
+    one, _ = fed(y, late="correct")
+    one.observe([rows_of(series(200))[150]])
+    assert one.plausibility.suspects == []
+    assert one.history.newest(50)[0] == series(200)[150]
+    one, _ = fed(y)
+    time = one.timeline.newest.time - 49 * 3600.0
+    assert forget(one, {time}) == 1
+    assert one.plausibility.suspects == []
+    assert not any(np.abs(value).max(initial=0.0) > 1e8 for name, value in to_arrays(one).items()
+                   if isinstance(value, np.ndarray) and value.dtype == float and "time" not in name
+                   and name.split(".")[0] in ("history", "rows", "plausibility"))  # fmt: skip
+
+
+@pytest.mark.parametrize("size", [1, 10])
+def test_forecasts_of_a_step_stay_within_it(size: int) -> None:
+    _, outcomes = fed(np.repeat([5.0, 8.0, 6.0], [150, 60, 60]), size, steps=[1, 6])
+    for outcome in outcomes:
+        for one in outcome.forecasts:
+            assert 5.0 <= one.value <= 8.0
+
+
+@pytest.mark.parametrize(("settings", "least"), [({}, 0.0), ({"minimum": 2.0}, 2.0), ({"minimum": None}, None)])
+def test_forecasts_experts_and_bands_are_values_that_can_be(settings: dict[str, Any], least: float | None) -> None:
+    y = np.maximum(0.0, 3 * np.sin(np.arange(300) / 4)) + np.random.default_rng(0).random(300)
+    y = np.maximum(y, least or 0.0) + 1e-3
+    _, outcomes = fed(y, 5, maximum=3.5, outliers="learn", **settings)
+    told = [one for outcome in outcomes[30:] for one in outcome.forecasts]
+    low = [number for one in told for number in (one.value, one.low, *one.experts) if number is not None]
+    assert max(number for one in told for number in (one.value, one.high, *one.experts) if number is not None) <= 3.5
+    assert (min(low) < 0.0) if least is None else (min(low) >= least)
+
+
+def test_limits_are_checked_and_older_feeds_have_none() -> None:
+    with pytest.raises(ValidationError, match="below the maximum"):
+        spec_of({"target": "y", "minimum": 3.0, "maximum": 2.0})
+    old = stored_spec('{"target": "y", "generation": 2}')
+    assert (old.minimum, old.maximum, old.outliers) == (None, None, "learn")
+    y = series(150)
+    one, outcomes = fed(y, maximum=float(y[120]) - 0.01)
+    assert 120 in [event.slot for outcome in outcomes for event in outcome.events if event.kind == "suspected"]
+    assert max(forecast.value for forecast in one.latest) < y[120]
+
+
+@pytest.mark.parametrize("window", [1000, 48])
+def test_rare_demand_is_forecast_as_zero_and_a_duty_is_not(window: int) -> None:
+    random = np.random.default_rng(3)
+    y = np.where(random.random(110) < 0.05, random.poisson(2, 110) + 1.0, 0.0)
+    one = Forecaster(spec_of({"target": "y", "every": "1mo", "window": window}))
+    rows = [{"time": f"{2000 + i // 12}-{i % 12 + 1:02d}-01", "y": value} for i, value in enumerate(y.tolist())]
+    made = [one.observe([row]).forecasts for row in rows]
+    errors = [abs(forecasts[0].value - value) for forecasts, value in zip(made[12:-1], y[13:], strict=True)]
+    assert np.mean(errors) <= y[13:].mean()
+    assert made[-1][0].served == "zero"
+    assert all(forecasts[0].low == 0.0 for forecasts in made[12:])
+    duty = np.tile([0.0] * 14 + [5.0] * 10, 9)
+    _, outcomes = fed(duty, season=24, steps=[1])
+    right = [
+        abs(outcome.forecasts[0].value - value) < 0.5
+        for outcome, value in zip(outcomes[120:], duty[121:], strict=False)
+    ]
+    assert np.mean(right) > 0.9
