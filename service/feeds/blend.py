@@ -61,10 +61,10 @@ def lookback_of(seasons: tuple[int, ...], step: int, longest: int, cycles: tuple
 def seasons_of(spec: FeedSpec, layout: RowLayout, every: Every) -> tuple[int, ...]:
     """Return the seasons that experts look back on, in readings, ascending: the feed's, and longer calendar ones.
 
-    Where a feed has none, the first is the calendar's; a day or a week that the window is long enough to show was not
+    Where none was found, the first is the calendar's; a day or a week that the window is long enough to show was not
     found there, and is none.
     """
-    if not (spec.has_blends and spec.calendar) or spec.time is None:
+    if not (spec.has_blends and spec.calendar) or spec.time is None or spec.season == 0:
         return layout.seasons
     found, least = layout.seasons[:1], max(layout.seasons[:1], default=0)
     if not found and NATURAL_CYCLES * natural_period(every) <= spec.window:
@@ -155,7 +155,7 @@ class Blend:
         """
         said, weights = blend.forecast(self.look, values, len(values) - 1, slot, model, self.state)
         said = np.minimum(np.maximum(said, bounds.low), bounds.high)
-        value = blend.blended(said, weights)
+        value = bounds.inside(blend.blended(said, weights))
         if not self.is_served:
             value, weights = said.item(0), np.eye(1, len(said))[0]
         return value, self._by_name(said), self._by_name(weights)

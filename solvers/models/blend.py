@@ -4,9 +4,10 @@ Experts are a forecast that is given (of a model), means of past values, and two
 values and one of their logarithms: least absolute errors by weighted least squares [Holland & Welsch 1977], with
 exponential forgetting. The median of a logarithm is that of the value, so the second needs no correction. Weights are
 those of BOA on the absolute error: exponentiated gradients with second-order bounds [Wintenberger, Machine Learning
-2017], where the errors of h steps ahead are known h readings later. A mean of which no value is known yet is asleep: it
-has no weight, and learns nothing [Gaillard, Stoltz & van Erven, COLT 2014]. The state is as large after a million
-readings as after ten.
+2017], where the errors of h steps ahead are known h readings later. An expert whose errors were larger lately than
+those of the better naive one, a mean of one value, weighs less by a factor that is exponential in the excess. A mean of
+which no value is known yet is asleep: it has no weight, and learns nothing [Gaillard, Stoltz & van Erven, COLT 2014].
+The state is as large after a million readings as after ten.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ from livesvm.solvers.runtime.types import Floats, Ints
 PRIOR = 0.5  #: weight of the given forecast before the first error; the others share the rest
 DISCOUNT = 0.999  #: of what is known of experts, an error
 RATE = 0.7  #: times the learning rates of BOA
-KEPT = 0.02  #: share of the weights that stays as it is at first
+KEPT = 0.005  #: share of the weights that stays as it is at first
+LATELY, CAUTION = 0.99, 8.0  #: discount of errors that are compared with naive ones, and what a worse one costs
 FORGETTING = 0.999  #: of what the linear experts have learnt, an example
 RIDGE = 10.0
 FAR = 10.0  #: widths: what the linear experts see and learn counts as no further
@@ -36,6 +38,7 @@ EARLY = 20  #: examples, before which errors are not weighed
 SCALED = 30  #: examples with a mean, below which it is divided by the width of changes
 CONSTANT = 0.3
 LO, HI, APART, LEARNT, HEAD = range(5)  #: where numbers stand in a state, and how many
+BETTER, SQUARES, LARGEST, ERRORS, ERRED, ROWS = range(6)  #: rows of numbers of experts behind these, and how many
 UNIT, MIDDLE, SPREAD, ERROR, KIND, ZERO, SIZE, NUMBERS = range(8)  #: the same in the part of a linear expert
 AS_IS, LOG, ASINH = 0.0, 1.0, 2.0  #: kinds: what a linear expert makes of values
 GIVEN, LINEAR = 1, 2  #: experts that are no means
@@ -65,7 +68,7 @@ def feature_count(look: Lookback) -> int:
 def new_state(look: Lookback) -> Floats:
     """Return what a blend knows at first, one array, which :func:`learn` changes."""
     d = feature_count(look)
-    state = np.zeros(HEAD + 3 * expert_count(look) + LINEAR * _linear_size(d))
+    state = np.zeros(HEAD + ROWS * expert_count(look) + LINEAR * _linear_size(d))
     state[[LO, HI]] = np.inf, -np.inf
     for i in range(LINEAR):
         part = linear_part(look, state, i)
@@ -76,7 +79,7 @@ def new_state(look: Lookback) -> Floats:
 def linear_part(look: Lookback, state: Floats, i: int) -> Floats:
     """Return what a linear expert knows, as a part of the state: numbers, widths of features, coefficients, sums."""
     size = _linear_size(feature_count(look))
-    return state[HEAD + 3 * expert_count(look) + i * size :][:size]
+    return state[HEAD + ROWS * expert_count(look) + i * size :][:size]
 
 
 def _linear_size(d: int) -> int:
@@ -85,7 +88,7 @@ def _linear_size(d: int) -> int:
 
 def forget_record(look: Lookback, state: Floats) -> None:
     """Have weights be as at first."""
-    state[HEAD : HEAD + 3 * expert_count(look)] = 0.0
+    state[HEAD : HEAD + ROWS * expert_count(look)] = 0.0
     state[APART] = 0.0
 
 
@@ -280,7 +283,7 @@ def _linear(x: Floats, state: Floats, theta: int) -> float:
 @compiled_in_order
 def _part(count: int, d: int, i: int) -> int:
     """Return where what a linear expert knows begins."""
-    return HEAD + 3 * count + i * (NUMBERS + 3 * d + d * (d + 1) // 2)
+    return HEAD + ROWS * count + i * (NUMBERS + 3 * d + d * (d + 1) // 2)
 
 
 @compiled_in_order
@@ -302,7 +305,7 @@ def _forecast_now(
         if state[HI] >= state[LO]:
             said = min(state[HI] + margin, max(state[LO] - margin, said))
         found[0, count - LINEAR + i] = said
-    _weights(count, state, found)
+    _weights(look, count, state, found)
 
 
 @compiled_in_order
@@ -313,7 +316,7 @@ def _prior(count: int, k: int) -> float:
 @compiled_in_order
 def _rate(count: int, k: int, state: Floats) -> float:
     """Return the learning rate of an expert, 0 before the first error."""
-    largest, squares = state[HEAD + 2 * count + k], state[HEAD + count + k]
+    largest, squares = state[HEAD + LARGEST * count + k], state[HEAD + SQUARES * count + k]
     if largest <= 0.0:
         return 0.0
     rate: float = RATE * min(0.5 / largest, np.sqrt(-np.log(_prior(count, k)) / squares))
@@ -321,15 +324,42 @@ def _rate(count: int, k: int, state: Floats) -> float:
 
 
 @compiled_in_order
-def _weights(count: int, state: Floats, found: Floats) -> None:
+def _is_naive(look: Lookback, k: int) -> bool:
+    return GIVEN <= k < GIVEN + look.experts and look.first[k - GIVEN + 1] - look.first[k - GIVEN] == 1
+
+
+@compiled_in_order
+def _error(count: int, k: int, state: Floats) -> float:
+    """Return the mean error of an expert lately, 0 before the first."""
+    n: float = state[HEAD + ERRED * count + k]
+    return float(state[HEAD + ERRORS * count + k] / n) if n > 0.0 else 0.0
+
+
+@compiled_in_order
+def _caution(count: int, k: int, state: Floats, naive: float) -> float:
+    """Return by how much the logarithm of a weight is less, as an expert was worse lately than ``naive``."""
+    error = _error(count, k, state)
+    if error <= naive:
+        return 0.0
+    known = CAUTION * (1.0 - LATELY) * state[HEAD + ERRED * count + k]
+    return float(known * (error / naive - 1.0)) if naive > 0.0 else np.inf
+
+
+@compiled_in_order
+def _weights(look: Lookback, count: int, state: Floats, found: Floats) -> None:
     """Write weights of experts, of which those that are awake say a number."""
     said, out = found[0], found[1]
-    fastest, most = 0.0, -np.inf
+    fastest, most, naive = 0.0, -np.inf, np.inf
+    for k in range(count):
+        if _is_naive(look, k) and not np.isnan(said[k]):
+            naive = min(naive, _error(count, k, state))
     for k in range(count):
         fastest = max(fastest, _rate(count, k, state))
     for k in range(count):
         rate = _rate(count, k, state)
-        out[k] = np.log(_prior(count, k)) + rate * state[HEAD + k]
+        out[k] = np.log(_prior(count, k)) + rate * state[HEAD + BETTER * count + k]
+        if not _is_naive(look, k):
+            out[k] -= _caution(count, k, state, naive)
         if fastest > 0.0:
             out[k] += np.log((rate if rate > 0.0 else fastest) / fastest)
         if not np.isnan(said[k]):
@@ -362,14 +392,18 @@ def _weigh_now(look: Lookback, said: Floats, value: float, actual: float, state:
             continue
         better = sign * (value - said[k])
         better = min(cap, max(-cap, better))
-        for row in range(3):
+        for row in (BETTER, SQUARES, LARGEST):
             state[HEAD + row * count + k] *= DISCOUNT
-        at = HEAD + 2 * count + k
+        at = HEAD + LARGEST * count + k
         state[at] = max(state[at], abs(better))
-        state[HEAD + count + k] += better * better
+        state[HEAD + SQUARES * count + k] += better * better
         rate = _rate(count, k, state)
         surprise = 2.0 * state[at] if rate * better > 0.5 else 0.0
-        state[HEAD + k] += 0.5 * (better - rate * better * better + surprise)
+        state[HEAD + BETTER * count + k] += 0.5 * (better - rate * better * better + surprise)
+        at = HEAD + ERRORS * count + k
+        state[at] = LATELY * state[at] + abs(said[k] - actual)
+        at = HEAD + ERRED * count + k
+        state[at] = LATELY * state[at] + 1.0
 
 
 @compiled_in_order

@@ -18,7 +18,7 @@ from livesvm.service.feeds.presenter import forecasts, with_experts
 from livesvm.service.feeds.snapshot import from_arrays, to_arrays
 from livesvm.service.feeds.spec import spec_of
 from livesvm.solvers.models import blend
-from livesvm.solvers.models.blend import DISCOUNT, KEPT, PRIOR, RATE, SURPRISE, Lookback
+from livesvm.solvers.models.blend import CAUTION, DISCOUNT, KEPT, LATELY, PRIOR, RATE, SURPRISE, Lookback
 from tests.support.feeds import FEED, rows_of, series
 
 Floats = NDArray[np.float64]
@@ -41,8 +41,8 @@ def walked(look: Lookback, y: Floats, model: Floats, begin: int) -> tuple[Floats
     return tuple(map(np.array, zip(*out, strict=True)))  # type: ignore[return-value]
 
 
-def weights_of(said: Floats, blends: Floats, actual: Floats) -> Floats:
-    """Return weights after errors in their order, as the definition has them."""
+def weights_of(said: Floats, blends: Floats, actual: Floats, naive: list[int]) -> Floats:
+    """Return weights after errors in their order, as the definition has them; some experts are ``naive``."""
     n = said.shape[1]
     prior = np.array([PRIOR, *[(1 - PRIOR) / (n - 1)] * (n - 1)])
     regret, squares, largest, apart = np.zeros(n), np.zeros(n), np.zeros(n), 0.0
@@ -56,7 +56,11 @@ def weights_of(said: Floats, blends: Floats, actual: Floats) -> Floats:
         largest, squares = np.maximum(largest, np.abs(better)), squares + better**2
         rate = RATE * np.minimum(0.5 / largest, np.sqrt(-np.log(prior) / squares))
         regret += (better - rate * better**2 + 2 * largest * (rate * better > 0.5)) / 2
-    share = prior * rate * np.exp(rate * regret)
+    lately = LATELY ** np.arange(len(said))[::-1]
+    errors = lately @ np.abs(said - actual[:, None]) / lately.sum()
+    excess = np.maximum(0.0, errors / errors[naive].min() - 1.0)
+    excess[naive] = 0.0
+    share = prior * rate * np.exp(rate * regret - CAUTION * (1 - LATELY) * lately.sum() * excess)
     return np.asarray((1 - KEPT) * share / share.sum() + KEPT * prior)
 
 
@@ -69,7 +73,7 @@ def test_weights_are_those_of_the_definition_on_errors_that_are_known(step: int)
     for at in (1, step, step + 1, 40, len(blends) - 1):
         known = max(0, at - step + 1)  # errors of readings that had come
         if known:
-            expected = weights_of(said[:known], blends[:known], y[100 + step : 100 + step + known])
+            expected = weights_of(said[:known], blends[:known], y[100 + step : 100 + step + known], [1, 2])
             np.testing.assert_allclose(weights[at], expected, rtol=1e-9)
     np.testing.assert_allclose(weights.sum(axis=1), 1.0)
     assert weights[0, 0] == pytest.approx(PRIOR)
@@ -133,7 +137,7 @@ def fed(**settings: Any) -> Forecaster:
 
 
 def test_experts_that_are_right_get_the_weight_and_are_told() -> None:
-    one = fed()
+    one = fed(outliers="learn")
     (forecast,) = one.latest
     weights, said = dict(zip(EXPERTS, forecast.weights, strict=True)), dict(zip(EXPERTS, forecast.experts, strict=True))
     assert forecast.served == "blend"
@@ -252,11 +256,17 @@ def test_logarithms_say_what_grows_by_factors() -> None:
     assert log < 1.05 * best
 
 
-def week_of_minutes() -> Forecaster:
-    """Feed three weeks of 20-minute readings, of which the window holds 200: each week is as the one before."""
+def week_of_minutes(level: float = 0.0, bad: int | None = None) -> Forecaster:
+    """Feed three weeks of 20-minute readings, of which the window holds 200: each week is as the one before.
+
+    The third has another level, and one reading may be bad.
+    """
     random = np.random.default_rng(0)
     week = np.repeat(random.normal(size=84), 6)
     y = np.tile(week, 3) + 0.01 * random.normal(size=1512)
+    y[1010:] += level
+    if bad is not None:
+        y[bad] = 1e9
     one = Forecaster(spec_of({"target": "y", "every": "20min", "steps": [40], "window": 200, "C": 1.0, "gamma": 0.01,
                               "represent": "change"}))  # fmt: skip
     times = np.datetime64("2024-01-01T00:00") + 20 * np.arange(y.size)
@@ -276,6 +286,32 @@ def test_a_week_beyond_the_window_is_known() -> None:
     assert one.history.held_bytes < 10 * 1.3 * 8 * 504  # four weeks and a step, and some to spare
     back = from_arrays(one.spec, to_arrays(one))
     np.testing.assert_array_equal(back.history.newest(1512), one.history.newest(1512))
+
+
+def test_what_lies_before_the_window_has_the_level_of_now_and_no_bad_reading() -> None:
+    plain, moved, one_bad = week_of_minutes(), week_of_minutes(level=60.0), week_of_minutes(bad=900)
+    assert [shift.slot for shift in moved.plausibility.shifts] == [1010]  # five hundred readings ago
+    for mine, other in zip(moved.latest[0].experts, plain.latest[0].experts, strict=True):
+        assert (mine is None) is (other is None)
+        assert mine is None or other is None or mine == pytest.approx(other + 60.0, abs=0.5)
+    back = from_arrays(moved.spec, to_arrays(moved))
+    assert back._values(1511).tolist() == moved._values(1511).tolist()
+    assert np.ptp(moved._values(1511)) < 10.0
+    assert one_bad.history.newest(1512).max() < 10.0
+    assert one_bad.latest[0].value == pytest.approx(plain.latest[0].value, abs=0.1)
+    forget(moved, [], beyond=True)
+    assert len(moved.plausibility.shifts) == 0
+
+
+@pytest.mark.parametrize(("y", "exact"), [(series(400) - 10.0, 1e-9), (series(400), 0.01)])
+def test_linear_experts_go_on_at_another_level(y: Floats, exact: float) -> None:
+    look = lookback_of((12,), 3, 300, ())
+    at, state = np.arange(50, 350), blend.new_state(look)
+    blend.replay(look, y, at, at, y[at + 3], np.full(at.size, np.nan), state)
+    before, _ = blend.forecast(look, y, 399, 399, y[399], state)
+    blend.shift(look, state, 40.0)
+    after, _ = blend.forecast(look, y + 40.0, 399, 399, y[399] + 40.0, state)
+    np.testing.assert_allclose(after, before + 40.0, atol=exact * np.ptp(y))
 
 
 def test_what_lies_before_the_window_goes_with_an_erasure_of_it() -> None:

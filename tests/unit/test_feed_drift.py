@@ -110,7 +110,7 @@ def test_errors_are_those_of_models_retrained_from_nothing(task: str) -> None:
             assert remedy["error"] == pytest.approx(lost.mean(), abs=1e-5), remedy
             assert remedy["better"] == pytest.approx(one["present"] - lost.mean(), abs=1e-5)
         before, scores = one["before_learning"], state.forecaster.scores[i]
-        made, actual, last = scores.recent[:, 10], scores.recent[:, 6], scores.recent[:, 7]
+        made, actual, last = scores.recent[:, 3], scores.recent[:, 6], scores.recent[:, 7]
         losses = (made > 0) != (actual > last) if task == "direction" else np.abs(made - actual)
         assert before["error"] == pytest.approx(losses.mean())
         assert before["false_alarms"] == feed_drift.FALSE_ALARMS / len(STEPS)

@@ -303,7 +303,8 @@ def test_what_is_forgotten_is_named_by_its_slots_or_by_all_before_one(
         before = lags[1] - 1 if len(lags) > 1 else 0
         seasonal = max(s for s in range(-9, 1) if season == 0 or (step - s) % season == 0)
         beside = [{m, m + step, m - before, m + seasonal} for m in made.tolist()]
-        assert are_of(layout, step, made, forgotten).tolist() == [bool(these & lost) for these in beside]
+        goes = are_of(layout, layout.seasons, step, made, forgotten).tolist()
+        assert goes == [bool(these & lost) for these in beside]
 
 
 READINGS = [
@@ -492,7 +493,8 @@ RECORDED = [
 @pytest.mark.parametrize("settings", RECORDED)
 def test_what_is_scored_is_what_was_said_and_what_came(settings: dict[str, Any]) -> None:
     """Values by slot, naive forecasts, bands moved reading by reading, drift, and what waits."""
-    own = {"target": "y", "every": "1h", "window": 60, "steps": [1, 3], "lags": 4, "rolling": {"mean": [8]}, "batch": 7}
+    own = {"target": "y", "every": "1h", "window": 60, "steps": [1, 3], "lags": 4, "rolling": {"mean": [8]}, "batch": 7,
+           "minimum": None}  # fmt: skip
     fixed = {"season": 6, "C": 1.0, "gamma": 0.05, "represent": "change"}
     feed = Forecaster(spec_of(own | fixed | settings))
     y = 10.0 + np.random.default_rng(1).normal(size=140).cumsum()

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from livesvm.service.feeds.season import CYCLES, LEAST, LEAST_REST, autocorrelation, find_season
+from livesvm.service.feeds.season import CYCLES, LEAST, LEAST_REST, NATURAL_CYCLES, autocorrelation, find_season
 
 Floats = NDArray[np.float64]
 
@@ -37,22 +37,23 @@ def without_level(values: Floats, period: int) -> Floats:
 
 def season(values: Floats, natural: int, longest: int = 10**6) -> int:
     n, most = values.size, min(values.size // CYCLES, longest)
+    beyond = min(n // NATURAL_CYCLES, longest)
     steps = clipped(np.diff(values))
     if most < 3 or steps.min() == steps.max():
         return 0
-    r = correlations(steps)[: most + 1].tolist()
+    r = correlations(steps).tolist()
     significant = 4 / math.sqrt(n - 1)
     peaks = [lag for lag in range(3, most) if r[lag - 1] <= r[lag] >= r[lag + 1]]
     high = max((r[lag] for lag in peaks), default=-1.0)
     found = min((lag for lag in peaks if r[lag] >= 0.8 * high), default=0) if high >= max(LEAST, significant) else 0
-    if natural < 3 or natural > most:
+    if natural < 3 or natural > beyond:
         return found
     x = clipped(without_level(values, natural))
-    rest = correlations(x)[: most + 1].tolist()
+    rest = correlations(x).tolist()
     around = range(natural - natural // 4, natural + natural // 4 + 1)
 
     def stands_out(r: list[float], least: float, slack: float) -> bool:
-        highest = max(r[lag] for lag in around if lag < len(r))
+        highest = max(r[lag] for lag in around if lag <= beyond + beyond // 4)
         return r[natural] > least and r[natural] >= highest - slack and r[natural] - min(r[:natural]) >= least
 
     if not stands_out(r, significant, 0.0) and not stands_out(rest, LEAST_REST, significant / 2):
