@@ -47,7 +47,8 @@ class Forecast(NamedTuple):
     def of(cls, numbers: tuple[float, ...] | list[float], weights: Experts = NOBODY) -> Forecast:
         """Return the forecast that ``numbers`` was taken from; feeds knew nothing but their models before."""
         step, slot, time, made_at, value, low, high, served, known = (*numbers, 0.0, 1.0)[:_OLDEST]
-        experts = tuple([None if isnan(one) else one for one in numbers[_OLDEST:]]) or NOBODY
+        said = [None if isnan(one) else one for one in numbers[_OLDEST:]]
+        experts = (*said, *NOBODY)[: len(NOBODY)]  # feeds had fewer before
         ends = None if isnan(low) else low, None if isnan(high) else high
         which = SERVED[int(served)], bool(known)
         return cls(int(step), int(slot), time, made_at, value, *ends, *which, experts, weights)
@@ -67,7 +68,6 @@ class Pending(NamedTuple):
 _OLDEST = 9
 FORECAST = _OLDEST + len(EXPERTS)
 _NUMBERS = 1 + FORECAST + 4
-_END = 1 + FORECAST
 _ROW = struct.Struct(f"={_NUMBERS}d")
 _BEFORE = {13: 7, 16: 9}
 """Of older snapshots, numbers of a pending forecast, and of its forecast: without experts; the model came second."""
@@ -129,8 +129,8 @@ def _unpacked(row: bytes) -> Pending:
 
 
 def _pending(row: tuple[float, ...] | list[float]) -> Pending:
-    if len(row) == _NUMBERS:
-        return Pending(int(row[0]), Forecast.of(row[1:_END]), *row[_END:])
+    if len(row) not in _BEFORE:
+        return Pending(int(row[0]), Forecast.of(row[1:-4]), *row[-4:])
     end = 1 + _BEFORE[len(row)]
     forecast, (low, high, last, seasonal, change, *model) = Forecast.of(row[1:end]), row[end:]
     experts = (*model, forecast.value)[0], last, seasonal, *NOBODY[3:]

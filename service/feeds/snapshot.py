@@ -116,7 +116,7 @@ def _by_name(arrays: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
 
 
 def _said(numbers: list[float]) -> Experts:
-    return tuple([None if isnan(one) else one for one in numbers])
+    return (*[None if isnan(one) else one for one in numbers], *NOBODY)[: len(NOBODY)]
 
 
 def _readings(readings: list[Reading], columns: int) -> Floats:

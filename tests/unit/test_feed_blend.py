@@ -169,10 +169,16 @@ def test_a_snapshot_goes_on_bit_for_bit() -> None:
     assert [one_.weights for one_ in back.latest] == [one_.weights for one_ in one.latest]
 
 
-def test_a_snapshot_of_before_begins_with_what_the_window_shows() -> None:
+@pytest.mark.parametrize("had_fewer", [False, True])
+def test_a_snapshot_of_before_begins_with_what_the_window_shows(had_fewer: bool) -> None:
     one = fed()
     arrays = {name: value for name, value in to_arrays(one).items() if not name.startswith(("blend", "weights"))}
+    if had_fewer:
+        arrays |= {"blend.0.state": one.blends[0].state[:90], "history.values": one.history.newest(61)}
+        arrays["latest"] = arrays["latest"][:, :-3]
     back = from_arrays(one.spec, arrays)
+    if had_fewer:
+        assert back.history.newest(back.history.count).tolist() == one.history.newest(61).tolist()
     assert back.blends[0].state[blend.LEARNT] > 0
     assert back.latest[0].weights == NOBODY
     weight = back.blends[0].forecast(back._values(back.entered), back.entered, 0.0, ANY)[2][0]
@@ -222,6 +228,10 @@ def test_forecasts_that_wait_are_kept_number_for_number_and_older_ones_are_read(
     waiting.restore(np.array([[0.0, 1, 10, 3, 2, 5, np.nan, 6, 2, 0, 1, 2, 3, 4, 7, 8]]))
     (other,) = waiting[10]
     assert other.forecast[-4:] == ("seasonal-naive", False, (8.0, *experts[1:]), NOBODY)
+    waiting.restore(np.array([[0.0, 1, 11, 3, 2, 5, np.nan, 6, 1, 1, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10]]))
+    (six,) = waiting.take(11)
+    assert six == (0, six.forecast, 7.0, 8.0, 9.0, 10.0)
+    assert six.forecast.experts == (1.0, 2.0, 3.0, 4.0, 5.0, 6.0, *NOBODY[6:])
     waiting.add(
         one._replace(forecast=one.forecast._replace(served="blend", known=False, experts=(0.1,) * len(EXPERTS)))
     )
