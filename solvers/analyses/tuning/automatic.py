@@ -41,7 +41,7 @@ COSTS = tuple(map(np.array, ((0.0625, 0.25, 1.0, 4.0), (16.0, 64.0), (256.0, 102
 """Values of C that are tried: the next ones where the largest so far is the best, as walks to these take longest."""
 FEW_VALUES = 12  #: whole numbers of a column that may be categories
 ROUGH = 160  #: examples by which all ways to encode are looked at
-FIRST, NEXT, LATER = 25, 10, 15  #: iterations of the search for widths: of the first way, of others, and by more examples
+FIRST, NEXT, LATER = 25, 10, 15  #: iterations of the search for widths: of the first way, of others, by more examples
 CLOSE = 0.02  #: of the loss by so much less another choice has to be than the present one
 SMALL = 1e-3  #: a step of the parameters of a sigmoid after which there is none
 WRONG = 2.0  #: what a wrong label counts, next to its log loss
@@ -204,9 +204,7 @@ class _TableWindow:
         X = self.rows if scale is None else scale.apply(self.rows)
         return X, np.zeros(X.shape[1], np.int64)
 
-    def likeliest(
-        self, ways: list[TableColumns | None], t: Floats, places: Ints, start: Evidence | None
-    ) -> Likeliest:
+    def likeliest(self, ways: list[TableColumns | None], t: Floats, places: Ints, start: Evidence | None) -> Likeliest:
         """Return, of ways to encode the columns, the one with the largest evidence of some examples.
 
         Each search sets out from the widths of the one before, as most columns count as much in every way.
