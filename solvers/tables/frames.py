@@ -59,7 +59,7 @@ def _of_frame(X: Any) -> Iterable[Cells]:
     if not hasattr(X, "iloc"):
         return [_cells(X[:, at]) for at in range(len(X.columns))]
     kinds = {*X.dtypes}
-    if len(kinds) == 1 and getattr(next(iter(kinds)), "kind", "") in "fiu" and isinstance(*kinds, np.dtype):
+    if len(kinds) == 1 and isinstance(kind := next(iter(kinds)), np.dtype) and kind.kind in "fiu":
         return X.to_numpy().T  # at once, as each column of pandas takes as long as all of its cells
     return [_cells(column) for _, column in X.items()]
 

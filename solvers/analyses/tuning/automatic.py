@@ -259,8 +259,8 @@ class _Folds:
             raise InvalidInput("holds examples of one class alone", field="window")
         parts = splits(y_of, "k_fold", FOLDS, classes=True)
         fold = np.empty(y.size, np.int64)
-        for name, (_, judging) in enumerate(parts):
-            fold[judging] = name
+        for name, (_, held_out) in enumerate(parts):
+            fold[held_out] = name
         #: of each pair of classes, places in the window, fold after fold, and where the folds begin and end
         self.pairs: list[tuple[Ints, Ints]] = []
         for two in combinations(range(classes.size), 2):
