@@ -249,7 +249,7 @@ def summary(found: list[tuple[str, Stream, Score, Score, Score | None]]) -> None
     has_values = found[0][1].has_values
     header = HEADER[:6] + HEADER[10:] if has_values else HEADER
     print("\n" + table(header, [line(*one) for one in found]) + "\n")
-    live, theirs = ([one[side] for one in found] for side in (2, 3))
+    live, theirs = [one for _, _, one, _, _ in found], [one for _, _, _, one, _ in found]
     if has_values:
         ratio = geometric_mean([a.error / b.error for a, b in zip(live, theirs, strict=True)])
         print(f"mean absolute error, geometric mean of the ratio to LightGBM's: {ratio:.3f}")
