@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from livesvm.solvers.errors import InvalidInput, InvalidType
 from livesvm.solvers.tables.cells import Cells
@@ -60,7 +61,8 @@ def _of_frame(X: Any) -> Iterable[Cells]:
         return [_cells(X[:, at]) for at in range(len(X.columns))]
     kinds = {*X.dtypes}
     if len(kinds) == 1 and isinstance(kind := next(iter(kinds)), np.dtype) and kind.kind in "fiu":
-        return X.to_numpy().T  # at once, as each column of pandas takes as long as all of its cells
+        values: NDArray[Any] = X.to_numpy()  # at once, as each column of pandas takes as long as all of its cells
+        return values.T
     return [_cells(column) for _, column in X.items()]
 
 
