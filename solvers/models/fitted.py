@@ -75,7 +75,9 @@ class Fitted:
         predictor, scale = self._learnt.predictor(), self.feature_scale_
         if isinstance(predictor.kernel, FunctionKernel):
             predictor = replace(predictor, kernel=predictor.kernel.frozen(predictor.support))
-        return predictor if scale is None else replace(predictor, scale=scale)
+        if scale is None:
+            return predictor
+        return replace(predictor, scale=scale, n_features=scale.width if predictor.n_features else None)
 
     def certificate(self) -> Certificate:
         """Return how far the model is from the optimum of its window, recomputed from the data.
