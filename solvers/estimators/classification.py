@@ -54,7 +54,8 @@ class LiveSVC(WithPaths):
     C : float or "auto", default 1
         Weight of the losses, in (0, 1e100]; infinite for a hard margin, which is 1e10. "auto": the model chooses it by
         its window, gamma too where that is "auto", and how columns are encoded and count; see ``choice_``.
-    kernel, gamma, degree, coef0, class_weight, fit_intercept, cache_mb, scale, columns, components : as in ``IncrementalSVC``
+    kernel, gamma, degree, coef0, class_weight, fit_intercept : as in ``IncrementalSVC``
+    cache_mb, scale, columns, components : as in ``IncrementalSVC``
     classes : array_like or None, default None
         The labels that there may be; learned from the data by default, and then others may still come.
     decision_function_shape : {"ovr", "ovo"}, default "ovr"

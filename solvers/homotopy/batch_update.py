@@ -74,7 +74,8 @@ def update(
     """
     undone = undone or UndoneOnError(state, edit.indices)
     with undone:
-        if by_features.is_for(state, X, state.n + X.shape[0]):
+        n = state.n_slots + X.shape[0]
+        if n >= by_features.LEAST and by_features.is_for(state, X, n):
             undone.keep()
             slots = state.insert(X, losses)
             state.total = edit.total

@@ -95,7 +95,7 @@ def settle(state: PathState, moving: Ints) -> Trace:
     e, n, trace = state.examples, state.n_slots, Trace()
     is_member = np.zeros(n, np.bool_)
     is_member[moving] = True
-    for round_ in range(ROUNDS):
+    for _ in range(ROUNDS):
         check()
         _admit_near(state, is_member)
         members = np.flatnonzero(is_member)

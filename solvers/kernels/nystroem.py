@@ -87,9 +87,10 @@ class Nystroem:
         return out
 
     def left_out(self, X: Features) -> Floats:
-        """Return ``k(x, x) - |map(x)|^2`` of rows (m, p), (m,): 0 means that the map has all of the kernel there."""
-        mapped = self.apply(X)
-        return np.maximum(self.kernel.diagonal(self.scaled(X)) - np.einsum("ij,ij->i", mapped, mapped), 0.0)
+        """Return ``1 - |map(x)|^2 / k(x, x)`` of rows (m, p), (m,); 0 where k(x, x) is 0."""
+        mapped, own = self.apply(X), self.kernel.diagonal(self.scaled(X))
+        has = np.einsum("ij,ij->i", mapped, mapped)
+        return np.where(own > 0.0, np.maximum(1.0 - has / np.where(own > 0.0, own, 1.0), 0.0), 0.0)
 
     def is_of(self, X: Features, weights: Floats) -> bool:
         """Return whether each landmark is a row of ``X`` (m, p), and the scale, if there is one, is fitted to it."""
@@ -102,6 +103,7 @@ class Nystroem:
         """Return what a checkpoint keeps."""
         kept: dict[str, Any] = {} if self.scale is None else self.scale.to_arrays()
         return kept | {"landmarks": self.landmarks, "landmarks_of": np.array([self.components, self.fitted])}
+
 
 @dataclass(frozen=True)
 class ProjectedKernel(Kernel):

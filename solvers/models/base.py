@@ -20,9 +20,9 @@ from numpy.typing import ArrayLike, NDArray
 from livesvm.solvers import validation
 from livesvm.solvers.errors import InvalidInput, InvalidType, NotOptimal
 from livesvm.solvers.homotopy.run import Trace
+from livesvm.solvers.kernels import nystroem
 from livesvm.solvers.kernels.function import FunctionKernel, objects_for, objects_in, unused_numbers
 from livesvm.solvers.kernels.gram import Gram
-from livesvm.solvers.kernels import nystroem
 from livesvm.solvers.kernels.kernel import Kernel
 from livesvm.solvers.kernels.nystroem import Nystroem, ProjectedKernel
 from livesvm.solvers.models import feature_scale, scaling
@@ -73,7 +73,9 @@ class LiveEstimator(Fitted):
     cache_mb: float
     scale: str = "none"  #: of the features, see ``models.feature_scale``
     columns: Any = None  #: of a table, see ``tables.columns``; None: rows are numbers
-    components: int | None = None  #: landmarks of a kernel of that rank, see ``kernels.nystroem``; None: the whole kernel
+    components: int | None = (
+        None  #: landmarks of a kernel of that rank, see ``kernels.nystroem``; None: the whole kernel
+    )
     chosen_: Mapping[str, Any] = MappingProxyType({})  #: values of parameters that are "auto"
     columns_: TableColumns  #: as they were given, or found in the first rows, with the words of the window
     _loss_parameters: tuple[str, ...] = ()  # names of the parameters that losses depend on
@@ -357,6 +359,8 @@ class LiveEstimator(Fitted):
             self._note(report)
             if is_judged:
                 self._judge(change)
+            if self.components is not None and self._outgrew_landmarks():
+                report = self._with_more_landmarks(report)
             if self._record is not None and (edits.relabel or not is_judged):
                 self._record.window = None  # it is counted again
         except BaseException:
@@ -409,6 +413,15 @@ class LiveEstimator(Fitted):
         for X, y in examples:
             found = found.judged(self._foretold(X), [known.get(one, one) for one in np.asarray(y).tolist()])
         return found.frozen()
+
+    def _outgrew_landmarks(self) -> bool:
+        """Return whether few examples had been there to choose landmarks from, and there are twice as many now."""
+        scale: Any = self.feature_scale_
+        return not scale.is_settled and len(self._window.keys) >= 2 * scale.fitted
+
+    def _with_more_landmarks(self, report: UpdateReport) -> UpdateReport:
+        """Choose landmarks again, from the window as it is, and return the report of both steps."""
+        raise AssertionError("an estimator with components says how it is solved again")
 
     def _unless_empty(self, add: Any) -> Any:
         """Return None if there are no examples to add, as on a day without data, else what is given.
@@ -512,7 +525,8 @@ class LiveEstimator(Fitted):
             self._take_over(window)
         if self.feature_scale_ is not None:
             self._keep_as_they_came(came, change)
-        self.n_features_in_ = window.width if self.feature_scale_ is None else self.feature_scale_.width
+        is_wider = self.components is not None or self.columns is not None  # in the window than rows are
+        self.n_features_in_ = self.feature_scale_.width if is_wider else window.width
         return change, trace
 
     def _weigh_without(self, key: Key) -> int:
@@ -714,6 +728,9 @@ class LiveEstimator(Fitted):
         if self.components is None:
             return scale
         most = validation.whole(self.components, "components")
+        if self.columns is not None or isinstance(vars(self).get("C"), str):
+            field = "columns" if self.columns is not None else "C"
+            raise InvalidInput("a model with components takes rows of numbers, and a C that is given", field=field)
         if self.kernel == "precomputed" or callable(self.kernel):
             raise InvalidInput("are of a kernel of features, by name", field="components")
         if isinstance(rows, SparseRows):
@@ -833,7 +850,9 @@ class LiveEstimator(Fitted):
 
     def _center_of(self, X: Features) -> Floats | None:
         """Return the center to subtract from features (n, d); None: it would change the model, or is near 0."""
-        is_free = not self._total_per_weight() and is_movable(self._window_kernel(1.0), intercept=bool(self.fit_intercept))
+        is_free = not self._total_per_weight() and is_movable(
+            self._window_kernel(1.0), intercept=bool(self.fit_intercept)
+        )
         return center_of(X) if is_free else None
 
     def _window_with(self, gamma: float, center: Floats | None = None) -> Window:
@@ -956,7 +975,7 @@ class LiveEstimator(Fitted):
     @property
     def is_settled(self) -> bool:
         """Whether everything that the first examples determine once is set; False while the model waits for more."""
-        return True
+        return self.components is None or self.feature_scale_ is None or bool(self.feature_scale_.is_settled)
 
     @property
     def flagged_warnings(self) -> list[ModelWarning]:
