@@ -51,7 +51,7 @@ def update(state: PathState, slots: Ints, leave: Ints, changed: Ints, losses: Lo
     """
     e = state.examples
     state.forget_rows(np.flatnonzero(are_free(e.segment[: state.n_slots])))
-    e.f[slots] = state.features(slots) @ weights(state) + state.b
+    e.f[slots] = dense(state.features(slots)) @ weights(state) + state.b
     place(e, slots)
     state.unlearnt = e.f[slots].tolist()
     state.set_losses(leave, leaving(leave.size))
@@ -133,7 +133,7 @@ def _follow_among(state: PathState, members: Ints, trace: Trace) -> None:
     XT = dense(state.XT)
     others = np.empty(XT.shape[0])
     weigh(XT, rest, others)
-    X = state.features(members)
+    X = dense(state.features(members))
     shift = X @ others
     losses = state.losses(members)
     losses = losses._replace(kinks=losses.kinks - shift[:, None])

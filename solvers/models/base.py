@@ -637,7 +637,8 @@ class LiveEstimator(Fitted):
             if window is not None and self.kernel != "precomputed":
                 rows = like(rows, window.is_sparse)
             if scale is not None and scale.width == rows.shape[1]:
-                rows = scale.apply(rows)
+                is_first = window is None and isinstance(scale, Nystroem)  # the map of many rows takes long
+                rows = scale.scaled(rows) if is_first else scale.apply(rows)  # type: ignore[union-attr]
         heaviest = 1.0 if sample_weight is None else float(weights.max(initial=0.0))
         if reweight:
             given = list(validation.mapping(reweight, "reweight").values())
@@ -645,7 +646,8 @@ class LiveEstimator(Fitted):
         if C is not None:
             C = validation.cost(C)
         if window is None and X is not None:
-            window = self._new_window(rows, weights)
+            of = scale.kernel if isinstance(scale, Nystroem) else None
+            window = self._new_window(rows, weights) if of is None else Window(of, intercept=True, cache_bytes=0)
         if window is not None:
             self._check_scale(window, rows, weights, heaviest, C)
 
@@ -720,9 +722,22 @@ class LiveEstimator(Fitted):
     def _fitted_scale(self, rows: Features, weights: Floats) -> FeatureScale | TableEncoding | Nystroem | None:
         """Return what first examples go through: a scale, or the encoding of their table, and the map to components.
 
+        Parameters
+        ----------
+        rows : ndarray or SparseRows, shape (n, d)
+            The examples, as they come.
+        weights : ndarray, shape (n,)
+            Their weights.
+
+        Returns
+        -------
+        FeatureScale, TableEncoding, Nystroem or None
+            What they go through, in the order named; None: nothing.
+
         Raises
         ------
-        InvalidInput : parameters do not belong together, or to such rows
+        InvalidInput
+            Parameters do not belong together, or to such rows.
         """
         scale = self._scale_alone(rows, weights)
         if self.components is None:

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from livesvm import solvers
 from livesvm.solvers import IncrementalOneClassSVM, IncrementalSVC, IncrementalSVR, load_model, save_model
 from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.homotopy import by_features, coordinate_descent
@@ -279,3 +280,23 @@ def test_crossing_over_moves_neither_w_nor_the_sum(kind: str, intercept: bool) -
     at = np.arange(300)
     assert (np.where(free, True, e.beta == e.levels[at, q])).all()
     assert ((e.beta <= high) & (e.beta >= low)).all()
+
+
+ANALYSES: dict[str, Any] = {
+    "leave one out": lambda model, X: solvers.leave_one_out(model).decisions,
+    "folds": lambda model, X: solvers.k_fold(model, 4).decisions,
+    "influences": lambda model, X: solvers.influences(model, X[:3]).decisions,
+    "C": lambda model, X: model.regularization_path(0.2, 4.0).breakpoints.value,
+}
+
+
+@pytest.mark.parametrize("name", ANALYSES)
+@pytest.mark.parametrize("classes", [2, 3])
+def test_an_analysis_is_that_of_the_linear_model_on_the_map(name: str, classes: int) -> None:
+    X, numbers = made(120)
+    y = numbers > 0 if classes == 2 else np.digitize(numbers, [-0.7, 0.7])
+    model = IncrementalSVC(C=1.0, gamma=0.3, components=15).fit(X, y)
+    mapped = model.feature_scale_.apply(X)
+    linear = IncrementalSVC(C=1.0, kernel="linear").fit(mapped, y)
+    found = [np.asarray(ANALYSES[name](one, rows), np.float64) for one, rows in ((model, X), (linear, mapped))]
+    np.testing.assert_allclose(found[0], found[1], atol=1e-6)
