@@ -22,9 +22,10 @@ from livesvm.solvers.homotopy.warm_start import near_state
 from livesvm.solvers.kernels.kernel import Kernel
 from livesvm.solvers.kernels.nystroem import ProjectedKernel
 from livesvm.solvers.problem.piecewise_linear import Losses, leaving
-from livesvm.solvers.problem.state import Examples, PathState, are_free, capacity_for, is_free
+from livesvm.solvers.problem.state import Examples, PathState, are_free, is_free
 from livesvm.solvers.runtime.compile import compiled, compiled_allocating
 from livesvm.solvers.runtime.interrupt import check
+from livesvm.solvers.runtime.memory import padded
 from livesvm.solvers.runtime.types import Bools, Floats, Ints
 from livesvm.solvers.sparse import Features, SparseRows, dense
 
@@ -32,6 +33,7 @@ LEAST = 6000  #: examples: in smaller windows kernel rows take less time than ch
 EACH = 12  #: examples for each feature, below which kernel rows are no more work
 MEMBERS = 4  #: examples near a kink that are members, for each feature,
 MOST_NEAR = 0.25  #: but no more than this part of the window
+SPARE = 16  #: part of the window that has space for new examples before any leaves
 ROUNDS = 40  #: how often examples that crossed a kink may be added
 
 
@@ -73,7 +75,7 @@ def fill(state: PathState, X: Floats, losses: Losses, total: float) -> tuple[Int
     NotOptimal, NotPositiveSemidefinite, MemoryLimit : see ``homotopy.follow.follow``
     """
     state.forget_rows(NO_EXAMPLES)
-    state.resize(capacity_for(len(X)))
+    state.resize(padded(64 + len(X) + len(X) // SPARE))
     slots = state.insert(X, losses)
     state.total = total
     beta, state.b = descend(X, losses, total, state.intercept, np.random.default_rng(0))
@@ -86,7 +88,7 @@ def fill(state: PathState, X: Floats, losses: Losses, total: float) -> tuple[Int
 
 
 def settle(state: PathState, moving: Ints) -> Trace:
-    """Bring a state whose ``moving`` examples are off their losses to its optimum.
+    """Bring a state to its optimum, in which the ``moving`` examples are off their losses.
 
     Raises
     ------

@@ -30,8 +30,8 @@ class Pass(Scalars):
 
     # given
     total: float  #: what the coefficients are to sum up to
-    unit: float  #: square of the value of the feature whose weight is the intercept; 0: there is none
-    slack: float  #: an example at a bound whose f is further from its kinks than this is set aside
+    unit: float  #: square of the feature that has the intercept as its weight; 0: there is none
+    slack: float  #: an example at a bound is set aside if its f is further from its kinks than this
     # given and found
     sum: float  #: of the coefficients
     active: int  #: examples that are not set aside
@@ -138,7 +138,7 @@ def cross_over(X: Floats, e: Examples, intercept: bool) -> None:
 
 @compiled
 def _exchange(table: Floats, basis: Ints, rest: Ints, e: Examples) -> None:
-    """Move each of ``rest`` to an end of its box, or a basic one that gets to its end first, whose place it takes.
+    """Move each of ``rest`` to an end of its box; if a basic one gets to its end first, take its place.
 
     ``table`` has, for each of ``rest``, the combination of the basis that equals it.
     """

@@ -1,4 +1,4 @@
-"""A map to D features whose products approximate a kernel by its values with D landmarks [Williams & Seeger 2001].
+"""A map to D features with products that approximate a kernel, by D landmarks [Williams & Seeger 2001].
 
 With ``L L'`` the Cholesky factor of the landmarks' kernel matrix, ``map(x) = L^-1 (k(z_1, x), ..., k(z_D, x))``: kernel
 functions are projected onto those of the landmarks, and ``k(x, x) - |map(x)|^2 >= 0`` is what is left of one. The map
@@ -31,7 +31,7 @@ SETTLED = 2  #: a map is final when it was fitted to this many examples for each
 
 @dataclass(frozen=True)
 class Nystroem:
-    """A map to features whose products approximate ``kernel``, made of D landmarks.
+    """A map to features with products that approximate ``kernel``, made of D landmarks.
 
     Attributes
     ----------
@@ -117,10 +117,10 @@ def fitted(kernel: Kernel, scale: Any, X: Features, components: int) -> Nystroem
 
     Raises
     ------
-    InvalidInput : the rows are sparse, or the kernel is not one whose values show what is left
+    InvalidInput : the kernel is not always positive, or is 0 for every row
     """
     if not kernel.always_positive or kernel.gram is not None:
-        raise InvalidInput("components are of a kernel of features that is always positive", field="components")
+        raise InvalidInput("need a kernel of features that is always positive", field="components")
     rows = np.ascontiguousarray(dense(like(X, False))) + 0.0
     at = np.unique(np.linspace(0, len(rows) - 1, min(len(rows), CANDIDATES * components)).astype(np.int64))
     candidates = rows[at] if scale is None else scale.apply(rows[at])
@@ -163,7 +163,7 @@ def _pivots(kernel: Kernel, X: Floats, most: int) -> Ints:
 
 @compiled_in_order
 def _take_out(columns: Floats, k: int, i: int, left: float) -> None:
-    """Turn a kernel row in place ``k`` into the column of a factor, whose pivot is ``i``."""
+    """Turn a kernel row in place ``k`` into the column of a factor with the pivot ``i``."""
     row = columns[k]
     for j in range(k):
         c, other = columns[j, i], columns[j]

@@ -747,9 +747,9 @@ class LiveEstimator(Fitted):
             field = "columns" if self.columns is not None else "C"
             raise InvalidInput("a model with components takes rows of numbers, and a C that is given", field=field)
         if self.kernel == "precomputed" or callable(self.kernel):
-            raise InvalidInput("are of a kernel of features, by name", field="components")
+            raise InvalidInput("need a kernel of features, by name", field="components")
         if isinstance(rows, SparseRows):
-            raise InvalidInput("are of dense features; pass them dense, or leave it out", field="components")
+            raise InvalidInput("need dense features; pass them dense, or leave it out", field="components")
         own = np.asarray(dense(rows)) if scale is None else scale.apply(rows)
         return nystroem.fitted(self._kernel(self._gamma_of(own, weights)), scale, rows, most)
 

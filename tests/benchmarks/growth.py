@@ -4,6 +4,8 @@
     python -m tests.benchmarks.growth --quick     n = 500 and 2,000
     python -m tests.benchmarks.growth --n 10000   one size
     python -m tests.benchmarks.growth --n 10000 --problem clusters --C 1 --gamma 0.0113
+    python -m tests.benchmarks.growth --components 300 --n 10000    models of that rank, see ``components``
+    python -m tests.benchmarks.growth --components 300 --real       the same on real data, ten tables in all
 
 RBF, d = 20, 100 in and 100 out, one thread each. Each size runs in a process of its own, so that its peak
 memory is its own, as Linux counts it; the baseline is the same process before it had any data. "bytes/event"
@@ -25,7 +27,9 @@ from sklearn.svm import SVC
 from threadpoolctl import threadpool_limits
 
 from livesvm.solvers import IncrementalSVC
+from tests.benchmarks import components
 from tests.benchmarks.printing import duration, machine, number, seconds, table
+from tests.benchmarks.sets import DATA
 from tests.oracle import Matrix, Vector
 
 SIZES = (500, 1000, 2000, 5000, 10_000, 20_000)
@@ -158,6 +162,26 @@ HEADER = [
 ]  # fmt: skip
 
 
+def _of_components(rank: int, sizes: list[int], folder: Path | None) -> int:
+    if folder is not None:
+        windows = [components.real(name, None, 1.0, folder) for name in components.REAL]
+        windows += [components.real(name, 10_000, 1.0, folder) for name in components.TABLES]
+    else:
+        windows = []
+        for n in sizes:
+            m = n + components.SLIDES * components.BATCH + components.TEST
+            made = (components.noisy(m), stream(m, 20), stream(m, 20, "clusters"))
+            named = zip(components.MADE, made, strict=True)
+            windows += [
+                components.Window(name, X, y, n, 3.0, components.GAMMAS.get(name, 0.05)) for name, (X, y) in named
+            ]
+    with threadpool_limits(limits=1):
+        print(f"components={rank}, medians of {components.SLIDES} updates of 100 in, 100 out; processor time")
+        print(machine())
+        print(components.shown(windows, rank))
+    return 0
+
+
 def main(arguments: list[str] | None = None) -> int:
     """Run the command; return the exit status."""
     raw = argparse.RawDescriptionHelpFormatter
@@ -167,7 +191,11 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--problem", choices=("smooth", "linear", "clusters"), default="smooth")
     parser.add_argument("--C", type=float, default=C)
     parser.add_argument("--gamma", type=float, help="of the kernel; default 1 / (4 d)")
+    parser.add_argument("--components", type=int, help="landmarks of models that do not have the whole kernel")
+    parser.add_argument("--real", type=Path, nargs="?", const=DATA, help="with --components: sets in this directory")
     options = parser.parse_args(arguments)
+    if options.components:
+        return _of_components(options.components, options.n or [10_000, 50_000], options.real)
     asked = (options.problem, options.C, options.gamma)
     sizes = options.n or (SIZES[:3:2] if options.quick else SIZES)
     cases = [Case(n, 100, 20, *asked) for n in sizes]
