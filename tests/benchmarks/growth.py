@@ -18,6 +18,7 @@ from __future__ import annotations
 import argparse
 import multiprocessing
 import sys
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -163,22 +164,16 @@ HEADER = [
 
 
 def _of_components(rank: int, sizes: list[int], folder: Path | None) -> int:
-    if folder is not None:
-        windows = [components.real(name, None, 1.0, folder) for name in components.REAL]
-        windows += [components.real(name, 10_000, 1.0, folder) for name in components.TABLES]
+    windows: Iterable[components.Window]
+    if folder is None:
+        windows = (components.made(name, n, stream) for n in sizes for name in components.MADE)
     else:
-        windows = []
-        for n in sizes:
-            m = n + components.SLIDES * components.BATCH + components.TEST
-            made = (components.noisy(m), stream(m, 20), stream(m, 20, "clusters"))
-            named = zip(components.MADE, made, strict=True)
-            windows += [
-                components.Window(name, X, y, n, 3.0, components.GAMMAS.get(name, 0.05)) for name, (X, y) in named
-            ]
+        asked = [(name, sizes[0]) for name in components.TABLES] + [(name, None) for name in components.REAL]
+        windows = (components.real(name, n, 1.0, folder) for name, n in asked)
     with threadpool_limits(limits=1):
         print(f"components={rank}, medians of {components.SLIDES} updates of 100 in, 100 out; processor time")
         print(machine())
-        print(components.shown(windows, rank))
+        components.show(windows, rank)
     return 0
 
 
