@@ -41,7 +41,7 @@ from livesvm.service.models.fields import (
     with_none,
     without_default,
 )
-from livesvm.service.models.spec import ClassWeights, KernelSpec, Lam, Prior, Scale
+from livesvm.service.models.spec import ClassWeights, Components, KernelSpec, Lam, Prior, Scale
 from livesvm.service.webhooks.spec import WebhookSpec
 from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.models.repeats import OnRepeat
@@ -145,6 +145,7 @@ class ChangeSpec(Request):
     kernel: KernelSpec | None = Field(default=None, description="The whole kernel.")
     gamma: Gamma | None = Field(default=None, description="Of the kernel alone; `scale`: by the window as it is now.")
     scale: Scale | None = None
+    components: Components | None = Field(default=None, description="Landmarks; `null`: the whole kernel from now on.")
     columns: Columns | None = Field(default=None, description="Of a model that has some: all of them, or `auto`.")
     drift_alarms: float | None = Field(
         default=None,
@@ -161,7 +162,7 @@ class ChangeSpec(Request):
             raise ValueError("name a parameter at least")
         if self.kernel is not None and self.gamma is not None:
             raise InvalidInput("is a part of the kernel, which is given", field="change.gamma")
-        for name in self.model_fields_set - {"class_weight", commands.DRIFT_ALARMS}:
+        for name in self.model_fields_set - {"class_weight", "components", commands.DRIFT_ALARMS}:
             if getattr(self, name) is None:
                 raise InvalidInput("must have a value", field=f"change.{name}")
         return self

@@ -37,6 +37,9 @@ def create(
     kernel: Annotated[Literal["linear", "rbf", "poly"], typer.Option(help="Its kernel.")] = "rbf",
     gamma: Annotated[float | None, typer.Option(help="Of the kernels rbf and poly.")] = None,
     C: Annotated[float | None, typer.Option("--C", help="Cost of an error.")] = None,
+    components: Annotated[
+        int | None, typer.Option(help="Rank of the kernel, for windows with thousands on the margin.")
+    ] = None,
     label: Annotated[
         list[str] | None, typer.Option(help="A label that there may be; repeated. Others are then refused.")
     ] = None,
@@ -60,6 +63,8 @@ def create(
     asked: dict[str, Any] = {"task": task or "svc", "kernel": {"name": kernel}, "C": C, "drift_alarms": drift_alarms}
     if gamma is not None:
         asked["kernel"]["gamma"] = gamma
+    if components is not None:
+        asked["components"] = components
     if label:
         asked["labels"] = _labels(label)
     if max_examples is not None:

@@ -19,9 +19,12 @@ from livesvm.solvers.tables.columns import Codes, below
 
 KERNEL_PARAMETERS = ("kernel", "gamma", "degree", "coef0")
 """Parameters that every estimator has."""
-CHANGEABLE = ("epsilon", "quantile", "nu", "class_weight", "fit_intercept", "scale", "columns", "prior", "lam")
+CHANGEABLE = (
+    *("epsilon", "quantile", "nu", "class_weight", "fit_intercept", "scale", "columns", "components"),
+    *("prior", "lam"),
+)
 """Other parameters of a live model that can be changed, besides C."""
-SOLVED_AGAIN = (*KERNEL_PARAMETERS, "fit_intercept", "scale", "columns")
+SOLVED_AGAIN = (*KERNEL_PARAMETERS, "fit_intercept", "scale", "columns", "components")
 """Parameters whose change makes another problem, which is solved from nothing."""
 
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from livesvm.service.models.classifier import Served
 from livesvm.solvers.models.base import LiveEstimator
+from livesvm.solvers.models.pairs_predictor import RankCertificate
 
 NAMES = ("relative_gap", "duality_gap", "max_violation", "rounding")
 
@@ -15,7 +16,10 @@ NAMES = ("relative_gap", "duality_gap", "max_violation", "rounding")
 def proof_of(estimator: LiveEstimator) -> dict[str, Any]:
     """Return the certificate of an estimator with at least one example, recomputed from its window."""
     found = estimator.certificate()
-    numbers = {name: float(getattr(found, name)) for name in (*NAMES, "primal", "dual")}
+    numbers: dict[str, Any] = {name: float(getattr(found, name)) for name in (*NAMES, "primal", "dual")}
+    if isinstance(found, RankCertificate):
+        names = ("kernel", "components", "left_out")
+        numbers |= {"approximation": {name: getattr(found, name) for name in names}}
     return {**numbers, "n_examples": int(found.n_examples), **_of_robust(estimator), **_by_pair(estimator)}
 
 

@@ -26,6 +26,7 @@ OPTIONS = {
     "decision_function_shape": "ovr",
     "scale": "none",
     "columns": None,
+    "components": None,
     "probability": False,
 }
 """Fields that not every task has, with the value that they have for other tasks."""
@@ -50,6 +51,7 @@ Labels = Annotated[
         }
     ),
 ]
+Components = Annotated[int, Field(ge=1, le=5000)]
 Scale = Literal["none", "standard", "minmax", "robust"]
 REMEMBERED, MOST_REMEMBERED = 10_000, 10**6
 """How many keys of examples that left are remembered, for a window without a bound, and at most."""
@@ -134,7 +136,7 @@ class ModelSpec(Request):
         default=None,
         description="`svc`, `svr`: weight of the losses. `auto`: the model tunes itself, with the kernel `rbf`: it "
         "chooses C by its window, and where they are not given gamma, `epsilon`, and how `columns` are encoded. "
-        "Absent: `auto` where gamma is absent too, and the kernel is `rbf`; else 1.",
+        "Absent: `auto` where gamma and `components` are absent too, and the kernel is `rbf`; else 1.",
     )
     loss: Literal["epsilon_insensitive", "absolute", "pinball"] | None = Field(
         default=None, description="`svr`: loss of a residual; `epsilon_insensitive` when absent."
@@ -187,6 +189,11 @@ class ModelSpec(Request):
         description="Columns of a table, whose examples come as `rows` with names; not for `l2svc`. `auto`: found in "
         "the first rows. Absent: examples come as numbers, `X`.",
     )
+    components: Components | None = Field(
+        default=None,
+        description="`svc`, `svr`: the kernel has this rank, made of as many landmarks from the first examples; for "
+        "windows in which thousands of examples are on the margin. Absent: the whole kernel.",
+    )
     decision_function_shape: Literal["ovr", "ovo"] = Field(
         default="ovr",
         description="`svc`, `l2svc` of more than two classes: a decision value for each, or for each pair.",
@@ -234,7 +241,7 @@ class ModelSpec(Request):
         if self.C is None and "gamma" not in self.kernel.model_fields_set and self._can_tune_itself:
             self.C = "auto"
         if self.C == "auto" and not self._can_tune_itself:
-            raise InvalidInput("is chosen for `svc` and `svr` with the kernel rbf", field="C")
+            raise InvalidInput("is chosen for `svc` and `svr` with the kernel rbf, without components", field="C")
         if "epsilon" in own and self.C == "auto":
             self.epsilon = "auto" if self.epsilon is None else self.epsilon
         elif self.epsilon == "auto":
@@ -253,6 +260,8 @@ class ModelSpec(Request):
             raise InvalidInput(f"is no parameter of {kind}", field="drift_alarms")
         if self.columns is not None and self.scale != "none":
             raise InvalidInput("scales numbers only; columns have encodings", field="scale")
+        if self.components is not None and (self.columns is not None or self.kernel.name == "sigmoid"):
+            raise InvalidInput("is for rows of numbers, and for kernels other than sigmoid", field="components")
         if self.labels is not None:
             self._check_named(task.has_labels, kind)
         if not task.has_free_intercept and not self.fit_intercept:
@@ -271,7 +280,7 @@ class ModelSpec(Request):
     @property
     def _can_tune_itself(self) -> bool:
         """Whether the model's parameters can be chosen by its window."""
-        return TASKS[self.task].tunes and self.kernel.name == "rbf"
+        return TASKS[self.task].tunes and self.kernel.name == "rbf" and self.components is None
 
     def first(self, name: Literal["C", "epsilon"]) -> float | None:
         """Return the value of C or epsilon before the first choice."""

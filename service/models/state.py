@@ -56,6 +56,7 @@ from livesvm.solvers.errors import InvalidInput, MemoryLimit, SolverError
 from livesvm.solvers.estimators.large_window import LiveL2SVC
 from livesvm.solvers.estimators.positive_unlabelled import LivePUClassifier
 from livesvm.solvers.estimators.regression import LiveSVR
+from livesvm.solvers.kernels.nystroem import Nystroem
 from livesvm.solvers.models import feature_scale, scaling
 from livesvm.solvers.models.base import LiveEstimator
 from livesvm.solvers.models.calibration import Calibration
@@ -348,7 +349,10 @@ class ModelState:
         if not task_of(self.spec).is_exact:
             return self.apply(command)
         edits, scored, record = command.edits or NO_EDITS, self._scored([command]), self._record_with([command])
-        is_again = edits.tuned is not None or (self.estimator.columns is not None and self._is_solved_again(edits))
+        before = self.estimator
+        is_again = edits.tuned is not None or (before.columns is not None and self._is_solved_again(edits))
+        # Landmarks that are chosen again as the window grows depend on the updates in between, and kept ones do not.
+        is_again |= before.components is not None and not before.is_settled and not afresh
         if is_again and self.is_fitted:
             return self.apply(command)  # it solves from nothing, too
         given = ({} if edits.C is None else {"C": edits.C}) | edits.parameters
@@ -368,7 +372,7 @@ class ModelState:
             self.estimator.successor(estimator, window.y, afresh=afresh)
         if isinstance(estimator, LivePUClassifier) and not afresh:
             estimator.keep_estimate_of(self.estimator, {*(edits.change or {})})
-        is_many = afresh and not estimator._shares_costs
+        is_many = afresh and not estimator._shares_costs and before.components is None
         outcome = learnt(estimator, window, PART if is_many else len(window.X))
         robust = edits.robust or self._robust(edits)
         if robust is not None:
@@ -388,23 +392,26 @@ class ModelState:
             edits.rescale or any(name in (*SOLVED_AGAIN, TUNED) for name in edits.change or {})
         )
 
-    def _of_first_data(self, edits: Edits) -> tuple[dict[str, Any], FeatureScale | TableEncoding | None]:
+    def _of_first_data(self, edits: Edits) -> tuple[dict[str, Any], FeatureScale | TableEncoding | Nystroem | None]:
         """Return the parameters and the scale that the first data have decided; none if edits decide them again."""
         is_open = not (self.is_fitted and self.estimator.is_settled)
         if is_open or self._is_solved_again(edits):
             return {}, None
         return {"gamma": self.estimator.gamma_, **self._unscaled}, self.estimator.feature_scale_
 
-    def _of_those(self, window: Batch) -> tuple[dict[str, Any], FeatureScale | TableEncoding | None]:
+    def _of_those(self, window: Batch) -> tuple[dict[str, Any], FeatureScale | TableEncoding | Nystroem | None]:
         """Return the parameters and the scale that the examples of ``window`` alone would decide."""
         model: Any = self.estimator
         weights = np.ones(len(window.X)) if window.weights is None else window.weights
         X = window.X
-        scale: FeatureScale | TableEncoding | None = None
+        scale: FeatureScale | TableEncoding | Nystroem | None = None
         if model.columns is not None:
             scale = encoding.fitted(self._columns_before_choice, X, weights)
         elif self._unscaled and not isinstance(X, SparseRows):
             scale = feature_scale.fitted(model.scale, X, weights)
+        if model.components is not None:
+            mapped = model._fitted_scale(X, weights)
+            return {"gamma": mapped.kernel.gamma, **self._unscaled}, mapped
         if scale is not None:
             X = scale.apply(X)
         return {"gamma": self._gamma_of(X, weights), **self._unscaled}, scale
@@ -431,8 +438,11 @@ class ModelState:
 
     @property
     def _unscaled(self) -> dict[str, Any]:
-        """Parameters that turn scaling off, empty if the task has none."""
-        return {"scale": "none", "columns": None} if "scale" in self._made else {}
+        """Parameters for features that have gone through the scale, the columns or the map; empty if there are none."""
+        if "scale" not in self._made:
+            return {}
+        mapped = {} if self.estimator.components is None else {"kernel": "linear", "components": None}
+        return {"scale": "none", "columns": None, **mapped}
 
     def _robust(self, edits: Edits) -> Robustness | None:
         """Return the model's present robust losses, with the outliers that keep their labels."""
@@ -597,7 +607,7 @@ class ModelState:
             return False
         gone, model = set(keys), self.estimator
         stay = np.array([key not in gone for key in model.keys_], dtype=bool)
-        scale: FeatureScale | TableEncoding | None = model.feature_scale_
+        scale: FeatureScale | TableEncoding | Nystroem | None = model.feature_scale_
         if scale is not None and not scale.is_of(model.window_features[stay], model.window_sample_weight[stay]):
             return True
         if scale is None and self._has_fitted_gamma:
@@ -744,7 +754,7 @@ class ModelState:
             n_features=self.window.n_features,
             row_bytes=self.row_bytes,
             is_sparse=bool(self.window.is_sparse),
-            n_support=0 if predictor is None else int(predictor.n_support),
+            n_support=0 if predictor is None else self._n_support(predictor),
             C=self.C,
             kernel=kernel,
             robust=outliers,
@@ -761,6 +771,11 @@ class ModelState:
             classes=getattr(model, "classes_", None) if is_served else None,
             shape=self.spec.decision_function_shape,
         )
+
+    def _n_support(self, predictor: Any) -> int:
+        """Return the number of support vectors; a model with components holds one sum of them."""
+        is_sum = predictor.kernel.is_projected and predictor.n_support == 1
+        return self.sizes.n_free + self.sizes.n_bound if is_sum else int(predictor.n_support)
 
     @property
     def parameters(self) -> dict[str, Any]:
@@ -789,9 +804,10 @@ class ModelState:
     @property
     def row_bytes(self) -> float:
         """Bytes of an example's features, an average for sparse features."""
-        scale: FeatureScale | TableEncoding | None = self.estimator.feature_scale_
+        scale: FeatureScale | TableEncoding | Nystroem | None = self.estimator.feature_scale_
         if scale is not None:
             n_features = scale.places.size if isinstance(scale, TableEncoding) else scale.width
+            n_features = self.estimator.components or n_features
             return 8.0 * (scale.width + n_features)  # as they came, and on the scale
         if not (self.window.is_sparse and self.is_fitted):
             return 8.0 * (self.window.n_features or 0)

@@ -54,7 +54,8 @@ class LiveSVC(WithPaths):
     C : float or "auto", default 1
         Weight of the losses, in (0, 1e100]; infinite for a hard margin, which is 1e10. "auto": the model chooses it by
         its window, gamma too where that is "auto", and how columns are encoded and count; see ``choice_``.
-    kernel, gamma, degree, coef0, class_weight, fit_intercept, cache_mb, scale, columns : as in ``IncrementalSVC``
+    kernel, gamma, degree, coef0, class_weight, fit_intercept : as in ``IncrementalSVC``
+    cache_mb, scale, columns, components : as in ``IncrementalSVC``
     classes : array_like or None, default None
         The labels that there may be; learned from the data by default, and then others may still come.
     decision_function_shape : {"ovr", "ovo"}, default "ovr"
@@ -101,6 +102,7 @@ class LiveSVC(WithPaths):
         cache_mb: float = 512,
         scale: str = "none",
         columns: Any = None,
+        components: int | None = None,
         decision_function_shape: str = "ovr",
         break_ties: bool = False,
         probability: bool | str = False,
@@ -392,7 +394,7 @@ class LiveSVC(WithPaths):
 
     def _class_window(self, gamma: float, n_classes: int, center: Floats | None) -> ClassWindow:
         return ClassWindow(
-            replace(self._kernel(gamma), center=center),
+            replace(self._window_kernel(gamma), center=center),
             n_classes,
             intercept=bool(self.fit_intercept),
             cache_bytes=self._cache_bytes(),

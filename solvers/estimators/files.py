@@ -20,7 +20,8 @@ from livesvm.solvers.models.base import LiveEstimator
 from livesvm.solvers.sparse import SPARSE, SparseRows
 
 FORMAT = "livesvm model"
-VERSION = 5  #: 2: sparse features. 3: unscaled features of a model with a scale. 4: a center. 5: tables. Others: 1
+VERSION = 6
+"""2: sparse features. 3: unscaled features of a model with a scale. 4: a center. 5: tables. 6: components. Others: 1"""
 OF_TABLES = ("encoding", "words", "chosen", "choice")  #: parts of models with columns, or that tune themselves
 KINDS: dict[str, Any] = {
     kind.__name__: kind
@@ -36,8 +37,10 @@ PLAIN = (str, int, float, bool, type(None))
 
 def _version(arrays: Mapping[str, Any], X: Any) -> int:
     """Return the least version with readers that know all that these arrays hold."""
-    if any(name in arrays for name in OF_TABLES):
+    if "landmarks" in arrays:
         return VERSION
+    if any(name in arrays for name in OF_TABLES):
+        return 5
     if "center" in arrays:
         return 4
     return 3 if "scale_offset" in arrays else 2 if isinstance(X, SparseRows) else 1
@@ -46,8 +49,9 @@ def _version(arrays: Mapping[str, Any], X: Any) -> int:
 def _parameters(model: LiveEstimator) -> dict[str, Any]:
     """Return the parameters of a model, without unset ones that older readers do not know."""
     found = model.get_params(deep=False)
-    if found.get("columns") is None:
-        found.pop("columns", None)
+    for name in ("columns", "components"):
+        if found.get(name) is None:
+            found.pop(name, None)
     return found
 
 

@@ -2,52 +2,31 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.metaestimators import available_if
 
-from livesvm.solvers.analyses.leave_one_out.assessment import held_out_by_class
+from livesvm.solvers.analyses.leave_one_out.assessment import dealt, folds_for, held_out_by_class
 from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.models.calibration import Calibration, columns
 from livesvm.solvers.models.changing import ChangingEstimator
 from livesvm.solvers.runtime.docstrings import taking_rows
-from livesvm.solvers.runtime.types import Floats
+from livesvm.solvers.runtime.types import Bools, Floats, Ints
 
+JUDGING, OF_EACH = 200, 20  #: examples, in all and of each class, to whose decisions a sigmoid is fitted
+STEPS, RIDGE = 100, 1e-12  #: of Newton's method, and what is added to the diagonal of its matrix
 METHODS = {True: "sigmoid", "platt": "sigmoid", "sigmoid": "sigmoid", "isotonic": "isotonic"}
 
 PROBABILITY = """    probability : bool, "platt" or "isotonic", default False
         Whether there is ``predict_proba``, and how decisions become probabilities; True is "platt". That is fitted to
         exact decisions of the window's examples by models without their fold, of ten, in windows over 1,000 of five,
-        when it is asked for the first time after an update. The class with the largest probability is not always the
-        one that ``predict`` returns.
+        when it is asked for the first time after an update; of a sigmoid as many folds are left out as hold 200
+        examples and 20 of each class. The class with the largest probability is not always the one that ``predict``
+        returns.
 """
-
-
-class _Decisions(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
-    """A classifier with the decisions themselves as features, so that scikit-learn can calibrate them."""
-
-    def __init__(self, classes: Any = None) -> None:
-        self.classes = classes
-        self.classes_ = classes
-
-    def fit(self, X: Floats, y: Any = None) -> _Decisions:
-        """Learn nothing."""
-        return self
-
-    def decision_function(self, X: Floats) -> Floats:
-        """Return the features, which are decisions already: (m, n_classes), or (m,) for two classes."""
-        return X[:, 0] if X.shape[1] == 1 else X
-
-    def predict(self, X: Floats) -> NDArray[Any]:
-        """Return the class with the largest decision."""
-        places = (X[:, 0] > 0).astype(np.int64) if X.shape[1] == 1 else X.argmax(axis=1)
-        return np.asarray(self.classes_[places])
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return True
 
 
 def _is_asked_for(model: Any) -> bool:
@@ -125,24 +104,66 @@ def calibrated(model: Any, method: str) -> Calibration:
         if (n := np.count_nonzero(y == label)) < 2:
             reason = f"probabilities need two examples of each class, and {label!r} has {n}"
             raise InvalidInput(reason, field="window")
-    values = columns(held_out_by_class(model), classes.size)
-    every_example = np.arange(y.size)
-    from sklearn import config_context
-    from sklearn.calibration import CalibratedClassifierCV
-    from sklearn.frozen import FrozenEstimator
+    places, folds = _judging(y, method)
+    decisions = held_out_by_class(model, places, folds=folds, keeps_weight=method == "isotonic")
+    y, weights, of = y[places], model.window_sample_weight[places], classes[1:] if classes.size == 2 else classes
+    each = zip(columns(decisions, classes.size).T, of, strict=True)
+    return Calibration(method, tuple(MAPS[method](f, y == label, weights) for f, label in each))
 
-    class Frozen(FrozenEstimator):  # type: ignore[misc]
-        """A frozen estimator that takes weights, without a warning that it does not use them."""
 
-        def fit(self, X: Floats, y: NDArray[Any], sample_weight: Floats | None = None) -> Frozen:
-            return self
+def _judging(y: NDArray[Any], method: str) -> tuple[Ints, int]:
+    """Return the places of the examples that are held out, spread over the window, and into how many folds.
 
-    frozen = Frozen(_Decisions(classes))
-    made = CalibratedClassifierCV(frozen, method=method, cv=[(every_example, every_example)], ensemble=False)
-    weights = model.window_sample_weight
-    with config_context(enable_metadata_routing=False):  # whatever the user's own pipelines need
-        made.fit(values, y, sample_weight=None if (weights == weights[0]).all() else weights)
-    maps = made.calibrated_classifiers_[0].calibrators
+    Two numbers are fitted to so many as well as to all: only as many folds are left out as have them.
+    """
+    folds = folds_for(y.size)
     if method == "sigmoid":
-        return Calibration(method, tuple((np.array([one.a_]), np.array([one.b_])) for one in maps))
-    return Calibration(method, tuple((one.X_thresholds_, one.y_thresholds_) for one in maps))
+        rarest = int(np.unique(y, return_counts=True)[1].min())
+        share = max(JUDGING / y.size, OF_EACH / rarest)
+        left_out = min(folds, math.ceil(folds * share))
+        return np.flatnonzero(dealt(y, folds) < left_out), left_out
+    return np.arange(y.size), folds
+
+
+def _sigmoid(f: Floats, positive: Bools, weights: Floats) -> tuple[Floats, Floats]:
+    """Return a and b of 1 / (1 + exp(a f + b)), (1,) each, with the least log loss of Platt's targets.
+
+    By Newton's method with halved steps [Lin, Lin & Weng 2007, "A note on Platt's probabilistic outputs"].
+    """
+    from scipy.special import expit  # importing it takes a twentieth of the start of a service
+
+    ups, downs = float(weights[positive].sum()), float(weights[~positive].sum())
+    target = np.where(positive, (ups + 1.0) / (ups + 2.0), 1.0 / (downs + 2.0))
+    scale = float(np.abs(f).max()) or 1.0
+    x = np.stack([f / scale, np.ones(f.size)])
+
+    def loss(at: Floats) -> float:
+        z = at @ x
+        return float(weights @ (np.logaddexp(0.0, z) - target * z))
+
+    now = np.array([0.0, math.log((ups + 1.0) / (downs + 1.0))])
+    least = loss(now)
+    for _ in range(STEPS):
+        p = expit(now @ x)
+        slope = x @ (weights * (p - target))
+        bend = (x * (weights * p * (1.0 - p))) @ x.T + RIDGE * np.eye(2)
+        step = np.linalg.solve(bend, slope)
+        gained = float(slope @ step)
+        share = 1.0
+        while (found := loss(now - share * step)) > least - 1e-4 * share * gained and share > RIDGE:
+            share /= 2.0
+        if not found < least:
+            break
+        now, least = now - share * step, found
+    return np.array([-now[0] / scale]), np.array([-now[1]])
+
+
+def _isotonic(f: Floats, positive: Bools, weights: Floats) -> tuple[Floats, Floats]:
+    """Return the places and values of the ascending map with the least squared error."""
+    from sklearn.isotonic import IsotonicRegression
+
+    found = IsotonicRegression(out_of_bounds="clip").fit(f, positive.astype(np.float64), sample_weight=weights)
+    return found.X_thresholds_, found.y_thresholds_
+
+
+MAPS = {"sigmoid": _sigmoid, "isotonic": _isotonic}

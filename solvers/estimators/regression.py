@@ -37,7 +37,7 @@ class LiveSVR(WithPaths):
         What a residual costs.
     quantile : float, default 0.5
         Level of the pinball loss, in (0, 1): f estimates that conditional quantile.
-    kernel, gamma, degree, coef0, fit_intercept, cache_mb, scale, columns : as in ``IncrementalSVC``
+    kernel, gamma, degree, coef0, fit_intercept, cache_mb, scale, columns, components : as in ``IncrementalSVC``
 
     Attributes
     ----------
@@ -71,6 +71,7 @@ class LiveSVR(WithPaths):
         cache_mb: float = 512,
         scale: str = "none",
         columns: Any = None,
+        components: int | None = None,
         shrinking: bool = True,
         tol: float = 1e-3,
         cache_size: float = 200,

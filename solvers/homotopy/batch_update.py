@@ -12,6 +12,7 @@ import numpy as np
 
 from livesvm.solvers.active_set.reactivation import LARGE
 from livesvm.solvers.errors import NotOptimal
+from livesvm.solvers.homotopy import by_features
 from livesvm.solvers.homotopy.decomposition import descend
 from livesvm.solvers.homotopy.edit import compute_f_of_new, place
 from livesvm.solvers.homotopy.follow import follow
@@ -25,7 +26,7 @@ from livesvm.solvers.problem.state import Examples, PathState, is_free
 from livesvm.solvers.runtime.compile import compiled
 from livesvm.solvers.runtime.interrupt import check, undisturbed
 from livesvm.solvers.runtime.types import Floats, Ints
-from livesvm.solvers.sparse import Features
+from livesvm.solvers.sparse import Features, dense
 
 FAR = 0.5  # part of the mean distance of bound support vectors from their kinks: further examples need no kernel row
 NEAR = 0.1  # part of the mean distance of examples without a coefficient: nearer ones do not count as far
@@ -73,6 +74,12 @@ def update(
     """
     undone = undone or UndoneOnError(state, edit.indices)
     with undone:
+        n = state.n_slots + X.shape[0]
+        if n >= by_features.LEAST and by_features.is_for(state, X, n):
+            undone.keep()
+            slots = state.insert(X, losses)
+            state.total = edit.total
+            return slots, by_features.update(state, slots, edit.leave, edit.changed, edit.losses)
         slots = state.insert(X, losses)
         state.total = edit.total
         is_far_left_out = needs_few_rows(state, slots.size)
@@ -163,6 +170,12 @@ def fill(state: PathState, X: Features, losses: Losses, total: float, by_path: b
     ------
     NotOptimal, NotPositiveSemidefinite, MemoryLimit : neither way leads to an optimum
     """
+    if by_features.is_for(state, X, X.shape[0]):
+        try:
+            with UndoneOnError(state):
+                return by_features.fill(state, dense(X), losses, total)
+        except NotOptimal:
+            return _fill_by_pairs(state, X, losses, total)
     nothing_else = Edit(NO_EXAMPLES, NO_EXAMPLES, leaving(0), total)
     if by_path:
         try:
@@ -326,6 +339,10 @@ class UndoneOnError:
     def __exit__(self, error: type[BaseException] | None, *_: object) -> None:
         if error is not None:
             self.undo()
+
+    def keep(self) -> None:
+        """Keep all places now, for changes that no ``Solve`` makes."""
+        self._checkpoint = take_checkpoint(self.state, self.indices, self.n)
 
     def undo(self) -> None:
         """Bring the state back now, without the examples that have come since; a second call does nothing."""

@@ -112,12 +112,12 @@ def _start(e: Examples, n: int, total: float, intercept: bool) -> None:
             return
         beta = e.beta[j]
         bounded = min(max(beta + off, e.levels[j, e.n_kinks[j]]), e.levels[j, 0])
-        _put(e, j, bounded)
+        put_in_box(e, j, bounded)
         sum_ += bounded - beta
 
 
 @compiled
-def _put(e: Examples, j: int, beta: float) -> None:
+def put_in_box(e: Examples, j: int, beta: float) -> None:
     """Give an example a coefficient within its levels, and the place on its staircase that belongs to it."""
     e.beta[j] = beta
     for q in range(e.n_kinks[j] + 1):

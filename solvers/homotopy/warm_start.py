@@ -75,6 +75,25 @@ def resume(
     return slots
 
 
+def near_state(state: PathState, X: Floats, losses: Losses, standing: tuple[Floats, Ints, Floats]) -> PathState:
+    """Return a separate state of some examples ``X`` (m, d) of ``state``, in slots 0 to m - 1.
+
+    ``standing`` are their coefficients, segments and f, which may be off their losses. Free ones that depend on others
+    are put on the nearer end of their box.
+    """
+    near = PathState(state.kernel, state.build, intercept=state.intercept, cache_bytes=state.cache_bytes)
+    near.put_off(NO_EXAMPLES)
+    near.resize(padded(len(X)))
+    slots = near.insert(X, losses)
+    e = near.examples
+    e.beta[slots], e.segment[slots], e.f[slots] = standing
+    near.b, near.kappa = state.b, mean_diagonal(near)
+    free = _steadiest_first(near, slots[are_free(e.segment[slots])])
+    refactorize(near, free, SETTINGS.spoiled)
+    _leave_dependent(e, near.factor, free)
+    return near
+
+
 def correct(state: PathState, trace: Trace) -> None:
     """Correct a state with coefficients near the optimum, f that belong to them, and an empty factor.
 

@@ -8,7 +8,7 @@ origin. Inner products do cancel there: a linear kernel may have a ``center``, w
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -45,6 +45,7 @@ class Kernel:
     coef0: float = 0.0
     gram: Gram | None = field(default=None, compare=False, repr=False)
     center: Floats | None = field(default=None, compare=False, repr=False)
+    is_projected: ClassVar[bool] = False  #: whether features are mapped ones, see ``kernels.nystroem``
 
     def __post_init__(self) -> None:
         form_of(self.name)

@@ -20,9 +20,11 @@ from numpy.typing import ArrayLike, NDArray
 from livesvm.solvers import validation
 from livesvm.solvers.errors import InvalidInput, InvalidType, NotOptimal
 from livesvm.solvers.homotopy.run import Trace
+from livesvm.solvers.kernels import nystroem
 from livesvm.solvers.kernels.function import FunctionKernel, objects_for, objects_in, unused_numbers
 from livesvm.solvers.kernels.gram import Gram
 from livesvm.solvers.kernels.kernel import Kernel
+from livesvm.solvers.kernels.nystroem import Nystroem, ProjectedKernel
 from livesvm.solvers.models import feature_scale, scaling
 from livesvm.solvers.models.feature_scale import FeatureScale
 from livesvm.solvers.models.fitted import Fitted
@@ -46,7 +48,7 @@ from livesvm.solvers.tables.columns import Codes, TableColumns
 from livesvm.solvers.tables.encoding import TableEncoding
 from livesvm.solvers.validation import Key
 
-KERNEL_PARAMETERS = ("kernel", "gamma", "degree", "coef0", "fit_intercept", "scale", "columns")
+KERNEL_PARAMETERS = ("kernel", "gamma", "degree", "coef0", "fit_intercept", "scale", "columns", "components")
 
 
 class Checked(NamedTuple):
@@ -71,6 +73,9 @@ class LiveEstimator(Fitted):
     cache_mb: float
     scale: str = "none"  #: of the features, see ``models.feature_scale``
     columns: Any = None  #: of a table, see ``tables.columns``; None: rows are numbers
+    components: int | None = (
+        None  #: landmarks of a kernel of that rank, see ``kernels.nystroem``; None: the whole kernel
+    )
     chosen_: Mapping[str, Any] = MappingProxyType({})  #: values of parameters that are "auto"
     columns_: TableColumns  #: as they were given, or found in the first rows, with the words of the window
     _loss_parameters: tuple[str, ...] = ()  # names of the parameters that losses depend on
@@ -354,6 +359,8 @@ class LiveEstimator(Fitted):
             self._note(report)
             if is_judged:
                 self._judge(change)
+            if self.components is not None and self._outgrew_landmarks():
+                report = self._with_more_landmarks(report)
             if self._record is not None and (edits.relabel or not is_judged):
                 self._record.window = None  # it is counted again
         except BaseException:
@@ -407,6 +414,15 @@ class LiveEstimator(Fitted):
             found = found.judged(self._foretold(X), [known.get(one, one) for one in np.asarray(y).tolist()])
         return found.frozen()
 
+    def _outgrew_landmarks(self) -> bool:
+        """Return whether few examples had been there to choose landmarks from, and there are twice as many now."""
+        scale: Any = self.feature_scale_
+        return not scale.is_settled and len(self._window.keys) >= 2 * scale.fitted
+
+    def _with_more_landmarks(self, report: UpdateReport) -> UpdateReport:
+        """Choose landmarks again, from the window as it is, and return the report of both steps."""
+        raise AssertionError("an estimator with components says how it is solved again")
+
     def _unless_empty(self, add: Any) -> Any:
         """Return None if there are no examples to add, as on a day without data, else what is given.
 
@@ -422,7 +438,8 @@ class LiveEstimator(Fitted):
         width = np.shape(X)[1] if len(np.shape(X)) == 2 else 0
         if width and self._objects is None and self.kernel != "precomputed" and self.columns is None:
             self._check_features(X, reset=False)
-            validation.check_width(width, self._window.width, "X")
+            scale = self.feature_scale_
+            validation.check_width(width, self._window.width if scale is None else scale.width, "X")
         return None
 
     def _take_back(self, before: dict[str, Any]) -> None:
@@ -508,7 +525,8 @@ class LiveEstimator(Fitted):
             self._take_over(window)
         if self.feature_scale_ is not None:
             self._keep_as_they_came(came, change)
-        self.n_features_in_ = window.width if self.columns is None else len(self.columns_.each)
+        is_wider = self.components is not None or self.columns is not None  # in the window than rows are
+        self.n_features_in_ = self.feature_scale_.width if is_wider else window.width
         return change, trace
 
     def _weigh_without(self, key: Key) -> int:
@@ -619,7 +637,8 @@ class LiveEstimator(Fitted):
             if window is not None and self.kernel != "precomputed":
                 rows = like(rows, window.is_sparse)
             if scale is not None and scale.width == rows.shape[1]:
-                rows = scale.apply(rows)
+                is_first = window is None and isinstance(scale, Nystroem)  # the map of many rows takes long
+                rows = scale.scaled(rows) if is_first else scale.apply(rows)  # type: ignore[union-attr]
         heaviest = 1.0 if sample_weight is None else float(weights.max(initial=0.0))
         if reweight:
             given = list(validation.mapping(reweight, "reweight").values())
@@ -627,7 +646,8 @@ class LiveEstimator(Fitted):
         if C is not None:
             C = validation.cost(C)
         if window is None and X is not None:
-            window = self._new_window(rows, weights)
+            of = scale.kernel if isinstance(scale, Nystroem) else None
+            window = self._new_window(rows, weights) if of is None else Window(of, intercept=True, cache_bytes=0)
         if window is not None:
             self._check_scale(window, rows, weights, heaviest, C)
 
@@ -660,7 +680,8 @@ class LiveEstimator(Fitted):
         rows, given = self._read(X), self.kernel == "precomputed"
         if self._objects is None and (window is None or not given):
             self._check_features(X, reset=window is None)
-        validation.check_width(rows.shape[1], None if given or window is None else window.width, "X")
+        known = None if given or window is None else window.width
+        validation.check_width(rows.shape[1], self.feature_scale_.width if known and self.components else known, "X")
         return rows, self._targets(y, rows.shape[0])
 
     def _read(self, X: Any) -> Features:
@@ -698,7 +719,41 @@ class LiveEstimator(Fitted):
         validation.check_some(codes.shape)
         return known, codes
 
-    def _fitted_scale(self, rows: Features, weights: Floats) -> FeatureScale | TableEncoding | None:
+    def _fitted_scale(self, rows: Features, weights: Floats) -> FeatureScale | TableEncoding | Nystroem | None:
+        """Return what first examples go through: a scale, or the encoding of their table, and the map to components.
+
+        Parameters
+        ----------
+        rows : ndarray or SparseRows, shape (n, d)
+            The examples, as they come.
+        weights : ndarray, shape (n,)
+            Their weights.
+
+        Returns
+        -------
+        FeatureScale, TableEncoding, Nystroem or None
+            What they go through, in the order named; None: nothing.
+
+        Raises
+        ------
+        InvalidInput
+            Parameters do not belong together, or to such rows.
+        """
+        scale = self._scale_alone(rows, weights)
+        if self.components is None:
+            return scale
+        most = validation.whole(self.components, "components")
+        if self.columns is not None or isinstance(vars(self).get("C"), str):
+            field = "columns" if self.columns is not None else "C"
+            raise InvalidInput("a model with components takes rows of numbers, and a C that is given", field=field)
+        if self.kernel == "precomputed" or callable(self.kernel):
+            raise InvalidInput("need a kernel of features, by name", field="components")
+        if isinstance(rows, SparseRows):
+            raise InvalidInput("need dense features; pass them dense, or leave it out", field="components")
+        own = np.asarray(dense(rows)) if scale is None else scale.apply(rows)
+        return nystroem.fitted(self._kernel(self._gamma_of(own, weights)), scale, rows, most)
+
+    def _scale_alone(self, rows: Features, weights: Floats) -> FeatureScale | TableEncoding | None:
         """Return the scale of first examples, or the encoding of their table; raises InvalidInput."""
         if self.columns is not None:
             if self.kernel == "precomputed" or callable(self.kernel) or self.scale != "none":
@@ -787,28 +842,36 @@ class LiveEstimator(Fitted):
         gram = Gram() if self.kernel == "precomputed" else None
         return Kernel(self.kernel, gamma, self.degree, self.coef0, gram)
 
+    def _window_kernel(self, gamma: float) -> Kernel:
+        """Return the kernel of the features that the window has."""
+        return self._kernel(gamma) if self.components is None else ProjectedKernel("linear", gamma)
+
     def _new_window(self, X: Features, weights: Floats) -> Window:
-        if isinstance(self.gamma, str):
-            if self.gamma not in ("scale", "auto"):
-                raise InvalidInput(f"must be a number, 'scale' or 'auto', not {self.gamma!r}", field="gamma")
-            is_open = isinstance(vars(self).get("C"), str)
-            if is_open and "gamma" in self.chosen_:
-                gamma = self.chosen_["gamma"]
-            elif self.gamma == "auto" and not is_open:
-                gamma = 1.0 / X.shape[1]
-            else:
-                gamma = scaling.gamma(X, weights, self.kernel)
-        else:
-            gamma = validation.positive(self.gamma, "gamma")
-        return self._window_with(gamma, self._center_of(X))
+        scale = self.feature_scale_
+        if isinstance(scale, Nystroem):
+            return self._window_with(scale.kernel.gamma)
+        return self._window_with(self._gamma_of(X, weights), self._center_of(X))
+
+    def _gamma_of(self, X: Features, weights: Floats) -> float:
+        """Return gamma for first examples (m, d), on their scale; raises InvalidInput."""
+        if not isinstance(self.gamma, str):
+            return validation.positive(self.gamma, "gamma")
+        if self.gamma not in ("scale", "auto"):
+            raise InvalidInput(f"must be a number, 'scale' or 'auto', not {self.gamma!r}", field="gamma")
+        is_open = isinstance(vars(self).get("C"), str)
+        if is_open and "gamma" in self.chosen_:
+            return float(self.chosen_["gamma"])
+        return 1.0 / X.shape[1] if self.gamma == "auto" and not is_open else scaling.gamma(X, weights, self.kernel)
 
     def _center_of(self, X: Features) -> Floats | None:
         """Return the center to subtract from features (n, d); None: it would change the model, or is near 0."""
-        is_free = not self._total_per_weight() and is_movable(self._kernel(1.0), intercept=bool(self.fit_intercept))
+        is_free = not self._total_per_weight() and is_movable(
+            self._window_kernel(1.0), intercept=bool(self.fit_intercept)
+        )
         return center_of(X) if is_free else None
 
     def _window_with(self, gamma: float, center: Floats | None = None) -> Window:
-        kernel = replace(self._kernel(gamma), center=center)
+        kernel = replace(self._window_kernel(gamma), center=center)
         return Window(kernel, intercept=bool(self.fit_intercept), cache_bytes=self._cache_bytes())
 
     def _cache_bytes(self) -> int:
@@ -927,7 +990,7 @@ class LiveEstimator(Fitted):
     @property
     def is_settled(self) -> bool:
         """Whether everything that the first examples determine once is set; False while the model waits for more."""
-        return True
+        return self.components is None or self.feature_scale_ is None or bool(self.feature_scale_.is_settled)
 
     @property
     def flagged_warnings(self) -> list[ModelWarning]:
@@ -1007,7 +1070,10 @@ class LiveEstimator(Fitted):
         return dict(parameters)
 
     def _restore(self, arrays: Mapping[str, Any]) -> None:
-        self.feature_scale_ = scale = feature_scale.restored(self.scale, arrays)
+        scale: Any = feature_scale.restored(self.scale, arrays)
+        if "landmarks" in arrays:
+            scale = nystroem.restored(self._kernel(float(arrays["gamma"])), scale, arrays)
+        self.feature_scale_ = scale
         if "record" in arrays:
             self._record = Record.from_document(arrays["record"])
         if "chosen" in arrays:

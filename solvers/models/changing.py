@@ -169,6 +169,11 @@ class ChangingEstimator(LiveEstimator):
             raise InvalidInput("the window is empty: there is nothing to fit a scale to", field="window")
         return self._resolved()
 
+    def _with_more_landmarks(self, report: UpdateReport) -> UpdateReport:
+        again = self._resolved()
+        kept = {name: getattr(report, name) for name in ("added", "removed", "changed")}
+        return again._replace(**kept, events=report.events + again.events, seconds=report.seconds + again.seconds)
+
     def _settle(self, parameters: dict[str, Any]) -> None:
         """Determine what new parameters leave open, before they are used."""
 

@@ -80,7 +80,7 @@ def fitted(kind: Any, X: Floats, weights: Floats) -> FeatureScale | None:
 
 def kept(arrays: Mapping[str, Any]) -> dict[str, Any]:
     """Return the part of a checkpoint that describes a scale; it is empty if there is none."""
-    names = ("scale_offset", "scale_factor", "encoding", "words")
+    names = ("scale_offset", "scale_factor", "encoding", "words", "landmarks", "landmarks_of")
     return {name: arrays[name] for name in names if name in arrays}
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields, replace
 from functools import partial
 from typing import Any
 
@@ -11,8 +11,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from livesvm.solvers.certificate import Certificate
 from livesvm.solvers.kernels.function import FunctionKernel
+from livesvm.solvers.kernels.nystroem import Nystroem
+from livesvm.solvers.models.pairs_predictor import RankCertificate
 from livesvm.solvers.models.predictor import Gate, Predictor, checked_rows
 from livesvm.solvers.models.window import Window
+from livesvm.solvers.runtime.interrupt import COPY, parts
 from livesvm.solvers.runtime.types import Floats
 from livesvm.solvers.sparse import Features, as_scipy, dense
 from livesvm.solvers.tables.columns import Codes, TableColumns
@@ -75,6 +78,8 @@ class Fitted:
         predictor, scale = self._learnt.predictor(), self.feature_scale_
         if isinstance(predictor.kernel, FunctionKernel):
             predictor = replace(predictor, kernel=predictor.kernel.frozen(predictor.support))
+        if predictor.kernel.is_projected:
+            return replace(predictor, scale=scale, n_features=scale.width)
         return predictor if scale is None else replace(predictor, scale=scale)
 
     def certificate(self) -> Certificate:
@@ -83,9 +88,42 @@ class Fitted:
         Returns
         -------
         Certificate
-            Violation, gap and objectives; see :class:`livesvm.Certificate`.
+            Violation, gap and objectives; see :class:`livesvm.Certificate`. Of a model with components a
+            ``RankCertificate``: its ``left_out`` tells how far the kernel is from the whole one.
         """
-        return self._learnt.certificate()
+        found, scale = self._learnt.certificate(), self.feature_scale_
+        if not isinstance(scale, Nystroem):
+            return found
+        rows, whole = self.window_features, 0.0
+        for part in parts(len(rows), COPY * scale.width):
+            whole += float(scale.kernel.diagonal(scale.scaled(rows[part])).sum())
+        has = float(self._learnt.diagonal.sum())
+        known = {one.name: getattr(found, one.name) for one in fields(found)}
+        share = max(0.0, 1.0 - has / whole) if whole > 0.0 else 0.0
+        return RankCertificate(**known, kernel=scale.kernel.name, components=len(scale.landmarks), left_out=share)
+
+    def left_out(self, X: ArrayLike) -> Floats:
+        """Return what the map to components leaves out of k(x, x), as a share of it: 0 near the landmarks, up to 1.
+
+        Parameters
+        ----------
+        X : array_like, shape (m, d)
+            Rows, as ``predict`` takes them.
+
+        Returns
+        -------
+        ndarray, shape (m,)
+            Shares; the model knows little of rows with a large one. All are 0 without ``components``.
+
+        Raises
+        ------
+        InvalidInput
+            Names the row and column.
+        """
+        rows, scale = self.predictor().validate(X), self.feature_scale_
+        if not isinstance(scale, Nystroem):
+            return np.zeros(rows.shape[0])
+        return scale.left_out(rows)
 
     @property
     def diagonal_raised_(self) -> float:

@@ -87,6 +87,11 @@ class KeyedWindow(ABC):
         return self._store.kernel
 
     @property
+    def diagonal(self) -> Floats:
+        """k(x, x) of each example, (n,), oldest first."""
+        return self._store.diagonal[self.slots]
+
+    @property
     def width(self) -> int | None:
         """Number of features of an example to predict; None before any were seen."""
         store = self._store

@@ -36,6 +36,16 @@ class PairsCertificate(Certificate):
         return max(self.pairs, key=lambda two: self.pairs[two].relative_gap, default=None)
 
 
+@dataclass(frozen=True)
+class RankCertificate(PairsCertificate):
+    """The certificate of a model with components, for the kernel that its map makes of the whole one."""
+
+    kernel: str = ""  #: the whole kernel
+    components: int = 0  #: landmarks of the map
+    #: share of the kernel's trace on the window that the map leaves out: 0 if both kernels are the same there
+    left_out: float = 0.0
+
+
 def summary(pairs: Mapping[Two, Certificate], n: int) -> PairsCertificate:
     """Return the certificate of ``n`` examples in these pairs."""
     each = list(pairs.values())

@@ -154,7 +154,7 @@ def advice(window: Examples, new: Losses, size: float) -> str:
 
 def is_movable(kernel: Kernel, *, intercept: bool) -> bool:
     """Say whether the problem does not depend on the origin of the features; the coefficients sum up to 0."""
-    return kernel.name == "linear" and intercept
+    return kernel.name == "linear" and intercept and not kernel.is_projected
 
 
 def center_of(X: Features) -> Floats | None:

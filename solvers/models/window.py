@@ -21,6 +21,7 @@ from livesvm.solvers.homotopy.warm_start import resume
 from livesvm.solvers.kernels.definiteness import check_positive
 from livesvm.solvers.kernels.function import FunctionKernel
 from livesvm.solvers.kernels.kernel import Kernel
+from livesvm.solvers.kernels.nystroem import weights_of
 from livesvm.solvers.models.keyed_window import ExampleUpdate, KeyedWindow, standing_of, taken
 from livesvm.solvers.models.predictor import Predictor
 from livesvm.solvers.models.scaling import center_of, is_movable
@@ -231,6 +232,8 @@ class Window(KeyedWindow):
     def predictor(self) -> Predictor:
         """Return the present decision function, which later updates do not change."""
         slots = self.slots
+        if self.state.kernel.is_projected:
+            return self._of_weights(slots)
         at = np.flatnonzero(self.state.examples.beta[slots])
         support = slots[at]
         return Predictor(
@@ -241,6 +244,13 @@ class Window(KeyedWindow):
             self.width,
             ON_BOUNDARY * abs(self.state.b) if self.state.total else 0.0,
         )
+
+    def _of_weights(self, slots: Ints) -> Predictor:
+        """Return the decision function of mapped features, by the sum of all support vectors."""
+        state = self.state
+        w = weights_of(dense(state.XT), slots, state.examples.beta[slots])
+        edge = ON_BOUNDARY * abs(state.b) if state.total else 0.0
+        return Predictor(state.kernel, w[:, None], np.ones(1), state.b, self.width, edge)
 
     def certificate(self) -> Certificate:
         """Recompute f from features and coefficients, and certify."""

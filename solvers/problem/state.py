@@ -208,11 +208,15 @@ class PathState:
         self._put_off = free
         vars(self).pop("rows", None)
 
-    def cool(self) -> None:
-        """Free memory that the next update fills again: kernel rows, their factor, work, and space for new examples."""
-        self.put_off(self.free_slots())
+    def forget_rows(self, free: Ints) -> None:
+        """Free kernel rows, their factor and work, and put off making those of the examples ``free``."""
+        self.put_off(free)
         self._factor, self._motion, self._rows = empty_factor(0, 0), empty_motion(0), RowCache(self.cache_bytes)
         self.buffers = None
+
+    def cool(self) -> None:
+        """Free memory that the next update fills again: kernel rows, their factor, work, and space for new examples."""
+        self.forget_rows(self.free_slots())
         if self._spare:
             self.resize(self.capacity - self._spare)
 

@@ -66,12 +66,31 @@ class TableEncoding:
         """Return the features (m, d) of rows as numbers (m, p)."""
         codes = np.asarray(dense(X))
         out = np.empty((len(codes), self.places.size))
-        end = 0
-        for at, (column, one) in enumerate(self._each):
-            features = _features(one, codes[:, at])
-            begin, end = end, end + features.shape[1]
-            out[:, begin:end] = features if column.relevance == 1.0 else features * np.sqrt(column.relevance)
-        return out
+        columns, features, offset, factor, own = self._steps
+        plain = (codes[:, columns] - offset) / factor
+        out[:, features] = np.where(plain == plain, plain, 0.0)
+        for at, to, numbers in own:
+            out[:, to] = _features(numbers, codes[:, at])
+        return out if self._lengths is None else out * self._lengths
+
+    @cached_property
+    def _lengths(self) -> Floats | None:
+        """Square roots of the relevance of each feature, (d,); None where all are 1."""
+        relevance = np.array([column.relevance for column in self.columns.each])[self.places]
+        return None if (relevance == 1.0).all() else np.sqrt(relevance)
+
+    @cached_property
+    def _steps(self) -> tuple[Ints, Ints, Floats, Floats, list[tuple[int, slice, dict[str, Floats]]]]:
+        """The columns that are scaled alone, their features, offsets and factors, (k,) each; the others one by one."""
+        begins = np.searchsorted(self.places, np.arange(self.width + 1))
+        plain = [at for at, one in enumerate(self.fitted) if one.keys() == {"offset", "factor"}]
+        own = [
+            (at, slice(begins[at], begins[at + 1]), {name: np.array(values) for name, values in one.items()})
+            for at, one in enumerate(self.fitted)
+            if one and at not in {*plain}
+        ]
+        offset, factor = (np.array([self.fitted[at][name][0] for at in plain]) for name in ("offset", "factor"))
+        return np.array(plain, np.int64), begins[plain], offset, factor, own
 
     def is_of(self, X: Features, weights: Floats) -> bool:
         """Return whether this is the encoding of rows (m, p) with these weights (m,) alone."""
@@ -173,17 +192,17 @@ def _normal_scores(x: Floats, weights: Floats) -> Fitted:
     return {"knots": values.tolist(), "scores": ndtri(middles).tolist(), "beyond": [float(np.std(x))]}
 
 
-def _scores(one: Fitted, x: Floats) -> Floats:
+def _scores(one: Mapping[str, Any], x: Floats) -> Floats:
     """Return normal scores; beyond the first and the last knot they go on by standard deviations."""
     knots, beyond = one["knots"], one["beyond"][0] or 1.0
     out = np.interp(x, knots, one["scores"])
     return np.asarray(out + (np.minimum(x - knots[0], 0.0) + np.maximum(x - knots[-1], 0.0)) / beyond)
 
 
-def _features(one: Fitted, codes: Floats) -> Floats:
+def _features(one: Mapping[str, Any], codes: Floats) -> Floats:
     """Return the features (m, k) of one column."""
     if "values" in one:
-        return np.asarray(codes[:, None] == np.array(one["values"]), np.float64)
+        return np.asarray(codes[:, None] == one["values"], np.float64)
     out: list[Floats] = []
     if "offset" in one:
         x = _scores(one, codes) if "knots" in one else codes

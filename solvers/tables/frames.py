@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from livesvm.solvers.errors import InvalidInput, InvalidType
 from livesvm.solvers.tables.cells import Cells
@@ -31,7 +32,7 @@ def columns_of(X: Any) -> dict[str, Cells]:
         if len({*names}) < len(names):
             again = next(name for at, name in enumerate(names) if name in names[:at])
             raise InvalidInput("stands twice among the columns", field="X", column=names.index(again), name=again)
-        found = {name: _cells(_column(X, at)) for at, name in enumerate(names)}
+        found = dict(zip(names, _of_frame(X), strict=True))
     else:
         array = np.asarray(X, None if isinstance(X, np.ndarray) else object)
         if array.ndim != 2:
@@ -52,9 +53,17 @@ def _name(name: Any) -> str:
     return name
 
 
-def _column(X: Any, at: int) -> Any:
-    """Return a column of a data frame of pandas, Polars or Arrow."""
-    return X.iloc[:, at] if hasattr(X, "iloc") else X.column(at) if hasattr(X, "column_names") else X[:, at]
+def _of_frame(X: Any) -> Iterable[Cells]:
+    """Return the cells of each column of a data frame of pandas, Polars or Arrow."""
+    if hasattr(X, "column_names"):
+        return [_cells(X.column(at)) for at in range(len(X.column_names))]
+    if not hasattr(X, "iloc"):
+        return [_cells(X[:, at]) for at in range(len(X.columns))]
+    kinds = {*X.dtypes}
+    if len(kinds) == 1 and isinstance(kind := next(iter(kinds)), np.dtype) and kind.kind in "fiu":
+        values: NDArray[Any] = X.to_numpy()  # at once, as each column of pandas takes as long as all of its cells
+        return values.T
+    return [_cells(column) for _, column in X.items()]
 
 
 def _cells(column: Any) -> Cells:

@@ -4,6 +4,8 @@
     python -m tests.benchmarks.growth --quick     n = 500 and 2,000
     python -m tests.benchmarks.growth --n 10000   one size
     python -m tests.benchmarks.growth --n 10000 --problem clusters --C 1 --gamma 0.0113
+    python -m tests.benchmarks.growth --components 300 --n 10000    models of that rank, see ``components``
+    python -m tests.benchmarks.growth --components 300 --real       the same on real data, ten tables in all
 
 RBF, d = 20, 100 in and 100 out, one thread each. Each size runs in a process of its own, so that its peak
 memory is its own, as Linux counts it; the baseline is the same process before it had any data. "bytes/event"
@@ -16,6 +18,7 @@ from __future__ import annotations
 import argparse
 import multiprocessing
 import sys
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,7 +28,9 @@ from sklearn.svm import SVC
 from threadpoolctl import threadpool_limits
 
 from livesvm.solvers import IncrementalSVC
+from tests.benchmarks import components
 from tests.benchmarks.printing import duration, machine, number, seconds, table
+from tests.benchmarks.sets import DATA
 from tests.oracle import Matrix, Vector
 
 SIZES = (500, 1000, 2000, 5000, 10_000, 20_000)
@@ -158,6 +163,20 @@ HEADER = [
 ]  # fmt: skip
 
 
+def _of_components(rank: int, sizes: list[int], folder: Path | None) -> int:
+    windows: Iterable[components.Window]
+    if folder is None:
+        windows = (components.made(name, n, stream) for n in sizes for name in components.MADE)
+    else:
+        asked = [(name, sizes[0]) for name in components.TABLES] + [(name, None) for name in components.REAL]
+        windows = (components.real(name, n, 1.0, folder) for name, n in asked)
+    with threadpool_limits(limits=1):
+        print(f"components={rank}, medians of {components.SLIDES} updates of 100 in, 100 out; processor time")
+        print(machine())
+        components.show(windows, rank)
+    return 0
+
+
 def main(arguments: list[str] | None = None) -> int:
     """Run the command; return the exit status."""
     raw = argparse.RawDescriptionHelpFormatter
@@ -167,7 +186,11 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--problem", choices=("smooth", "linear", "clusters"), default="smooth")
     parser.add_argument("--C", type=float, default=C)
     parser.add_argument("--gamma", type=float, help="of the kernel; default 1 / (4 d)")
+    parser.add_argument("--components", type=int, help="landmarks of models that do not have the whole kernel")
+    parser.add_argument("--real", type=Path, nargs="?", const=DATA, help="with --components: sets in this directory")
     options = parser.parse_args(arguments)
+    if options.components:
+        return _of_components(options.components, options.n or [10_000, 50_000], options.real)
     asked = (options.problem, options.C, options.gamma)
     sizes = options.n or (SIZES[:3:2] if options.quick else SIZES)
     cases = [Case(n, 100, 20, *asked) for n in sizes]

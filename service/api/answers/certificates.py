@@ -16,6 +16,14 @@ class Robust(BaseModel):
     wall_distance: float | None = None
 
 
+class Approximation(BaseModel):
+    """How far the kernel of a model with components is from the whole one."""
+
+    kernel: str = Field(description="The whole one.")
+    components: int = Field(description="Landmarks.")
+    left_out: float = Field(description="Share of the kernel's trace on the window that is not in the model's kernel.")
+
+
 class PairCertificate(BaseModel):
     """Proof of optimality of one pair of classes."""
 
@@ -39,6 +47,9 @@ class Certificate(BaseModel):
     dual: float
     n_examples: int
     robust: Robust | None = None
+    approximation: Approximation | None = Field(
+        default=None, description="Of a model with `components`: all else here holds for its own kernel."
+    )
     pairs: list[PairCertificate] | None = Field(
         default=None, description="For more than two classes; fields above are sums, or the worst gap and violation."
     )

@@ -180,6 +180,7 @@ class ModelDescription(BaseModel):
     scale: Literal["none", "standard", "minmax", "robust"] = Field(
         default="none", description="How features are scaled first."
     )
+    components: int | None = Field(default=None, description="The rank of its kernel; null: it is the whole kernel.")
     columns: list[ModelColumn] | Literal["auto"] | None = Field(
         default=None, description="Of a table, once they are known; null: examples are numbers, `X`."
     )

@@ -29,6 +29,7 @@ from livesvm.solvers.validation import Key
 
 FOLDS, MORE = 5, 10  #: of each class; the second for a window of no more than
 FEW = 1000  #: examples, of which a fold is missed more, and costs little
+LEAST_SHARE = 1e-12  #: of the weight of a class: what is less is left by rounding
 
 
 @dataclass(frozen=True)
@@ -149,18 +150,26 @@ def k_fold(
 
 
 def held_out_by_class(
-    model: LiveEstimator, places: Ints | None = None, *, tell: Callable[[int, int], None] = lambda done, total: None
+    model: LiveEstimator,
+    places: Ints | None = None,
+    *,
+    folds: int | None = None,
+    keeps_weight: bool = True,
+    tell: Callable[[int, int], None] = lambda done, total: None,
 ) -> Floats:
     """Return exact decisions of a classifier's examples by models without their fold, (m,) or (m, n_pairs).
 
-    The examples of each class are dealt out to ``MORE`` folds, in a large window to ``FOLDS``. While a fold is out, the
-    rest of each class gets the weight of the whole class. So these models have the same balance of classes as the
-    model, on which its intercept depends: if no example is free, one example more or less moves it by up to 2.
+    The examples of each class are dealt out to the folds. While a fold is out, the rest of each class gets the weight
+    of the whole class. So these models have the same balance of classes as the model, on which its intercept depends:
+    if no example is free, one example more or less moves it by up to 2.
 
     Parameters
     ----------
     model : fitted classifier; it is not changed
     places : (m,) the examples that are held out, by place; None: all
+    folds : how many folds; None: ``MORE``, in a large window ``FOLDS``
+    keeps_weight : without it the largest class keeps the weights of its examples, and others get the same balance:
+        paths are shorter
     tell : called with how many folds are done, and a total; what it raises ends the work
 
     Raises
@@ -171,23 +180,30 @@ def held_out_by_class(
     copy = (view.copy(class_weight=view.class_weights) if view.shares_costs else view.copy()).model
     y, weights, keys = view.window.y, view.window.weights, copy.keys_
     places = np.arange(y.size) if places is None else places
-    folds = MORE if y.size <= FEW else FOLDS
+    folds = folds or folds_for(y.size)
     fold = dealt(y[places], folds)
     if not fold.any() and places.size == y.size:  # one of each class: some have to stay
         fold = np.arange(y.size) % folds
-    classes = [np.flatnonzero(y == label) for label in np.unique(y)]
+    which = np.unique(y, return_inverse=True)[1]
+    whole = np.bincount(which, weights)
 
     def as_heavy(out: Ints) -> dict[Key, float]:
-        found = weights.copy()
-        for members in classes:
-            stay = np.setdiff1d(members, out, assume_unique=True)
-            if (left := weights[stay].sum()) > 0.0:
-                found[stay] *= weights[members].sum() / left
-        changed = np.setdiff1d(np.flatnonzero(found != weights), out, assume_unique=True)
-        return dict(zip([keys[i] for i in changed], found[changed].clip(max=validation.LARGEST).tolist(), strict=True))
+        left = whole - np.bincount(which[out], weights[out], whole.size)
+        share = np.divide(whole, left, out=np.ones(whole.size), where=left > LEAST_SHARE * whole)
+        if not keeps_weight:
+            share /= share[whole.argmax()]
+        changed = np.flatnonzero((share[which] != 1.0) & (weights > 0.0))
+        changed = np.setdiff1d(changed, out, assume_unique=True)
+        found = (weights[changed] * share[which[changed]]).clip(max=validation.LARGEST)
+        return dict(zip([keys[i] for i in changed.tolist()], found.tolist(), strict=True))
 
     groups = [places[fold == name] for name in np.unique(fold)]
     return decisions_by_updates(copy, groups, tell, weights=as_heavy)[0][places]
+
+
+def folds_for(n: int) -> int:
+    """Return the number of folds for a window of ``n`` examples."""
+    return MORE if n <= FEW else FOLDS
 
 
 def dealt(y: NDArray[Any], folds: int) -> Ints:

@@ -317,6 +317,8 @@ def _support(view: View) -> Predictor:
     kernel = state.kernel
     if kernel.gram is not None:
         support, width = np.arange(slots.size, dtype=np.float64)[None], slots.size
+    if kernel.is_projected and scale is not None:
+        width = scale.width
     if isinstance(kernel, FunctionKernel):
         kernel = kernel.frozen(support)
     return Predictor(kernel, support, np.empty(0), 0.0, width, scale=scale)

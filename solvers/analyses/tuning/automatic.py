@@ -13,7 +13,7 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from itertools import combinations
+from itertools import combinations, pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -40,8 +40,8 @@ WIDEST = 2000  #: features that rows may have which are held sparse
 COSTS = tuple(map(np.array, ((0.0625, 0.25, 1.0, 4.0), (16.0, 64.0), (256.0, 1024.0))))
 """Values of C that are tried: the next ones where the largest so far is the best, as walks to these take longest."""
 FEW_VALUES = 12  #: whole numbers of a column that may be categories
-ROUGH = 250  #: examples by which all ways to encode are looked at
-FIRST, LATER = 25, 15  #: iterations of the search for widths, by those and by more
+ROUGH = 160  #: examples by which all ways to encode are looked at
+FIRST, NEXT, LATER = 25, 10, 15  #: iterations of the search for widths: of the first way, of others, by more examples
 CLOSE = 0.02  #: of the loss by so much less another choice has to be than the present one
 SMALL = 1e-3  #: a step of the parameters of a sigmoid after which there is none
 WRONG = 2.0  #: what a wrong label counts, next to its log loss
@@ -204,13 +204,19 @@ class _TableWindow:
         X = self.rows if scale is None else scale.apply(self.rows)
         return X, np.zeros(X.shape[1], np.int64)
 
-    def likeliest(self, ways: list[TableColumns | None], t: Floats, places: Ints) -> Likeliest:
-        """Return, of ways to encode the columns, the one with the largest evidence of some examples."""
+    def likeliest(self, ways: list[TableColumns | None], t: Floats, places: Ints, start: Evidence | None) -> Likeliest:
+        """Return, of ways to encode the columns, the one with the largest evidence of some examples.
+
+        Each search sets out from the widths of the one before, as most columns count as much in every way.
+        """
         tried = []
         for columns in ways:
             X, of = self.features(columns)
-            found = evidence(X[places], of, t[places], iterations=FIRST, fixed=self.fixed)
-            tried.append(Likeliest(found, columns, X, of))
+            if start is not None and start.widths.size != of.max() + 1:
+                start = None
+            iterations = FIRST if start is None else NEXT
+            start = evidence(X[places], of, t[places], iterations=iterations, start=start, fixed=self.fixed)
+            tried.append(Likeliest(start, columns, X, of))
         return min(tried, key=lambda one: one.widths.loss)
 
     def with_widths(self, columns: TableColumns | None, widths: Floats) -> tuple[float, TableColumns | None]:
@@ -244,46 +250,55 @@ def _encoded(column: TableColumn, numbers: Encoding) -> TableColumn:
 class _Folds:
     """Folds of a classifier's window, each walked over C in compiled code."""
 
-    def __init__(self, window: _TableWindow, which: Ints) -> None:
+    def __init__(self, window: _TableWindow, which: Ints, judging: int) -> None:
+        """Lay out the folds of the examples ``which``; so many of them judge."""
         model, y = window.model, window.y[which]
-        self.which = which
+        self.which, self.judging = which, judging
         classes, y_of = np.unique(y, return_inverse=True)
         if classes.size < 2:
             raise InvalidInput("holds examples of one class alone", field="window")
         parts = splits(y_of, "k_fold", FOLDS, classes=True)
-        #: of each fold, of examples that are learnt and of those that judge, the places of each class
-        self.places = [[[part[y_of[part] == one] for one in range(classes.size)] for part in split] for split in parts]
+        fold = np.empty(y.size, np.int64)
+        for name, (_, held_out) in enumerate(parts):
+            fold[held_out] = name
+        #: of each pair of classes, places in the window, fold after fold, and where the folds begin and end
+        self.pairs: list[tuple[Ints, Ints]] = []
+        for two in combinations(range(classes.size), 2):
+            mine = np.flatnonzero(np.isin(y_of, two))
+            mine = mine[np.argsort(fold[mine], kind="stable")]
+            self.pairs.append((mine, np.searchsorted(fold[mine], np.arange(FOLDS + 1))))
+        self.y = y_of
         self.workspace = FoldWorkspace(max(learnt.size for learnt, _ in parts))
         self.costs = window.weights[which] * model._class_weights(y)
         self.intercept = bool(model.fit_intercept)
 
-    def losses(self, Z: Floats, C: Floats, folds: int = FOLDS) -> Floats:
+    def losses(self, Z: Floats, C: Floats) -> Floats:
         """Return the loss (p,) of held-out examples at each C (p,), by the kernel of gamma 1."""
-        K = gaussian(Z[self.which])
+        Z = Z[self.which]
         total = np.zeros(C.size)
-        pairs = list(combinations(range(len(self.places[0][0])), 2))
-        for two in pairs:
+        for mine, edges in self.pairs:
             check()
-            held, positive = [], []
-            for learnt, judging in self.places[:folds]:
-                (negatives, positives), (low, high) = ([by_class[one] for one in two] for by_class in (learnt, judging))
-                f = np.full((C.size, low.size + high.size), np.nan)
-                if negatives.size and positives.size:
-                    mine = np.concatenate([negatives, positives])
-                    values = K.take(mine, axis=0).take(np.concatenate([mine, low, high]), axis=1)
-                    signs = np.repeat([-1.0, 1.0], [negatives.size, positives.size])
-                    f[:] = self.workspace.decisions(values, signs, self.costs[mine], C, intercept=self.intercept)
+            K, held = gaussian(Z[mine]), []
+            positive = self.y[mine] == self.y[mine].max()
+            signs, costs = np.where(positive, 1.0, -1.0), self.costs[mine]
+            for begin, end in pairwise(edges[: self.judging + 1].tolist()):
+                before, after, out = slice(0, begin), slice(end, None), slice(begin, end)
+                f = np.full((C.size, end - begin), np.nan)
+                learnt = np.concatenate([signs[before], signs[after]])
+                if learnt.size and learnt.min() < learnt.max():
+                    rows = [np.concatenate([K[of, before], K[of, after], K[of, out]], axis=1) for of in (before, after)]
+                    cost = np.concatenate([costs[before], costs[after]])
+                    f[:] = self.workspace.decisions(np.concatenate(rows), learnt, cost, C, intercept=self.intercept)
                 held.append(f)
-                positive.append(np.repeat([False, True], [low.size, high.size]))
-            f, truth = np.concatenate(held, axis=1), np.concatenate(positive)
+            f, truth = np.concatenate(held, axis=1), positive[: edges[self.judging]]
             total += _log_losses(f, truth) + WRONG * ((f > 0) != truth).mean(axis=1)
-        return total / len(pairs)
+        return total / len(self.pairs)
 
-    def best(self, Z: Floats, folds: int = FOLDS) -> tuple[float, float]:
-        """Return the least loss over C, and that C, by so many of the folds."""
+    def best(self, Z: Floats) -> tuple[float, float]:
+        """Return the least loss over C, and that C."""
         losses, C = np.empty(0), np.empty(0)
         for more in COSTS:
-            losses, C = np.concatenate([losses, self.losses(Z, more, folds)]), np.concatenate([C, more])
+            losses, C = np.concatenate([losses, self.losses(Z, more)]), np.concatenate([C, more])
             if losses.argmin() < C.size - 1:
                 break
         return float(losses.min()), float(C[losses.argmin()])
@@ -318,17 +333,20 @@ def _log_losses(f: Floats, positive: Bools) -> Floats:
 def _of_classes(window: _TableWindow) -> TunedParameters:
     t = outputs_of(window.y, classes=True)
     rough, fine = spread_evenly(window.n, ROUGH), spread_evenly(window.n)
-    folds = _Folds(window, np.arange(window.n))
-    some_folds = folds if window.n < MANY else _Folds(window, fine)
-    tried, ways, enough = [], window.ways(), FOLDS if window.n < MANY else FEWER
+    is_large = window.n >= MANY
+    folds = _Folds(window, np.arange(window.n), FEWER if is_large else FOLDS)
+    some_folds = _Folds(window, fine, FEWER) if is_large else folds
+    tried, ways, start = [], window.ways(), None
     for some in ways:
-        found, columns, X, places = window.likeliest(some, t, rough)
-        loss = some_folds.best(X * np.sqrt(found.widths[places]), enough)[0] if len(ways) > 1 else 0.0
-        tried.append((loss, found, columns, X, places))
-    _, found, columns, X, places = min(tried, key=lambda one: one[0])
+        found, columns, X, places = window.likeliest(some, t, rough, start)
+        start = found
+        loss, C = some_folds.best(X * np.sqrt(found.widths[places])) if len(ways) > 1 else (0.0, 0.0)
+        tried.append((loss, C, found, columns, X, places))
+    loss, C, found, columns, X, places = min(tried, key=lambda one: one[0])
     if fine.size > rough.size:
         found = evidence(X[fine], places, t[fine], iterations=LATER, start=found, fixed=window.fixed)
-    loss, C = folds.best(X * np.sqrt(found.widths[places]))
+    if fine.size > rough.size or len(ways) == 1:
+        loss, C = folds.best(X * np.sqrt(found.widths[places]))
     parameters = Parameters(C, *window.with_widths(columns, found.widths))
     return window.judged(lambda given: _loss_of(folds, window, given), loss, parameters)
 
@@ -346,7 +364,7 @@ def _of_values(window: _TableWindow) -> TunedParameters:
     t = outputs_of(window.y, classes=False)
     rough, fine = spread_evenly(window.n, ROUGH), spread_evenly(window.n)
     every_way = [columns for some in window.ways() for columns in some]
-    found, columns, X, places = window.likeliest(every_way, t, rough)
+    found, columns, X, places = window.likeliest(every_way, t, rough, None)
     if fine.size > rough.size:
         found = evidence(X[fine], places, t[fine], iterations=LATER, start=found, fixed=window.fixed)
     deviation, noise = float(window.y.std()) or 1.0, math.sqrt(found.noise)

@@ -137,6 +137,8 @@ def tune(
     view = View(model)
     if model.kernel == "precomputed":
         raise InvalidInput("a precomputed kernel has no parameters to choose", field="kernel")
+    if model.components is not None:
+        raise InvalidInput("a model with components is not tuned; walk its regularization path", field="components")
     if not hasattr(model, "change") or not hasattr(model, "C"):
         raise InvalidInput("only classifiers and regressors are tuned", field="model")
     low, high = (validation.positive(value, "C", validation.LARGEST) for value in C)

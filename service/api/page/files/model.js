@@ -119,7 +119,7 @@ function recordOf(place, leaving) {
 function known(now) {
   const names = KERNELS[now.kernel.name] ?? Object.keys(now.kernel).filter((name) => name !== "name");
   return facts({ State: now.warnings?.some((one) => one.name === "untrained") ? `${now.state}, untrained` : now.state, Task: now.task, Kernel: [now.kernel.name, ...names.map((name) => `${name} ${written(now.kernel[name])}`)].join(", "),
-    Tunes: tuned(now), "gamma in use": now.gamma == null ? null : short(now.gamma), Scale: now.scale === "none" ? null : now.scale,
+    Tunes: tuned(now), "gamma in use": now.gamma == null ? null : short(now.gamma), Scale: now.scale === "none" ? null : now.scale, Components: now.components,
     Classes: now.classes?.map(({ label, n_examples: n }) => `${label}: ${count(n)}`).join(", "), C: now.C && short(now.C), Loss: now.loss, epsilon: now.epsilon, quantile: now.quantile, nu: now.nu, prior: priorOf(now),
     Version: count(now.version), Features: now.n_features && count(now.n_features), "Support vectors": count(now.n_support),
     [now.record?.confusion ? "Right before learning" : "Error before learning"]: recorded(now),

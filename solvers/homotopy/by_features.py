@@ -1,0 +1,209 @@
+"""Updates of a linear model in a large window, from its features: no kernel row is kept.
+
+With D features the decision values of all examples are one product with ``w = sum_j beta_j x_j``, and at most D + 1
+examples are free. Most examples stay far from their kinks throughout an update. So a path is followed among *members*
+alone: the examples that change, the free ones, and those nearest to a kink. What the others add to f is constant on
+that path, and shifts the members' kinks. At its end all decision values are computed; where an example has crossed a
+kink, it becomes a member, and the path goes on. Memory is that of the features, and of the members' kernel rows.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from livesvm.solvers.errors import NotOptimal
+from livesvm.solvers.homotopy.coordinate_descent import cross_over, descend, put_all
+from livesvm.solvers.homotopy.edit import place
+from livesvm.solvers.homotopy.follow import follow
+from livesvm.solvers.homotopy.optimality import audited
+from livesvm.solvers.homotopy.run import NO_EXAMPLES, Trace
+from livesvm.solvers.homotopy.tolerances import SETTINGS
+from livesvm.solvers.homotopy.warm_start import near_state
+from livesvm.solvers.kernels.kernel import Kernel
+from livesvm.solvers.kernels.nystroem import ProjectedKernel
+from livesvm.solvers.problem.piecewise_linear import Losses, leaving
+from livesvm.solvers.problem.state import Examples, PathState, are_free, is_free
+from livesvm.solvers.runtime.compile import compiled, compiled_allocating
+from livesvm.solvers.runtime.interrupt import check
+from livesvm.solvers.runtime.memory import padded
+from livesvm.solvers.runtime.types import Bools, Floats, Ints
+from livesvm.solvers.sparse import Features, SparseRows, dense
+
+LEAST = 6000  #: examples: in smaller windows kernel rows take less time than choosing members
+EACH = 12  #: examples for each feature, below which kernel rows are no more work
+MEMBERS = 4  #: examples near a kink that are members, for each feature,
+MOST_NEAR = 0.25  #: but no more than this part of the window
+SPARE = 16  #: part of the window that has space for new examples before any leaves
+ROUNDS = 40  #: how often examples that crossed a kink may be added
+
+
+def is_for(state: PathState, X: Features, n: int) -> bool:
+    """Say whether a window of ``n`` examples, with ``X`` (m, d) among them, is solved from its features."""
+    kernel = state.kernel
+    is_linear = kernel.name == "linear" and type(kernel) in (Kernel, ProjectedKernel) and kernel.center is None
+    return is_linear and not isinstance(X, SparseRows) and n >= max(LEAST, EACH * X.shape[1])
+
+
+def update(state: PathState, slots: Ints, leave: Ints, changed: Ints, losses: Losses) -> Trace:
+    """Bring a state to its optimum with the new examples ``slots``, without others, and with ``losses`` of others.
+
+    Raises
+    ------
+    NotOptimal, NotPositiveSemidefinite, MemoryLimit : see ``homotopy.follow.follow``
+    """
+    e = state.examples
+    state.forget_rows(np.flatnonzero(are_free(e.segment[: state.n_slots])))
+    e.f[slots] = dense(state.features(slots)) @ weights(state) + state.b
+    place(e, slots)
+    state.unlearnt = e.f[slots].tolist()
+    state.set_losses(leave, leaving(leave.size))
+    e.segment[leave] = 0
+    has_moved = (e.kinks[changed] != losses.kinks).any(axis=1)
+    state.set_losses(changed, losses)
+    place(e, changed[has_moved])
+    trace = settle(state, np.concatenate([slots, leave, changed]))
+    e.beta[leave] = 0.0
+    state.vacate(leave)
+    return trace
+
+
+def fill(state: PathState, X: Floats, losses: Losses, total: float) -> tuple[Ints, Trace]:
+    """Fill an empty state with examples ``X`` (m, d), by coordinate descent and then along a path.
+
+    Raises
+    ------
+    NotOptimal, NotPositiveSemidefinite, MemoryLimit : see ``homotopy.follow.follow``
+    """
+    state.forget_rows(NO_EXAMPLES)
+    state.resize(padded(64 + len(X) + len(X) // SPARE))
+    slots = state.insert(X, losses)
+    state.total = total
+    beta, state.b = descend(X, losses, total, state.intercept, np.random.default_rng(0))
+    e = state.examples
+    put_all(e, beta)
+    cross_over(X, e, state.intercept)
+    e.f[: slots.size] = X @ weights(state) + state.b
+    off = beyond_kinks(e, slots.size)
+    return slots, settle(state, np.flatnonzero(off))
+
+
+def settle(state: PathState, moving: Ints) -> Trace:
+    """Bring a state to its optimum, in which the ``moving`` examples are off their losses.
+
+    Raises
+    ------
+    NotOptimal : the end was not reached to the acceptable gap
+    """
+    e, n, trace = state.examples, state.n_slots, Trace()
+    is_member = np.zeros(n, np.bool_)
+    is_member[moving] = True
+    for _ in range(ROUNDS):
+        check()
+        _admit_near(state, is_member)
+        members = np.flatnonzero(is_member)
+        _follow_among(state, members, trace)
+        off = beyond_kinks(e, n)
+        off[members] = False
+        if not off.any():
+            break
+        trace.refreshed += 1
+        is_member |= off
+    state.forget_rows(np.flatnonzero(are_free(e.segment[:n])))
+    audit = trace.noted(audited(state))
+    if not audit.optimal(SETTINGS.acceptable, SETTINGS.roundings):
+        raise NotOptimal(f"the path ended with a relative gap of {audit.relative_gap:.1e} after {trace.events} events")
+    return trace
+
+
+def _admit_near(state: PathState, is_member: Bools) -> None:
+    """Make the free examples members, and those that are nearest to a kink."""
+    e, n = state.examples, state.n_slots
+    way = np.empty(n)
+    ways_to_kinks(e, way)
+    most = min(MEMBERS * state.n_features + int(np.count_nonzero(is_member)), int(MOST_NEAR * n))
+    if most < n:
+        is_member |= way <= np.partition(way, most)[most]
+    else:
+        is_member[:] = True
+
+
+def _follow_among(state: PathState, members: Ints, trace: Trace) -> None:
+    """Follow the path of ``members`` to its end, and compute the f of every example."""
+    e, n = state.examples, state.n_slots
+    rest = e.beta[:n].copy()
+    rest[members] = 0.0
+    XT = dense(state.XT)
+    others = np.empty(XT.shape[0])
+    weigh(XT, rest, others)
+    X = dense(state.features(members))
+    shift = X @ others
+    losses = state.losses(members)
+    losses = losses._replace(kinks=losses.kinks - shift[:, None])
+    near = near_state(state, X, losses, (e.beta[members], e.segment[members], e.f[members] - shift))
+    near.total = state.total - float(rest.sum()) if state.intercept else 0.0
+    follow(near, trace)
+    m = members.size
+    e.beta[members], e.segment[members] = near.examples.beta[:m], near.examples.segment[:m]
+    state.b = near.b
+    f = np.full(n, state.b)
+    add_products(XT, others + near.examples.beta[:m] @ X, f)
+    e.f[:n] = f
+    state.events_since_refresh, state.heaviest, state.drift = 0, 0.0, 0.0
+
+
+def weights(state: PathState) -> Floats:
+    """Return ``sum_j beta_j x_j``, (d,)."""
+    out = np.empty(state.n_features)
+    weigh(dense(state.XT), state.examples.beta[: state.n_slots], out)
+    return out
+
+
+@compiled
+def weigh(XT: Floats, beta: Floats, out: Floats) -> None:
+    """Write the sum of the columns of ``XT`` (d, c), times ``beta`` (n,), to ``out`` (d,)."""
+    for k in range(XT.shape[0]):
+        row, total = XT[k], 0.0
+        for j in range(beta.size):
+            total += row[j] * beta[j]
+        out[k] = total
+
+
+@compiled
+def add_products(XT: Floats, w: Floats, f: Floats) -> None:
+    """Add the product of ``w`` (d,) with each column of ``XT`` (d, c) to ``f`` (n,)."""
+    d, tile = XT.shape[0], 2048
+    for start in range(0, f.size, tile):
+        out = f[start : start + tile]
+        stop = start + out.size
+        k = 0
+        while k + 4 <= d:
+            x0, x1, x2, x3 = XT[k, start:stop], XT[k + 1, start:stop], XT[k + 2, start:stop], XT[k + 3, start:stop]
+            w0, w1, w2, w3 = w[k], w[k + 1], w[k + 2], w[k + 3]
+            for j in range(out.size):
+                out[j] += w0 * x0[j] + w1 * x1[j] + w2 * x2[j] + w3 * x3[j]
+            k += 4
+        while k < d:
+            x, own = XT[k, start:stop], w[k]
+            for j in range(out.size):
+                out[j] += own * x[j]
+            k += 1
+
+
+@compiled
+def ways_to_kinks(e: Examples, out: Floats) -> None:
+    """Write how far each f is from the nearest kink to ``out`` (n,): 0 where it is free, infinite without a kink."""
+    for j in range(out.size):
+        way = min(abs(e.f[j] - e.kinks[j, 0]), abs(e.f[j] - e.kinks[j, 1]))
+        out[j] = 0.0 if is_free(e.segment[j]) else way
+
+
+@compiled_allocating
+def beyond_kinks(e: Examples, n: int) -> Bools:
+    """Say which bound examples have an f beyond a kink of the piece that they are on, (n,)."""
+    off = np.zeros(n, np.bool_)
+    for j in range(n):
+        q = e.segment[j] // 2
+        if not is_free(e.segment[j]):
+            above = q < e.n_kinks[j] and e.f[j] > e.kinks[j, q]
+            off[j] = above or (q > 0 and e.f[j] < e.kinks[j, q - 1])
+    return off

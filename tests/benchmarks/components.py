@@ -1,0 +1,138 @@
+"""Models with components against training anew, for ``tests.benchmarks.growth --components``.
+
+Processor time of one thread. ``LinearSVC`` is trained on the mapped rows, which it is given, and ``SVC`` with the whole
+kernel; gaps are of the same objective. Accuracies are on rows that no model has seen.
+"""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sklearn.svm import SVC, LinearSVC
+
+from livesvm.solvers import IncrementalSVC
+from tests.benchmarks.printing import duration, number, seconds, table
+from tests.benchmarks.sets import read, standardised
+from tests.oracle import Matrix, Vector
+
+MADE = ("noise", "smooth", "clusters")
+GAMMAS = {"clusters": 0.0113}  #: which "scale" gives; the others have 1 / d
+REAL = ("adult", "ijcnn1")
+TABLES = ("spambase", "a8a", "w7a", "letter", "shuttle", "mushrooms", "usps", "musk2")
+"""Further sets, of which only accuracies are compared."""
+MOST_OF_SVC = 12_000  #: larger windows are not trained by ``SVC``
+TEST, SLIDES, BATCH = 2000, 3, 100
+timed = partial(seconds, clock=time.process_time)
+
+
+@dataclass(frozen=True)
+class Window:
+    """A problem: rows of a stream, of which the first n fill the window, and rows to test by."""
+
+    name: str
+    X: Matrix
+    y: Vector
+    n: int
+    C: float
+    gamma: float
+
+    @property
+    def test(self) -> tuple[Matrix, Vector]:
+        """The rows that no model is trained on."""
+        return self.X[-TEST:], self.y[-TEST:]
+
+
+def noisy(n: int, d: int = 20) -> tuple[Matrix, Vector]:
+    """Return Gaussian features, and labels by a curved function of four of them plus as much noise."""
+    random = np.random.default_rng(0)
+    X = random.normal(size=(n, d))
+    score = np.sin(2 * X[:, 0]) + X[:, 1] * X[:, 2] + 0.5 * X[:, 3]
+    return X, np.where(score + 0.9 * random.normal(size=n) > 0, 1.0, -1.0)
+
+
+def made(name: str, n: int, stream: Callable[[int, int, str], tuple[Matrix, Vector]]) -> Window:
+    """Return made-up data by name; ``stream`` makes those without noise."""
+    m = n + SLIDES * BATCH + TEST
+    X, y = noisy(m) if name == "noise" else stream(m, 20, name)
+    return Window(name, X, y, n, 3.0, GAMMAS.get(name, 0.05))
+
+
+def real(name: str, n: int | None, C: float, folder: Path) -> Window:
+    """Return a set in a random order, standardised, with two classes."""
+    X, y = read(name, folder)
+    order = np.random.default_rng(0).permutation(len(X))
+    X, y = standardised(np.asarray(X, np.float64)[order]), y[order]
+    labels, counts = np.unique(y, return_counts=True)
+    middle = labels[counts.argmax()] if labels.size > 2 else labels[-1]
+    most = len(X) - TEST - SLIDES * BATCH
+    size = min(n or most, most)
+    keep = np.r_[: size + SLIDES * BATCH, len(X) - TEST : len(X)]
+    return Window(name, X[keep], np.where(y == middle, 1.0, -1.0)[keep], size, C, 1.0 / X.shape[1])
+
+
+def line(window: Window, components: int) -> list[str]:
+    """Fill a window, slide it, and train the same by the others; return a line of the table."""
+    X, y, n = window.X, window.y, window.n
+    model = IncrementalSVC(C=window.C, gamma=window.gamma, components=components, classes=(-1, 1), cache_mb=4096)
+    fill = timed(lambda: model.fit(X[:n], y[:n]))
+    taken = []
+    for k in range(SLIDES):
+        new = slice(n + k * BATCH, n + (k + 1) * BATCH)
+        gone = model.keys_[:BATCH]
+        taken.append(timed(lambda new=new, gone=gone: model.update(add=(X[new], y[new]), remove=gone)))  # type: ignore[misc]
+    proof: Any = model.certificate()
+    right = model.score(*window.test)
+    last = slice(SLIDES * BATCH, SLIDES * BATCH + n)
+    mapped: list[Matrix] = []
+    of_map = timed(lambda: mapped.append(model.feature_scale_.apply(X[last])))
+    linear = LinearSVC(C=window.C, loss="hinge", random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that it has not converged, which the gap tells
+        anew = timed(lambda: linear.fit(mapped[0], y[last]))
+    w, b = linear.coef_[0], linear.intercept_[0]
+    primal = 0.5 * w @ w + window.C * np.maximum(0.0, 1.0 - y[last] * (mapped[0] @ w + b)).sum()
+    whole, whole_right = "", ""
+    if n <= MOST_OF_SVC:
+        svc = SVC(C=window.C, gamma=window.gamma, cache_size=1000)
+        whole = f"{timed(lambda: svc.fit(X[last], y[last])) / float(np.median(taken)):.0f}"
+        whole_right = f"{100 * svc.score(*window.test):.1f}"
+    update = float(np.median(taken))
+    return [
+        f"{window.name} {n}",
+        duration(fill - of_map),
+        duration(of_map),
+        duration(anew),
+        f"{(fill - of_map) / anew:.2f}",
+        duration(update),
+        f"{anew / update:.1f}",
+        whole,
+        str(int(np.count_nonzero(model.window_is_free))),
+        number(proof.relative_gap),
+        number((primal - proof.dual) / primal),
+        f"{proof.left_out:.2f}",
+        f"{100 * right:.1f}",
+        whole_right,
+        f"{model.held_bytes / (8 * n * len(model.feature_scale_.landmarks)):.2f}",
+    ]
+
+
+HEADER = [
+    "window", "fill", "map", "LinearSVC", "fill/it", "update", "it/update", "SVC/update", "free",
+    "gap", "its gap", "left out", "right %", "whole %", "memory/nD",
+]  # fmt: skip
+
+
+def show(windows: Iterable[Window], components: int) -> None:
+    """Print the table, a line as soon as it is measured, after a first model that is not timed."""
+    X, y = noisy(9000)
+    line(Window("warm", X, y, 6500, 1.0, 0.05), 20)
+    for at, window in enumerate(windows):
+        lines = table(HEADER, [line(window, components)]).splitlines()
+        print("\n".join(lines if at == 0 else lines[-1:]), flush=True)

@@ -1,0 +1,195 @@
+"""Models with components over REST: replayed, restored, described, and free of what is erased, landmarks included."""
+
+from __future__ import annotations
+
+import struct
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+import pytest
+
+from livesvm.service.client import Client
+from livesvm.service.history.replay import together
+from livesvm.service.models.commands import Batch, Command, Edits, Removal, Update
+from livesvm.service.models.spec import ModelSpec
+from livesvm.service.models.state import ModelState
+from livesvm.service.models.window import WindowLimits
+from livesvm.solvers import IncrementalSVC, IncrementalSVR
+from tests.service.conftest import Make
+from tests.support.erasing import keeping
+
+LIMITS = WindowLimits(10**6, 10**4)
+SPEC: dict[str, Any] = {"C": 2.0, "kernel": {"name": "rbf", "gamma": 0.3}, "components": 12}
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(160, 3))
+Y = np.where(np.sin(2.0 * X[:, 0]) + X[:, 1] + 0.5 * RNG.normal(size=160) > 0.0, 1, -1)
+
+
+def updates(first: int) -> Iterator[Update]:
+    """Yield updates that begin with ``first`` examples, slide, correct, and choose other landmarks."""
+    keys = [f"c{at}" for at in range(160)]
+    yield Update(Batch(X[:first], Y[:first], keys[:first]))
+    for at in range(first, 110, 10):
+        yield Update(Batch(X[at : at + 10], Y[at : at + 10], keys[at : at + 10]), Removal(oldest=4))
+    yield Update(edits=Edits(relabel={"c100": 1}, reweight={"c101": 0.5}))
+    yield Update(edits=Edits(change={"components": 20}))
+    yield Update(Batch(X[120:130], Y[120:130], keys[120:130]), Removal(oldest=5))
+    yield Update(edits=Edits(change={"gamma": 0.2}))
+    yield Update(edits=Edits(change={"C": 1.0}))
+
+
+def decisions(state: ModelState) -> Any:
+    seen = state.published()
+    return seen.decide(state.spec, seen.checked(state.spec, X, 1000))[0]
+
+
+def applied(spec: ModelSpec, given: Any, log: list[bytes]) -> ModelState:
+    state = ModelState.empty(spec, 64)
+    for update in given:
+        command = state.plan(update, LIMITS, 8, time.time(), None)
+        log.append(command.encode())
+        state.apply(command)
+    return state
+
+
+@pytest.mark.parametrize("first", [4, 60])
+def test_a_replayed_log_leads_to_the_same_model(first: int) -> None:
+    spec, log = ModelSpec(id="m", **SPEC), list[bytes]()
+    live = applied(spec, updates(first), log)
+    replayed, cold = ModelState.empty(spec, 64), ModelState.empty(spec, 64)
+    for record in log:
+        replayed.apply(Command.decode(record))
+        cold.apply_cold(Command.decode(record))
+    np.testing.assert_array_equal(decisions(replayed), decisions(live))
+    np.testing.assert_allclose(decisions(cold), decisions(live), atol=1e-7)
+    again = ModelState.decode(spec, 64, live.encode())
+    np.testing.assert_array_equal(decisions(again), decisions(live))
+    for state in (replayed, cold, again):
+        assert state.parameters == live.parameters
+        assert (state.estimator.feature_scale_.landmarks == live.estimator.feature_scale_.landmarks).all()
+
+
+def test_updates_are_put_together_once_the_landmarks_are_chosen() -> None:
+    spec, log = ModelSpec(id="m", **SPEC), list[bytes]()
+    one_by_one = applied(spec, list(updates(60))[:5], log)
+    commands = [Command.decode(record) for record in log]
+    state = ModelState.empty(spec, 64)
+    state.apply(commands[0])
+    assert state.is_convex
+    state.apply_together(commands[1:], together(commands[1:]))
+    np.testing.assert_allclose(decisions(state), decisions(one_by_one), atol=1e-7)
+    young = ModelState.empty(spec, 64)
+    young.apply(young.plan(Update(Batch(X[:10], Y[:10], list(range(10)))), LIMITS, 8, 0.0, None))
+    assert not young.is_convex
+
+
+@pytest.fixture(params=["sqlite", "redis"])
+def kept(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Any]:
+    with keeping(request.param, tmp_path) as found:
+        yield found
+
+
+def test_of_a_landmark_that_is_erased_nothing_remains(kept: Any) -> None:
+    process, everything = kept
+    landmarks = IncrementalSVC(C=2.0, gamma=0.3, components=12).fit(X[:60], Y[:60]).feature_scale_.landmarks
+    at = int(np.flatnonzero((landmarks[0] == X[:60]).all(axis=1))[0])
+
+    def remains() -> bool:
+        text = everything().values()
+        return any(
+            struct.pack("<d", float(X[at, 1])) in found or repr(float(X[at, 1])).encode() in found for found in text
+        )
+
+    with process as service, Client(service.url) as client:
+        client.create_model("m", **SPEC)
+        client.update("m", X[:60].tolist(), Y[:60].tolist(), keys=[f"c{k}" for k in range(60)])
+        client.checkpoint("m")
+        client.update("m", X[60:70].tolist(), Y[60:70].tolist())
+        before = client.predict("m", X.tolist())
+        service.kill()
+    assert remains()
+    with process as service, Client(service.url) as client:
+        assert client.predict("m", X.tolist())["decision"] == pytest.approx(before["decision"], abs=1e-9)
+        client.erase("m", [f"c{at}"])
+        assert not remains()
+        stay = [k for k in range(70) if k != at]
+        never = IncrementalSVC(C=2.0, gamma=0.3, components=12).fit(X[stay], Y[stay])
+        found = client.predict("m", X.tolist())
+        np.testing.assert_allclose(found["decision"], never.decision_function(X), atol=1e-6)
+        certificate = client.certificate("m")
+        assert certificate["relative_gap"] < 1e-8
+        assert certificate["approximation"]["left_out"] == pytest.approx(never.certificate().left_out, abs=1e-9)
+        client.update("m", X[80:82].tolist(), Y[80:82].tolist())
+        client.restore("m", found["version"])
+        assert client.predict("m", X.tolist())["decision"] == found["decision"]
+
+
+def test_it_is_learnt_described_and_changed(http: httpx.Client, make: Make) -> None:
+    model = make(**SPEC)
+    add = {"X": X[:100].tolist(), "y": Y[:100].tolist()}
+    http.post(f"/models/{model}/update", json={"add": add}).raise_for_status()
+    http.post(
+        f"/models/{model}/update", json={"add": {"X": X[100:].tolist(), "y": Y[100:].tolist()}}
+    ).raise_for_status()
+    ours = IncrementalSVC(C=2.0, gamma=0.3, components=12).fit(X[:100], Y[:100])
+    ours.update((X[100:], Y[100:]))
+    shown = http.get(f"/models/{model}").json()
+    assert (shown["components"], shown["n_features"], shown["gamma"]) == (12, 3, 0.3)
+    assert shown["n_support"] == np.count_nonzero(ours.window_coefficients)
+    decided = http.post(f"/models/{model}/predict", json={"X": X.tolist()}).json()["decision"]
+    assert decided == pytest.approx(ours.decision_function(X), abs=1e-7)
+    proof = http.get(f"/models/{model}/certificate").json()
+    found = ours.certificate()
+    expected = {"kernel": "rbf", "components": 12, "left_out": pytest.approx(found.left_out)}
+    assert proof["approximation"] == expected
+    what_if = http.post(f"/models/{model}/what-if", json={"X": X[:2].tolist(), "remove": {"oldest": 1}})
+    assert what_if.json()["certificate"]["approximation"]["components"] == 12
+    assert http.post(f"/models/{model}/update", json={"change": {"components": 30}}).json()["resolved"]
+    whole = http.post(f"/models/{model}/update", json={"change": {"components": None}})
+    assert whole.status_code == 200, whole.text
+    ours.change(components=None)
+    decided = http.post(f"/models/{model}/predict", json={"X": X.tolist()}).json()["decision"]
+    assert decided == pytest.approx(ours.decision_function(X), abs=1e-6)
+    assert http.get(f"/models/{model}/certificate").json().get("approximation") is None
+
+
+def test_several_classes_and_numbers(http: httpx.Client, make: Make) -> None:
+    labels = np.digitize(X[:, 0], [-0.5, 0.5])
+    for task, y, kind in (("svc", labels, IncrementalSVC), ("svr", X[:, 0] * X[:, 1], IncrementalSVR)):
+        model = make(**SPEC, task=task)
+        for part in (slice(0, 100), slice(100, 160)):
+            add = {"X": X[part].tolist(), "y": y[part].tolist()}
+            http.post(f"/models/{model}/update", json={"add": add}).raise_for_status()
+        ours = kind(C=2.0, gamma=0.3, components=12).fit(X[:100], y[:100])
+        ours.update((X[100:], y[100:]))
+        found = http.post(f"/models/{model}/predict", json={"X": X.tolist()}).json()["prediction"]
+        assert found == pytest.approx(ours.predict(X), abs=1e-7)
+
+
+@pytest.mark.parametrize(
+    ("more", "field"),
+    [
+        ({"components": 0}, "components"),
+        ({"components": 10, "columns": "auto"}, "components"),
+        ({"components": 10, "kernel": {"name": "sigmoid"}}, "components"),
+        ({"components": 10, "C": "auto"}, "C"),
+        ({"components": 10, "task": "oneclass"}, "components"),
+    ],
+)
+def test_what_has_no_components_is_refused(http: httpx.Client, more: dict[str, Any], field: str) -> None:
+    answer = http.post("/models", json=more)
+    assert (answer.status_code, answer.json()["field"]) == (422, field)
+    assert http.post("/models", json={"components": 10, "id": "by-itself"}).json()["C"] == 1.0
+    http.delete("/models/by-itself").raise_for_status()
+
+
+def test_jobs_that_solve_again_are_refused(http: httpx.Client, make: Make) -> None:
+    model = make(**SPEC)
+    http.post(f"/models/{model}/update", json={"add": {"X": X.tolist(), "y": Y.tolist()}}).raise_for_status()
+    for job, field in (("retrain", "solver"), ("tune", "components")):
+        answer = http.post(f"/models/{model}/{job}", json={})
+        assert (answer.status_code, answer.json().get("field")) == (422, field), answer.text

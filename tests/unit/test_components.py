@@ -1,0 +1,302 @@
+"""Models with components: the map against dense matrices, updates from features against paths over kernel rows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from livesvm import solvers
+from livesvm.solvers import IncrementalOneClassSVM, IncrementalSVC, IncrementalSVR, load_model, save_model
+from livesvm.solvers.errors import InvalidInput
+from livesvm.solvers.homotopy import by_features, coordinate_descent
+from livesvm.solvers.homotopy.tolerances import SETTINGS
+from livesvm.solvers.kernels.kernel import Kernel
+from livesvm.solvers.kernels.nystroem import fitted
+from livesvm.solvers.problem.piecewise_linear import epsilon_insensitive, hinge
+from livesvm.solvers.problem.state import are_free, empty_examples
+from tests import oracle
+
+Vector = NDArray[np.float64]
+
+
+def made(n: int, d: int = 4, seed: int = 0) -> tuple[Vector, Vector]:
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, d))
+    return X, np.sin(2.0 * X[:, 0]) + X[:, 1] + 0.8 * rng.normal(size=n)
+
+
+@pytest.fixture
+def from_features(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Solve small windows as large ones are solved."""
+    monkeypatch.setattr(by_features, "LEAST", 50)
+    monkeypatch.setattr(by_features, "EACH", 2)
+
+
+@pytest.mark.parametrize("name", ["rbf", "laplacian", "poly"])
+def test_products_are_the_projection_of_the_whole_kernel(name: str) -> None:
+    X, _ = made(120)
+    kernel = Kernel(name, 0.3, 3, 1.0)
+    found = fitted(kernel, None, X, 15)
+    Z = found.landmarks
+    assert len(Z) == 15
+    whole, onto = (kernel.matrix(A, np.ascontiguousarray(X.T)) for A in (X, Z))
+    dense = onto.T @ np.linalg.solve(kernel.matrix(Z, np.ascontiguousarray(Z.T)), onto)
+    mapped = found.apply(X)
+    np.testing.assert_allclose(mapped @ mapped.T, dense, rtol=1e-8, atol=1e-8)
+    left = 1.0 - dense.diagonal() / whole.diagonal()
+    np.testing.assert_allclose(found.left_out(X), np.maximum(left, 0.0), atol=1e-8)
+    assert left.max() > 0.01
+
+
+def test_a_row_is_mapped_alike_in_any_company() -> None:
+    X, _ = made(300)
+    found = fitted(Kernel("rbf", 0.3), None, X, 33)
+    mapped = found.apply(X)
+    for part in (slice(0, 1), slice(7, 150), slice(299, 300)):
+        assert (found.apply(X[part]) == mapped[part]).all()
+
+
+def test_copies_are_no_landmarks() -> None:
+    X, y = made(40)
+    twice = np.repeat(X[:12], 5, axis=0)
+    found = fitted(Kernel("rbf", 0.3), None, twice, 30)
+    assert len(found.landmarks) == len(np.unique(found.landmarks, axis=0)) == 12
+    model = IncrementalSVC(gamma=0.3, components=30).fit(twice, np.repeat(y[:12] > 0, 5))
+    assert model.certificate().left_out == pytest.approx(0.0, abs=1e-7)
+
+
+def test_the_certificate_names_the_kernel_and_the_distance() -> None:
+    X, y = made(200)
+    model = IncrementalSVC(C=2.0, gamma=0.4, components=20, scale="standard").fit(X, y > 0)
+    found = model.certificate()
+    rows = (X - X.mean(axis=0)) / X.std(axis=0)
+    at = [np.flatnonzero((row == X).all(axis=1))[0] for row in model.feature_scale_.landmarks]
+    K = np.array(oracle.Kernel("rbf", 0.4)(rows, rows), np.float64)
+    dense = K[:, at] @ np.linalg.solve(K[np.ix_(at, at)], K[at])
+    assert (found.kernel, found.components) == ("rbf", 20)
+    assert found.left_out == pytest.approx(1.0 - np.trace(dense) / np.trace(K), abs=1e-9)
+    np.testing.assert_allclose(model.left_out(X[:9]), 1.0 - dense.diagonal()[:9], atol=1e-9)
+    beta, free = model.window_coefficients, model.window_is_free
+    f = dense @ beta + model.intercept_
+    np.testing.assert_allclose(f, model.decision_function(X), atol=1e-8)
+    labels = np.where(y > 0, 1.0, -1.0)
+    loss = 2.0 * np.maximum(0.0, 1.0 - labels * f).sum()
+    gap = beta @ dense @ beta + loss - np.abs(beta).sum()
+    assert abs(gap) < 1e-8 * loss
+    assert 0 < np.count_nonzero(free) <= 21
+
+
+ESTIMATORS = {
+    "svc": lambda **more: IncrementalSVC(C=2.0, gamma=0.3, components=20, **more),
+    "weighted": lambda **more: IncrementalSVC(
+        C=2.0, gamma=0.3, components=20, class_weight={True: 3.0}, fit_intercept=False, **more
+    ),
+    "svr": lambda **more: IncrementalSVR(C=2.0, gamma=0.3, epsilon=0.2, components=20, **more),
+    "pinball": lambda **more: IncrementalSVR(C=2.0, gamma=0.3, loss="pinball", quantile=0.8, components=20, **more),
+}
+
+
+@pytest.mark.usefixtures("from_features")
+@pytest.mark.parametrize("kind", ESTIMATORS)
+def test_updates_from_features_end_where_training_anew_does(kind: str) -> None:
+    X, numbers = made(420, seed=3)
+    y: Any = numbers if kind in ("svr", "pinball") else numbers > 0
+    model = ESTIMATORS[kind]().fit(X[:200], y[:200])
+    rng, at = np.random.default_rng(1), 200
+    for k in range(8):
+        keys = model.keys_
+        gone = rng.choice(keys, 20, replace=False).tolist()
+        stay = [key for key in keys if key not in gone][:3]
+        more: dict[str, Any] = {}
+        if k % 3 == 1:
+            more = {"relabel": {stay[0]: y[at], stay[1]: y[at + 1]}, "reweight": {stay[2]: 2.5}}
+        if k == 5:
+            more = {"C": 0.7, "decay": 0.99}
+        report = model.update(add=(X[at : at + 25], y[at : at + 25]), remove=gone, **more)
+        at += 25
+        assert report.relative_gap <= SETTINGS.acceptable
+        assert model.certificate().relative_gap <= SETTINGS.acceptable
+    mapped, window = model.feature_scale_.apply(model.window_features), model.window_y
+    anew = type(model)(**{**model.get_params(), "kernel": "linear", "components": None, "C": model.C})
+    anew.fit(mapped, window, sample_weight=model.window_sample_weight)
+    fresh = model.feature_scale_.apply(X)
+    decide, known = (getattr(one, "decision_function", one.predict) for one in (model, anew))
+    np.testing.assert_allclose(decide(X), known(fresh), atol=1e-6)
+    assert model._window.state.n_free <= 21
+
+
+@pytest.mark.usefixtures("from_features")
+@pytest.mark.parametrize("kind", ["linear", "one class"])
+def test_linear_models_without_a_map_use_their_features_too(kind: str) -> None:
+    X, numbers = made(300, seed=5)
+    if kind == "linear":
+        model: Any = IncrementalSVC(C=0.5, kernel="linear").fit(X[:200], numbers[:200] > 0)
+        model.update(add=(X[200:], numbers[200:] > 0), remove=range(60))
+    else:
+        model = IncrementalOneClassSVM(nu=0.2, kernel="linear").fit(X[:200] + 3.0)
+        model.update(add=(X[200:] + 3.0, None), remove=range(60))
+    assert model._window.state._rows.values.size == 0
+    assert model.certificate().relative_gap <= SETTINGS.acceptable
+
+
+@pytest.mark.usefixtures("from_features")
+def test_a_failed_update_leaves_everything(monkeypatch: pytest.MonkeyPatch) -> None:
+    X, numbers = made(260)
+    model = ESTIMATORS["svc"]().fit(X[:200], numbers[:200] > 0)
+    before, f = model.certificate(), model.decision_function(X)
+
+    def fails(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(by_features, "_follow_among", fails)
+        with pytest.raises(KeyboardInterrupt):
+            model.update(add=(X[200:], numbers[200:] > 0), remove=range(30))
+    assert model.keys_ == list(range(200))
+    assert model.certificate() == before
+    assert (model.decision_function(X) == f).all()
+    model.update(add=(X[200:], numbers[200:] > 0), remove=range(30))
+    assert model.certificate().relative_gap <= SETTINGS.acceptable
+
+
+@pytest.mark.usefixtures("from_features")
+def test_analyses_make_kernel_rows_when_they_need_them() -> None:
+    X, numbers = made(200)
+    model = ESTIMATORS["svc"]().fit(X, numbers > 0)
+    assert model._window.state._rows.values.size == 0
+    path = model.regularization_path(1.0, 4.0)
+    np.testing.assert_allclose(path.at(2.0).decision_function(X), model.decision_function(X), atol=1e-7)
+    model.update(add=(X[:30] + 0.1, numbers[:30] > 0), remove=range(20))
+    assert model.certificate().relative_gap <= SETTINGS.acceptable
+
+
+def test_several_classes_share_one_map() -> None:
+    X, numbers = made(240)
+    y = np.digitize(numbers, [-0.7, 0.7])
+    model = IncrementalSVC(C=1.0, gamma=0.3, components=25).fit(X[:200], y[:200])
+    model.update(add=(X[200:], y[200:]), remove=range(40))
+    found = model.certificate()
+    assert found.components == 25 == model._window.shared.n_features
+    assert found.relative_gap <= SETTINGS.acceptable
+    again = type(model).from_arrays(model.get_params(), model.to_arrays())
+    np.testing.assert_allclose(again.decision_function(X), model.decision_function(X), atol=1e-9)
+
+
+def test_landmarks_grow_with_a_window_that_began_small_and_then_stay() -> None:
+    X, numbers = made(300)
+    y = numbers > 0
+    model, counts = ESTIMATORS["svc"](), []
+    for k in range(0, 300, 5):
+        report = model.update(add=(X[k : k + 5], y[k : k + 5]))
+        assert report.added == tuple(range(k, k + 5))
+        counts.append(len(model.feature_scale_.landmarks))
+    assert counts[:8] == [5, 10, 10, 20, 20, 20, 20, 20]
+    assert counts[-1] == 20
+    assert model.feature_scale_.fitted == 40
+    assert model.is_settled
+    anew = ESTIMATORS["svc"]().fit(X, y)
+    assert abs(model.score(X, y) - anew.score(X, y)) < 0.05
+
+
+def test_files_and_checkpoints_keep_the_map(tmp_path: Path) -> None:
+    X, numbers = made(200)
+    model = IncrementalSVC(C=1.0, gamma="scale", components=20, scale="minmax").fit(X[:150], numbers[:150] > 0)
+    model.update(add=(X[150:], numbers[150:] > 0), remove=range(50))
+    save_model(model, tmp_path / "model.npz")
+    for other in (load_model(tmp_path / "model.npz"), type(model).from_arrays(model.get_params(), model.to_arrays())):
+        assert (other.feature_scale_.landmarks == model.feature_scale_.landmarks).all()
+        assert (other.window_X == model.window_X).all()
+        np.testing.assert_allclose(other.decision_function(X), model.decision_function(X), atol=1e-12)
+        other.update(add=(X[:5], numbers[:5] > 0))
+        assert other.certificate().relative_gap <= SETTINGS.acceptable
+
+
+def test_a_map_knows_whether_its_landmarks_are_in_the_window() -> None:
+    X, numbers = made(200)
+    model = ESTIMATORS["svc"]().fit(X, numbers > 0)
+    scale, ones = model.feature_scale_, np.ones(200)
+    is_landmark = (X[:, None] == scale.landmarks[None]).all(axis=2).any(axis=1)
+    assert scale.is_of(X, ones)
+    assert scale.is_of(X[is_landmark], ones)
+    assert not scale.is_of(X[1 + np.flatnonzero(is_landmark)[0] :], ones)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "field"),
+    [
+        ({"components": 0}, "components"),
+        ({"components": 1.5}, "components"),
+        ({"components": 5, "kernel": "precomputed"}, "components"),
+        ({"components": 5, "kernel": "sigmoid"}, "components"),
+        ({"components": 5, "C": "auto"}, "C"),
+        ({"components": 5, "columns": "auto"}, "columns"),
+    ],
+)
+def test_what_has_no_components_is_refused(parameters: dict[str, Any], field: str) -> None:
+    X, numbers = made(30)
+    model = IncrementalSVC(**parameters)
+    with pytest.raises(InvalidInput) as refused:
+        model.fit(X @ X.T if model.kernel == "precomputed" else X, numbers > 0)
+    assert refused.value.field == field
+
+
+def test_components_can_be_changed() -> None:
+    X, numbers = made(150)
+    model = ESTIMATORS["svc"]().fit(X, numbers > 0)
+    model.change(components=None)
+    whole = IncrementalSVC(C=2.0, gamma=0.3).fit(X, numbers > 0)
+    np.testing.assert_allclose(model.decision_function(X), whole.decision_function(X), atol=1e-7)
+    model.change(components=10)
+    assert model.certificate().components == 10
+
+
+@pytest.mark.parametrize("intercept", [True, False])
+@pytest.mark.parametrize("kind", ["hinge", "tube"])
+def test_crossing_over_moves_neither_w_nor_the_sum(kind: str, intercept: bool) -> None:
+    X, numbers = made(300, d=6)
+    C = np.full(300, 0.5)
+    losses = hinge(np.sign(numbers), C) if kind == "hinge" else epsilon_insensitive(numbers, 0.1, C)
+    beta, _ = coordinate_descent.descend(X, losses, 0.0, intercept, np.random.default_rng(0))
+    rng = np.random.default_rng(1)
+    low, high = losses.levels[np.arange(300), losses.n_kinks], losses.levels[:, 0]
+    inside = rng.random(300) < 0.3
+    beta = np.where(inside, low + (high - low) * rng.random(300), beta)
+    e = empty_examples(300)
+    e.kinks[:], e.levels[:], e.n_kinks[:] = losses
+    coordinate_descent.put_all(e, beta)
+    before = np.count_nonzero(are_free(e.segment))
+    coordinate_descent.cross_over(X, e, intercept)
+    free = are_free(e.segment)
+    assert before > 60
+    assert np.count_nonzero(free) <= 6 + intercept
+    np.testing.assert_allclose(e.beta @ X, beta @ X, atol=1e-10)
+    if intercept:
+        assert e.beta.sum() == pytest.approx(beta.sum(), abs=1e-10)
+    q = e.segment // 2
+    at = np.arange(300)
+    assert (np.where(free, True, e.beta == e.levels[at, q])).all()
+    assert ((e.beta <= high) & (e.beta >= low)).all()
+
+
+ANALYSES: dict[str, Any] = {
+    "leave one out": lambda model, X: solvers.leave_one_out(model).decisions,
+    "folds": lambda model, X: solvers.k_fold(model, 4).decisions,
+    "influences": lambda model, X: solvers.influences(model, X[:3]).decisions,
+    "C": lambda model, X: model.regularization_path(0.2, 4.0).breakpoints.value,
+}
+
+
+@pytest.mark.parametrize("name", ANALYSES)
+@pytest.mark.parametrize("classes", [2, 3])
+def test_an_analysis_is_that_of_the_linear_model_on_the_map(name: str, classes: int) -> None:
+    X, numbers = made(120)
+    y = numbers > 0 if classes == 2 else np.digitize(numbers, [-0.7, 0.7])
+    model = IncrementalSVC(C=1.0, gamma=0.3, components=15).fit(X, y)
+    mapped = model.feature_scale_.apply(X)
+    linear = IncrementalSVC(C=1.0, kernel="linear").fit(mapped, y)
+    found = [np.asarray(ANALYSES[name](one, rows), np.float64) for one, rows in ((model, X), (linear, mapped))]
+    np.testing.assert_allclose(found[0], found[1], atol=1e-6)
