@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from livesvm.service.feeds.features import (
-    DAY,
     MOST_BACK,
     YEAR,
     RowLayout,
@@ -20,7 +19,7 @@ from livesvm.service.feeds.features import (
     natural_period,
     seasonal_back,
 )
-from livesvm.service.feeds.interval import Every
+from livesvm.service.feeds.interval import DAY, Every
 from livesvm.service.feeds.plausible import Bounds
 from livesvm.service.feeds.season import NATURAL_CYCLES
 from livesvm.service.feeds.spec import FeedSpec

@@ -4,9 +4,9 @@ Experts are a forecast that is given (of a model), means of past values, and two
 values and one of their logarithms: least absolute errors by weighted least squares [Holland & Welsch 1977], with
 exponential forgetting. The median of a logarithm is that of the value, so the second needs no correction. Weights are
 those of BOA on the absolute error: exponentiated gradients with second-order bounds [Wintenberger, Machine Learning
-2017], where the errors of h steps ahead are known h readings later. An expert whose errors were larger lately than
-those of the better naive one, a mean of one value, weighs less by a factor that is exponential in the excess. A mean of
-which no value is known yet is asleep: it has no weight, and learns nothing [Gaillard, Stoltz & van Erven, COLT 2014].
+2017], where the errors of h steps ahead are known h readings later. An expert with larger errors lately than those of
+the better naive one, a mean of one value, weighs less by a factor that is exponential in the excess. A mean of which
+no value is known yet is asleep: it has no weight, and learns nothing [Gaillard, Stoltz & van Erven, COLT 2014].
 The state is as large after a million readings as after ten.
 """
 
