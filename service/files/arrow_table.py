@@ -1,6 +1,6 @@
 """Arrow streams and files in memory: how large they are when unpacked, and their columns as cells.
 
-Files come from anybody. So sizes are read before pyarrow unpacks anything, and pyarrow checks all offsets and texts.
+Files come from any client. So sizes are read before pyarrow unpacks anything, and pyarrow checks all offsets and texts.
 """
 
 from __future__ import annotations

@@ -38,7 +38,7 @@ class Membership:
         """Count a call of Ray that is made inside; raises NotJoined while the cluster is left."""
         with self._changed:
             if not self._is_open:
-                raise NotJoined("this front end joins the cluster anew")
+                raise NotJoined("this front end joins the cluster again")
             self._calls += 1
         try:
             yield

@@ -17,7 +17,7 @@ else:
     class cached_property(functools.cached_property):  # noqa: N801, TID251  # the name of what it replaces
         """What ``functools.cached_property`` is from Python 3.12 on."""
 
-        __module__ = "functools"  # whose attributes pydantic takes for no fields
+        __module__ = "functools"  # pydantic takes its attributes for no fields
 
         def __get__(self, instance: Any, owner: Any = None) -> Any:
             """Compute the value and keep it with the instance, where it is found from then on."""

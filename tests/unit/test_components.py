@@ -66,13 +66,14 @@ def test_copies_are_no_landmarks() -> None:
     found = fitted(Kernel("rbf", 0.3), None, twice, 30)
     assert len(found.landmarks) == len(np.unique(found.landmarks, axis=0)) == 12
     model = IncrementalSVC(gamma=0.3, components=30).fit(twice, np.repeat(y[:12] > 0, 5))
-    assert model.certificate().left_out == pytest.approx(0.0, abs=1e-7)
+    certificate: Any = model.certificate()
+    assert certificate.left_out == pytest.approx(0.0, abs=1e-7)
 
 
 def test_the_certificate_names_the_kernel_and_the_distance() -> None:
     X, y = made(200)
     model = IncrementalSVC(C=2.0, gamma=0.4, components=20, scale="standard").fit(X, y > 0)
-    found = model.certificate()
+    found: Any = model.certificate()
     rows = (X - X.mean(axis=0)) / X.std(axis=0)
     at = [np.flatnonzero((row == X).all(axis=1))[0] for row in model.feature_scale_.landmarks]
     K = np.array(oracle.Kernel("rbf", 0.4)(rows, rows), np.float64)
@@ -90,7 +91,7 @@ def test_the_certificate_names_the_kernel_and_the_distance() -> None:
     assert 0 < np.count_nonzero(free) <= 21
 
 
-ESTIMATORS = {
+ESTIMATORS: dict[str, Any] = {
     "svc": lambda **more: IncrementalSVC(C=2.0, gamma=0.3, components=20, **more),
     "weighted": lambda **more: IncrementalSVC(
         C=2.0, gamma=0.3, components=20, class_weight={True: 3.0}, fit_intercept=False, **more
@@ -177,7 +178,7 @@ def test_analyses_make_kernel_rows_when_they_need_them() -> None:
 def test_several_classes_share_one_map() -> None:
     X, numbers = made(240)
     y = np.digitize(numbers, [-0.7, 0.7])
-    model = IncrementalSVC(C=1.0, gamma=0.3, components=25).fit(X[:200], y[:200])
+    model: Any = IncrementalSVC(C=1.0, gamma=0.3, components=25).fit(X[:200], y[:200])
     model.update(add=(X[200:], y[200:]), remove=range(40))
     found = model.certificate()
     assert found.components == 25 == model._window.shared.n_features
