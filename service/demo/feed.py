@@ -37,6 +37,7 @@ SETTINGS: dict[str, Any] = {
     "features": ["precip_mm", "temp_c"],
     "steps": list(STEPS),
     "window": WINDOW,
+    "outliers": "learn",  # a river that jumps when the snow melts is no bad reading
 }
 
 

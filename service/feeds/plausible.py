@@ -30,7 +30,7 @@ FEW, CLEARLY = 10, 0.3  #: values other than 0 are few, of which forecasts need 
 USUAL, USUAL_EXTREME = 0.01, 0.1  #: shares of the readings from which nothing is suspected any more
 
 
-class Suspect(NamedTuple):
+class SuspectReading(NamedTuple):
     """A reading that is far from all before it."""
 
     slot: int
@@ -61,8 +61,8 @@ class Verdict(NamedTuple):
     """Readings as they are taken: suspects are missing ones, which hold the last value, or their own if it is right."""
 
     readings: list[Reading]
-    suspects: list[Suspect]
-    cleared: list[Suspect]  #: of a new level; the readings of earlier calls among them are to be put right
+    suspects: list[SuspectReading]
+    cleared: list[SuspectReading]  #: of a new level; the readings of earlier calls among them are to be put right
     plausibility: Plausibility  #: of the next readings
 
 
@@ -78,15 +78,15 @@ class Plausibility:
     def __init__(self, window: int, least: float | None = None, most: float | None = None) -> None:
         self.window = window
         self.least, self.most = least, most
-        self.suspects: list[Suspect] = []  #: of the window, oldest first
-        self.open: Suspect | None = None  #: the newest reading, if it is one
+        self.suspects: list[SuspectReading] = []  #: of the window, oldest first
+        self.open: SuspectReading | None = None  #: the newest reading, if it is one
         self.shifts: list[Shift] = []  #: of all that is held of the target, oldest first
 
     def judge(self, values: Floats, readings: Sequence[Reading]) -> Verdict:
         """Say how readings behind ``values`` (n,), oldest first, are to be taken; nothing is changed."""
         after = Plausibility(self.window, self.least, self.most)
         after.suspects, after.open, after.shifts = self.suspects.copy(), self.open, self.shifts.copy()
-        out, cleared = list(readings), list[Suspect]()
+        out, cleared = list(readings), list[SuspectReading]()
         seen, n = np.concatenate([values, np.empty(len(readings))]), len(values)
         for i, reading in enumerate(readings):
             value, first = reading.values[0], after.open
@@ -103,7 +103,7 @@ class Plausibility:
             elif not (n and after._suspects(seen[max(0, n - self.window) : n], reading)):
                 after.open = None
             else:
-                after.open = Suspect(reading.slot, value, float(seen[n - 1]))
+                after.open = SuspectReading(reading.slot, value, float(seen[n - 1]))
                 after.suspects.append(after.open)
                 out[i] = _holding(reading, after.open.held)
             seen[n] = out[i].values[0]
@@ -144,12 +144,12 @@ class Plausibility:
     def _count(self, slot: int) -> int:
         return sum(one.slot > slot - self.window for one in self.suspects)
 
-    def _is_new_level(self, first: Suspect, value: float) -> bool:
+    def _is_new_level(self, first: SuspectReading, value: float) -> bool:
         """Say whether a reading behind a suspect shows that both are right."""
         is_nearer = abs(value - first.value) < abs(value - first.held)
         return is_nearer and self._is_possible(first.value) and self._is_possible(value)
 
-    def _clear(self, first: Suspect, value: float) -> None:
+    def _clear(self, first: SuspectReading, value: float) -> None:
         """Take a suspect for right; of one that ``value`` is close to, the level changes."""
         self.suspects.remove(first)
         self.open = None
@@ -178,7 +178,7 @@ class Plausibility:
         return any(made < one.slot <= slot for one in self.shifts)
 
     def drop(self, slot: int) -> bool:
-        """Suspect a slot no more, as its value is another one; say whether it was."""
+        """SuspectReading a slot no more, as its value is another one; say whether it was."""
         left = [one for one in self.suspects if one.slot != slot]
         was = len(left) < len(self.suspects)
         self.suspects, self.open = left, None if self.open is not None and self.open.slot == slot else self.open
@@ -203,7 +203,7 @@ class Plausibility:
         """Take over what ``to_arrays`` returned."""
         if not arrays:
             return
-        self.suspects = [Suspect(int(slot), value, held) for slot, value, held in arrays["suspects"].tolist()]
+        self.suspects = [SuspectReading(int(slot), value, held) for slot, value, held in arrays["suspects"].tolist()]
         self.shifts = [Shift(int(slot), change) for slot, change in arrays["shifts"].tolist()]
         self.open = self.suspects[-1] if arrays["is_open"] else None
 

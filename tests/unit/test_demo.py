@@ -42,7 +42,7 @@ def test_two_months_end_well_and_leave_nothing_behind(
     days = re.findall(r"^(\S+) +((?:\d\.\d{3} +){9})((?:\d+% +){3})", reported, flags=re.MULTILINE)
     assert [day for day, *_ in days] == ["1990-01-29", "1990-02-28"]
     errors = np.array(days[-1][1].split(), float).reshape(3, 3)
-    np.testing.assert_allclose(errors[:, 0], errors[:, 2], atol=2e-3)  # training again forecasts nearly the same
+    assert (errors[:, 0] <= errors[:, 2] + 2e-3).all()  # training again forecasts no better
     rows = re.findall(r"^(\S+)\.\.(\S+)\s+(\S+)\s+30/30 ", reported, flags=re.MULTILINE)
     assert rows == [("1990-01-07", "1990-02-05", "1988-02-07"), ("1990-02-06", "1990-03-07", "1988-03-08")]
     forecasts, updates = (block.splitlines() for block in blocks("README.md", "text")[:2])

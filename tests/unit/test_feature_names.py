@@ -92,6 +92,7 @@ Ask = Callable[[Any], Any]
 
 ENTRIES: dict[str, list[Callable[[], Ask]]] = {
     "Conformal.intervals": [lambda: lambda rows: conformal(svr()).intervals(rows, 0.5)],
+    "Fitted.left_out": [lambda: IncrementalSVC(gamma=0.5, components=5).fit(X, Y).left_out],
     "Conformal.sets": [lambda: lambda rows: conformal(svc()).sets(rows, 0.5)],
     "before_learning": [lambda: lambda rows: before_learning(svc(), rows, Y)],
     "influences": [lambda: lambda rows: influences(svc(), rows), lambda: lambda rows: influences(svc(THREE), rows)],

@@ -131,7 +131,7 @@ def compiled(tmp_path_factory: pytest.TempPathFactory, run: Run) -> Path:
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(text)
     (folder.parent / "kept").mkdir()
-    for name in ("at_work.py", "by_reference.py", "compile.py", "machine_code.py"):
+    for name in ("at_work.py", "by_reference.py", "cached.py", "compile.py", "machine_code.py"):
         (folder / "runtime" / name).write_text((REAL / name).read_text())
     assert run(folder) == "(24.0, 101.0) {'total': 1, 'apart': 1}"
     return folder
