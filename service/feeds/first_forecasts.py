@@ -6,7 +6,7 @@ They follow from the readings alone, so nothing of them is kept, or scored.
 from __future__ import annotations
 
 import math
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,7 +46,8 @@ def naive_forecast(values: Floats, step: int, season: int, coverage: float | Non
         errors = np.diff(values[real])
     errors = errors * math.sqrt(step / reach)
     seasonal = _seasonal(values, step, season)
-    value, served, back = last, cast(Served, "last-value"), reach
+    served: Served = "last-value"
+    value, back = last, reach
     if seasonal is not None:
         phase = season * -(-step // season)
         others = _changes(values, phase)

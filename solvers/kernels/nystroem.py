@@ -63,7 +63,7 @@ class Nystroem:
     @property
     def width(self) -> int:
         """How many numbers a row has before it is mapped."""
-        return self.landmarks.shape[1]
+        return int(self.landmarks.shape[1])
 
     @property
     def is_settled(self) -> bool:
