@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import lru_cache
 from math import isnan
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,10 +30,11 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Said = tuple[float | None, ...]
 
-EXPERTS = (
+Expert = Literal[
     "model", "last-value", "seasonal-naive", "seasonal-mean", "weekly-mean", "linear", "linear-log", "daily-mean",
     "yearly-mean",
-)  # fmt: skip
+]  # fmt: skip
+EXPERTS: tuple[Expert, ...] = get_args(Expert)
 MODEL, LAST, SEASONAL, MEAN, WEEK, LINEAR, LOG, DAILY, YEARLY = range(len(EXPERTS))
 SEASONS = 4  #: of which means are
 LAGS = (1, 2, 3)  #: readings before the newest that linear experts see

@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Iterator, Mapping
 from math import isnan, nan
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,8 +14,7 @@ from livesvm.service.feeds.blend import EXPERTS
 
 Floats = NDArray[np.float64]
 Served = Literal["model", "last-value", "seasonal-naive", "blend", "zero"]
-
-SERVED: tuple[Served, ...] = ("model", "last-value", "seasonal-naive", "blend", "zero")
+SERVED: tuple[Served, ...] = get_args(Served)
 Experts = tuple[float | None, ...]
 
 NOBODY: Experts = (None,) * len(EXPERTS)

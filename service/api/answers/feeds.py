@@ -8,6 +8,8 @@ from typing import Any, Literal
 from pydantic import BaseModel, Field
 
 from livesvm.service.api.answers.models import Recovery
+from livesvm.service.feeds.blend import Expert
+from livesvm.service.feeds.forecasts import Served
 
 
 class ForecastTold(BaseModel):
@@ -19,7 +21,7 @@ class ForecastTold(BaseModel):
     low: float | None = None
     high: float | None = None
     direction: Literal["up", "down"] | None = None
-    served: Literal["model", "last-value", "seasonal-naive", "blend", "zero"] | None = Field(
+    served: Served | None = Field(
         default=None,
         description="`blend`: of the model with naive forecasts and a linear model. A naive value is served while the "
         "window fills, and `zero` where half of the readings are 0 and 0 had the smaller errors.",
@@ -50,7 +52,7 @@ class ObservationAnswer(BaseModel):
 class ExpertTold(BaseModel):
     """What one expert of a blend says, and its weight."""
 
-    expert: Literal["model", "last-value", "seasonal-naive", "seasonal-mean", "weekly-mean", "linear"]
+    expert: Expert
     value: float
     weight: float
 
