@@ -3,7 +3,7 @@
 ``cover``: twelve tables, drawn again several times, at a coverage of 0.9, next to split conformal prediction that
 learns half of the examples and calibrates on the other half. ``cost``: the first prediction after an update of 30 + 30
 at n = 1,400 next to three such updates, and the ones after it. ``after``: what is first asked after such an update, by
-n, next to training ``SVC`` anew.
+n, next to training ``SVC`` from scratch.
 """
 
 from __future__ import annotations
