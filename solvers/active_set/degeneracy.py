@@ -120,8 +120,8 @@ def extend(
 ) -> None:
     """Append examples to a factor, except those with squared pivots of at most ``dependent`` times the diagonal.
 
-    If it is 0, no example is left out, and a pivot that is lost in rounding is replaced by the least usable one. Only
-    the factor itself is made, not the forward-solved right-hand sides.
+    If ``dependent`` is 0, no example is left out, and a pivot that is lost in rounding is replaced by the least usable
+    pivot. Only the factor itself is made, not the forward-solved right-hand sides.
     """
     for slot in free:
         n = fac.size[0]

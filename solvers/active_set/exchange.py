@@ -85,7 +85,7 @@ def leave(w: Walk, slot: int, side: int) -> None:
 
 @compiled
 def solve_for_bound_rate(w: Walk, v: float) -> None:
-    """Remove the velocity ``v`` of an example outside the block, its column already forward-solved, from the rates."""
+    """Subtract the velocity ``v`` of an example outside the block, with a forward-solved column, from the rates."""
     fac = w.factor
     kappa = w.at[0].kappa if w.intercept else 0.0
     for k in range(fac.size[0]):
@@ -202,7 +202,7 @@ def refine_dependence(w: Walk, slot: int, z: Floats) -> None:
 
 @compiled
 def blocking(w: Walk, z: Floats, side: int, length: float) -> tuple[int, int]:
-    """Return the first free example to end its box within ``length`` along ``side z``, and at which end, or -1."""
+    """Return the free example that limits a move along ``side z`` to less than ``length``, and its end there, or -1."""
     e, motion, fac = w.examples, w.motion, w.factor
     bound = length
     for k in range(fac.size[0]):

@@ -4,7 +4,7 @@ from enum import IntEnum
 
 
 class Exit(IntEnum):
-    """The result of a loop, or what it asks for before it is called again."""
+    """The result of a compiled loop, or the request that its caller must meet before calling it again."""
 
     DONE = 0  #: the end of the path; inside, that the loop can go on
     NEED_ROW = 1  #: the kernel row of ``switching`` is not cached

@@ -34,7 +34,7 @@ from livesvm.solvers.runtime.interrupt import is_stopped
 
 @compiled
 def walk(w: Walk, log: Log | None, cutoffs: Cutoffs | None) -> Exit:
-    """Go from event to event until the path or the outer iteration ends, or something is needed; return why.
+    """Go from event to event until the path or the outer iteration ends, or the walk asks for something; return why.
 
     ITERATION also means that no example is free and the betas are out of balance. With a ``log`` each segment is
     recorded, and LOG_FULL asks for an empty log. With ``cutoffs``, STOPPED means that example ``at.switching`` has

@@ -54,7 +54,7 @@ def longest_step(w: Walk) -> tuple[float, int, int]:
 
 @compiled
 def largest(x: Floats, n: int, least: float) -> float:
-    """Return the largest of ``least`` and the first ``n``; four at a time, so that none waits for the one before."""
+    """Return the largest of ``least`` and the first ``n`` numbers, by four independent running maxima."""
     m0, m1, m2, m3 = least, least, least, least
     whole = n - n % 4
     for j in range(0, whole, 4):
@@ -191,7 +191,7 @@ def find_beyond(w: Walk) -> bool:
 
 @compiled
 def jump(w: Walk) -> bool:
-    """Move b, with no example free and betas out of balance, until a useful example is at a kink (rule 4)."""
+    """Move b, with no example free and betas out of balance, until an example at a kink can balance them (rule 4)."""
     e, motion = w.examples, w.motion
     up = w.at[0].sum_rate - w.at[0].sum_v < 0.0  # an example's beta must fall, so f must rise to a kink
     least = np.inf

@@ -29,7 +29,7 @@ CLIPPED = 2  #: value of ``started`` set by a caller whose limits already stop a
 
 
 class Used(Scalars):
-    """How much of a log is used."""
+    """Numbers of used entries in each part of a log."""
 
     segments: int
     pool: int
@@ -38,7 +38,7 @@ class Used(Scalars):
 
 @by_reference
 class Log(NamedTuple):
-    """Segments and changes of a path, in arrays with space for more, and how much of it is used."""
+    """Segments and changes of a path, in arrays with space for more entries, and the numbers of used entries."""
 
     ends: Floats  #: (segments, 4) where each segment starts and ends; columns named above
     before: Ints  #: (segments, 2) entries of the pool, and changes, before each; named above

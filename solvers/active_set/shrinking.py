@@ -55,7 +55,7 @@ IDLE_EVENTS = 4  #: ... in this many events, before it goes on without outer ite
 def follow_path(w: Walk) -> int:
     """Follow the path to its end, in outer iterations, or until something is needed; return why it stopped.
 
-    After NEED_ROW or FACTOR_FULL the example ``at.switching`` is about to change sides; call again when its kernel row
+    After NEED_ROW or FACTOR_FULL the example ``at.switching`` is about to change sides; call again once its kernel row
     is cached and the factor has space. If ``at.asking`` is 1, WANT_ROWS asks for rows that the next outer iteration may
     need, so that it need not stop for them. The exit is returned as a number, which spares Python making it a member of
     ``Exit``.
@@ -190,7 +190,7 @@ def events_of_iteration(n: int) -> int:
 
 @compiled
 def expect(w: Walk, out: Floats) -> None:
-    """Compute how much of the path each one may still have before its limit: less for examples that move fast."""
+    """Estimate which share of the path each example can take before its limit: less for examples that move fast."""
     e, motion = w.examples, w.motion
     least = STEADIEST if w.n <= LARGE else STEADIEST_OF_LARGE
     steady = (1.0 if is_last(w) else w.at[0].member_safety) * max(least, min(1.0, STEADY / max(w.factor.size[1], 1)))
@@ -227,7 +227,7 @@ def expect_any_way(w: Walk, out: Floats) -> None:
 
 @compiled
 def count_below(x: Floats, n: int, bound: float) -> int:
-    """Return how many of the first ``n`` are at most ``bound``."""
+    """Return how many of the first ``n`` entries of ``x`` are at most ``bound``."""
     count = 0
     for j in range(n):
         count += x[j] <= bound
@@ -254,7 +254,7 @@ def learn_pace(w: Walk, used: float, events: int) -> None:
 
 @compiled
 def count_idle(w: Walk) -> None:
-    """Count an outer iteration without an event; plan no more of them if there are many compared with the events."""
+    """Count an outer iteration without an event; after many such iterations, plan no further outer iterations."""
     at = w.at[0]
     at.idle += 1
     if at.idle > IDLE + at.events // IDLE_EVENTS:

@@ -202,7 +202,7 @@ def _fill_by_pairs(state: PathState, X: Features, losses: Losses, total: float) 
 
 
 def work_from_nothing(n: int, n_free: int) -> float:
-    """Return about how many products it takes to solve ``n`` examples from nothing, ``n_free`` of which end up free.
+    """Estimate how many products a solve of ``n`` examples from nothing takes if ``n_free`` examples end up free.
 
     Kernel rows and steps of pairs take some dozens of products for each two examples. The factor takes a third of the
     cube of ``n_free``, in blocks that need a third of the time.
@@ -265,7 +265,7 @@ def decisions(state: PathState, X: Features) -> list[float]:
 
 
 def columns_that_count(state: PathState) -> Ints:
-    """Return the examples with a coefficient or a kernel row: their values with new examples are needed at once."""
+    """Return the examples with a coefficient or a kernel row: an edit needs their kernel values with new examples."""
     n = state.n_slots
     return np.flatnonzero((state.examples.beta[:n] != 0.0) | (state.rows.row_of[:n] >= 0))
 
@@ -321,7 +321,7 @@ def distance(e: Examples, j: int) -> float:
 class UndoneOnError:
     """Context that brings a state back to what it was when an error occurs inside it.
 
-    Inside, only new examples and ``indices``, by default all examples, may get other losses. With ``indices`` the
+    Inside, only new examples and ``indices``, by default all examples, may get other losses. With ``indices``, the
     context is for one ``update``, which itself keeps what it needs to go back.
     """
 
@@ -341,7 +341,7 @@ class UndoneOnError:
             self.undo()
 
     def keep(self) -> None:
-        """Keep all places now, for changes that no ``Solve`` makes."""
+        """Copy all places now, for changes that are made without a ``Solve``."""
         self._checkpoint = take_checkpoint(self.state, self.indices, self.n)
 
     def undo(self) -> None:
@@ -360,7 +360,7 @@ class UndoneOnError:
 def bring_back(state: PathState, n: int, vacant: list[int], capacity: int, checkpoint: Checkpoint) -> None:
     """Bring a state back to ``checkpoint``, with ``n`` slots, of which some were ``vacant``.
 
-    This takes little time and cannot fail, because the factor, which may take long, is put off.
+    The call takes little time and cannot fail, because the factor is made later, when it is needed.
     """
     # An interrupt halfway would mix the earlier state with that of the update.
     with undisturbed():

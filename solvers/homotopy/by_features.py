@@ -45,7 +45,7 @@ def is_for(state: PathState, X: Features, n: int) -> bool:
 
 
 def update(state: PathState, slots: Ints, leave: Ints, changed: Ints, losses: Losses) -> Trace:
-    """Bring a state to its optimum with the new examples ``slots``, without others, and with ``losses`` of others.
+    """Bring a state to the optimum after ``slots`` came; ``leave`` go, and ``changed`` examples get ``losses``.
 
     Raises
     ------
@@ -191,7 +191,7 @@ def add_products(XT: Floats, w: Floats, f: Floats) -> None:
 
 @compiled
 def ways_to_kinks(e: Examples, out: Floats) -> None:
-    """Write how far each f is from the nearest kink to ``out`` (n,): 0 where it is free, infinite without a kink."""
+    """Write each f's distance from its nearest kink to ``out`` (n,): 0 for a free example, infinite without kinks."""
     for j in range(out.size):
         way = min(abs(e.f[j] - e.kinks[j, 0]), abs(e.f[j] - e.kinks[j, 1]))
         out[j] = 0.0 if is_free(e.segment[j]) else way

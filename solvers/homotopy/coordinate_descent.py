@@ -4,8 +4,9 @@ One coefficient at a time moves to where the line of f meets its staircase of le
 kept. The intercept is the weight of a further feature, so that coefficients need not sum up to anything meanwhile; the
 small rest of the sum is left to a path, as is what is left of the gap.
 
-More coefficients end inside of their boxes than examples can be free. Along combinations that change neither w nor the
-sum they move on, until enough of them are at an end of their box: the crossover of linear programming.
+More coefficients end inside of their boxes than examples can be free. The free coefficients
+move on, along combinations that change neither w nor the sum, until enough are at an end of their box: the crossover
+of linear programming.
 """
 
 from __future__ import annotations
@@ -138,7 +139,7 @@ def cross_over(X: Floats, e: Examples, intercept: bool) -> None:
 
 @compiled
 def _exchange(table: Floats, basis: Ints, rest: Ints, e: Examples) -> None:
-    """Move each of ``rest`` to an end of its box; if a basic one gets to its end first, take its place.
+    """Move each of ``rest`` to an end of its box; if a basic example reaches an end first, replace it in the basis.
 
     ``table`` has, for each of ``rest``, the combination of the basis that equals it.
     """

@@ -184,7 +184,7 @@ def _descend(
 
 @compiled
 def _first_at(f: Floats, kinks: Floats, n: int, off: float) -> int:
-    """Return the first example whose f is off its kink by ``off``."""
+    """Return the first example with ``f - kink`` equal to ``off``, or -1."""
     for j in range(n):
         if f[j] - kinks[j] == off:
             return j
@@ -249,7 +249,7 @@ def _move(
 
 @compiled
 def _set_kinks(e: Examples, j: int, up: Floats, down: Floats) -> None:
-    """Note the kinks that decide whether a coefficient should rise or fall."""
+    """Set the two kinks of an example that decide whether its coefficient should rise or fall."""
     q = e.segment[j] // 2
     if is_free(e.segment[j]):
         up[j] = down[j] = e.kinks[j, q]

@@ -74,7 +74,7 @@ class Progress(Scalars):
 
 @by_reference
 class Batch(NamedTuple):
-    """Examples that come and leave, by number and sorted by class, with the kernel rows of the new ones."""
+    """Examples that come and leave, by number and sorted by class, with the kernel rows of those that come."""
 
     come: Ints
     costs: Floats  #: of the new examples: C times their weights
@@ -128,7 +128,7 @@ NO_BATCH = Batch(
 def open_pair(w: Walk, s: Work, batch: Batch) -> bool:
     """Find the slots of the examples that leave a pair of classes, and give new ones slots, losses and kernel rows.
 
-    False, with nothing changed: there is no space for the new examples, or too much moves.
+    False, with nothing changed: the new examples have no space, or too many examples come and leave.
     """
     now, e = s.now[0], w.examples
     rows, numbers, first, second, n = s.moving[0], s.moving[1], now.first, now.second, w.n - now.n_vacant
@@ -219,8 +219,8 @@ def copy_loss(
 def make_edit(w: Walk, s: Work) -> None:
     """Place the new examples, drop the losses of those that leave, and change the losses of others.
 
-    New examples start at beta = 0 on the piece where their f stands, with cached kernel rows. Examples off their levels
-    then move there together along the path [Karasuyama & Takeuchi, eq. 4].
+    New examples start at beta = 0 on the piece that contains their f, with cached kernel rows. Examples off their
+    levels then move there together along the path [Karasuyama & Takeuchi, eq. 4].
     """
     now, e, come = s.now[0], w.examples, s.come[: s.now[0].n_come]
     compute_f_of_new(e, w.rows, w.row_of, come, w.n, now.b, s.moving[1])
@@ -242,7 +242,7 @@ def compute_f_of_new(e: Examples, rows: Floats, row_of: Ints, come: Ints, n: int
 
 @compiled
 def change_losses(w: Walk, s: Work, i: int) -> None:
-    """Give an example other losses; it keeps its place if its kinks stay, and else is placed where its f stands."""
+    """Give an example other losses; it keeps its place if its kinks stay, else it gets the piece at its f."""
     e, slot, losses = w.examples, s.changed[i], s.losses
     moved = e.n_kinks[slot] != losses.n_kinks[i]
     for k in range(MAX_KINKS):
@@ -256,7 +256,7 @@ def change_losses(w: Walk, s: Work, i: int) -> None:
 
 @compiled
 def place(e: Examples, slots: Ints) -> None:
-    """Put examples that are not free on the piece of their loss where their f stands."""
+    """Put examples that are not free on the piece of their loss that contains their f."""
     for slot in slots:
         f, piece = e.f[slot], 0
         for k in range(e.n_kinks[slot]):

@@ -28,14 +28,14 @@ def put_on_ends(w: Walk, level: float, top_speed: float, dust: float) -> bool:
 
 @compiled
 def rounding_left(w: Walk, kink: float) -> float:
-    """Return how far off a walk may have left any f: its slack, or 0 if that is small compared with ``kink``."""
+    """Return the largest error that a walk may leave in any f: its slack, or 0 if small compared with ``kink``."""
     slack = w.tol[0].f
     return slack if slack > BLUR * kink else 0.0
 
 
 @compiled
 def compute_all(w: Walk, row: Ints) -> float:
-    """Compute every f afresh, where no example is free, and center b; -1: that takes long, or rows are missing."""
+    """Compute every f afresh and center b, with no example free; -1: it takes too long, or rows are missing."""
     e, f, coefficient, m = w.examples, w.examples.f[: w.n], w.motion.work, 0
     for j in range(w.n):
         if e.beta[j] != 0.0:

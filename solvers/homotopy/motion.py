@@ -15,7 +15,7 @@ SLOTS, ROWS = range(2)  #: rows of ``Work.moving``: of the examples whose betas 
 def set_bound_rate(
     motion: Motion, fac: Factor, rows: Floats, row_of: Ints, used: Ints, clock: int, n: int, moving: Ints, m: int
 ) -> bool:
-    """Compute how f moves with ``m`` moving betas; False if a row of theirs or of a free example is not cached.
+    """Compute how f moves with ``m`` moving betas; False: a kernel row of a moving or free example is missing.
 
     Marks the rows as used at ``clock``.
     """
@@ -60,7 +60,7 @@ def set_motion(e: Examples, motion: Motion, n: int, moving: Ints) -> int:
 
 @compiled
 def is_off(e: Examples, j: int) -> bool:
-    """Say whether an example is free, or is to move because its beta or f is off."""
+    """Say whether an example is free, or has a beta or f that must move to its place."""
     off: bool = is_free(e.segment[j]) or e.beta[j] != e.levels[j, e.segment[j] // 2]
     for k in range(e.n_kinks[j]):
         off = off or is_beyond(e, j, k)

@@ -17,7 +17,7 @@ EPS = float(np.finfo(np.float64).eps)
 
 
 class Scales(NamedTuple):
-    """The units that tolerances are counted in."""
+    """The units in which tolerances are measured."""
 
     kink: float  #: largest kink; with one class, the size that the kernel gives f
     level: float  #: largest level
@@ -67,7 +67,7 @@ def units_of(e: Examples, v: Floats, n: int, total: float) -> Scales:
 
 @compiled
 def units_of_motion(e: Examples, v: Floats, n: int, kink: float, level: float, diagonal: float) -> Scales:
-    """Return the units of a motion where the units of the losses are known."""
+    """Return the units of a motion, given the units of the losses."""
     speed, top, mass, sum_speed, sum_beta = 0.0, 0.0, 0.0, 0.0, 0.0
     for j in range(n):
         top = max(top, abs(v[j]))
@@ -120,7 +120,7 @@ class Audit(NamedTuple):
 def is_good(audit: Audit, goal: float, roundings: float) -> bool:
     """Say whether the gap is at most ``goal`` times the objective, or explained by ``roundings`` roundings of each f.
 
-    Rounding excuses a relative gap of at most ``ROUGH``.
+    A relative gap above ``ROUGH`` is never accepted because of rounding.
     """
     if not audit.gap + audit.size < np.inf:
         return False

@@ -68,11 +68,11 @@ class PairInMemory:
         return state.examples, state.motion, state.factor, rows.values, rows.used, state.XT, state.buffers, slot
 
     def is_of(self, state: PathState, slot: Ints) -> bool:
-        """Say whether all arrays are still those of the state."""
+        """Say whether the records still refer to the state's present arrays."""
         return all(map(is_, self._arrays_of(state, slot), self.arrays))
 
     def is_for(self, two: tuple[int, int], slot: Ints, limit: int) -> bool:
-        """Say whether the records hold for these classes, slots and limit; give them the memory of this thread."""
+        """Say whether the records were filled for these classes, slots and limit; use this thread's memory for them."""
         if self._scratch is not scratch():
             self._scratch = scratch()
             self._walk.put("scratch", self._scratch)
@@ -110,7 +110,7 @@ class PairInMemory:
             bring_back(self.state, now.n_before, vacant, self.state.capacity, checkpoint)
 
     def _move(self, here: Ints, gone: Ints) -> None:
-        """Note that the examples in slots ``here`` are in the pair, and those in slots ``gone`` are not."""
+        """Record that the pair has the examples in slots ``here``, and no longer has the examples in slots ``gone``."""
         slot, numbers = self.numbered[0], self.numbered[1][0]
         slot[numbers[gone].astype(np.int64)] = -1
         slot[numbers[here].astype(np.int64)] = here
@@ -159,7 +159,7 @@ def call_each(pairs: list[PairInMemory], batch: Batch, kind: Any) -> tuple[list[
 
 
 def vote_each(pairs: list[PairInMemory], values: Floats, votes: Ints) -> None:
-    """Count the votes of pairs of one kind, with records filled from their states, for rows that are in no pair.
+    """Count the votes of pairs of one kind, with records filled from their states, for rows that belong to no pair.
 
     ``values`` (m, c) are the kernel values of the rows, by number; ``votes`` (m, n_classes) are added to.
     """

@@ -136,7 +136,7 @@ def _walk(
         return track_path(w, chunks[-1], nowhere)
 
     def answer(w: workspace.Walk, exit_: int) -> bool:
-        """Replace a full log or extend the outer iteration; say whether the walk goes on."""
+        """Replace a full log, or allow the outer iteration more events; say whether the walk goes on."""
         if exit_ == Exit.LOG_FULL:
             chunks.append(_fresh_log(state, w, chunks[-1]))
         elif exit_ == Exit.ITERATION:

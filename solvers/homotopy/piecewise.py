@@ -28,7 +28,7 @@ class Segments(NamedTuple):
     end_beta: Floats  #: (p,)
 
     def at(self, tau: float) -> int:
-        """Return the segment that ``tau`` is on."""
+        """Return the number of the segment that contains ``tau``."""
         return min(int(np.searchsorted(-self.end_tau, -tau)), self.end_tau.size - 1)
 
     def pool(self, segment: int) -> slice:
@@ -36,7 +36,7 @@ class Segments(NamedTuple):
         return slice(int(self.first[segment]), int(self.first[segment + 1]))
 
     def part(self, which: slice, changes: int) -> Segments:
-        """Return consecutive segments, numbered without the ``changes`` before the first of them."""
+        """Return consecutive segments; the ``changes`` before the first segment are no longer counted."""
         return self._replace(
             start_tau=self.start_tau[which],
             end_tau=self.end_tau[which],
@@ -48,13 +48,13 @@ class Segments(NamedTuple):
         )
 
     def share(self, segment: int, tau: float) -> float:
-        """Return the share of a segment that has been passed at ``tau``."""
+        """Return which share of a segment, from 0 to 1, lies before ``tau``."""
         start, end = float(self.start_tau[segment]), float(self.end_tau[segment])
         return min(max((start - tau) / (start - end), 0.0), 1.0)
 
 
 class Changes(NamedTuple):
-    """Changes of place: which example went from which ``segment`` of its staircase to which other, and when."""
+    """Changes of place: the example, the old and the new ``segment`` of its staircase, and the tau of the change."""
 
     tau: Floats
     slot: Ints

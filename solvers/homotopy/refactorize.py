@@ -1,6 +1,6 @@
 """An empty factor and its kernel rows filled at once, by as many threads as ``livesvm.solvers.runtime.threads`` allows.
 
-A model that comes back, or has an update undone, has put this off (``state.put_off``).
+A model that is restored, or has an update undone, puts this work off (``state.put_off``).
 """
 
 from __future__ import annotations

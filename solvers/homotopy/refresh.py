@@ -24,11 +24,11 @@ SPARE = 64  #: places in a new factor for further free examples
 
 
 def need_rows(state: PathState, slots: Ints) -> None:
-    """See to it that the kernel rows of ``slots``, each named once, are cached.
+    """Cache the kernel rows of ``slots``, which are all different, if they are not cached yet.
 
     Raises
     ------
-    MemoryLimit : when they do not fit together
+    MemoryLimit : the rows do not fit into the cache together
     """
     missing = state.rows.missing(slots)
     if missing.size == 0:
@@ -97,7 +97,7 @@ def refresh(state: PathState) -> None:
 
 
 def refresh_free(state: PathState) -> float:
-    """Compute the f of the free examples afresh; returns how far they were off."""
+    """Compute the f of the free examples afresh; return the largest error that their tracked f had."""
     e, n, free = state.examples, state.n_slots, state.free_slots()
     values, row_of, beta, drift = state.rows.values, state.rows.row_of, e.beta[:n], 0.0
     for part in parts(free.size, n):
@@ -109,7 +109,7 @@ def refresh_free(state: PathState) -> float:
 def uncertain_band(past: float, drift: float, scale: float) -> float:
     """Return the distance from a kink within which the tracked f of a bound example may be on the wrong side.
 
-    ``drift`` is how far the f of free examples were off now, ``past`` the sum of such errors before, and ``scale`` the
+    ``drift`` is the present error in the f of free examples, ``past`` the sum of its earlier values, and ``scale`` the
     scale of f.
     """
     return max(CLOSE * scale, UNSEEN * (past + drift))
@@ -118,7 +118,7 @@ def uncertain_band(past: float, drift: float, scale: float) -> float:
 def refresh_close(state: PathState, band: float) -> bool:
     """Compute afresh the f of bound examples within ``band`` (``uncertain_band``) of a kink; return whether any was.
 
-    These examples and the free ones decide about optimality; a small error in the f of others does no harm. Many such
+    These examples and the free ones decide about optimality; a small error in other f does no harm. Many close
     examples would cost as much as all. Then nothing is computed, or all f if the free ones have been far off since all
     f were last computed.
     """

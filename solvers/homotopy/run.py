@@ -77,7 +77,7 @@ class Trace:
 
 
 class PathWorkspace:
-    """The memory that solves of one state work on, kept as it is slow to make again."""
+    """Work arrays for the solves of one state, kept because allocating them is slow."""
 
     def __init__(self, capacity: int) -> None:
         c = capacity
@@ -116,7 +116,7 @@ def workspace_of(state: PathState) -> PathWorkspace:
 
 
 def given_to_round(state: PathState, events: int, precision: float, dust: float, allowance: float) -> tuple[Any, ...]:
-    """Return the inputs of ``Progress`` for a round, in its order, after ``events`` in the rounds before."""
+    """Return a round's inputs for ``Progress``, in the order of its fields; ``events`` counts the earlier rounds."""
     own = state.b, state.kappa, state.rows.clock, events, state.events_since_refresh
     return (*own, precision, dust, allowance, state.heaviest, state.drift)
 
@@ -144,18 +144,18 @@ class Solve:
         self.exit_: int | None = None  # exit of the round that is under way
 
     def begin_with(self, n_before: int, come: Ints, leave: Ints, changed: Ints, losses: Losses) -> None:
-        """Let the solve begin with an edit: ``n_before`` slots in use before, ``losses`` of the changed examples."""
+        """Set the edit to begin with; ``n_before`` slots were in use before; ``changed`` examples get ``losses``."""
         buffers = self.buffers
         buffers.come[: come.size], buffers.leave[: leave.size], buffers.changed[: changed.size] = come, leave, changed
         self.begin(n_before, (come.size, leave.size, changed.size), losses)
 
     def begin(self, n_before: int, sizes: tuple[int, int, int], losses: Losses = NO_CHANGES) -> None:
-        """Let the solve begin with an edit that is in the buffers: ``sizes`` are how many come, leave and change."""
+        """Begin with the edit in the buffers; ``sizes`` are the numbers of new, leaving and changed examples."""
         self.stage, self.sizes, self.n_before = Stage.EDIT, sizes, n_before
         self.losses = losses if sizes[2] else NO_CHANGES
 
     def go_on(self, now: One[Progress], exit_: int, batch: tuple[Batch, Any], numbered: tuple[Ints, Floats]) -> None:
-        """Let the solve continue where compiled code stopped in a pair of classes; ``batch`` comes with its kind."""
+        """Continue a solve that compiled code has stopped in a pair of classes; ``batch`` is a batch with its kind."""
         self.now, self.exit_, self.numbered = now, exit_, numbered
         self.batch, self.kind = batch
 
@@ -165,7 +165,7 @@ class Solve:
         return self.now is not None and bool(self.now[0].is_kept)
 
     def round(self, trace: Trace, precision: float, allowance: float = math.inf) -> tuple[bool, bool, Audit | None]:
-        """Make a round; return whether it found the optimum, else whether it reached the path's end, and an audit.
+        """Make a round; return whether the optimum was found, whether the path's end was reached, and an audit or None.
 
         Raises
         ------
@@ -216,7 +216,7 @@ class Solve:
         return self.buffers.kept(Progress.snapshot(self.now), numbers)
 
     def _begun(self, trace: Trace, precision: float, allowance: float) -> One[Progress]:
-        """Fill ``now`` with the numbers of the state and the stage to begin with, and return it."""
+        """Write the state's numbers and the first stage of the round to ``now``, and return ``now``."""
         state, factor = self.state, self.state.factor
         self.rows.clock += 1
         size, n_free = factor.size.tolist()
@@ -239,7 +239,7 @@ class Solve:
         return self.buffers.work(now, self.losses, (self.rows.slot_of, self.rows.used), self.numbered)
 
     def _entry(self, w: workspace.Walk, s: Work) -> Callable[..., int]:
-        """Return ``way``; if all arrays are those of the last call, their types are not looked at again."""
+        """Return the compiled ``way`` for these arrays; the types of the last call's arrays are not checked again."""
         buffers = self.buffers
         if s.losses is not NO_CHANGES:
             return self.way
@@ -249,7 +249,7 @@ class Solve:
         return buffers.entry
 
     def _judge(self, w: workspace.Walk, band: float) -> Audit:
-        """Compute the f that decide, which takes long or needs kernel rows that are not cached, and judge the state."""
+        """Compute afresh each f that decides about optimality, in code that may cache kernel rows; judge the state."""
         state = self.state
         if band > 0.0:
             refresh_close(state, band)
@@ -269,7 +269,7 @@ class Solve:
 
 
 def walk_of(state: PathState, motion: Motion, units: Scales) -> workspace.Walk:
-    """Return the arguments of the compiled loop at the start of a separate path; ``units`` are those of this motion."""
+    """Return the compiled loop's arguments at the start of a separate path; ``units`` are the units of its motion."""
     w = walk_on(state, motion, workspace.new_counters())
     begin(w, units, float(state.total), 1.0)
     w.at[0].b, w.at[0].kappa, w.at[0].asking = state.b, state.kappa, 1
@@ -347,9 +347,9 @@ def spread_ties(state: PathState, w: workspace.Walk, seed: int | list[int]) -> b
 
 
 def _with_sound_factor(state: PathState, w: workspace.Walk, dependent: float) -> workspace.Walk:
-    """Factor the free block afresh where rounding has spoiled it, without those that depend on the others.
+    """Factor the free block afresh after rounding errors, without examples that depend linearly on the others.
 
-    They are sent to an end of their box, like other examples that are not free.
+    Examples left out of the factor are sent to an end of their box.
     """
     free = state.free_slots().copy()
     refactor(state, dependent=dependent)
@@ -359,7 +359,7 @@ def _with_sound_factor(state: PathState, w: workspace.Walk, dependent: float) ->
 
 
 def fetch_rows(state: PathState, w: workspace.Walk) -> None:
-    """Cache the row of the example that is about to change sides, if any, and the rows of the next likely ones."""
+    """Cache the row of the example that is about to change sides, and rows of examples likely to change sides next."""
     found = np.empty(w.n, np.int64)
     likely = found[: find_likely(w, found)]
     if likely.size > PREFETCH:
@@ -381,7 +381,7 @@ def tally(state: PathState, w: workspace.Walk, trace: Trace) -> workspace.Status
 
 
 def raise_for(exit_: int) -> None:
-    """Raise the error that the loop's last exit stands for, if it stands for one."""
+    """Raise the error that the loop's last exit means; return if the exit means no error."""
     if exit_ == Exit.INDEFINITE:
         raise NotPositiveSemidefinite("the kernel matrix of the window has a negative eigenvalue", field="kernel")
     if exit_ == Exit.COSTLY:

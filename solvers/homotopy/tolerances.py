@@ -80,9 +80,9 @@ def set_tolerances(w: Walk, units: Scales, precision: float) -> None:
 
 @compiled
 def spread_ties(w: Walk, random: Floats, kink: float, level: float) -> bool:
-    """Spread ties of a walk that has stalled by ``random`` (n, 2) amounts, each time further (rule 6).
+    """Move tied limits of a stalled walk apart by ``random`` (n, 2) amounts, which grow with each call (rule 6).
 
-    False: they may not be spread further, or too little of the walk is left.
+    False: ties may not be spread further, or too little of the walk is left.
     """
     at = w.at[0]
     size = _PERTURBATION * 3.0**at.spreads
@@ -95,9 +95,9 @@ def spread_ties(w: Walk, random: Floats, kink: float, level: float) -> bool:
 
 @compiled
 def is_due(since: int, events: int, heaviest: float, mass: float) -> bool:
-    """Say whether to compute all f afresh, ``since`` events after the last time; this walk has had ``events`` of these.
+    """Say whether to compute all f afresh: ``since`` events after the last time, ``events`` of them in this walk.
 
-    They are computed after many events, or at the end of a long walk of half as many: the walk that fills a large
+    All f are computed after many events, or at the end of a long walk of half as many: the walk that fills a large
     window takes longer than computing them, and a short walk after it does not. They are also computed when the betas
     have become much smaller, for instance with C, because earlier rounding errors are then no longer small.
     """

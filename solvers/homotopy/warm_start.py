@@ -40,8 +40,8 @@ def resume(
 ) -> Ints:
     """Fill an empty state with examples (n, d) of known coefficients and segments, and correct errors.
 
-    If there are none, factor and kernel rows are put off. ``checkpoint`` has f (n,), which is used as it is, and the
-    events since it was computed. Returns the slots of the examples.
+    If there are no errors, factor and kernel rows are put off. ``checkpoint`` has f (n,), which is used as it is, and
+    the number of events since f was computed. Returns the slots of the examples.
 
     Raises
     ------
@@ -78,7 +78,7 @@ def resume(
 def near_state(state: PathState, X: Floats, losses: Losses, standing: tuple[Floats, Ints, Floats]) -> PathState:
     """Return a separate state of some examples ``X`` (m, d) of ``state``, in slots 0 to m - 1.
 
-    ``standing`` are their coefficients, segments and f, which may be off their losses. Free ones that depend on others
+    ``standing`` holds their coefficients, segments and f, which need not suit their losses. Dependent free examples
     are put on the nearer end of their box.
     """
     near = PathState(state.kernel, state.build, intercept=state.intercept, cache_bytes=state.cache_bytes)
@@ -118,7 +118,7 @@ def _leave_dependent(e: Examples, factor: Factor, free: Ints) -> None:
 
 
 def _steadiest_first(state: PathState, free: Ints) -> Ints:
-    """Order free examples by distance from the ends of their boxes, largest first: the last leave a factor cheaply."""
+    """Order free examples by distance from the ends of their boxes, largest first: a factor drops its last cheaply."""
     e = state.examples
     q = e.segment[free] // 2
     low, high = e.levels[free, q + 1], e.levels[free, q]
@@ -137,7 +137,7 @@ def compute_all_f(state: PathState) -> None:
     XT, beta = state.columns(order), e.beta[order]
 
     def contribute(part: Ints) -> tuple[Floats, Floats]:
-        """Return what a part adds to the f of examples before it, and what both add to its own f."""
+        """Return a part's contribution to the f of examples before it, and the contribution of both to its own f."""
         start, stop = part[0], part[-1] + 1
         block = state.kernel.matrix(_rows_of(XT, start, stop), XT, stop)
         return _weighted(block, start, beta[start:stop]), times(block, beta[:stop])

@@ -46,7 +46,7 @@ class Memo:
         return np.array([self.places.get(name, -1) for name in names], np.int64)
 
     def keep_only(self, names: set[bytes | int]) -> None:
-        """Drop the values of all other examples."""
+        """Drop the values of all examples without one of these names."""
         gone = [name for name in self.places if name not in names]
         places = [self.places.pop(name) for name in gone]
         for place in places:
@@ -79,7 +79,7 @@ class FunctionKernel(Kernel):
     is_frozen: bool = field(default=False, compare=False, repr=False)  #: of a predictor, which is given objects
 
     def __post_init__(self) -> None:
-        """Check nothing: the parameters belong to the function."""
+        """Skip the check of kernel parameters, which this kernel leaves to its function."""
 
     is_of_distances = has_gamma = always_positive = False  # nothing is known of these
 
@@ -200,7 +200,7 @@ class FunctionKernel(Kernel):
 
 
 def unused_numbers(known: Mapping[int, Any], examples: Sequence[Any]) -> list[int]:
-    """Return for each of some examples a number that is not among the ``known``."""
+    """Return a number for each new example, different from all ``known`` numbers."""
     first = max(known, default=-1) + 1
     return list(range(first, first + len(examples)))
 

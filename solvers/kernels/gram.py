@@ -82,7 +82,7 @@ class Gram:
         return HeldStanding(self.precision, self.raised, self.values.diagonal().copy())
 
     def bring_back(self, before: HeldStanding) -> None:
-        """Undo the effect on other examples of rows that were admitted since, and are gone."""
+        """Restore the diagonal and precision from before rows were admitted; these rows must be released already."""
         self.precision, self.raised = before.precision, before.raised
         indices = np.arange(before.diagonal.size)
         self.values[indices, indices] = before.diagonal

@@ -24,7 +24,7 @@ LINE = 0  #: ``table`` of a feature that is a moment of the line; other features
 
 @by_reference
 class Lines(NamedTuple):
-    """Rows of features, oldest first: a line that most features are read from, and tables, a row for each other."""
+    """Rows of features, oldest first: lags are read from one series, other features from tables, a row each."""
 
     line: Floats  #: (l,)
     first: Floats  #: (a, n)

@@ -216,7 +216,7 @@ def _shares(columns: PreparedRows, size: int) -> list[list[slice]]:
 
 
 def _pieces(rows: PreparedRows) -> Sequence[slice]:
-    """Return slices of examples, as many at once as a tile has rows and may be written out."""
+    """Return slices of examples, each of at most the rows of a tile; sparse slices must also be small when dense."""
     size = ROWS
     if sparse.issparse(rows.values):
         size = max(1, min(ROWS, WRITTEN_OUT // max(1, rows.values.shape[1])))

@@ -96,7 +96,7 @@ class RowCache:
         self.used[rows] = self.clock
 
     def update_columns(self, slots: Ints, others: Ints, source: Floats, rows: Ints) -> None:
-        """Put the kernel values of new examples ``slots`` (m,) into the cached rows of ``others`` (k,).
+        """Write the kernel values of new examples ``slots`` (m,) to the cached rows of ``others`` (k,).
 
         ``source[rows[i]]`` (k,) has the values of ``slots[i]``.
         """
@@ -111,7 +111,7 @@ class RowCache:
 
         Raises
         ------
-        MemoryLimit : when they do not fit together
+        MemoryLimit : these rows and those of ``keep`` do not fit together
         """
         unused = self._unused(count)
         if unused.size < count:

@@ -68,7 +68,7 @@ class SharedFeatures:
         return self.place(X)
 
     def place(self, X: Features) -> Ints:
-        """Give numbers to new examples in the form that is held, ``X`` (m, d), and return the numbers."""
+        """Store new examples ``X`` (m, d), dense or sparse like those held, and return their numbers."""
         numbers = self._new_numbers(X.shape[0])
         self._put(X, numbers)
         self.diagonal[numbers] = self.kernel.diagonal(X)
@@ -144,7 +144,7 @@ class SharedFeatures:
         self.XT[:, numbers] = dense(X).T
 
     def cool(self) -> None:
-        """Give up the space for more examples."""
+        """Free the space that is reserved for more examples."""
         if self._spare:
             n = self.n_slots
             self.diagonal = self.diagonal[:n].copy()
@@ -189,7 +189,7 @@ class SharedFeatures:
 
     @contextmanager
     def at_hand(self, numbers: Ints) -> Iterator[None]:
-        """Compute the kernel rows of some examples once for all problems inside, if they are not too many."""
+        """Hold the kernel rows of a few examples inside the context, so that all problems can copy them."""
         if not 0 < 8 * numbers.size * self.n_slots <= AT_HAND:
             yield
             return
@@ -203,7 +203,7 @@ class SharedFeatures:
             self._row_of, self._rows = None, np.empty((0, 0))
 
     def rows_at_hand(self) -> tuple[Ints, Floats] | None:
-        """Return the kernel rows that are ``at_hand``, and the row of each number; None: there are none."""
+        """Return the row of each number and the kernel rows that ``at_hand`` holds; None: it holds no rows."""
         return None if self._row_of is None else (self._row_of, self._rows)
 
     def write(self, numbers: Ints, columns: Ints, out: Floats, rows: Ints) -> None:
@@ -232,7 +232,7 @@ class ByNumber(Kernel):
     shared: SharedFeatures = field(default_factory=lambda: SharedFeatures(Kernel()), compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        """Check nothing: the underlying kernel has checked its parameters."""
+        """Skip the check of parameters, which the underlying kernel has made."""
 
     @property
     def is_of_distances(self) -> bool:

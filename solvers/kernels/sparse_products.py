@@ -20,7 +20,7 @@ def times(values: Any, which: slice, left: Numbers) -> Numbers:
 
 @compiled
 def _times(start: Numbers, features: Numbers, values: Numbers, first: int, left: Numbers, out: Numbers) -> None:
-    """Add four rows of ``left`` at once, so that a sum is loaded and stored a quarter as often."""
+    """Add up rows of ``left``, four at a time, so that each sum is loaded and stored a quarter as often."""
     for i in range(out.shape[0]):
         own, k, stop = out[i], start[first + i], start[first + i + 1]
         own[:] = 0.0

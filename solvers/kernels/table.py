@@ -1,4 +1,4 @@
-"""The table of kernels, by name: what a value is made of, what it becomes, and what is known of it.
+"""The table of kernels by name: the base of a kernel's values, the function of that base, and its properties.
 
 A new kernel is a row here; ``CONTRIBUTING.md`` lists what else it takes.
 """

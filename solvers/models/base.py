@@ -147,7 +147,7 @@ class LiveEstimator(Fitted):
         return vars(self).get("chosen_", {}).get(name, first) if isinstance(value, str) and value == "auto" else value
 
     def fixed_by(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the parameters that were chosen with C and stay so where C is ``given`` as a number, and they are not.
+        """Return the parameters chosen together with C that keep their values when only C is ``given`` as a number.
 
         Parameters
         ----------
@@ -165,7 +165,7 @@ class LiveEstimator(Fitted):
         return {name: self.chosen_[name] for name in open_}
 
     def _fix(self, given: Mapping[str, Any]) -> None:
-        """Have these as parameters, with which the window was learnt."""
+        """Store the values of ``fixed_by`` as parameters, because the window was learnt with these values."""
         if fixed := self.fixed_by(given):
             vars(self).update(fixed)
             self._made_of = self._made_of | {name: value for name, value in fixed.items() if name in self._made_of}
@@ -175,7 +175,7 @@ class LiveEstimator(Fitted):
         return 0.0
 
     def _weigh(self, window: Window, leaving: list[Key], new: tuple[Floats, Floats], changed: Edited) -> bool:
-        """Record what the window will hold; return whether that changes the losses of all examples.
+        """Record the next content of the window; return whether the losses of all examples change.
 
         ``new`` are targets and weights of new examples, ``changed`` the new ones of examples that stay.
         """
@@ -189,7 +189,7 @@ class LiveEstimator(Fitted):
         raise AssertionError("a live estimator whose examples share their costs says which of them are alike")
 
     def _begin_window(self, window: Window, rows: Features, targets: Floats, weights: Floats) -> None:
-        """Determine from the first examples, features (m, d) as the window has them, what losses depend on."""
+        """Compute the settings of the losses from the first examples, features (m, d) in the form of the window."""
 
     # -- learning ------------------------------------------------------------------------------------------------------
 
@@ -380,7 +380,7 @@ class LiveEstimator(Fitted):
         return None if self._record is None else self._record.frozen()
 
     def _begin_record(self) -> None:
-        """Count the labels or targets of the window, by which the naive predictions are made."""
+        """Count the labels or targets of the window, from which the record makes its naive predictions."""
         raise AssertionError("every live estimator that keeps a record says of what")
 
     def _judge(self, change: ExampleUpdate) -> None:
@@ -415,7 +415,7 @@ class LiveEstimator(Fitted):
         return found.frozen()
 
     def _outgrew_landmarks(self) -> bool:
-        """Return whether few examples had been there to choose landmarks from, and there are twice as many now."""
+        """Return whether landmarks were chosen from few examples, and the window now has at least twice as many."""
         scale: Any = self.feature_scale_
         return not scale.is_settled and len(self._window.keys) >= 2 * scale.fitted
 
@@ -424,7 +424,7 @@ class LiveEstimator(Fitted):
         raise AssertionError("an estimator with components says how it is solved again")
 
     def _unless_empty(self, add: Any) -> Any:
-        """Return None if there are no examples to add, as on a day without data, else what is given.
+        """Return None if ``add`` has no examples, as on a day without data, else ``add`` itself.
 
         Raises
         ------
@@ -595,7 +595,7 @@ class LiveEstimator(Fitted):
         return Checked(came, rows, targets, weights, self._check_scale(window, rows, weights, heaviest, C))
 
     def _settled_targets(self, y: NDArray[Any] | None, m: int) -> Floats | None:
-        """Return targets (m,); None: they may change what the model is made of."""
+        """Return the targets (m,); None: the targets may change the classes or settings of the model."""
         return self._targets(y, m)
 
     def check_scale(
@@ -777,14 +777,14 @@ class LiveEstimator(Fitted):
         self._came = kept | dict(zip(change.adding, np.array(dense(like(rows, False))), strict=True))
 
     def _scaled(self, rows: Features) -> Features:
-        """Return features as the window has them: on its scale, and dense or sparse."""
+        """Return features in the form of the window: on its scale, dense or sparse."""
         scale, window = self.feature_scale_, vars(self).get("_window")
         if window is not None and self.kernel != "precomputed":
             rows = like(rows, window.is_sparse)
         return rows if scale is None else scale.apply(rows)
 
     def _take_over(self, window: Window) -> None:
-        """Make a window with the present parameters the window of the model."""
+        """Replace the model's window by ``window``, which was solved with the present parameters."""
         self._window = window
         self._made_of = {name: getattr(self, name) for name in (*KERNEL_PARAMETERS, *self._loss_parameters)}
         self.gamma_ = window.state.kernel.gamma
@@ -890,7 +890,7 @@ class LiveEstimator(Fitted):
         return found
 
     def _like(self, **parameters: Any) -> Self:
-        """Return an untrained model with the same parameters except for these, and with none left open."""
+        """Return an untrained model with the given and otherwise the same parameters, with no "auto" left."""
         out = type(self)(**{**self._decided(), **parameters})
         for name in ("columns_", "chosen_"):
             if name in vars(self) and name[:-1] not in parameters:
@@ -898,11 +898,11 @@ class LiveEstimator(Fitted):
         return out
 
     def _forget(self) -> dict[str, Any]:
-        """Drop everything learnt and return it, by attribute."""
+        """Remove all learnt attributes from the model, and return them by name."""
         return {name: vars(self).pop(name) for name in self._learnt_names()}
 
     def _learnt_names(self) -> list[str]:
-        """Return the attributes that are learnt."""
+        """Return the names of the attributes that training sets."""
         return [name for name in vars(self) if name in ("_window", "_made_of", "_came", "_objects") or name[-1] == "_"]
 
     # -- robust losses -------------------------------------------------------------------------------------------------
@@ -921,7 +921,7 @@ class LiveEstimator(Fitted):
     def _conditional(
         self, targets: Floats, weights: Floats, sides: Sides, C: float | None, robust: Robustness | None
     ) -> Losses:
-        """Return the losses of examples on these sides."""
+        """Return the convex losses of examples that count on the given sides of their cutoffs."""
         base = self._losses(targets, weights, C)
         return base if robust is None else conditional(base, sides, robust.theta)
 

@@ -175,7 +175,7 @@ class ChangingEstimator(LiveEstimator):
         return again._replace(**kept, events=report.events + again.events, seconds=report.seconds + again.seconds)
 
     def _settle(self, parameters: dict[str, Any]) -> None:
-        """Determine what new parameters leave open, before they are used."""
+        """Compute the values that new parameters leave open, before these parameters are used."""
 
     def _resolved(self) -> UpdateReport:
         """Solve the window from nothing with the present parameters, and adopt the result."""
@@ -202,7 +202,7 @@ class ChangingEstimator(LiveEstimator):
     classes_: NDArray[Any]  #: of a classifier
 
     def _hand_over(self, fresh: Self) -> None:
-        """Give a fresh model what is not derived from the present window."""
+        """Copy classes, chosen parameters and other data that the window does not determine to a fresh model."""
         if hasattr(self, "classes_"):
             fresh._know(self.classes_)
         if self.chosen_:

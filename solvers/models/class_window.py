@@ -80,7 +80,7 @@ class ClassWindow(KeyedWindow):
 
     @property
     def state(self) -> ClassWindow:
-        """The window itself, which also answers for a state."""
+        """The window itself, which has the methods that callers expect of a path state."""
         return self
 
     @property

@@ -143,7 +143,7 @@ class Pair:
         return memory
 
     def _let_go(self) -> PathState:
-        """Return the state, for changes, and mark the records of compiled code as out of date."""
+        """Return the state to be changed, and mark the records of compiled code as out of date."""
         if self._memory is not None:
             self._memory.limit = None
         return self.state

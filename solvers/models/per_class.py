@@ -106,7 +106,7 @@ STEADY = 0.25  #: a share stays as it is until it is off by this much, as moving
 class PairShares:
     """Shares of ``limit`` bytes for pairs.
 
-    If all rows of all pairs fit, each pair may take all of it; otherwise shares follow the squared sizes of pairs.
+    If the rows of all pairs fit, each pair may take the whole limit; else a share is proportional to its squared size.
     """
 
     def __init__(self, limit: int) -> None:

@@ -122,7 +122,7 @@ def blocks(rows: Features, n_support: int) -> Iterator[slice]:
 
 
 def checked_rows(X: Any, width: int | None, gate: Gate | None, *, is_given: bool) -> Features:
-    """Return rows that come in, (m, d), checked: numbers first, then names, then the width.
+    """Return given rows (m, d) after checks of their numbers, the names of their features, and their width.
 
     Raises
     ------
@@ -148,7 +148,7 @@ class _Reads(Protocol):
 
 
 def read(predictor: _Reads, X: Any) -> tuple[Kernel, Features]:
-    """Return the kernel for rows and the rows, checked; of objects, a kernel that knows them, and their numbers.
+    """Return the kernel and the checked rows; for objects, a kernel that knows these objects, and their numbers.
 
     Raises
     ------

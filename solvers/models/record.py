@@ -1,6 +1,6 @@
 """The record of a model: each labelled example is predicted before it is learnt [Dawid 1984, prequential].
 
-Next to each prediction stands the naive one: the label that most examples of the window have, or for numbers the median
+Each prediction is compared to a naive one: the label that most examples of the window have, or for numbers the median
 of the window, of the pinball loss its quantile.
 """
 
@@ -124,12 +124,12 @@ class Record:
                 del window[bisect_left(window, value)]
 
     def _merge_parts(self) -> None:
-        """Make one part of the history of each two."""
+        """Merge every two consecutive parts of the history into one part."""
         both = zip(self._history[::2], self._history[1::2], strict=True)
         self._history, self._part = [(m + n, a + b, c + d) for (m, a, c), (n, b, d) in both], 2 * self._part
 
     def _lighten(self) -> None:
-        """Divide all weights by that of the next example."""
+        """Divide all weights by the next example's weight."""
         weight, self._weight = self._weight, 1.0
         n, losses, naive_losses = self._lately
         self._lately = n / weight, losses / weight, naive_losses / weight

@@ -64,7 +64,7 @@ def admitted(
 
 
 class Asked(NamedTuple):
-    """What an update adds and removes; ``ignored`` are keys of rows that were left out of it."""
+    """The rows that an update adds, the keys that it removes, and the ``ignored`` keys of rows left out of it."""
 
     add: tuple[Any, ArrayLike | None] | None
     keys: Iterable[Key] | None
@@ -112,7 +112,7 @@ def _length(column: Any) -> int | None:
 
 
 def _taken(column: Any, rows: list[int]) -> Any:
-    """Return some rows of a list, an array, a matrix of scipy or a frame."""
+    """Return the given ``rows`` of a list, an array, a matrix of scipy or a data frame."""
     if isinstance(column, list | tuple):
         return [column[row] for row in rows]
     if hasattr(column, "tocsr"):

@@ -87,7 +87,7 @@ class Objective(NamedTuple):
 
 
 class Sliding(NamedTuple):
-    """A model that slides: its objective and its features."""
+    """A model to be updated by ``slide``: its objective and its features."""
 
     objective: Objective
     n_features: int  #: of an example
@@ -96,7 +96,7 @@ class Sliding(NamedTuple):
 
 @by_reference
 class Space(NamedTuple):
-    """The memory that a window is written into."""
+    """Work arrays into which a window is written."""
 
     examples: Examples
     factor: Factor
@@ -179,7 +179,7 @@ def slide(
 
 
 def stand(model: Sliding, stood: Standing) -> Floats | None:
-    """Return f of all examples, (n,), computed from the rest of ``stood``; None: that is not an optimum."""
+    """Return f of all examples, (n,), from the coefficients of ``stood``; None: these are not optimal."""
     n, most = stood.keys.size, 2 * int(model.objective.losses.n_kinks[0])
     is_whole = np.isfinite(stood.beta).all() and math.isfinite(stood.b)
     if not (is_whole and ((stood.segments >= 0) & (stood.segments <= most)).all()):

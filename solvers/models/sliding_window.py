@@ -55,7 +55,7 @@ class SlidingWindow:
         return sum(array.nbytes for array in arrays) + getsizeof(self.slots)
 
     def forget(self) -> None:
-        """Drop all that is known of trainings."""
+        """Drop the results of earlier trainings."""
         capacity = self.y.size
         self.place = np.full(capacity, NOWHERE)  #: (capacity,) among the support vectors of the last training
         self.taught = np.full(capacity, NOWHERE)  #: (capacity,) number of the class that the last training knew it by
@@ -118,7 +118,7 @@ class SlidingWindow:
                 self.weights[self.slots[key]] = weight
 
     def take_over(self, other: SlidingWindow) -> None:
-        """Copy what another window knows of the training, for examples that are the same in both."""
+        """Copy the other window's training results for the examples that are the same in both windows."""
         self.forget()
         shared = [key for key in self.slots if key in other.slots]
         if not shared or self.X.shape[1] != other.X.shape[1]:

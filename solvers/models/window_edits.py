@@ -50,7 +50,7 @@ def edited(
     targets: Callable[[ArrayLike, int, str], Floats],
     cutoff_rule: Callable[[float], object],
 ) -> Edited:
-    """Return the examples as edited; ``targets`` reads targets of a field, ``cutoff_rule`` refuses an invalid s.
+    """Return the edited examples; ``targets`` reads the targets of a field, ``cutoff_rule`` refuses an invalid s.
 
     Raises
     ------

@@ -134,7 +134,7 @@ class PathState:
         self.drift = 0.0  #: errors of the f of free examples, summed over the updates since then
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return the state to pickle or copy: without kernel rows, factor and work, which are made when needed."""
+        """Return the state to pickle or copy: without kernel rows, factor and work arrays, which are remade."""
         made = ("_factor", "_rows", "rows", "_motion", "buffers", "XT", "examples", "_put_off")
         kept = {name: value for name, value in self.__dict__.items() if name not in made}
         n, e = self.n_slots, self.examples
@@ -145,7 +145,7 @@ class PathState:
         return kept | {"free": self.free_slots(), "limit": self.cache_bytes}
 
     def __setstate__(self, kept: dict[str, Any]) -> None:
-        """Restore the state, and put off what was not pickled."""
+        """Restore the state, and put off making the factor and kernel rows, which were not pickled."""
         (kinks, levels, f, beta), (n_kinks, segment) = kept.pop("arrays"), kept.pop("places")
         self._put_off, self._rows, n = kept.pop("free"), RowCache(kept.pop("limit")), f.size
         self.buffers = None
@@ -169,7 +169,7 @@ class PathState:
         return self.examples.diagonal
 
     def expect(self, X: Features) -> None:
-        """Prepare for features as wide, and as dense or sparse, as ``X`` (m, d)."""
+        """Allocate space for features with the width of ``X`` (m, d), dense or sparse like ``X``."""
         self.n_features, self.is_sparse = X.shape[1], isinstance(X, SparseRows)
         shape = self.capacity, self.n_features
         self.XT = SparseRows.empty(*shape) if self.is_sparse else np.zeros(shape[::-1])
@@ -209,13 +209,13 @@ class PathState:
         vars(self).pop("rows", None)
 
     def forget_rows(self, free: Ints) -> None:
-        """Free kernel rows, their factor and work, and put off making those of the examples ``free``."""
+        """Free kernel rows, factor and work arrays; put off making the rows and factor of the examples ``free``."""
         self.put_off(free)
         self._factor, self._motion, self._rows = empty_factor(0, 0), empty_motion(0), RowCache(self.cache_bytes)
         self.buffers = None
 
     def cool(self) -> None:
-        """Free memory that the next update fills again: kernel rows, their factor, work, and space for new examples."""
+        """Free memory that the next update needs again: kernel rows, factor, work arrays, space for new examples."""
         self.forget_rows(self.free_slots())
         if self._spare:
             self.resize(self.capacity - self._spare)
@@ -274,14 +274,14 @@ class PathState:
         return self._put_off is None
 
     def _make_room(self) -> None:
-        """Give factor and cache a place for every slot, as examples may have come while both were put off."""
+        """Resize factor and cache to all slots, as examples may have come while both were put off."""
         if self._factor.position.size != self.capacity:
             self._factor = grown(self._factor, self._factor.R.shape[0], self.capacity)
         if self._rows.row_of.size != self.capacity:
             self._rows.resize(self.capacity)
 
     def empty_factor(self) -> None:
-        """Empty the factor, and put nothing off: the free examples are yet to be added to it."""
+        """Empty the factor and cancel what was put off; the caller adds the free examples to the factor."""
         self._put_off = None
         self._factor = empty_factor(self._factor.R.shape[0], self.capacity)
         self._make_room()
@@ -351,7 +351,7 @@ class PathState:
         _set_losses(self.examples, slots, *losses)
 
     def drop_losses(self, slots: Ints) -> None:
-        """Remove the losses of examples, so that they are bound and only a beta of 0 is asked of them."""
+        """Remove the losses of examples, so that these examples are bound, with a level of 0."""
         drop_losses(self.examples, self.factor, slots)
 
     def losses(self, slots: Ints) -> Losses:
@@ -391,11 +391,11 @@ class PathState:
         return self._rows.limit
 
     def allow(self, cache_bytes: int) -> None:
-        """Let the kernel rows take ``cache_bytes`` from now on.
+        """Set the memory limit of the kernel rows to ``cache_bytes``.
 
         Raises
         ------
-        MemoryLimit : those of the free examples do not fit into it
+        MemoryLimit : the kernel rows of the free examples do not fit into the cache
         """
         if self._rows.limit == cache_bytes:
             return
@@ -406,7 +406,7 @@ class PathState:
         self.rows.resize(self.capacity)
 
     def make_room_for_free(self, extra: int = 1) -> None:
-        """See to it that the factor can take ``extra`` more examples."""
+        """Enlarge the factor, if needed, so that ``extra`` more examples fit."""
         self.factor = with_room(self.factor, extra)
 
     def n_bound_supports(self) -> int:
@@ -419,7 +419,7 @@ class PathState:
         before = {name: getattr(e, name).copy() for name in ("kinks", "levels", "segment", "f", "beta")}
 
         def take_back() -> None:
-            """Restore the earlier numbers, in arrays that may have grown since."""
+            """Restore the numbers from before the mirroring, in arrays that may have grown since."""
             for name, values in before.items():
                 getattr(self.examples, name)[: len(values)] = values
             self.b = b

@@ -40,7 +40,7 @@ SEGMENTS_BEFORE, CHANGES_BEFORE, ROUNDS_MADE, SWITCHES_SO_FAR = range(4)
 
 
 class NotesUsed(Scalars):
-    """How many notes there are, and where the walk is."""
+    """Numbers of notes, and the position of the walk."""
 
     legs: int
     jumps: int  #: D-steps
@@ -73,7 +73,7 @@ class Pull(NamedTuple):
 
 @by_reference
 class Constants(NamedTuple):
-    """The coefficients on legs on which nothing moves; space for k of them, n slots."""
+    """The coefficients on legs on which no coefficient changes; space for k legs, n slots."""
 
     beta: Floats  #: (k, n)
     b: Floats  #: (k,)
@@ -81,7 +81,7 @@ class Constants(NamedTuple):
 
 @by_reference
 class Course(NamedTuple):
-    """The steps that a run makes, and its records; records that only other kinds need are empty."""
+    """The kind of steps that a run makes, and its records; records that this kind does not need are empty."""
 
     kind: int  #: named below
     inwards: float  #: 1: cutoffs come in as s grows; -1: as s falls
@@ -108,7 +108,7 @@ def course(kind: int, ends: tuple[float, float] = (0.0, 0.0), legs: int = 0, m: 
 
 @compiled
 def steps(w: Walk, p: Split, c: Course) -> int:
-    """Make the steps of a course until they are done, or need something; one entry, as all of them take sides."""
+    """Make the steps of a course until they are done or ask for something; one function compiles all kinds."""
     if c.kind == OVER_S:
         return steps_of_s(w, p, c.notes, c.kept, c.zero, c.inwards, c.ends)
     if c.kind == OVER_THETA:
@@ -140,7 +140,7 @@ def begin_jump(p: Split, notes: Notes) -> None:
 
 @compiled
 def finish_jump(w: Walk, p: Split, notes: Notes) -> int:
-    """Let the chosen examples switch and note what the D-step did; return DONE, ITERATION or what is needed."""
+    """Let the chosen examples switch and note what the D-step did; return DONE, ITERATION or a request."""
     outcome = take_sides(w, p, True)
     if outcome != Exit.DONE:
         return outcome
@@ -348,7 +348,7 @@ def arrive(w: Walk, p: Split, pull: Pull, notes: Notes, end: float, stopped: boo
 
 @compiled
 def choose_tied(w: Walk, p: Split, notes: Notes) -> None:
-    """Choose all bound examples at a cutoff, and those that a correction has taken beyond it.
+    """Choose all bound examples at a cutoff, and bound examples that a correction has moved beyond a cutoff.
 
     If several hold each other there, so that the path stalls, one at a time switches: no partition comes twice.
     """

@@ -1,4 +1,4 @@
-"""The compiled D-step: examples on the wrong side of a cutoff switch, and the path is followed, until there are none.
+"""The compiled D-step: examples on the wrong side of a cutoff switch, and the path is followed, until none is wrong.
 
 A path makes dozens of such steps of a few events each. So everything around the events is compiled too, and a whole run
 of steps is one call. A round costs little more than its events: what does not change along a path is computed once, and

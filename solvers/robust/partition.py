@@ -3,7 +3,7 @@
 With every example's side fixed the problem is convex: its losses majorize the robust ones and touch them where an
 example is on its true side. The D-step [Suzumura et al., section 4.4] switches all examples at a cutoff to the other
 side at once and follows the path to the optimum of the new losses. The majorant was the true objective where the step
-began and is not below it where it ends, so the true objective falls, strictly if any example moved. What ends on the
+began and is not below it where it ends, so the true objective falls, strictly if any example moved.
 Examples that end on the wrong side switch next. There are finitely many partitions, so this ends with every example on
 its true side: the model then satisfies the conditions of Theorems 4 and 5. The paper keeps every example within cutoffs
 meanwhile; this needs none.
@@ -84,7 +84,7 @@ class Partition:
 
 
 class Rounds:
-    """The walk of a partition with its arrays, for as many steps as it takes; it answers the requests of the steps."""
+    """The arrays for walks of a partition, and the loop that answers the requests of its compiled steps."""
 
     def __init__(self, partition: Partition) -> None:
         self.state = partition.state
@@ -158,7 +158,7 @@ class Rounds:
         self.run(course(CROSSING))
 
     def part_at_cutoffs(self) -> None:
-        """Put examples at a cutoff beyond it if they will go there; at theta = 1, both sides are the same.
+        """Put examples at a cutoff beyond it if falling theta moves them there; at theta = 1 both sides are the same.
 
         ``look`` has found such an example. While they count on one side, such examples may cancel out, and all stay at
         their cutoffs. Which of them leave follows from the rates of f when the weights of the outliers fall while the
@@ -182,7 +182,7 @@ class Rounds:
                 push -= levels[i] * rates[i]
 
     def freshen(self, *, always: bool = False) -> None:
-        """Between steps, compute every f afresh if that was long ago, or ``always``, and correct errors."""
+        """Compute every f afresh between steps, if that is due or with ``always``, and correct errors."""
         due = self.p.now[0].stage == RoundStage.AT_REST and self.p.now[0].since_refresh > REFRESH_EVENTS
         if always or due:
             refresh(self.state)
@@ -254,7 +254,7 @@ class Rounds:
         self._renew()
 
     def _renew(self) -> None:
-        """Take over b, factor and kernel rows from the state as it is now."""
+        """Start another walk with the present b, factor and kernel rows of the state."""
         self.w, work = self._opened()
         self.p = self.p._replace(work=work)
 
@@ -265,7 +265,7 @@ class Rounds:
 
 
 def fetch_for_many(state: PathState, w: workspace.Walk) -> None:
-    """Cache the row that is asked for and rows needed later: all rows, where that is little work."""
+    """Cache the row that the walk asks for and rows needed later, or all rows if that is little work."""
     n = state.n_slots
     missing = np.flatnonzero(state.rows.row_of[:n] < 0)
     if missing.size * n <= LITTLE and n <= state.rows.max_rows:

@@ -51,7 +51,7 @@ class Nodes(NamedTuple):
 
 @dataclass(frozen=True)
 class ConstantSegment:
-    """A segment from ``start`` to ``end`` on which nothing moves: outliers have no weight."""
+    """A leg from ``start`` to ``end`` on which no coefficient changes, as outliers have no weight."""
 
     start: float
     end: float
@@ -90,7 +90,7 @@ class LinearSegment:
         return self._solution(tau, value)
 
     def nodes(self, last: bool) -> Iterator[Nodes]:
-        """Yield the solutions at the breakpoints, as many at a time as are cheap to hold."""
+        """Yield the solutions at the breakpoints, in blocks that take little memory."""
         tau = self.segments.start_tau
         tau = np.append(tau, self.segments.end_tau[-1:]) if last else tau
         values = self.goal + (self.start - self.goal) * tau
@@ -125,7 +125,7 @@ STOPS_OF_THETA = (*STOPS_OF_S, Exit.LOG_FULL, Exit.AT_ONCE, Exit.TIED, Exit.LOST
 
 @dataclass
 class Jump:
-    """One D-step: its value, and which example went to which side, by position."""
+    """One D-step: the parameter's value, and the new side of each example that switched, by position."""
 
     value: float
     switched: list[tuple[int, int]]
@@ -163,7 +163,7 @@ def stay(partition: Partition, start: float, end: float) -> Walked:
 
 
 def _only(legs: list[Leg]) -> tuple[list[Leg], list[Jump]]:
-    """Return legs without a D-step."""
+    """Return the legs, and an empty list of D-steps."""
     return legs, []
 
 

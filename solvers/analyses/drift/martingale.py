@@ -173,7 +173,7 @@ class DriftTest:
         return self._alarm(kind)
 
     def _begin_run(self) -> None:
-        """Begin a new run, which compares with the newest scores of each kind."""
+        """Begin a new run, which compares later scores with the newest scores of each kind."""
         kept = {kind: scores[-(self.run // CARRIED) :] for kind, scores in self._scores.items()}
         self._forget()
         self._since = self.n - 1
@@ -207,7 +207,7 @@ class DriftTest:
         return self._capital[kind].value * self._rate(0 if kind is _WHOLE else list(self._capital).index(kind))
 
     def _rate(self, place: int) -> float:
-        """Return the rate of false alarms for a place, 0 for all kinds; rates sum up to at most ``false_alarms``."""
+        """Return the rate of false alarms of a test by its place, which is 0 for the test of all kinds together."""
         if place == 0:
             return self.false_alarms if len(self._capital) == 1 else self.false_alarms / 2
         return self.false_alarms / 2 / (place * (place + 1))

@@ -207,7 +207,7 @@ def folds_for(n: int) -> int:
 
 
 def dealt(y: NDArray[Any], folds: int) -> Ints:
-    """Return the fold of each example (n,): every class is dealt out to the folds in turn, in its order."""
+    """Return the fold of each example (n,): the examples of a class go to the folds in turn, in their order."""
     fold = np.empty(y.size, np.int64)
     for label in np.unique(y):
         places = np.flatnonzero(y == label)

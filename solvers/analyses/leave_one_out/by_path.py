@@ -36,7 +36,7 @@ class _Undone(Exception):
 
 @contextmanager
 def undone(on_error: AbstractContextManager[object]) -> Iterator[None]:
-    """Undo what is done inside, also without an error, by the context ``on_error``."""
+    """Always undo the changes made inside, by an error raised within the context ``on_error``."""
     try:
         with on_error:
             yield

@@ -31,7 +31,7 @@ EXACT = 1e-12  # allowed error of beta at the end, relative to the largest level
 
 @dataclass(frozen=True)
 class ModelChanges:
-    """Coefficients of models less those of one model, by place: all of free examples, and nonzero ones of others."""
+    """Differences between models' coefficients and one model's, by place: for free examples all, else nonzero ones."""
 
     free: Ints  #: (F,) places
     of_free: Floats  #: (m, F)
@@ -113,7 +113,7 @@ def leave_by_pivots(state: PathState, indices: Ints, look: Callable[[], object])
 
 
 def _in_order(state: PathState, free: Ints, indices: Ints) -> tuple[Ints, Ints]:
-    """Return the slots of the free examples, nearest to a limit first, and of others that count, nearest last."""
+    """Return slots of free examples, the nearest to a limit first, and of other relevant ones, the nearest last."""
     e, n = state.examples, state.n_slots
     counts = (e.n_kinks[:n] > 0) & np.any(e.levels[:n] != 0.0, axis=1) | (e.beta[:n] != 0.0)
     counts[indices] = True
@@ -125,7 +125,7 @@ def _in_order(state: PathState, free: Ints, indices: Ints) -> tuple[Ints, Ints]:
 
 
 def _waiting(places: Ints, change: Floats) -> Leaving:
-    """Return the state of examples, by place, that are to leave; ``change`` is written to."""
+    """Return empty records for examples that are to leave, by place, with ``change`` as the array for results."""
     m, members = places.size, (places.size, MOST_CHANGED + 1)
     waiting = Leaving(
         np.full(m, WAITS),
@@ -143,7 +143,7 @@ def _waiting(places: Ints, change: Floats) -> Leaving:
 
 
 def _of_others(tableau: Tableau, leaving: Leaving, good: Bools) -> tuple[Ints, Ints, Floats, Floats]:
-    """Return how many other betas changed, (m,), the slots and changes of these, and the changes of b."""
+    """Return how many betas of other examples changed, (m,), their slots and changes, and the changes of b."""
     is_member = np.arange(MOST_CHANGED + 1) < np.where(good, leaving.n_members, 0)[:, None]
     is_member &= leaving.members < tableau.n_others
     slots = tableau.order[leaving.members[is_member]]

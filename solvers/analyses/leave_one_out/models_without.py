@@ -122,7 +122,7 @@ class _Models(NamedTuple):
 
     @property
     def products(self) -> int:
-        """How many products all decisions on a row take, with what is written for each example."""
+        """Number of products for all decisions on a row, including the work of writing results for each example."""
         of_changes = sum(one.of_free.size + one.of_others.size + one.of_b.size for _, one in self.changes)
         return int(self.rows.size + of_changes + self.which.size)
 
@@ -225,7 +225,7 @@ def checked(model: LiveEstimator) -> View:
 
 
 def leave_each(view: View, members: Ints, tell: Tell, *, is_kept: bool) -> tuple[Floats, int, list[_Part]]:
-    """Let each of the places ``members`` leave alone; if losses depend on the whole window, let each example.
+    """Let each example in ``members`` leave by itself; if losses depend on the whole window, let every example.
 
     Returns the decisions on the examples that leave, (n,) or (n, n_pairs), all events, and models that are kept.
     """
@@ -246,7 +246,7 @@ def leave_each(view: View, members: Ints, tell: Tell, *, is_kept: bool) -> tuple
 
 
 def _leave_kind_by_kind(copy: View, parts: list[_Part], tell: Tell) -> int:
-    """Let each example leave a private copy alone, if all losses depend on which examples are there.
+    """Let each example leave a private copy by itself, for losses that depend on which examples are there.
 
     Losses depend on the number of examples of each kind, such as a class, and not on which of them leaves. So one path
     takes the window to the losses that others have once any of a kind has left; from there each of the kind leaves

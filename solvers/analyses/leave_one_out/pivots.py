@@ -31,7 +31,7 @@ OTHERS, INTERCEPT, FIRST_NEAR, LAST_NEAR = range(4)  # entries of the numbers of
 
 @by_reference
 class Sides(NamedTuple):
-    """State of all examples by place: first the others, for which f follows, then the free, for which beta follows."""
+    """State of all examples by place: first bound examples, which move in f, then free examples, which move in beta."""
 
     follows: Floats  #: (N,) the following quantity
     low: Floats  #: (N,) its limits
@@ -50,7 +50,7 @@ class Sides(NamedTuple):
 
 @by_reference
 class Leaving(NamedTuple):
-    """The leaving of some examples, one in each row."""
+    """Arrays for the removal of some examples, a row for each removal."""
 
     outcome: Ints  #: (m,) WAITS: for columns
     decision: Floats  #: (m,) f of the example that leaves, at the end
@@ -65,7 +65,7 @@ class Leaving(NamedTuple):
 
 @by_reference
 class PivotWork(NamedTuple):
-    """Arrays of one leaving, and the system of the examples that have changed sides."""
+    """Arrays for the removal of one example, and the linear system of examples that have changed sides."""
 
     ends: Floats  #: (N,) the following quantity at the end
     side: Ints  #: (N,) 0: as it was; 1, -1: at its upper or lower limit; 2, -2: past it; LEAVES
@@ -80,7 +80,7 @@ class PivotWork(NamedTuple):
 
 @compiled_allocating
 def leave_each(s: Sides, columns: Columns, leaving: Leaving, tol_f: float, tol_beta: float) -> None:
-    """Let each example that waits leave alone; mark columns that it needs as wanted."""
+    """Let each waiting example leave by itself; mark the columns that are needed for this as wanted."""
     n = s.low.size
     work = PivotWork(
         np.empty(n),
@@ -107,7 +107,7 @@ def leave_each(s: Sides, columns: Columns, leaving: Leaving, tol_f: float, tol_b
 
 @compiled
 def leave(s: Sides, columns: Columns, w: PivotWork, i: int, leaving: Leaving) -> None:
-    """Search for the optimum without one example, from where the search stopped before."""
+    """Search for the optimum without one example, and continue an earlier search where it stopped."""
     count = leaving.n_members[i]
     for a in range(count):
         w.members[a] = leaving.members[i, a]
@@ -244,7 +244,7 @@ def eliminate(G: Floats, x: Floats, m: int) -> bool:
 
 @compiled
 def find_wrong_members(s: Sides, columns: Columns, w: PivotWork, count: int) -> int:
-    """List the members that end on another side; return how many, or -1 if one passes two sides."""
+    """List the members that end on another side; return the length of the list, or -1 if one passes two sides."""
     wrong = 0
     for a in range(1, count):
         j, side = w.members[a], w.side[w.members[a]]
@@ -273,7 +273,7 @@ def find_wrong_members(s: Sides, columns: Columns, w: PivotWork, count: int) -> 
 
 @compiled
 def find_wrong(s: Sides, columns: Columns, w: PivotWork, count: int, wrong: int, first: int, last: int) -> int:
-    """Compute what follows in a range of places, and list those beyond a limit too; return the length of the list."""
+    """Compute changes of f or beta in a range of places; list examples beyond a limit; return the list's length."""
     for start in range(first, last, BLOCK):
         stop = min(last, start + BLOCK)
         if follow_part(s, columns, w, count, start, stop) > 0:
@@ -286,7 +286,7 @@ def find_wrong(s: Sides, columns: Columns, w: PivotWork, count: int, wrong: int,
 
 @compiled
 def follow_part(s: Sides, columns: Columns, w: PivotWork, count: int, start: int, stop: int) -> int:
-    """Compute what follows in some places; return how many end beyond a limit, members or not."""
+    """Compute the changes of f or beta in some places; return how many examples end beyond a limit, members or not."""
     values, column_of, members, last, beyond = columns.values, columns.column_of, w.members, count - 1, 0
     ends, least, most = w.ends[start:stop], s.least[start:stop], s.most[start:stop]
     for j in range(stop - start):
@@ -311,7 +311,7 @@ def follow_part(s: Sides, columns: Columns, w: PivotWork, count: int, start: int
 
 @compiled
 def note(s: Sides, columns: Columns, w: PivotWork, i: int, leaving: Leaving, tol_f: float, tol_beta: float) -> bool:
-    """Record how one example has left; False: rounding has spoiled the result, or b is not unique."""
+    """Record the model without one example; False: rounding has spoiled the result, or b is not unique."""
     q, n, count, leaver = s.numbers[OTHERS], w.ends.size, leaving.n_members[i], leaving.members[i, 0]
     is_held, db, total = s.numbers[INTERCEPT] == 0, 0.0, 0.0
     decision = s.f[leaver] + (leaving.moved[i, 0] if leaver >= q else 0.0)

@@ -132,7 +132,7 @@ class Tableau:
             self._made = self._make(places[column_of[places] < 0], self._made)
 
     def make_wanted(self) -> bool:
-        """Make the columns that are wanted, as far as there is space; say whether any was made."""
+        """Make the columns that are marked as wanted, as far as there is space; say whether any column was made."""
         wanted = np.flatnonzero(self.columns.wanted)[: self.columns.db.size - self._made]
         self.columns.wanted[:] = 0
         self._made = self._make(wanted, self._made)
@@ -174,7 +174,7 @@ class Tableau:
         columns.values[out, :q] += self._kernel_rows(places)
 
     def _kernel_rows(self, places: Ints) -> Floats:
-        """Return the kernel values of some of the other examples with all of these."""
+        """Return the kernel values of some of the other examples with all other examples."""
         row_of, rows = self._pulls
         if rows.size and (row_of[places] >= 0).all():
             return rows[row_of[places]]

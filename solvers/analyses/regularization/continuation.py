@@ -139,7 +139,7 @@ class Walker:
         return self.copy.total_of(float(self.copy.window.weights.sum()))
 
     def walk_to(self, value: float, goal: float) -> None:
-        """Walk leg by leg from ``value`` to ``goal``, or as far as legs end well."""
+        """Walk leg by leg from ``value`` to ``goal``, or until a leg cannot be followed to an acceptable end."""
         while value != goal:
             far = min(value * LEG, goal) if goal > value else max(value / LEG, goal)
             if (goal > value and self.is_at_rest()) or abs(np.log(goal / far)) < 1e-6:
@@ -150,7 +150,7 @@ class Walker:
             value = far
 
     def is_at_rest(self) -> bool:
-        """Say whether nothing changes towards larger C: no example is at a moving bound, and none is beyond its box."""
+        """Say whether larger C changes nothing: no example is at a moving bound, and no beta is beyond its box."""
         e, free = self.state.examples, self.state.free_slots()
         q = e.segment[free] // 2
         is_inside = (e.beta[free] < e.levels[free, q]) & (e.beta[free] > e.levels[free, q + 1])

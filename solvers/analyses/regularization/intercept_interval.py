@@ -103,7 +103,7 @@ def _between(start: Floats, end: Floats, tau: float) -> Floats:
 
 
 def _runs(start: Ints, segments: Segments, changes: Changes, tables: Tables) -> list[tuple[int, int, Ints]]:
-    """Return first and last of each run of idle segments on which no example leaves its piece, and those pieces."""
+    """Return the first and last segment of each idle run without a change of pieces, and the pieces of each run."""
     runs: list[tuple[int, int, Ints]] = []
     for i in np.flatnonzero(segments.idle).tolist():
         segment = places(start, changes, int(segments.changes_before[i]))
