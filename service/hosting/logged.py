@@ -261,7 +261,7 @@ class Logged(ABC, Generic[S]):
         self.journal.owe(self._rebuild)
 
     def supersede(self, intent: Intent) -> int:
-        """Replace all stored data by the state after an erasure, and publish it; return how many requests were removed."""
+        """Replace all stored data by the state after an erasure, publish it, and return how many requests are gone."""
         crash.point("erase-solved")
         stage("log")
         state = self.current

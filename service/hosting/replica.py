@@ -185,7 +185,7 @@ class Replica(Logged[S]):
         return self._mailbox.depth
 
     def look_at(self, known: int, head: Head | None) -> None:
-        """Compare the replica's ``head`` in the store with ``known``, its journal's newest record before the store read.
+        """Compare the replica's ``head`` in the store with ``known``, its newest known record before that reading.
 
         A replica that is being deleted is skipped: its missing head is no loss.
         """
