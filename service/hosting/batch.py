@@ -88,7 +88,7 @@ class Together(ABC, Generic[H, P]):
 
     @abstractmethod
     def _plan(self, one: H, *, is_stored: bool) -> Reply | P:
-        """Return the checked plan of a replica's part, or its earlier answer."""
+        """Return the checked plan of one replica's part of the call, or its answer to an earlier identical request."""
 
     def _ready(self, planned: dict[str, P]) -> dict[str, P]:
         """Return the plans in the form in which they are logged."""
@@ -145,7 +145,7 @@ class Together(ABC, Generic[H, P]):
         return planned
 
     def _open(self, id: str) -> None:
-        """Make a replica ready for the call; a replica at rest wakes, and only few woken ones keep their caches."""
+        """Make a replica ready for the call; wake it if it is at rest, and free its caches if many were woken."""
         one = self._held[id]
         was_awake = one.is_awake
         one.open_with()
@@ -182,7 +182,7 @@ class Together(ABC, Generic[H, P]):
             raise away
 
     def _answered(self, ids: Sequence[str]) -> None:
-        """Remember the answers of some replicas, and release these replicas."""
+        """Store the answers of some replicas under the Idempotency-Key, and release these replicas."""
         request, reported = self._request, self.answers
         if request is not None:
             answers = [(self._held[id_].journal, request, reported[id_]) for id_ in ids if id_ in reported]
@@ -201,7 +201,7 @@ class Together(ABC, Generic[H, P]):
     def _each(
         self, ids: Iterable[str], ask: Callable[[str], T], concerns_all: tuple[type[Exception], ...] | None = None
     ) -> Iterator[tuple[str, T]]:
-        """Yield the result of ``ask`` for each replica; note its error, or raise it if it concerns the whole call."""
+        """Yield the result of ``ask`` for each replica; record a replica's error, raise an error of the whole call."""
         for id_ in ids:
             try:
                 found = ask(id_)
@@ -216,12 +216,12 @@ class Together(ABC, Generic[H, P]):
 
 
 def _let_go(one: HostedModel | HostedFeed, held: Future[None]) -> None:
-    """Release a replica whose hold began too late."""
+    """Release a replica when its hold begins after the call's time limit."""
     one.let_go()
 
 
 class UpdatesTogether(Together[HostedModel, PlannedUpdate]):
-    """Updates of many models, by id; no solve goes on after ``asked.until``, or begins once ``asked`` has ended."""
+    """Updates of many models, by id; solves end at ``asked.until``, and none begins after ``asked`` has ended."""
 
     hot = math.inf  # models are updated again soon, and the budget has them cool where memory is short
 
@@ -254,7 +254,7 @@ class UpdatesTogether(Together[HostedModel, PlannedUpdate]):
 
 
 class ReadingsTogether(Together[HostedFeed, Planned]):
-    """Readings of many feeds; missing feeds may be created, and only few feeds keep their caches."""
+    """Readings of many feeds; missing feeds may be created, and the caches of all but a few feeds are freed."""
 
     concerns_all = (QueueFull, IdempotencyConflict, StoreUnavailable)
 
@@ -271,7 +271,7 @@ class ReadingsTogether(Together[HostedFeed, Planned]):
         return BatchDone(self.answers, refused, self.replayed, self._given)
 
     def _found(self, id: str) -> HostedFeed:
-        """Return a feed by its id, creating it if it is missing and its rows can be accepted."""
+        """Return a feed by its id; create a missing feed if its rows can be accepted."""
         found: HostedFeed | None = self._home.known(id)
         if found is not None:
             return found
@@ -292,7 +292,7 @@ class ReadingsTogether(Together[HostedFeed, Planned]):
         return one.plan_with(call, digest, is_stored=is_stored)
 
     def _ready(self, planned: dict[str, Planned]) -> dict[str, Planned]:
-        """Return the plans; feeds that fill their window in this batch get the settings that are chosen at that time.
+        """Return the plans, with the fleet's shared settings for feeds whose windows become full in this batch.
 
         If the fleet has no settings yet, the batch takes the settings of a feed with models. There may be such a feed,
         as the process may have died before the fleet's settings were stored.
@@ -308,7 +308,7 @@ class ReadingsTogether(Together[HostedFeed, Planned]):
         return planned if given is None else planned | {id_: planned[id_].with_given(given) for id_ in filling}
 
     def _choose(self, planned: dict[str, Planned], sample: Sequence[str]) -> list[str]:
-        """Choose the shared settings from some feeds; refuse feeds that fail, and return the others."""
+        """Choose the fleet's settings by the windows of some feeds; refuse feeds that fail, and return the others."""
 
         def choose(ids: Sequence[str]) -> Preset:
             with self._context.turns.turn(self._held[ids[0]].begun()):
@@ -332,7 +332,7 @@ class ReadingsTogether(Together[HostedFeed, Planned]):
 
 
 def refusal_of(error: Exception) -> Refusal:
-    """Return the description of an error for the answer."""
+    """Return an error as the answer to the call describes it."""
     if isinstance(error, InvalidInput):
         return Refusal(error.reason, error.row, error.field)
     if isinstance(error, StoreBehind):

@@ -36,7 +36,7 @@ class TuningRun:
     copy : a copy of the model
     basis : ``ModelState.basis`` of the copied model, its parameters
     reason : why the choice is due
-    done : called with this choice and its document for the log, None if the window allowed no choice
+    done : called with this choice and the chosen parameters as a document, None if the window allowed no choice
     """
 
     def __init__(

@@ -112,13 +112,13 @@ class Collection(Generic[R]):
             return found
 
     def page(self, after: str = "", limit: int | None = None, under: str = "") -> list[R]:
-        """Return replicas after an id, in the order of ids: all with a prefix, or all that are no series of a fleet."""
+        """Return the replicas after an id, in the order of ids: ids with a prefix, or all but the series of fleets."""
         with self._lock:
             ids = list(islice(self._listed(after, under), limit))
         return [found for id_ in ids if (found := self.known(id_)) is not None]
 
     def _listed(self, after: str, under: str) -> Iterator[str]:
-        """Yield the ids after one: all that begin with ``under``, by default all that are no series of a fleet."""
+        """Yield the ids after an id: ids that begin with ``under``, or if it is empty all but series of fleets."""
         at = bisect_right(self._ids, after) if after else bisect_left(self._ids, under)
         while at < len(self._ids):
             id_ = self._ids[at]
@@ -155,7 +155,7 @@ class Collection(Generic[R]):
         return sorted(f"the source of {feed}: {flow.fault}" for feed, flow in flows if flow is not None and flow.fault)
 
     def observe_many(self, batch: Batch) -> BatchDone:
-        """Take readings of many feeds, in one step or in one for each process that hosts some of them.
+        """Add readings to many feeds, in one transaction for each process that hosts some of the feeds.
 
         Raises QueueFull, IdempotencyConflict or StoreUnavailable. A repeated call has no second effect.
         """
@@ -164,7 +164,7 @@ class Collection(Generic[R]):
     def update_many(self, updates: Mapping[str, Update], request: str | None, asked: Solve) -> Updated:
         """Update many models, each by itself; ``request`` is the Idempotency-Key.
 
-        ``asked`` has the time limit, and ends when the caller leaves; updates that have not begun by then are dropped.
+        ``asked`` has the time limit. It ends when the client disconnects; updates that have not begun then are dropped.
         """
         waits: dict[str, Future[Reply]] = {}
         answers, errors, replayed = dict[str, bytes](), dict[str, Exception](), 0
@@ -198,7 +198,7 @@ class Collection(Generic[R]):
         return +counts
 
     def glance(self, limit: int) -> Mapping[str, object]:
-        """Return a value that changes when the description of one of the first or of the awake replicas changes."""
+        """Return a value that changes with the description of any of the first ``limit`` replicas, or any awake one."""
         with self._lock:
             found: dict[str, object] = {id_: self._index[id_] for id_ in islice(self._listed("", ""), limit)}
             kept = [replica for replica in self._kept.values() if fleet_of(replica.id) is None]
@@ -247,7 +247,7 @@ class Collection(Generic[R]):
     def delete(self, id: str) -> Future[None]:
         """Remove a replica and all that is stored of it; raises at once if another service holds it.
 
-        Later errors are in the future. The caller calls :meth:`forget` when the future is done.
+        The returned future raises later errors. The caller calls :meth:`forget` when the future is done.
         """
         return cast("Replica[Any]", self.find(id)).delete()
 
@@ -277,7 +277,7 @@ class Collection(Generic[R]):
     # What the registry does.
 
     def learn(self, found: Iterable[Indexed]) -> None:
-        """Add entries of the store's index, of all replicas at a start."""
+        """Add all entries of the store's index, when the service starts."""
         with self._lock:
             for one in found:
                 self._learn(one)
@@ -304,7 +304,7 @@ class Collection(Generic[R]):
 
     @contextmanager
     def reading(self) -> Iterator[None]:
-        """Note replicas that are dropped while the block reads the store's index, so that they are not added again."""
+        """Record which replicas are dropped while the block reads the store's index; the block then adds none again."""
         self._dropped = set()
         try:
             yield
@@ -346,7 +346,7 @@ class Collection(Generic[R]):
             return [id_ for id_ in self._ids if id_ not in referenced]
 
     def holders(self) -> dict[str, list[str]]:
-        """Return the stored names of replicas that other services hold, by holder, empty if the holder is unknown."""
+        """Return the stored names of replicas that other services hold, by holder; "" stands for an unknown holder."""
         with self._lock:
             self._addresses.clear()
             found = {name: [self.kind.stored(id_) for id_ in ids] for name, ids in self._held_by.items() if ids}
@@ -378,7 +378,7 @@ class Collection(Generic[R]):
             return self._handle(id, found)
 
     def _handle(self, id: str, found: Indexed) -> Any:
-        """Make the handle of a replica, which is the only one as long as it is referenced."""
+        """Make the only handle of a replica; it stays the only one while anything references it."""
         made = self.kind.replica(id, self.kind.stored(id), found, self._context, self)
         self._handles[id] = made
         self._judge(made, found)
@@ -397,7 +397,7 @@ class Collection(Generic[R]):
         return self.active if found.holder in ("", self._context.holder) else found.holder
 
     def _where(self, holder: str) -> str:
-        """Return the public address of a service, read from the store once between two checks."""
+        """Return the public address of a service; the addresses read from the store are cached until the next check."""
         if holder not in self._addresses:
             self._addresses[holder] = self._context.source.store.whereabouts(holder)
         return self._addresses[holder]
@@ -407,7 +407,7 @@ class Collection(Generic[R]):
 
     @contextmanager
     def _reserved(self, id: str) -> Iterator[None]:
-        """Reserve an id and its place in the quota while the block creates the replica."""
+        """Reserve an id, and count it in the quota, while the block creates the replica."""
         most = self.kind.limit(self._context.settings)
         if self.active:
             raise ModelUnavailable(f"this service stands by; create it at the active one, {self._where(self.active)}")
@@ -455,7 +455,7 @@ class Hosting(Protocol):
         """Take over replicas that other services release, drop those that they deleted; raises StoreError."""
 
     def stop(self) -> None:
-        """Release everything."""
+        """Release all models and feeds."""
 
 
 Models = Collection[ModelHandle]

@@ -19,7 +19,7 @@ MOST_THREADS = 64
 
 @dataclass(frozen=True)
 class Context:
-    """Settings, the store with its health and metrics, turns among solves, memory, threads, and the outbox of webhooks.
+    """Settings, store with health and metrics, scheduler of solves, memory budget, threads, and outbox of webhooks.
 
     ``holder`` names this service; ``claim`` makes it the active one, or returns the name of another that is.
     """

@@ -58,11 +58,11 @@ class Covering:
     ages: Vector
 
     def memory(self, X: Rows) -> int:
-        """Return the bytes that an answer for these rows takes: the decisions of all models, in blocks, and text."""
+        """Return the bytes that an answer for these rows takes: decisions of all leave-one-out models, and text."""
         return X.nbytes + 3 * 8 * max(BLOCK, self.ages.size) * self.seen.n_values + 200 * len(X)
 
     def work(self, X: Rows) -> float:
-        """Return the work for one row of an answer, in multiplications or operations that take as long."""
+        """Return the cost of one row of an answer, as a number of multiplications that take the same time."""
         n, k = self.ages.size, 1 if self.found.classes is None else self.found.classes.size
         return self.found.models.products(X.shape[1]) + n * (KERNEL + (SORTED if k == 1 else COMPARED * k * k))
 
@@ -84,13 +84,13 @@ class Covering:
 
 
 def memory_without_each(copy: ModelCopy) -> int:
-    """Return the most bytes that the leave-one-out models take while they are made."""
+    """Return an upper bound on the bytes that computing the leave-one-out models takes."""
     n, n_pairs = len(copy.arrays["keys"]), _pairs(copy)
     return COPIES * 8 * (_leaving(copy) + n_pairs) * (n + 1) + bytes_of(n, min(n, copy.sizes.n_free))
 
 
 def memory_of_decisions(copy: ModelCopy, rows: int) -> int:
-    """Return the most bytes that decisions of so many rows by the leave-one-out models take."""
+    """Return an upper bound on the bytes of the leave-one-out models' decisions of this number of rows."""
     return COPIES * 8 * rows * _pairs(copy) * min(len(copy.arrays["keys"]), _leaving(copy))
 
 
@@ -107,13 +107,13 @@ def _leaving(copy: ModelCopy) -> int:
 
 
 def cover(copy: ModelCopy) -> Covering:
-    """Return a version with its leave-one-out residuals; raises InvalidInput, NotSolved or SolverError."""
+    """Compute the leave-one-out residuals of a model's version; raises InvalidInput, NotSolved or SolverError."""
     state = copy.state()
     return Covering(state.published(), conformal(state.estimator), copy.times.max() - copy.times)
 
 
 def check(spec: ModelSpec, wanted: WantedCoverage) -> None:
-    """Raise InvalidInput if a model of this specification has no such intervals or sets."""
+    """Raise InvalidInput if a model of this specification has no intervals or sets of the wanted kind."""
     task = task_of(spec)
     if not (task.is_exact and (task.has_labels or task.has_values)):
         raise InvalidInput(f"cannot be promised by models of task {spec.task}", field="coverage")
@@ -122,7 +122,7 @@ def check(spec: ModelSpec, wanted: WantedCoverage) -> None:
 
 
 def _promise(wanted: WantedCoverage) -> dict[str, Any]:
-    """Return the least share of targets that is covered, and the assumption under which it is."""
+    """Return the guaranteed share of covered targets, and the assumption on which the guarantee rests."""
     alpha = 1.0 - wanted.coverage
     at_least = 1.0 - alpha if wanted.method == "minmax" else max(0.0, 1.0 - 2.0 * alpha)
     assumes = EXCHANGEABLE if wanted.half_life is None else DRIFTING

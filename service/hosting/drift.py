@@ -1,4 +1,4 @@
-"""Look for drift in the window of a model or a feed, and for an update that would help; all of it on a copy."""
+"""Look for drift in a copy of a model or a feed, and for an update that would reduce the error."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def look_for_drift_of_feed(copy: FeedCopy, asked: DriftQuestion) -> Document:
 
     Raises
     ------
-    InvalidInput : no models yet, a step that there is not, or too few examples
+    InvalidInput : no models yet, a step that the feed does not have, or too few examples
     NotSolved, SolverError : a path could not be followed
     """
     started, feed = time.perf_counter(), copy.state().forecaster
@@ -92,7 +92,7 @@ def look_for_drift_of_feed(copy: FeedCopy, asked: DriftQuestion) -> Document:
 
 
 def feed_memory(spec: FeedSpec) -> int:
-    """Return the bytes that a search in a feed takes: a copy of the feed, and copies of one step's model."""
+    """Return the bytes that a search for drift in a feed takes: a copy of the feed, and copies of one step's model."""
     whole = feed_bytes(spec)
     return whole + COPIES * whole // len(spec.horizons)
 
@@ -123,7 +123,7 @@ def _of_step(feed: Forecaster, i: int, rate: float, newest: int | None) -> Docum
 
 
 def _time_of(feed: Forecaster, slot: int) -> str | float | None:
-    """Return the time of the reading in a slot, in the form in which the feed's readings have times."""
+    """Return the time of the reading in a slot, in the format of the feed's readings."""
     line = feed.timeline
     assert line.every is not None
     assert line.time is not None

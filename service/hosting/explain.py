@@ -40,7 +40,7 @@ class ExplainRequest(Features):
 
 
 def memory_of_answer(copy: ModelCopy, asked: ExplainRequest) -> int:
-    """Return the bytes that an answer takes until it is sent, with the decisions it is computed from."""
+    """Return the bytes of an answer, and of the decisions from which the answer is computed."""
     n = len(copy.arrays["keys"])
     rows = len(asked.features)
     reported = (1 if asked.y is not None else rows) * min(asked.most, n)
@@ -116,7 +116,7 @@ def _rows(
 
 
 def _because(keys: tuple[Key, ...], now: float, without: Vector, most: int, targets: dict[Key, Any]) -> list[Document]:
-    """Return the ``most`` examples without which a decision changes the most."""
+    """Return the ``most`` examples with the largest influence: removing one changes the decision the most."""
     moved = now - without
     first = np.argsort(-np.abs(moved), kind="stable")[:most]
     return [
@@ -131,7 +131,7 @@ def _because(keys: tuple[Key, ...], now: float, without: Vector, most: int, targ
 
 
 def _closest(decisions: NDArray[np.float64], won: int, n_classes: int) -> tuple[int, float, int]:
-    """Return the pair of the winning class with the closest decision, the winner's sign in it, and the other class."""
+    """Return the pair in which the winning class won most narrowly, the winner's sign there, and the other class."""
     margins = [
         (1.0 if a == won else -1.0, pair, b if a == won else a)
         for pair, (a, b) in enumerate(combinations(range(n_classes), 2))

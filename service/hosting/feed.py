@@ -61,7 +61,7 @@ UNKNOWN = FeedSpec(target="unknown")
 
 
 class Planned(NamedTuple):
-    """A checked call, with its effect on the timeline and its digest."""
+    """A checked call, with the plan of its effect on the timeline, and the digest of its content."""
 
     call: Observations
     plan: Plan
@@ -73,7 +73,7 @@ class Planned(NamedTuple):
         return self.call, self.digest
 
     def with_given(self, given: Preset) -> Planned:
-        """Return the plan with these settings, so that none are chosen when it is applied."""
+        """Return the plan with these settings, so that applying the plan chooses no settings."""
         return self._replace(call=self.call.with_given(given))
 
 
@@ -128,7 +128,7 @@ class HostedFeed(Replica[FeedState]):
         return self.state, self.shown
 
     def sample(self) -> FeedSample | None:
-        """Return the feed's sample for the metrics, None if nothing is known of it."""
+        """Return the feed's sample for the metrics, None if the feed has neither a view nor a description."""
         return sample_of(self, self.shown or self.glimpse) if self.is_served else None
 
     @property
@@ -154,11 +154,11 @@ class HostedFeed(Replica[FeedState]):
     # What the mailbox is asked; each returns at once and raises QueueFull or ModelUnavailable.
 
     def observe(self, rows: Sequence[Mapping[str, Any]], request: str | None) -> Future[Reply]:
-        """Take the rows of one call; ``request`` is its Idempotency-Key."""
+        """Add the rows of one call to the feed; ``request`` is the call's Idempotency-Key."""
         return self._ask(Observations.of(rows, request, time.time()))
 
     def deliver(self, entries: Sequence[SourceEntry], why: str | None = None) -> Future[Reply]:
-        """Take entries of the feed's source, without those that it has taken before; refuse all if ``why`` is given."""
+        """Add new entries of the source to the feed, and skip known ones; refuse all if ``why`` gives a reason."""
         return self.change(None, bytes, partial(self._deliver, entries, why))
 
     def pause(self, paused: bool) -> Future[Reply]:
@@ -172,7 +172,7 @@ class HostedFeed(Replica[FeedState]):
         return self._ask(FeedTuning(job, list(recipes), request, time.time()))
 
     def update(self, changes: Sequence[StepUpdate], request: str | None, solve: Solve | None = None) -> Future[Reply]:
-        """Reduce the examples in the models of some steps, or change their C."""
+        """Remove examples from the models of some steps, or change the C of these models."""
         return self._ask(FeedUpdate(list(changes), request, time.time()), solve)
 
     @queued(reads=True, always=True)
@@ -189,10 +189,10 @@ class HostedFeed(Replica[FeedState]):
 
     @queued(always=True)
     def erase(self, intent: Intent, solve: Solve | None = None) -> Erased:
-        """Erase readings, by their times as text, and all that was stored of the feed before.
+        """Erase readings, named by their times as text, and everything that the store has of the feed's past.
 
-        A time before the window stands for all readings before it. A snapshot that is learnt without the readings
-        replaces all that was stored; until then readers see the old state. The caller then erases in files and wipes
+        A time before the window stands for all readings before it. A snapshot without the readings
+        replaces the stored past; until then readers see the old state. The caller then erases in files and wipes
         the store.
         """
         solve = self.begun(solve)
@@ -238,7 +238,7 @@ class HostedFeed(Replica[FeedState]):
 
     @queued(reads=True, always=True)
     def copy(self) -> FeedCopy:
-        """Copy the feed for a job when the call's turn comes; the call is taken even if the queue is full."""
+        """Copy the feed for a job, when the call runs; a full queue accepts this call too."""
         return FeedCopy(self.spec, self.current.encode(), self.current.version)
 
     def give_up(self, reason: ServiceError) -> None:
@@ -330,7 +330,7 @@ class HostedFeed(Replica[FeedState]):
         return reported
 
     def _follow(self, done: dict[str, Any], began: float, size: int) -> None:
-        """Count and announce a call; ``began`` is the thread's CPU time before it, ``size`` the bytes of its record."""
+        """Count a call and announce its events; ``began`` is the CPU time before, ``size`` the bytes of the record."""
         with self.following():
             self.checkpoints.record_change(time.thread_time() - began, size)
             self.announce()
@@ -340,7 +340,7 @@ class HostedFeed(Replica[FeedState]):
     # With others, held: see :mod:`~livesvm.service.hosting.batch`.
 
     def plan_with(self, call: Observations, digest: bytes, *, is_stored: bool) -> Reply | Planned:
-        """Return the checked plan of a call, or the answer that it got before. Raises as a call does."""
+        """Return the checked plan of a call, or the answer to an earlier identical request; raises as a call does."""
         if call.request is not None:
             earlier = self.journal.recall(call.request, digest, is_stored=is_stored)
             if earlier is not None:
@@ -350,9 +350,9 @@ class HostedFeed(Replica[FeedState]):
         return Planned(chosen, plan, digest)
 
     def _choice(self, solve: Solve | None = None) -> Preset:
-        """Choose settings again, as errors have grown, for the call that is logged with them; ``solve`` then goes on.
+        """Choose settings again, as errors have grown; the call is logged with the choice. Then ``solve`` goes on.
 
-        If nothing is found in the time of a solve, the settings stay.
+        If no settings are found within the time limit of a solve, the present settings stay.
         """
         feed, choosing = self.current.forecaster, self.begun()
         try:
@@ -368,9 +368,9 @@ class HostedFeed(Replica[FeedState]):
     def take_with(
         self, planned: Planned, logged: Appending, durability: Durability | None, error: StoreError | None
     ) -> bytes:
-        """Apply a record that was logged with others, unless ``error`` refused it; return the answer.
+        """Apply a record that was logged together with other replicas' records; return the answer.
 
-        Raises as a call does.
+        Raises ``error``, with which the store refused the record, and as a call does.
         """
         state, began, worked = self.current, time.perf_counter(), time.thread_time()
         self.journal.appended(state, logged, error)
@@ -378,7 +378,7 @@ class HostedFeed(Replica[FeedState]):
         level, apply = durability, partial(state.apply, planned.call, planned.plan)
 
         def show(done: dict[str, Any]) -> bytes:
-            """Publish the view after the call; return the answer, from which the batch's is made."""
+            """Publish the view after the call; return this feed's part of the batch's answer."""
             self._show(done, level)
             return answer({name: done[name] for name in COUNTS}, level)
 
@@ -391,7 +391,7 @@ class HostedFeed(Replica[FeedState]):
 
 
 def glimpse_of(found: Summary | None) -> Glimpse | None:
-    """Return the description in the summary of a feed at rest, None if there is none."""
+    """Return the description of a feed at rest from its summary, None if the summary has no description."""
     if found is None or found.reported is None:
         return None
     return Glimpse(**found.reported | {"steps": tuple(StepSample(*step) for step in found.reported["steps"])})

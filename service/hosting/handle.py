@@ -45,7 +45,7 @@ class Reply:
 
 
 class OwnName(str):
-    """The name of a request without an Idempotency-Key on its way to an actor: its caller never sends it again."""
+    """A generated name, for a call to an actor without an Idempotency-Key; the caller never repeats such a call."""
 
 
 @dataclass(frozen=True)
@@ -93,9 +93,9 @@ class Return:
 
 @dataclass(frozen=True)
 class Description(ModelRecord):
-    """The present state of a model: its newest version, and how it is served; ``error`` says why it is not.
+    """The present state of a model: its newest version, and how it is served; ``error``: why it is not served.
 
-    ``memory`` is the bytes of the budget that it needs after an update; ``awake`` says whether its state is in memory;
+    ``memory``: the bytes of the budget that the model needs after an update; ``awake``: whether its state is in memory;
     ``predicted`` counts the rows that it has predicted since it woke.
     """
 
@@ -167,11 +167,11 @@ class Reader(Protocol):
         """Seconds since this version was last known to be the newest; None if that is always known."""
 
     def reading(self, X: Rows | TableRows) -> Steps[Published]:
-        """Return the version that decides rows X (m, d); a step may wake the model, or wait for its process."""
+        """Return, in steps, the version that predicts rows X; a step may wake the model, or wait for its process."""
 
     @property
     def recent(self) -> Any:
-        """The model's newest updates, which may have to be fetched, and the number of rows that it has predicted.
+        """The model's newest updates, perhaps fetched from its process, and the number of rows that it has predicted.
 
         See :class:`~livesvm.service.hosting.model.Recent`.
         """
@@ -193,20 +193,20 @@ class Hosted(Protocol):
 
     @property
     def state(self) -> ServingState:
-        """``live``; ``fenced`` or ``behind`` if the replica is read-only; or the state in which it is not served."""
+        """``live``; ``fenced`` or ``behind`` if the replica is read-only; another state if it is not served."""
 
     @property
     def reason(self) -> str | None:
         """Why the replica is not served, None if it is."""
 
     def news(self) -> Future[None] | None:
-        """Return a future that ends once all announced changes are known here; None if they are known already.
+        """Return a future that ends once this process knows all announced changes; None if it knows them already.
 
         The future may raise ModelUnavailable, and UnknownModel or UnknownFeed if the replica is gone.
         """
 
     def erase(self, intent: Intent, solve: Solve | None = None) -> Future[Erased]:
-        """Erase examples or readings, in the window or before it, and all that was stored of the replica before.
+        """Erase examples or readings, in the window or before it, and everything stored of the replica's past.
 
         A repeated call has the same result. The caller then erases in files and wipes the store.
         """
@@ -228,7 +228,7 @@ class ModelHandle(Hosted, Reader, Protocol):
         """Apply an update; ``request`` is its Idempotency-Key, ``solve`` how long it may take."""
 
     def restore(self, version: int, request: str | None, solve: Solve | None = None) -> Future[Reply]:
-        """Go back to a kept version, which becomes a new version."""
+        """Restore the contents of a kept version as a new version."""
 
     def swap(self, found: Retrained, request: str | None, solve: Solve | None = None) -> Future[Reply]:
         """Replace the model by the result of a retraining, as a new version."""
@@ -237,7 +237,7 @@ class ModelHandle(Hosted, Reader, Protocol):
         """Return the versions that can be restored; call it from a thread, as it reads the store."""
 
     def seen(self, keys: Sequence[Key], tags: Sequence[str] = ()) -> Future[Seen]:
-        """Return how many of these keys the window holds, in the version that is newest when the call's turn comes.
+        """Return how many of these keys the window holds when the call runs.
 
         The result also has the marks of dataset rows with these keys or tags that the model was last trained on.
         """
@@ -246,10 +246,10 @@ class ModelHandle(Hosted, Reader, Protocol):
         """Return the newest version with its calibration to probabilities, for a model that has probabilities."""
 
     def copy(self) -> Future[ModelCopy]:
-        """Copy the version that is newest when the call's turn comes, for a job."""
+        """Copy the newest version for a job, when the call runs."""
 
     def examples(self, wanted: WantedExamples) -> Future[WindowPage]:
-        """Return some of the examples of the version that is newest when the call's turn comes."""
+        """Return some of the newest version's examples, when the call runs."""
 
     def checkpoint(self) -> Future[dict[str, Any]]:
         """Write a snapshot."""
@@ -268,7 +268,7 @@ class FeedHandle(Hosted, Protocol):
 
     @property
     def view(self) -> View:
-        """The feed as readers see it, after its newest call; it has at least the newest event.
+        """The feed as readers see it after its newest call, with at least the newest event.
 
         Raises Restoring while it is at rest.
         """
@@ -298,7 +298,7 @@ class FeedHandle(Hosted, Protocol):
         """The feed's progress in its source."""
 
     def observe(self, rows: Sequence[Mapping[str, Any]], request: str | None) -> Future[Reply]:
-        """Take the rows of one call; ``request`` is its Idempotency-Key."""
+        """Add the rows of one call to the feed; ``request`` is the call's Idempotency-Key."""
 
     def pause(self, paused: bool) -> Future[Reply]:
         """Stop reading the feed's source, or go on; raises NoSource."""
@@ -307,7 +307,7 @@ class FeedHandle(Hosted, Protocol):
         """Learn the window again with the settings that a job has found."""
 
     def update(self, changes: Sequence[StepUpdate], request: str | None, solve: Solve | None = None) -> Future[Reply]:
-        """Reduce the examples in the models of some steps, or change their C."""
+        """Remove examples from the models of some steps, or change the C of these models."""
 
     def seen(self, wanted: WantedReadings | None) -> Future[Seen]:
         """Return the times of the wanted readings, as text; raises InvalidInput if a reading is missing."""
@@ -322,11 +322,11 @@ class FeedHandle(Hosted, Protocol):
         """Return every event that is kept, oldest first."""
 
     def copy(self) -> Future[FeedCopy]:
-        """Copy the feed for a job when the call's turn comes; the call is taken even if the queue is full."""
+        """Copy the feed for a job, when the call runs; a full queue accepts this call too."""
 
 
 def sample_of(feed: FeedHandle, seen: View | Glimpse | None) -> FeedSample | None:
-    """Return the sample of a feed for the metrics, from its view or its description at rest; None without either."""
+    """Return the sample of a feed for the metrics, from its view or its description at rest; None if it has neither."""
     if seen is None:
         return None
     now = seen.position, feed.queue_depth, seen.updated_at, seen.every, feed.spec.coverage

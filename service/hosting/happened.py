@@ -19,7 +19,7 @@ Document = dict[str, Any]
 
 
 def of_model(id: str, state: ModelState) -> Iterator[Happened]:
-    """Yield the drift alarm that the newest version has raised, if any; it has no times of examples."""
+    """Yield the event of the drift alarm that the newest version has raised, if any, without times of examples."""
     alarm = None if state.watch is None else state.watch.raised or state.watch.alarm
     if alarm is None or alarm["version"] != state.version:
         return
@@ -30,7 +30,7 @@ def of_model(id: str, state: ModelState) -> Iterator[Happened]:
 
 
 def of_feed(id: str, stored: str, state: FeedState) -> Iterator[Happened]:
-    """Yield the events of the newest call: drift of steps, and forecasts that it has moved outside of limits."""
+    """Yield the events of the newest call: drift of steps, and forecasts that have just left a webhook's limits."""
     calls = _newest_calls(state)
     if not calls:
         return
@@ -42,7 +42,7 @@ def of_feed(id: str, stored: str, state: FeedState) -> Iterator[Happened]:
     before = calls[1][-1]["forecasts"] if len(calls) > 1 else []
 
     def outside(spec: WebhookSpec) -> Document | None:
-        """Return the forecasts outside of a webhook's limits, None if there are none or some were outside before."""
+        """Return the forecasts outside of a webhook's limits, None if none are, or if earlier forecasts were too."""
         found = _outside(spec, now["forecasts"])
         if not found or _outside(spec, before):
             return None

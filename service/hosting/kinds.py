@@ -50,7 +50,7 @@ FEED = Kind(HostedFeed, FEEDS, "f", FeedExists, TooManyFeeds, lambda settings: s
 
 
 class HostedModels(Collection[HostedModel]):
-    """The models of one service, with copies of those that another service holds."""
+    """The models of one service, with copies of the models that another service holds."""
 
     def __init__(self, kind: Kind[HostedModel], context: Context, make_room: Callable[[int], None]) -> None:
         super().__init__(kind, context, make_room)
@@ -83,7 +83,7 @@ class HostedModels(Collection[HostedModel]):
         return UpdatesTogether(self, self._context, self._order, request, updates, asked).run()
 
     def tidy(self) -> None:
-        """Drop copies that are unused, or of models that no other service holds any more."""
+        """Drop unused copies, and copies of models that no other service holds any more."""
         for id_, standby in list(self._standbys.items()):
             found = self.known(id_)
             if found is not None and found.state == "held":

@@ -76,7 +76,7 @@ class Logged(ABC, Generic[S]):
     ----------
     id, stored : the replica's id, and the name under which it is stored
     found : the replica's entry in the store's index
-    context : what all replicas share
+    context : the parts of the service that all replicas share
     """
 
     word: ClassVar[str]  #: name of the kind in messages
@@ -126,7 +126,7 @@ class Logged(ABC, Generic[S]):
 
     @abstractmethod
     def _count(self, became: str, seconds: float | None) -> None:
-        """Count the result of a call, and its seconds if it had an effect."""
+        """Count the result of a call in the metrics, and its seconds if the call had an effect."""
 
     def _happened(self) -> Iterable[Happened]:
         """Return the events for webhooks of the newest record, made from the state alone."""
@@ -160,18 +160,18 @@ class Logged(ABC, Generic[S]):
 
     @property
     def current(self) -> S:
-        """The state, for calls in the mailbox alone."""
+        """The state; only calls that run in the mailbox may use it."""
         assert self._state is not None
         return self._state
 
     @property
     def held(self) -> HeldMemory:
-        """The replica's share of the memory budget, for calls in the mailbox alone."""
+        """The replica's share of the memory budget; only calls that run in the mailbox may use it."""
         assert self._held is not None
         return self._held
 
     def begun(self, solve: Solve | None = None) -> Solve:
-        """Return the solve of a call, noted as under way; its time is at most the service's own limit."""
+        """Record a call's solve as under way, and return it; its time limit is at most that of the service."""
         self._under_way = solve = solve or Solve()
         solve.seconds = min(solve.seconds, self.context.settings.solve_seconds)
         if self._leaving is not None:
@@ -179,12 +179,12 @@ class Logged(ABC, Generic[S]):
         return solve
 
     def check_open(self) -> None:
-        """Pay the journal's debts to the store; raise an error if no call can be taken."""
+        """Write what the journal still owes the store; raise an error if the replica cannot accept a call."""
         self.journal.check_writable()
         self.journal.settle()
 
     def check_stored(self) -> None:
-        """Raise an error if no call can be taken, or the store has lost part of the replica.
+        """Raise an error if the replica cannot accept a call, or the store has lost part of the replica.
 
         In the mailbox the answer is certain, as a deletion comes before or after the check.
         """
@@ -219,7 +219,7 @@ class Logged(ABC, Generic[S]):
         return done, reported, logged.data, durability
 
     def check_applied(self, sequence: int) -> None:
-        """Let the next call take back a record that was logged but, for whatever reason, not applied."""
+        """If a logged record was not applied, for any reason, make the next call take the record back."""
         if self.journal.is_settled and self.current.sequence < sequence:
             self.journal.lose_sight(self.current, is_unsure=True)
 
@@ -247,7 +247,7 @@ class Logged(ABC, Generic[S]):
 
     @contextmanager
     def following(self) -> Iterator[None]:
-        """Log errors of the block instead of raising them, as it follows a call that has had its effect."""
+        """Log the errors of the block instead of raising them, as the call before the block has had its effect."""
         try:
             yield
         except StoreError:
@@ -256,12 +256,12 @@ class Logged(ABC, Generic[S]):
             log.exception("%s: what follows a call failed in an unforeseen way; the call had its effect", self)
 
     def breaks(self) -> None:
-        """Mark the state as broken, which is then rebuilt from the log before the next call."""
+        """Mark the state as broken, so that it is rebuilt from the log before the next call."""
         self._is_broken = True
         self.journal.owe(self._rebuild)
 
     def supersede(self, intent: Intent) -> int:
-        """Replace all that was stored by the state after an erasure, and publish it; return the forgotten requests."""
+        """Replace all stored data by the state after an erasure, publish it, and return how many requests are gone."""
         crash.point("erase-solved")
         stage("log")
         state = self.current
@@ -277,7 +277,7 @@ class Logged(ABC, Generic[S]):
         return requests
 
     def _superseded(self, state: S, intent: Intent) -> tuple[int, int]:
-        """Replace all that was stored by a snapshot; return its size in bytes, and how many requests were forgotten.
+        """Replace all stored data by a snapshot; return the snapshot's bytes and the number of removed requests.
 
         Raises StoreError; a repeated call has the same result.
         """
@@ -319,7 +319,7 @@ class Logged(ABC, Generic[S]):
             raise
 
     def withdraw(self, sequence: int) -> None:
-        """Take back a record that was logged and has changed nothing; after StoreError, the next call tries again."""
+        """Mark a logged record that has changed nothing as aborted; after a StoreError, the next call tries again."""
         self.journal.owe(lambda: self.journal.abort(sequence))
         self.current.skip()
         self.journal.settle()
@@ -361,7 +361,7 @@ class Logged(ABC, Generic[S]):
         call: Callable[[bytes, Solve], Reply],
         solve: Solve | None,
     ) -> Reply:
-        """Make a call, or return the answer that it got before, and count the result."""
+        """Make a call, or return the answer to an earlier identical request, and count the result."""
         start, earlier = time.perf_counter(), None
         with self._counted():
             solve = self.begun(solve)
@@ -377,7 +377,7 @@ class Logged(ABC, Generic[S]):
 
     @contextmanager
     def _counted(self) -> Iterator[None]:
-        """Count the failure of a call that the block makes."""
+        """Count the call in the block as refused, timed out, withdrawn or failed if the block raises an error."""
         try:
             yield
         except (SolverError, IdempotencyConflict, OutOfMemory):
@@ -401,7 +401,7 @@ class Logged(ABC, Generic[S]):
         return Summary(spec.model_dump_json(), int(self.current.held_bytes), reported, self.wakes(spec)).encode()
 
     def _write_down(self) -> bytes:
-        """Store the present state and its summary, and return the summary; raises StoreError."""
+        """Store the present state, if worth a snapshot, and its summary; return the summary; raises StoreError."""
         state, reported = self.current, self._summarize()
         self.journal.settle()
         if self.checkpoints.is_worthwhile:
@@ -421,7 +421,7 @@ class Logged(ABC, Generic[S]):
         return self.gone(f"{self} was deleted")
 
     def _between(self) -> None:
-        """Write a snapshot between two calls, if one is due. It must never raise, as the next call waits for it."""
+        """Write a snapshot between two calls, if one is due; never raises, as the next call waits for the return."""
         self.due_at = math.inf
         if self._state is None or self.deleted or self._is_broken:
             return
@@ -433,5 +433,5 @@ class Logged(ABC, Generic[S]):
 
 
 def first_summary(spec: Any, wakes: bool) -> bytes:
-    """Return the summary of a replica without a description yet: its specification."""
+    """Return the summary of a replica that has no description yet: the specification alone."""
     return Summary(spec.model_dump_json(), wakes=wakes).encode()

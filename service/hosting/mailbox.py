@@ -27,7 +27,7 @@ class Mailbox:
     ----------
     threads : the threads that run the calls
     name : name of the replica in messages
-    size : calls that may wait, besides those that are always taken
+    size : how many calls may wait, besides calls submitted with ``always``
     """
 
     def __init__(self, threads: Executor, name: str, size: int) -> None:
@@ -72,7 +72,7 @@ class Mailbox:
 
     @contextmanager
     def borrowed(self) -> Iterator[bool]:
-        """If no call runs or waits now, yield True and keep all calls waiting in the block; otherwise yield False."""
+        """Yield whether no call runs or waits now; if so, calls that come during the block wait for its end."""
         with self._changed:
             mine = not (self._busy or self._waiting)
             self._busy = self._busy or mine
@@ -121,7 +121,7 @@ class Mailbox:
             raise QueueFull(f"{self._size} calls wait for {self._name} already")
 
     def _run(self) -> None:
-        """Run waiting calls until there is none, or one holds the others."""
+        """Run waiting calls until no call waits, or a :meth:`hold` stops the others."""
         while True:
             with self._changed:
                 if not self._waiting:
@@ -133,7 +133,7 @@ class Mailbox:
         self._go_on()
 
     def _go_on(self) -> None:
-        """Run calls that came meanwhile, or mark the mailbox as idle."""
+        """Go on with calls that came in the meantime, or mark the mailbox as idle."""
         with self._changed:
             if self._waiting:
                 self._threads.submit(self._run)
@@ -151,7 +151,7 @@ class Mailbox:
 
 
 def _timed(call: Callable[[], T]) -> T:
-    """Run a call, and note the times of its stages for the log."""
+    """Run a call, and record the times of its stages for the log."""
     stage("write")
     try:
         return call()

@@ -116,7 +116,7 @@ class HostedModel(Replica[ModelState]):
         yield
 
     def sample(self) -> Description:
-        """Return the description, which has everything that metrics show, and changes with each part of it."""
+        """Return the model's description as its sample for the metrics."""
         return self.describe()
 
     stamp = sample
@@ -149,7 +149,7 @@ class HostedModel(Replica[ModelState]):
         return self.change(request, update.digest, partial(self._apply, update, request), solve)
 
     def restore(self, version: int, request: str | None, solve: Solve | None = None) -> Future[Reply]:
-        """Go back to a kept version, as a new one; ``request`` is its Idempotency-Key."""
+        """Restore the contents of a kept version as a new version; ``request`` is the Idempotency-Key."""
         digest = partial(codec.digest, {"restore": version})
         return self.change(request, digest, partial(self._restore, version, request), solve)
 
@@ -176,7 +176,7 @@ class HostedModel(Replica[ModelState]):
 
     @queued(reads=True, always=True)
     def seen(self, keys: Sequence[Key], tags: Sequence[str] = ()) -> Seen:
-        """Return how many of these keys the window has now; raises StoreError if the model is not live.
+        """Return how many of these keys the window holds when the call runs; raises StoreError if it is not live.
 
         The result also has the marks of dataset rows with these keys or tags that the model was last trained on.
         """
@@ -188,9 +188,9 @@ class HostedModel(Replica[ModelState]):
 
     @queued(always=True)
     def erase(self, intent: Intent, solve: Solve | None = None) -> Erased:
-        """Erase examples, in the window or not, and all that was stored of the model before.
+        """Erase examples, in the window or not, and everything stored of the model's past.
 
-        The model is solved without them, and a snapshot of the result replaces all that was stored. Until then readers
+        The model is solved without them, and a snapshot of the result replaces the stored past. Until then readers
         see the version before.
         """
         self._end_choice()
@@ -217,7 +217,7 @@ class HostedModel(Replica[ModelState]):
 
     @queued(reads=True)
     def certificate(self, solve: Solve | None = None) -> dict[str, Any]:
-        """Recompute the certificate of the version that is newest when the call's turn comes."""
+        """Recompute the certificate of the newest version, when the call runs."""
         solve = self.begun(solve)
         if self.current.sizes.n_examples == 0:
             raise EmptyModel(f"model {self.id} knows no example yet")
@@ -226,7 +226,7 @@ class HostedModel(Replica[ModelState]):
 
     @queued(reads=True)
     def calibrated(self, solve: Solve | None = None) -> Published:
-        """Return the version that is newest when the call's turn comes, with its calibration, which is then kept."""
+        """Return the newest version with its calibration, when the call runs; the calibration is then cached."""
         solve, seen = self.begun(solve), self.published
         if seen.calibration is None:
             seen.check_known(self.spec)
@@ -236,14 +236,14 @@ class HostedModel(Replica[ModelState]):
 
     @queued(reads=True, always=True)
     def copy(self) -> ModelCopy:
-        """Copy the version that is newest when the call's turn comes, for a job; a full mailbox takes the call too."""
+        """Copy the newest version for a job, when the call runs; a full mailbox accepts this call too."""
         if self.current.sizes.n_examples == 0 and task_of(self.spec).is_exact:
             raise EmptyModel(f"model {self.id} knows no example yet")
         return self.current.copy()
 
     @queued(reads=True)
     def examples(self, wanted: WantedExamples) -> WindowPage:
-        """Return some examples of the version that is newest when the call's turn comes."""
+        """Return some examples of the newest version, when the call runs."""
         return page_of(self.current, wanted)
 
     # In the mailbox.
@@ -355,7 +355,7 @@ class HostedModel(Replica[ModelState]):
         """Submit the chosen parameters as an update; called by the thread that has chosen them."""
 
         def ended(_: object = None) -> None:
-            """Let the next choice begin when it is due."""
+            """Clear the choice under way, so that the next one can begin when it is due."""
             if self._choice is choice:
                 self._choice = None
 
@@ -389,7 +389,7 @@ class HostedModel(Replica[ModelState]):
         return Reply(answer)
 
     def _reckon(self, state: ModelState, entry: LogEntry, seconds: float) -> None:
-        """Count the processor time of an update, as choices may take a share of it; start a choice if one is due."""
+        """Add an update's processor time to the sum that limits the time of choices; start a choice if one is due."""
         tunes_itself = state.tunes_itself
         if tunes_itself and isinstance(entry, Command) and not (entry.edits and entry.edits.tuned):
             state.tuning.updates += seconds
@@ -424,7 +424,7 @@ class HostedModel(Replica[ModelState]):
     # With others, held: see :mod:`~livesvm.service.hosting.batch`.
 
     def plan_with(self, update: Update, request: str | None, solve: Solve, *, is_stored: bool) -> Reply | PlannedUpdate:
-        """Return the checked plan of an update, or the answer that it got before. Raises as a call does."""
+        """Return the checked plan of an update, or the answer to an identical earlier one; raises as a call does."""
         with self._counted():
             solve.check()
             digest = b"" if request is None else update.digest()
@@ -438,9 +438,9 @@ class HostedModel(Replica[ModelState]):
     def take_with(
         self, planned: PlannedUpdate, logged: Appending, durability: Durability | None, error: StoreError | None
     ) -> bytes:
-        """Apply a record that was logged with others, unless ``error`` refused it; return the answer.
+        """Apply a record that was logged together with other replicas' records; return the answer.
 
-        Raises as a call does.
+        Raises ``error``, with which the store refused the record, and as a call does.
         """
         state, command, began, worked = self.current, planned.command, time.perf_counter(), time.thread_time()
         with self._counted():
@@ -464,7 +464,7 @@ class HostedModel(Replica[ModelState]):
 
 
 def _became(state: ModelState, *, goes: bool) -> str:
-    """Return the effect of an erasure on a training, in the words of its receipt."""
+    """Return the effect of an erasure on a training, in the words of the erasure's receipt."""
     if state.owed is not None:
         return f"removed, as {state.owed.reason}; the model predicts nothing until it is retrained"
     if not goes:
@@ -474,7 +474,7 @@ def _became(state: ModelState, *, goes: bool) -> str:
 
 
 def _cached(spec: ModelSpec, settings: Settings) -> int:
-    """Return the megabytes of kernel rows that a model of this specification keeps."""
+    """Return how many megabytes of kernel rows a model of this specification may cache."""
     return settings.cache_mb if task_of(spec).is_exact else 0
 
 
@@ -501,7 +501,7 @@ KEPT = 50
 
 
 class Recent:
-    """The newest updates and the number of predictions since the model woke; predictions are counted by any thread."""
+    """The newest updates and the number of predicted rows since the model woke; any thread may count predictions."""
 
     def __init__(self) -> None:
         self._updates: deque[dict[str, Any]] = deque(maxlen=KEPT)
@@ -509,7 +509,7 @@ class Recent:
         self.predicted = 0  #: rows
 
     def note_update(self, version: int, at: float | None, outcome: Outcome, reported: dict[str, Any]) -> None:
-        """Remember an update: the version that it made, its Unix time, its outcome, and the numbers of its changes."""
+        """Record an update: the version that it made, its Unix time, its outcome, and the counts of its changes."""
         self._updates.append(
             {"version": version, "at": at, "seconds": outcome.seconds, **vars(outcome.sizes), **reported}
         )

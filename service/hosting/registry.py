@@ -75,7 +75,7 @@ class Registry:
         return self.models, self.feeds
 
     def restore(self) -> None:
-        """Read the store's index, and begin to wake replicas that wake with the service; raises StoreError."""
+        """Read the store's index, and begin to wake replicas that must be awake from the start; raises StoreError."""
         store, self._began = self._context.source.store, time.monotonic()
         with self._context.source.health.store_call("load"):
             self._stand_by()
@@ -91,13 +91,13 @@ class Registry:
         self._wake_stale()
 
     def _wake_stale(self) -> None:
-        """Begin to wake the replicas that must wake, and wait a while for them."""
+        """Begin to wake the replicas that must wake, and wait up to :data:`START_SECONDS` until they are awake."""
         stale = [(home, id_) for home in self._collections for id_ in home.stale()]
         self._pending = [self._waking.submit(self._wake, home, id_) for home, id_ in stale]
         wait(self._pending, START_SECONDS)
 
     def _wake(self, home: Collection[Any], id: str) -> None:
-        """Wake a replica, however long that takes, unless it is gone, awake or unavailable meanwhile."""
+        """Wake a replica, however long that takes; stop if the replica is deleted, awake or unavailable by then."""
         self._give_way()
         began = time.monotonic()
         while not self._stopping.is_set():
@@ -117,7 +117,7 @@ class Registry:
                 return
 
     def _give_way(self) -> None:
-        """Wait until the service is ready, but not right after its start or for more than :data:`GIVE_WAY_SECONDS`."""
+        """Wait until the service is ready; return at once right after its start, or after :data:`GIVE_WAY_SECONDS`."""
         health = self._context.source.health
         while not (health.is_restored or self._stopping.is_set()):
             if not START_SECONDS < time.monotonic() - self._began < GIVE_WAY_SECONDS:
@@ -149,8 +149,8 @@ class Registry:
     def take_over(self) -> None:
         """Take over replicas that other services release, add those that they create, drop those that they delete.
 
-        Raises StoreError. If no other service uses the store, a replica can be fenced too: after it was read from a
-        disk that could not be written.
+        Raises StoreError. Without other services too, a replica is fenced, and must be taken back, if it was read from
+        a disk that could not be written.
         """
         store = self._context.source.store
         if store.shared:
@@ -184,11 +184,11 @@ class Registry:
 
     @property
     def active(self) -> str:
-        """The name of another service that takes the calls; empty if this one does."""
+        """The name of the active service, which answers the calls; empty if it is this service."""
         return self.models.active
 
     def _stand_by(self) -> None:
-        """Read which service is active; if it is another one, release all replicas of this service to it."""
+        """Read which service is active; if another service is, release all replicas of this service to it."""
         before, active = self.active, self._context.claim()
         for home in self._collections:
             home.active = active
@@ -232,7 +232,7 @@ class Registry:
             home.drop(stored.removeprefix(home.kind.prefix))
 
     def stop(self) -> None:
-        """Let every mailbox run empty, and each replica write a snapshot; replicas that still wake are given up."""
+        """Let every mailbox run empty, and each replica write a snapshot; end the waking of others."""
         self._stopping.set()
         with suppress(StoreError):  # so that another one takes what is released one by one
             self._context.source.store.resign()
@@ -285,7 +285,7 @@ class Registry:
         return min(MOST_SWEEP_SECONDS, SWEEP_SECONDS * max(1.0, len(self._awake()) / SWEPT))
 
     def _sweep(self) -> None:
-        """Let due snapshots be written, and free memory that has not been used for a while."""
+        """Request due snapshots, and free caches and states that have not been used for a while."""
         awake, before = self._awake(), self._swept_at
         self._swept_at = time.monotonic()
         self._is_idle = not any(one.is_due or one.used_at > before for one in awake)
@@ -302,7 +302,7 @@ class Registry:
             self._scrub()
 
     def _cool(self, awake: list[Replica[Any]]) -> None:
-        """Free kernel rows and factors of the least recently used replicas, as far as they exceed :data:`HOT_BYTES`."""
+        """Free the least recently used replicas' kernel rows and factors beyond a total of :data:`HOT_BYTES`."""
         left = HOT_BYTES
         until = time.monotonic() - HOT_SECONDS
         hot = _by_use(one for one in awake if one.hot)
@@ -321,7 +321,7 @@ class Registry:
         self._is_freed |= rested > 0
 
     def _scrub(self) -> None:
-        """Check the stored data of the next replica at rest; a damaged one wakes, and recovers or shows its fault."""
+        """Check the stored data of the next replica at rest; wake a damaged one, so that it recovers or reports."""
         source = self._context.source
         for home in self._collections:
             resting = home.resting()

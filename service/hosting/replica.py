@@ -1,4 +1,4 @@
-"""The life of a model or a feed, at rest, awake or unavailable, and the calls that it takes, one after the other.
+"""The states of a model or a feed, at rest, awake or unavailable, and the calls that it runs one after the other.
 
 A replica is *at rest* until a call needs its state; then it wakes, from its newest snapshot and the records after it.
 Calls run in its mailbox, in the order in which they were made; their effect on the state is in ``logged.py``.
@@ -67,14 +67,14 @@ Q = TypeVar("Q", bound="Replica[Any]")
 def queued(
     *, reads: bool = False, always: bool = False
 ) -> Callable[[Callable[Concatenate[Q, P], T]], Callable[Concatenate[Q, P], Future[T]]]:
-    """Decorate a method to run in the mailbox when its turn comes, and to return a future of its result.
+    """Decorate a method: a call then waits for its turn in the mailbox, and returns a future of the result.
 
     A call returns at once, or raises QueueFull or ModelUnavailable.
 
     Parameters
     ----------
-    reads : whether the method changes nothing; then it needs no store, unless the state in memory is broken
-    always : whether a full mailbox takes the call too
+    reads : whether the method only reads; then it needs no store, unless the state in memory is broken
+    always : whether a full mailbox accepts the call too
     """
 
     def as_queued(method: Callable[Concatenate[Q, P], T]) -> Callable[Concatenate[Q, P], Future[T]]:
@@ -93,7 +93,7 @@ class Replica(Logged[S]):
     Parameters
     ----------
     id, stored, found, context : as in :class:`~livesvm.service.hosting.logged.Logged`
-    owner : the replica's collection, which is notified when it wakes and rests, and frees memory for it
+    owner : the replica's collection, which is notified when the replica wakes or rests, and frees memory for it
     """
 
     _fault: tuple[ServingState, str] | None
@@ -113,11 +113,11 @@ class Replica(Logged[S]):
 
     @abstractmethod
     def _forget(self) -> None:
-        """Drop the version that readers see, as the replica goes to rest."""
+        """Drop the published version, as the replica goes to rest."""
 
     @abstractmethod
     def sample(self) -> Any:
-        """Return the replica's sample for the metrics, None if nothing is known of it."""
+        """Return the replica's sample for the metrics, None if its description is unknown."""
 
     @abstractmethod
     def stamp(self) -> object:
@@ -132,7 +132,7 @@ class Replica(Logged[S]):
 
     @property
     def state(self) -> ServingState:
-        """``live``, awake or at rest; ``fenced`` or ``behind`` if read-only; or the state in which it is not served."""
+        """``live``, awake or at rest; ``fenced`` or ``behind`` if read-only; another state if it is not served."""
         if self._fault is not None:
             return self._fault[0]
         if self._state is not None:
@@ -141,7 +141,7 @@ class Replica(Logged[S]):
 
     @property
     def is_known(self) -> bool:
-        """Whether the description at rest is true for the newest record."""
+        """Whether the stored description includes the effect of the newest record."""
         reported = None if self._summary is None else self._summary.reported
         return reported is not None and self._found.described >= self._found.sequence
 
@@ -159,11 +159,11 @@ class Replica(Logged[S]):
 
     @property
     def is_served(self) -> bool:
-        """Whether the replica answers at least reads."""
+        """Whether the replica answers reads; it may refuse changes."""
         return self.state in ("live", "fenced", "behind")
 
     def serving(self) -> Any:
-        """Return the replica itself; raises ModelUnavailable, or Restoring if it takes long to wake."""
+        """Return this replica if it is served; raises ModelUnavailable, or Restoring if waking takes long."""
         self._check_served()
         since = self._waking_since
         if self._spec is None or (since is not None and time.monotonic() - since > SOON_SECONDS):
@@ -185,15 +185,15 @@ class Replica(Logged[S]):
         return self._mailbox.depth
 
     def look_at(self, known: int, head: Head | None) -> None:
-        """Compare the replica's head in the store with its journal; ``known`` was read before the store was asked.
+        """Compare the replica's ``head`` in the store with ``known``, its newest known record before that reading.
 
-        A replica that is being deleted is left out, as it is not lost.
+        A replica that is being deleted is skipped: its missing head is no loss.
         """
         if self._state is not None and not (self.deleted or self._is_going):
             self.journal.observe(known, head)
 
     def news(self) -> Future[None] | None:
-        """Return a future that ends once all announced changes are known here; None if they are known already."""
+        """Return a future that ends once this process knows all announced changes; None if it knows them already."""
         return None if self._fault is not None or self._state is not None or self.is_known else self.wake()
 
     def begin(self, lease: Lease) -> None:
@@ -216,15 +216,15 @@ class Replica(Logged[S]):
         call: Callable[[bytes, Solve], Reply],
         solve: Solve | None = None,
     ) -> Future[Reply]:
-        """Make a call that changes the state; a repeated ``request`` gets its earlier answer instead.
+        """Make a call that changes the state; a repeated ``request`` returns the earlier answer instead.
 
-        ``digest`` returns the digest of the request's content. ``call`` gets it, empty without a request, and the solve
-        that limits its time.
+        ``digest`` returns the digest of the request's content. ``call`` is called with that digest, empty without a
+        request, and with the solve that limits its time.
         """
         return self._submit(partial(self._changed, request, digest, call, solve))
 
     def hold(self) -> Future[None]:
-        """Return a future that ends when earlier calls are done; later ones then wait until :meth:`let_go`.
+        """Return a future that ends when earlier calls are done; later calls then wait until :meth:`let_go`.
 
         May raise QueueFull.
         """
@@ -242,13 +242,13 @@ class Replica(Logged[S]):
     # With others, held: see :mod:`~livesvm.service.hosting.batch`.
 
     def open_with(self) -> None:
-        """Wake, and pay the debts to the store, before a call on many replicas. Raises as a call does."""
+        """Wake, and write what the journal owes the store, before a call on many replicas; raises as a call does."""
         self._be_awake()
         self.begun()
         self.check_open()
 
     def release_with(self, logged: Appending | None) -> None:
-        """End a call on many replicas; take its record back if it was logged but, for whatever reason, not applied."""
+        """End a call on many replicas; take this replica's record back if it was logged but not applied."""
         try:
             if logged is not None:
                 self.check_applied(logged.sequence)
@@ -257,7 +257,7 @@ class Replica(Logged[S]):
 
     @queued()
     def checkpoint(self) -> dict[str, Any]:
-        """Write a snapshot; return its version, and the seconds that it took."""
+        """Write a snapshot; return the snapshot's version, and the seconds that the writing took."""
         self.check_open()
         start = time.perf_counter()
         self._save(self.checkpoints.save)
@@ -265,7 +265,7 @@ class Replica(Logged[S]):
 
     @queued(always=True)
     def write_back(self) -> dict[str, Any]:
-        """Write the replica back if the store has lost it or part of it; see ``writeback.write_back``."""
+        """Write the replica into the store if the store has lost data of it; see ``writeback.write_back``."""
         if self._is_broken:
             raise ModelUnavailable(f"{self} cannot be written back: its newest call has left it broken")
         start, snapshot, version = time.perf_counter(), self._snapshot(), self.current.version
@@ -276,7 +276,7 @@ class Replica(Logged[S]):
         return {"version": version, "written": written, "seconds": time.perf_counter() - start}
 
     def delete(self) -> Future[None]:
-        """Remove the replica from the store; calls under way or waiting are given up, later ones are refused."""
+        """Remove the replica from the store; end calls that run or wait, and refuse later calls."""
         if self._fault is not None and self._fault[0] == "held":
             self._refuse(*self._fault)
         self._check_exists()
@@ -284,7 +284,7 @@ class Replica(Logged[S]):
         return self._mailbox.submit(self._delete, always=True)
 
     def give_up(self, reason: ServiceError) -> None:
-        """End the solve under way and refuse waiting calls, for a replica that is not needed here any more."""
+        """End the solve under way and refuse waiting calls, as this process needs the replica no longer."""
         self._leaving = reason
         ended = Withdrawn(str(reason))
         self._under_way.end(ended)
@@ -326,7 +326,7 @@ class Replica(Logged[S]):
             self._mailbox.submit(lambda: None, after=self._between, always=True)
 
     def cool(self) -> bool:
-        """Free the caches that the next update builds again, unless a call is under way; return whether it was done."""
+        """Free the caches that the next update rebuilds, unless a call is under way; return whether they were freed."""
         with self._mailbox.borrowed() as mine:
             if not mine or self._state is None or self._is_broken:
                 return False
@@ -334,7 +334,7 @@ class Replica(Logged[S]):
             return True
 
     def cool_held(self) -> None:
-        """Free the caches that the next call builds again; the caller holds the mailbox."""
+        """Free the caches that the next call rebuilds; the caller must hold the mailbox."""
         if self._state is None or self._is_broken:
             return
         self._state.cool()
@@ -343,7 +343,7 @@ class Replica(Logged[S]):
             self._held.cooled(FIXED_BYTES + self._state.held_bytes)
 
     def rest(self) -> bool:
-        """Go to rest, unless a call is under way or the store does not take the state; return whether it was done."""
+        """Go to rest unless a call is under way or storing the state fails; return whether the replica is at rest."""
         with self._mailbox.borrowed() as mine:
             return mine and self._rest()
 
@@ -374,7 +374,7 @@ class Replica(Logged[S]):
         return True
 
     def take_again(self) -> Future[None]:
-        """Take the replica back from another service if that has released it; raises ModelUnavailable."""
+        """Take the replica back if the other service that held it has released it; raises ModelUnavailable."""
         return self._mailbox.submit(self._take_again, always=True)
 
     def set_aside(self, state: ServingState, reason: str) -> None:
@@ -465,7 +465,7 @@ class Replica(Logged[S]):
         self._opened(lease, found)
 
     def _check_room(self, size: int) -> None:
-        """Raise NoRoom if the budget lacks ``size`` bytes even after others have freed memory."""
+        """Raise NoRoom if the budget has fewer than ``size`` free bytes even after other replicas have freed memory."""
         budget = self.context.budget
         if not budget.has_room(size):
             self._owner.make_room(size)

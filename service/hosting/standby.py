@@ -1,4 +1,4 @@
-"""Predictions for a model that another service holds, by a copy that is read from the store."""
+"""Predictions for a model that another service holds, by a copy of the model that is read from the store."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ IDLE_SECONDS = 60.0
 
 
 class Standby:
-    """Predicts from a copy of a stored model, which is updated from the store once in the time of a lease.
+    """Predicts from a copy of a stored model; the copy is updated from the store once in ``lease_seconds``.
 
     Implements :class:`~livesvm.service.hosting.handle.Reader`.
     """
@@ -94,7 +94,7 @@ class Standby:
     def tidy(self) -> None:
         """Drop the copy if it is unused, or from before an erasure; raises StoreError.
 
-        A copy that is in use at this moment is left to the next call.
+        A copy that is in use now stays until the next call.
         """
         if not self._lock.acquire(blocking=False):
             return
@@ -106,14 +106,14 @@ class Standby:
             self._lock.release()
 
     def release(self) -> None:
-        """Drop the copy, at once or after the read under way, as no other service holds the model any more."""
+        """Drop the copy, at once or after the present use, as no other service holds the model any more."""
         self._is_over = True
         if self._lock.acquire(blocking=False):
             self._forget()
             self._lock.release()
 
     def _erased(self) -> float:
-        """Return the Unix time at which the newest erasure was asked for."""
+        """Return the Unix time at which the newest erasure in the model was requested."""
         with self._context.source.health.store_call("load"):
             return left(self._context.source.store, self.id).at
 

@@ -14,7 +14,7 @@ _RESTS, _WAKES = b"r", b"w"
 class Summary(NamedTuple):
     """The decoded summary of a replica.
 
-    ``spec`` is the specification as JSON, ``memory`` the bytes that the replica held awake, ``reported`` the
+    ``spec`` is the specification as JSON, ``memory`` the bytes that the replica held when awake, ``reported`` the
     description of its kind, None while its state is not known. A replica with a source ``wakes`` with the service.
     """
 
@@ -30,7 +30,7 @@ class Summary(NamedTuple):
 
 
 def read(data: bytes) -> Summary | None:
-    """Return the summary in the bytes; None if they hold none, or one that this version cannot read."""
+    """Return the summary in the bytes; None if the bytes hold no summary that this version can read."""
     try:
         document = codec.unpack(zlib.decompress(data[1:]))
         spec, memory, reported = document["found"]
@@ -40,5 +40,5 @@ def read(data: bytes) -> Summary | None:
 
 
 def wakes(data: bytes) -> bool:
-    """Return whether a replica wakes with the service, by the bytes of its summary."""
+    """Return whether a replica wakes with the service, as the bytes of its summary say."""
     return data[:1] == _WAKES

@@ -1,4 +1,4 @@
-"""Compute a model after a change, on a copy: nothing is logged, and the model stays as it is."""
+"""Compute the effect of a change on a copy of a model: the change is not logged, and the model stays unchanged."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class WhatIfQuestion:
     X: Rows | TableRows | None = None
 
     def memory(self) -> int:
-        """Return the bytes that the question takes until it is answered."""
+        """Return the bytes that the question holds until the answer is sent."""
         return (0 if self.update is None else self.update.memory()) + (0 if self.X is None else self.X.nbytes)
 
 
@@ -53,11 +53,11 @@ def memory_of_answer(copy: ModelCopy, asked: WhatIfQuestion) -> int:
 
 
 def what_if(copy: ModelCopy, asked: WhatIfQuestion, settings: Settings) -> Document:
-    """Return a description of the model after a change, and how its predictions would differ.
+    """Return a description of the model after a change, and the differences of its predictions.
 
     Parameters
     ----------
-    copy : the version that the change would be made to
+    copy : the version to which the change would be made
     settings : the settings, which limit rows, features and classes
 
     Returns

@@ -34,7 +34,7 @@ def short(holder: str) -> str:
 
 @dataclass(frozen=True)
 class OtherJob:
-    """A job of another front end; ``shown`` is what there is to plot of it so far."""
+    """A job of another front end; ``shown`` is its intermediate result for plots."""
 
     record: JobRecord
     holder: str
@@ -70,7 +70,7 @@ class SharedJobs:
                 self._store.delete_document(DocumentName(KIND, other.record.id))
 
     def asked(self, id: str) -> tuple[str, float]:
-        """Return what is asked of a job, ``CANCEL`` or ``DELETE``, and since when, as a Unix time."""
+        """Return the request to end a job, ``CANCEL`` or ``DELETE``, and the Unix time of the request."""
         with self._health.store_call("load"):
             asked, _, at = (self._store.document(DocumentName(END, id)) or b"").decode().partition(" ")
         return asked, float(at or "inf")

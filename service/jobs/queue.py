@@ -82,7 +82,7 @@ class Wanted:
 
     @contextmanager
     def heeded(self) -> Iterator[None]:
-        """Let solvers inside stop with Cancelled soon after :meth:`end`."""
+        """Make solvers that run in the block stop with Cancelled soon after :meth:`end`."""
         with interruptible(self.check) as self._interrupt:
             self.check()
             yield
@@ -340,7 +340,7 @@ class Jobs:
         return record
 
     def _needed(self, kind: str, live: Subject, asked: Document, given: dict[str, Any]) -> int:
-        """Return the memory of a running job: of its copies of the model, or of models of the data given to it."""
+        """Return the bytes that a job needs: of its copies of the model, or of models of the data in its request."""
         data = given.get("data")
         now = live.describe()
         needed = self._kinds[kind].needed
@@ -426,7 +426,7 @@ class Jobs:
             self._tell_soon(id)
 
     def naming(self, model: str, keys: Collection[Key], tags: Collection[str] = ()) -> set[Key]:
-        """Return the keys and tags, of those given, that are in results of a model's jobs or in copies in use.
+        """Return which of the given keys and tags are in results of a model's jobs, or in copies that jobs use.
 
         If a result cannot be read, all of them are returned.
         """
@@ -449,7 +449,7 @@ class Jobs:
     def erase(self, model: str, directories: Container[str] = (), until: float = inf) -> int:
         """Delete the jobs of a model, and those that used a dataset in one of the directories; return their number.
 
-        Jobs that were asked for after ``until``, a Unix time, stay. At the return, no deleted one runs or has files.
+        Jobs requested after ``until``, a Unix time, stay. At the return, no deleted job runs or has files.
         Raises StoreUnavailable if a file cannot be removed, and keeps the records of jobs with files.
         """
         with self._lock:
@@ -613,7 +613,7 @@ def _copied(live: Subject, wanted: Wanted) -> Any:
 
 
 def _keys_in(result: Any, keys: Collection[Key], field: str = "") -> set[Key]:
-    """Return the keys, of those given, that a result has in its fields of keys."""
+    """Return which of the given keys a result has in its fields of keys."""
     if isinstance(result, dict):
         return set[Key]().union(*(_keys_in(value, keys, name) for name, value in result.items()))
     if isinstance(result, list):
@@ -622,7 +622,7 @@ def _keys_in(result: Any, keys: Collection[Key], field: str = "") -> set[Key]:
 
 
 def _named_in(arrays: Document, keys: Collection[Key], tags: Collection[str]) -> set[Key]:
-    """Return the keys and tags, of those given, in a model's arrays: of its window, and of what it is trained on."""
+    """Return which of the given keys and tags are in a model's arrays, of its window or its training."""
     found, training = set(keys).intersection(arrays["keys"]), TrainedOn.in_arrays(arrays)
     if training is None:
         return found
@@ -645,6 +645,6 @@ def _named(described: Document) -> Document:
 
 
 def _of_data(data: Examples, model: Description) -> int:
-    """Return the memory of a model of these examples if all of them are free."""
+    """Return the bytes of a model of these examples if all examples are free."""
     n = len(data.X)
     return model_bytes(n, data.X.nbytes / n, n, model.cache_mb)

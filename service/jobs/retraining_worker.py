@@ -58,7 +58,7 @@ REPORT_EVERY = 0.1
 
 @dataclass(frozen=True)
 class Work:
-    """One retraining: a model as it was, and what is asked of it."""
+    """One retraining: the model before it, and the request."""
 
     asked: Document
     spec: ModelSpec
@@ -107,7 +107,7 @@ class Work:
 
 @dataclass(frozen=True)
 class Found:
-    """A trained model, the gap against time, and the error on what was held back."""
+    """A trained model, the gap against time, and the error on the held-back examples."""
 
     estimator: LiveEstimator
     sizes: Sizes
@@ -329,7 +329,7 @@ def _by_frank_wolfe(work: Work) -> Found:
 
 
 def _origin(work: Work, model: LiveL2SVC) -> Document:
-    """Return what an erasure has to know about the training that has just been made."""
+    """Return the origin of the training that has just ended, by which an erasure later finds it."""
     described = work.asked["dataset"]["described"] if "dataset" in work.asked else None
     dataset = None if described is None else {name: described.get(name) for name in ("name", "directory", "salt")}
     made = TrainedOn(True, work.asked["solver"], work.asked.get("tol", GAP), tags=work.tags, dataset=dataset)

@@ -82,7 +82,7 @@ def _ordered(request: TuneRequest, spec: ModelSpec, now: Description) -> Order:
 
 
 def _to_choose(request: TuneRequest, n: int, now: Description) -> Order:
-    """Return the order of a choice as models make it that tune themselves; raises InvalidInput."""
+    """Return the order of the choice that a self-tuning model would make; raises InvalidInput."""
     if now.tuning is None:
         raise InvalidInput("is for models that tune themselves; change C to auto", field="judge")
     for name in request.model_fields_set - {"judge"}:
@@ -93,7 +93,7 @@ def _to_choose(request: TuneRequest, n: int, now: Description) -> Order:
 
 
 def work(asked: Document, model: ModelCopy, progress: Progress) -> Document:
-    """Return the best parameters for a window, and the error over all that were tried."""
+    """Return the best parameters for a window, and the error of all parameters that were tried."""
     estimator: Any = model.estimator()
     if asked["judge"] == "evidence":
         return {"judge": "evidence", **chosen(choose(estimator), "asked", is_first=not estimator.chosen_)}

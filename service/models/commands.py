@@ -68,7 +68,7 @@ class Batch:
 
     @property
     def tagged(self) -> dict[Key, tuple[str, ...]]:
-        """Tags by key, for those examples that have tags; the examples must have keys."""
+        """The tags of each example with tags, by key; the examples must have keys."""
         pairs = zip(self.keys or [], self.tags or [], strict=False)
         return {key: tuple(tags) for key, tags in pairs if tags}
 
@@ -137,7 +137,7 @@ class Edits:
         return self.change is not None or self.rescale
 
     def only(self, staying: Container[Key]) -> Edits:
-        """Return the edits of the model, and of those examples that stay."""
+        """Return the edits of the model's parameters, and the edits of examples that stay in the window."""
         relabel = {key: y for key, y in self.relabel.items() if key in staying}
         reweight = {key: weight for key, weight in self.reweight.items() if key in staying}
         robust = self.robust
@@ -246,7 +246,7 @@ class Command:
 
     @property
     def plain(self) -> Command | None:
-        """The command itself if it only adds and removes, else None; several such commands can share one path."""
+        """The command itself if it only adds and removes examples, else None; such commands can share one path."""
         return self if self.edits is None else None
 
     def apply(self, state: Any) -> Outcome:

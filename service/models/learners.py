@@ -51,7 +51,7 @@ def check_update(spec: ModelSpec, update: Update) -> None:
 
 
 def _check_targets(spec: ModelSpec, task: Task, y: Targets | None, field: str) -> None:
-    """Raise InvalidInput unless every entry of y (m,) is a target of the task, and one of the labels allowed."""
+    """Raise InvalidInput unless every entry of y (m,) is a valid target of the task and an allowed label."""
     task.check_targets(y, field)
     if spec.labels is not None and y is not None:
         check_among(y, spec.labels, field)
@@ -96,7 +96,7 @@ def new_estimator(spec: ModelSpec, cache_mb: int, **changed: Any) -> LiveEstimat
 
 
 def _recording(spec: ModelSpec, estimator: LiveEstimator) -> LiveEstimator:
-    """Return an estimator that keeps a record if its specification says so."""
+    """Return the estimator, which records its predictions if the specification says so."""
     estimator.keeps_record = spec.record and spec.has_errors
     return estimator
 

@@ -170,7 +170,7 @@ class ModelState:
         return self._with_news(outcome, afresh=is_change)
 
     def _scored(self, commands: Sequence[Command]) -> list[ScoredExamples | None]:
-        """Return the scores of the examples that commands add, before they are learnt, for a model with a watch."""
+        """Return the scores of the examples that commands add, before the model learns them; empty without a watch."""
         if self.watch is None or not self.is_fitted:
             return []
         return [self.watch.score(self.estimator, command) for command in commands]
@@ -226,7 +226,7 @@ class ModelState:
     def look(self, *, afresh: bool = False) -> None:
         """Update the warnings for this version: about its predictions in the window, and about its scale.
 
-        The scale is checked with ``afresh``, or once as many examples have come as the window held at the last check.
+        The scale is checked if ``afresh``, or once as many examples have come as the window held at the last check.
         """
         if self._looked_at == self.version and not afresh:
             return
@@ -324,7 +324,7 @@ class ModelState:
         return command
 
     def apply_together(self, commands: Sequence[Command], net: Command) -> None:
-        """Apply ``net``, which has the same result as ``commands`` one after the other, along one path.
+        """Apply ``net``, one command with the same result as all ``commands`` in order, along one path.
 
         Raises SolverError, which leaves the model as it was.
         """
@@ -393,7 +393,7 @@ class ModelState:
         )
 
     def _of_first_data(self, edits: Edits) -> tuple[dict[str, Any], FeatureScale | TableEncoding | Nystroem | None]:
-        """Return the parameters and the scale that the first data have decided; none if edits decide them again."""
+        """Return the parameters and the scale that the first data decided; empty if the edits decide them again."""
         is_open = not (self.is_fitted and self.estimator.is_settled)
         if is_open or self._is_solved_again(edits):
             return {}, None
@@ -418,7 +418,7 @@ class ModelState:
 
     @property
     def _columns_before_choice(self) -> TableColumns:
-        """The columns of the table as they would be without any choice."""
+        """The columns of the table without the changes by a choice of parameters."""
         model = self.estimator
         if not model.chosen_:
             return model.columns_
@@ -493,7 +493,7 @@ class ModelState:
 
     @property
     def basis(self) -> tuple[Any, ...]:
-        """The present parameters; a choice that began with other ones is dropped."""
+        """The present parameters; a choice that began with other parameters is dropped."""
         return self.tunes_itself, self.changed, dict(self.estimator.chosen_), self.parameters.get("columns")
 
     @property
@@ -526,7 +526,7 @@ class ModelState:
         return replace(outcome, sizes=self.sizes, seconds=outcome.seconds + float(report.seconds))
 
     def _without(self, keys: list[Key], is_trained_on: bool) -> Outcome | None:
-        """Solve for the optimum without these examples, as the next version; return None if that changes nothing.
+        """Make the optimum without these examples the next version; return None if nothing changes.
 
         If the remaining examples would have another class, scale or gamma, the model learns them from nothing. For a
         model that only jobs train, a training that may have used the examples is removed; the model is retrained on
@@ -602,7 +602,7 @@ class ModelState:
         return None
 
     def _holds_of_others(self, keys: list[Key]) -> bool:
-        """Return whether a class, scale, gamma or prior rests on ``keys``, or on examples that left the window."""
+        """Return whether a class, scale, gamma or prior depends on ``keys``, or on examples that left the window."""
         if not self.is_fitted:
             return False
         gone, model = set(keys), self.estimator
@@ -641,7 +641,7 @@ class ModelState:
         return Outcome(self.sizes)
 
     def skip(self) -> None:
-        """Pass over an aborted record."""
+        """Count an aborted record as applied, without any effect."""
         self.sequence += 1
 
     def _done(self, command: Command, outcome: Outcome) -> None:
@@ -689,7 +689,7 @@ class ModelState:
         return model_bytes(n, row_bytes, n_free, cache_mb, len(known)) + self.window.left_bytes
 
     def meets(self, command: Command) -> bool:
-        """Return whether a command brings a class that the model does not know."""
+        """Return whether a command adds an example of a class that the model does not know."""
         known = self.labels
         if known is None or command.add is None or command.add.y is None:
             return False
@@ -739,7 +739,7 @@ class ModelState:
     def published(self) -> Published:
         """Return the present version for readers.
 
-        Of robust losses the version has theta, s and the number of outliers.
+        For robust losses, the version includes theta, s and the number of outliers.
         """
         self.look()
         model: Any = self.estimator

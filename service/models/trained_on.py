@@ -61,7 +61,7 @@ class TrainedOn:
         return {"solver": self.solver, "tol": self.tol, "tags": tags}
 
     def named(self) -> Iterator[tuple[Key, Sequence[str]]]:
-        """Yield the keys of the support vectors, with their tags; none of a dataset, whose marks alone are known."""
+        """Yield the keys of the support vectors with their tags; nothing for a dataset, which has only marks."""
         return ((key, self.tags.get(key, ())) for key in self.keys)
 
     def marks_among(self, keys: Sequence[Key]) -> dict[Key, str]:
@@ -73,7 +73,7 @@ class TrainedOn:
         return {key: text for key, text, is_in in zip(keys, to_text(wanted), there, strict=True) if is_in}
 
     def has_rows(self, rows: Collection[str]) -> bool:
-        """Return whether ``rows`` has a mark of the training's rows, or the directory of its dataset."""
+        """Return whether ``rows`` lists a mark of the training's rows, or the directory of the training's dataset."""
         if self.dataset is None:
             return False
         own = () if self.marks is None else to_text(self.marks)

@@ -165,7 +165,7 @@ class Window:
 
     @staticmethod
     def _as_held(X: Rows, is_sparse: bool) -> Rows:
-        """Return rows in the window's form, sparse or dense.
+        """Return rows as the window stores rows, sparse or dense.
 
         Raises InvalidInput for sparse rows in a dense window, as they could be huge when they are dense.
         """
@@ -218,7 +218,7 @@ class Window:
     ) -> tuple[list[Key], NDArray[np.bool_]]:
         """Return the keys to remove, with those beyond the window's limits, and which of the new examples can stay.
 
-        The oldest leave first; ``times`` are those of the new examples. At equal times present examples leave first.
+        The oldest examples leave first; ``times`` has the times of new examples. At equal times, present ones go first.
         """
         leaving, stays = dict.fromkeys(remove), np.ones(times.size, np.bool_)
         if limits.max_age_seconds is not None:

@@ -248,9 +248,9 @@ class Store(Protocol):
         """
 
     def index(self, models: Iterable[str] | None = None) -> Iterator[Indexed]:
-        """Yield every stored model, or those of these ids that are stored; read page by page, in no order.
+        """Yield all stored models, or the stored models with these ids; the index is read in pages, in no order.
 
-        A model that is created or deleted meanwhile may be among them or not.
+        A model that is created or deleted during the reading may be yielded or not.
         """
 
     def changes(self) -> int:
@@ -332,7 +332,7 @@ class Store(Protocol):
         """Mark a record as one without effect and forget its idempotency key; no error if it was never written."""
 
     def last_sequence(self, lease: Lease) -> int:
-        """Return the number of the newest record ever appended, 0 before the first."""
+        """Return the number of the newest record that was ever appended, 0 if none was."""
 
     def recall(self, model: str, key: str) -> Remembered | None:
         """Return the request that is remembered under an idempotency key, None if there is none."""
@@ -361,7 +361,7 @@ class Store(Protocol):
     def save_snapshot(self, lease: Lease, sequence: int, data: bytes, version: int, summary: bytes = b"") -> None:
         """Store a snapshot that holds every record up to ``sequence``; keep two, and trim the log below the older one.
 
-        In the same step the ``summary`` takes the place of the one before; an empty one removes it.
+        In the same step the ``summary`` replaces the earlier summary; an empty summary removes it.
         """
 
     def supersede(self, lease: Lease, sequence: int, data: bytes, version: int, summary: bytes = b"") -> None:
@@ -378,7 +378,7 @@ class Store(Protocol):
         """Return the bytes of one snapshot as they were given; raises StoreDamaged if it is missing or altered."""
 
     def save_solution(self, lease: Lease, solution: Solution) -> None:
-        """Keep a solution in place of the one before."""
+        """Store a solution, which replaces the earlier solution."""
 
     def solution(self, model: str) -> Solution | None:
         """Return the solution that is kept, as it was given, or None; raises StoreDamaged if it was altered."""
@@ -387,10 +387,10 @@ class Store(Protocol):
         """Yield the records with a number above ``after``, in order, aborted ones too."""
 
     def put_document(self, at: DocumentName, data: bytes) -> None:
-        """Store a whole document in place of the one before; it is as durable as an appended record."""
+        """Store a document, which replaces the earlier document; it is as durable as an appended record."""
 
     def document(self, at: DocumentName) -> bytes | None:
-        """Return a document as it was given, None if there is none; raises StoreDamaged if it was altered."""
+        """Return the bytes of a stored document, None if it is missing; raises StoreDamaged if they were altered."""
 
     def documents(self, kind: str | None = None) -> list[DocumentName]:
         """Return every document of a kind, or of all, by kind and name."""
@@ -401,7 +401,7 @@ class Store(Protocol):
     def wipe(self, *, wholly: bool, models: Iterable[str] | None = None) -> dict[str, str]:
         """Erase the remains of removed data from the files that the store can write; return each place with its result.
 
-        ``models`` are those of which something was removed; None stands for any model. Without ``wholly``, remains that
+        ``models`` lists the models with removed data; None stands for any model. Without ``wholly``, remains that
         would take long to find are left until new data overwrite them.
         """
 

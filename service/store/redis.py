@@ -220,7 +220,7 @@ class RedisStore:
         return " and ".join(name for name in self._names("models", "documents") if not self._client.exists(name))
 
     def _remains(self, schema: int = 0) -> str:
-        """Return the name of a lost key that must have existed, as other keys remain, and one of these; or nothing.
+        """Return the name of a key that is lost although other keys remain, and one remaining name; empty if none is.
 
         The lost key is the index of a store with an older schema, otherwise the schema.
         """
@@ -270,7 +270,7 @@ class RedisStore:
         return True
 
     def durability(self) -> Durability:
-        """Judge by the server's settings; the least if it does not show them, or has lost keys that every store has."""
+        """Derive the level from the server's settings; the lowest if they are hidden, or keys of the store are lost."""
         with self._errors():
             _, settings = self._scripts.with_config("", ())
             lost = self._lost()
@@ -283,7 +283,7 @@ class RedisStore:
         return self._weakness
 
     def memory(self) -> tuple[int, int] | None:
-        """Ask the server; None if it refuses that to this user."""
+        """Read the server's memory statistics; return None if the server refuses the command to this user."""
         with self._errors():
             try:
                 found = self._client.info("memory")
@@ -340,7 +340,7 @@ class RedisStore:
                     yield indexed(id_, found, gone)._replace(damage="" if is_whole else torn(id_))
 
     def _without_meta(self, models: Iterable[str]) -> set[str]:
-        """Return which of these models are in the index, but have lost their meta."""
+        """Return which of these models are in the index, but have lost their ``meta`` hash."""
         found = set()
         for id_ in models:
             with self._errors():
@@ -355,7 +355,7 @@ class RedisStore:
         return [id_.decode() for id_ in sorted(self._patient.hkeys(f"{self._p}:models")) if id_]
 
     def changes(self) -> int:
-        """Read the counter."""
+        """Read the counter of created and deleted models."""
         with self._errors():
             return int(self._client.get(f"{self._p}:changes") or 0)
 

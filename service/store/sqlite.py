@@ -94,7 +94,7 @@ def _stored(model: str, spec: object) -> StoredModel:
 
 
 def _answered(lease: Lease, key: str, answer: bytes) -> tuple[bytes | str | int, ...]:
-    """Return the values of the statement that keeps an answer, where the lease holds."""
+    """Return the values for the statement that stores an answer if the lease holds."""
     return answer, answer_seal(lease.model, key, answer), lease.model, key, lease.model, lease.epoch
 
 
@@ -253,7 +253,7 @@ class SqliteStore(Store):
         """Do nothing: no other service may hold the file."""
 
     def heads(self, models: Iterable[str]) -> dict[str, Head]:
-        """Read the heads; there are none if the database's file was replaced or removed."""
+        """Read the heads of the models; return none if the database's file was replaced or removed."""
         if self._database.is_elsewhere:
             return {}
         found: dict[str, Head] = {}
