@@ -46,8 +46,8 @@ def library() -> Any:
 class ArrowForm:
     """Predictions as an Arrow stream with a record batch for each block of rows.
 
-    Its columns are ``prediction``, ``decision`` and ``probability``; for more than two classes, decisions are lists. The
-    schema's metadata hold the version, whether a newer one may exist, and the ``classes`` and ``pairs`` of the lists.
+    Its columns are ``prediction``, ``decision`` and ``probability``; for many classes, decisions are lists. The
+    schema's metadata has the version, whether a newer one may exist, and the ``classes`` and ``pairs`` of the lists.
     """
 
     def __init__(self, seen: Published) -> None:

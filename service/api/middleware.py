@@ -73,7 +73,7 @@ class RequestLog:
         self._traced = traced
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on and log its outcome; answer unexpected errors, and requests cut off as the service stops."""
+        """Pass the request on and log its outcome; answer unexpected errors, and requests that a stop cuts off."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -81,7 +81,7 @@ class RequestLog:
         status, lasts = 0, False
 
         async def noting_send(message: Message) -> None:
-            """Add the request's id and the common headers to the answer; note its status, and whether it is a stream."""
+            """Add the request's id and the common headers to the answer; note its status, and if it is a stream."""
             nonlocal status, lasts
             if message["type"] == "http.response.start":
                 status, given = message["status"], message["headers"]
@@ -298,7 +298,7 @@ def _policed(send: Send) -> Send:
     start: Message = {}
 
     async def sending(message: Message) -> None:
-        """Hold back the start of the answer until the page, a single message, has been sent, as the policy depends on it."""
+        """Hold back the start of the answer until its body has come, one message from which the policy is made."""
         nonlocal start
         if message["type"] == "http.response.start":
             start = message

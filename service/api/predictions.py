@@ -64,7 +64,7 @@ class Calibrated:
 
 @dataclass(frozen=True)
 class Answered:
-    """Facts on an answer: the version that decided all rows, a requested threshold, and if a newer version may exist."""
+    """The version that decided all rows, the requested threshold, and whether a newer version may exist."""
 
     seen: Published
     spec: ModelSpec

@@ -84,7 +84,7 @@ async def _http_problem(request: Request, error: Exception) -> Response:
 
 
 def _for(request: Request, document: dict[str, Any]) -> dict[str, Any]:
-    """Return a problem document; for paths below ``/v2``, add the ``error`` that the Open Inference Protocol requires."""
+    """Return a problem document; below ``/v2``, add the ``error`` that the Open Inference Protocol requires."""
     if request.url.path.startswith("/v2"):
         return document | {"error": document["detail"]}
     return document

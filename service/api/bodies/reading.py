@@ -416,7 +416,7 @@ class BodyLimits:
         return bytes(data)
 
     def stream(self, request: Request) -> AsyncIterator[bytes]:
-        """Yield the body of a request piece by piece, without keeping it in memory; raises BodyTimeout or MalformedBody."""
+        """Yield the pieces of a body without keeping them in memory; raises BodyTimeout or MalformedBody."""
         return self._pieces(request, STREAMED_PACE)
 
     async def _pieces(self, request: Request, pace: float, seconds: float = inf) -> AsyncIterator[bytes]:
