@@ -73,7 +73,7 @@ class Call(Future[Any]):
         return self
 
     def cancel(self) -> bool:
-        """Ask the actor to withdraw the call, whose answer is not needed; the answer shows whether it was withdrawn."""
+        """Ask the actor to withdraw the call, as no caller waits for it; the answer shows if it was withdrawn."""
         if not self.done() and self._is_sent and time.monotonic() < self._until:
             self._there.ask("withdraw", self._asked.id)
         return False

@@ -120,7 +120,7 @@ class Host:
         return self._told.view(stored)
 
     async def withdraw(self, call: str) -> None:
-        """Withdraw a call, whose answer is no longer needed."""
+        """Withdraw a call for which no caller waits any more."""
         self._under_way.get(call, lambda: None)()
 
     async def news(self, incarnation: str, moment: int, rows: Mapping[str, int]) -> bytes:
