@@ -60,9 +60,9 @@ def create_app(
     Parameters
     ----------
     on_ready : called once, when the models are restored
-    on_failure : called instead, with the error, if they cannot be restored
+    on_failure : called instead, with the error, if the models cannot be restored
     rehearse : called before ``on_ready``, in a thread
-    service : one that has opened the data directory already
+    service : a service that has already opened the data directory
     """
     parts = service or Service(settings)
 
@@ -80,7 +80,7 @@ def create_app(
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        """Restore and watch while the application runs; close the service after it."""
+        """Start restoring and watching models as the application starts; close the service when it stops."""
         threading.Thread(target=restore, name="restore", daemon=True).start()  # a stop does not wait for it
         parts.watch()
         yield

@@ -19,7 +19,7 @@ from livesvm.service.models.published import Published
 from livesvm.solvers.sparse import SparseRows
 
 OF_ROWS = ("prediction", "decision", "set", "low", "high")
-"""Fields that an answer with a coverage has for each row."""
+"""Fields that a prediction with a coverage has for each row."""
 _TEXTS = frozenset({"series", "feed", "served", "state", "time", "made_at"})
 _FORECAST = ("low", "high", "error", "last", "seasonal", "model", "right")
 
@@ -35,7 +35,7 @@ def is_accepted(accept: str) -> bool:
 
 
 def library() -> Any:
-    """Return pyarrow; raises NotAcceptable where it is not installed."""
+    """Return the module pyarrow; raises NotAcceptable if it is not installed."""
     try:
         import pyarrow
     except ImportError:
@@ -44,10 +44,10 @@ def library() -> Any:
 
 
 class ArrowForm:
-    """Predictions as a stream with a batch for each block of rows.
+    """Predictions as an Arrow stream with a record batch for each block of rows.
 
-    Its columns are ``prediction``, ``decision`` and ``probability``; a decision of more than two classes is a list. The
-    schema's metadata have the version, whether data may be newer, and in JSON the ``classes`` and ``pairs`` of lists.
+    Its columns are ``prediction``, ``decision`` and ``probability``; for many classes, decisions are lists. The
+    schema's metadata has the version, whether a newer one may exist, and the ``classes`` and ``pairs`` of the lists.
     """
 
     def __init__(self, seen: Published) -> None:
@@ -125,7 +125,7 @@ def of_page(page: WindowPage) -> bytes:
 
 
 def of_history(reported: Mapping[str, Any]) -> bytes:
-    """Return a feed's readings as rows: one for each forecast of a reading, or one for a reading without forecasts."""
+    """Return a feed's history as a stream with a row for each forecast of a reading, or one row if it has none."""
     rows = []
     for reading in reported["rows"]:
         head = {name: reading[name] for name in ("time", "value", "held")}
@@ -137,7 +137,7 @@ def of_history(reported: Mapping[str, Any]) -> bytes:
 
 
 def of_rows(rows: Sequence[Mapping[str, Any]], names: Sequence[str], said: Mapping[str, Any] | None = None) -> bytes:
-    """Return rows of forecasts; times are text, or numbers if the readings have only an order."""
+    """Return rows of forecasts as a stream; times are text, or numbers if the feed numbers its readings."""
     pa = library()
 
     def kind_of(name: str) -> Any:

@@ -25,19 +25,19 @@ from livesvm.solvers.sparse import SparseRows, dense
 Format = Literal["json", "npz", "csv", "arrow"]
 MEDIA: dict[Format, str] = {"json": "application/json", "npz": "application/x-npz", "csv": "text/csv", "arrow": ARROW}
 PAGE = 1000
-"""Examples in an answer of JSON, unless more or fewer are asked for."""
+"""Default number of examples in a JSON answer."""
 MOST = 10_000
-"""Examples that an answer of JSON may have."""
+"""Largest number of examples in a JSON answer."""
 _BYTES: dict[Format, int] = {"json": 60, "npz": 32, "csv": 60, "arrow": 32}
-"""Memory for one number, in all of its forms until it is sent."""
+"""Bytes of memory for one number of an answer in each format, from the model's array to the encoded text."""
 _SMALLEST = 6
-"""Fewest bytes of a number in a model: a sparse entry has two numbers in twelve bytes."""
+"""Smallest number of bytes for a number in a model: a sparse entry stores two numbers in twelve bytes."""
 _BESIDE = 8
-"""The key and the other fields of an example take as much memory as so many numbers."""
+"""Numbers that take as much memory as the key and the other fields of one example."""
 
 
 def format_for(accept: str, asked: Format | None) -> Format:
-    """Return the format that was ``asked`` for, or the first that the header accepts; raises NotAcceptable."""
+    """Return the format ``asked`` for, or the first that the Accept header allows; raises NotAcceptable."""
     found = asked or _accepted(accept)
     if found == "arrow":
         arrow.library()
@@ -64,7 +64,7 @@ def memory(model: Description, count: int | None, format: Format) -> int:
 
 
 def encoded(page: WindowPage, format: Format) -> bytes:
-    """Return the bytes of an answer."""
+    """Return the body of an answer with a page of examples in a format."""
     encode: dict[Format, Callable[[WindowPage], bytes]] = {
         "json": _json,
         "npz": _npz,
@@ -106,7 +106,7 @@ def _json(page: WindowPage) -> bytes:
 
 
 def _listed(X: Rows) -> list[Any]:
-    """Return the features of each row as requests have them."""
+    """Return the features of each row as JSON values in the form of requests."""
     if not isinstance(X, SparseRows):
         listed: list[Any] = X.tolist()
         return listed
@@ -119,7 +119,7 @@ def _listed(X: Rows) -> list[Any]:
 
 
 def _npz(page: WindowPage) -> bytes:
-    """Return an npz file with the members of an update, and others; keys are text unless all are numbers."""
+    """Return an npz file with the members that an update reads, and more; keys are text unless all are integers."""
     if page.rows is not None:
         raise NotAcceptable(f"rows with names are sent as {MEDIA['json']} or {MEDIA['csv']}, not as {MEDIA['npz']}")
     keys = page.keys if all(type(key) is int for key in page.keys) else [str(key) for key in page.keys]
@@ -141,13 +141,13 @@ def _npz(page: WindowPage) -> bytes:
 
 
 def _tag_columns(tags: Tags) -> np.ndarray[Any, Any]:
-    """Return tags as text, (n, most), with empty ones where an example has fewer."""
+    """Return the tags of n examples as an array of text, padded with empty strings to the largest number of tags."""
     most = max(map(len, tags))
     return np.array([[*one, *[""] * (most - len(one))] for one in tags])
 
 
 def _features(page: WindowPage) -> dict[str, Iterable[object]]:
-    """Return the cells of features by the head of their column."""
+    """Return the columns of the features by name."""
     if page.rows is None:
         return {f"x{at}": map(repr, column.tolist()) for at, column in enumerate(dense(page.X).T)}
     names = page.rows[0] if page.rows else ()

@@ -48,5 +48,5 @@ class FeedUpdateRequest(Request):
         return self
 
     def changes(self) -> list[StepUpdate]:
-        """Return the changes for the feed."""
+        """Return the requested changes of the steps' models as the feed takes them."""
         return [StepUpdate(one.step, one.keep, one.C) for one in self.steps]

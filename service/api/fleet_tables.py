@@ -18,7 +18,7 @@ from livesvm.service.files import parquet
 from livesvm.service.fleets.presenter import COLUMNS
 
 MEMORY_MB = 256
-"""Memory that writing a file may take."""
+"""Largest memory, in MB, for writing a Parquet file."""
 
 
 def csv_of(rows: Sequence[Mapping[str, Any]]) -> bytes:

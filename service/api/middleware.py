@@ -51,10 +51,10 @@ class RequestLog:
 
     Parameters
     ----------
-    budget : memory budget; the part that a body has taken is given back when its request is answered
+    budget : memory budget; the bytes reserved for a body are released when its request is answered
     slow_seconds : requests that take longer are logged as warnings
-    is_stopping : whether the server cuts requests off
-    traced : sends traces, if they are wanted
+    is_stopping : returns whether the server is stopping and cancels requests
+    traced : sends the traces of calls; None: no traces are sent
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class RequestLog:
         self._traced = traced
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on and note its outcome; unforeseen errors, and a stop of the service, are answered here."""
+        """Pass the request on and log its outcome; answer unexpected errors, and requests that a stop cuts off."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -81,7 +81,7 @@ class RequestLog:
         status, lasts = 0, False
 
         async def noting_send(message: Message) -> None:
-            """Send on, with the request's id and every answer's headers; note the status, and if it is a stream."""
+            """Add the request's id and the common headers to the answer; note its status, and if it is a stream."""
             nonlocal status, lasts
             if message["type"] == "http.response.start":
                 status, given = message["status"], message["headers"]
@@ -149,7 +149,7 @@ def _line(call: Call, scope: Scope, method: str, route: str, status: int, end: f
 
 
 def _outcome(status: int) -> str:
-    """Return one word: ``cut`` is a request that got no answer, ``failed`` is the service's own fault."""
+    """Return the outcome of a request in one word: ``cut`` means no answer, ``failed`` an error of the service."""
     if status == 0:
         return "cut"
     return "done" if status < 400 else "failed" if status == 500 else "refused"
@@ -177,8 +177,8 @@ class Gate:
 
     Parameters
     ----------
-    hosts : by which this service may be called
-    has_keys : whether API keys are asked for
+    hosts : host names by which this service may be called
+    has_keys : whether API keys are required
     """
 
     def __init__(self, app: ASGIApp, hosts: Hosts, has_keys: bool) -> None:
@@ -188,7 +188,7 @@ class Gate:
         self._fault_of_host = lru_cache(maxsize=64)(self._look_at_host)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on, or answer why not."""
+        """Pass the request on, or answer it with the reason of its refusal."""
         fault = self._fault_of(scope) if scope["type"] == "http" else None
         if fault is None:
             await self._app(scope, receive, send)
@@ -230,13 +230,13 @@ class Heads:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on; the answer to HEAD is only the beginning of that to GET."""
+        """Pass a HEAD request on as GET, and send only the status and the headers of its answer."""
         if scope["type"] != "http" or scope["method"] != "HEAD":
             await self._app(scope, receive, send)
             return
 
         async def beginning(message: Message) -> None:
-            """Send the status and the headers, and end without waiting for the rest, as a stream has no end."""
+            """Send the status and the headers, and end the answer without its body, as a stream's body has no end."""
             if message["type"] == "http.response.start":
                 await send(message)
                 await send({"type": "http.response.body", "body": b"", "more_body": False})
@@ -258,8 +258,8 @@ class Docs:
 
     Parameters
     ----------
-    keys : one of these is needed to see the pages; None: every caller may see them
-    root : the path that the pages are under for their readers
+    keys : API keys, one of which opens the pages; None: every caller may see the pages
+    root : the path prefix under which browsers reach the pages
     """
 
     def __init__(self, app: ASGIApp, keys: Keys | None, root: str) -> None:
@@ -285,7 +285,7 @@ class Docs:
 
 def _with_header(send: Send, name: bytes, value: bytes) -> Send:
     async def adding_send(message: Message) -> None:
-        """Send on, with the header."""
+        """Send a message of the answer on, with the header added to its start."""
         if message["type"] == "http.response.start":
             message["headers"] = [*message["headers"], (name, value)]
         await send(message)
@@ -298,7 +298,7 @@ def _policed(send: Send) -> Send:
     start: Message = {}
 
     async def sending(message: Message) -> None:
-        """Hold back the start until the page has come, which is one message."""
+        """Hold back the start of the answer until its body has come, one message from which the policy is made."""
         nonlocal start
         if message["type"] == "http.response.start":
             start = message

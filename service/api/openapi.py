@@ -36,7 +36,7 @@ def describe(app: FastAPI, settings: Settings, bodies: Iterable[type[BaseModel]]
 
 
 def _limit_features(model: dict[str, Any], most: int) -> None:
-    """Set the largest ``n_features`` of a model to the limit of the settings."""
+    """Set the maximum of ``n_features`` in a model's schema to the limit from the settings."""
     for choice in model["properties"]["n_features"]["anyOf"]:
         if choice["type"] == "integer":
             choice["maximum"] = most

@@ -34,17 +34,17 @@ from livesvm.solvers.pu.held_out import Threshold
 from livesvm.solvers.sparse import BYTES, SparseRows
 
 PARSING = 20.0
-"""Work of reading a byte, in multiplications, the unit of work."""
+"""Work of parsing a byte; the unit of work is a multiplication."""
 KERNEL = 16.0
-"""Work of a kernel value besides its features."""
+"""Work of a kernel value, in addition to one multiplication for each feature."""
 ROW = 500.0
-"""Work of a row besides its kernel values, mostly for its part of the answer."""
+"""Work of a row in addition to its kernel values, mostly for writing its part of the answer."""
 BLOCK = 5e6
-"""Work of one block, some milliseconds."""
+"""Work of one block of rows, which takes some milliseconds."""
 QUICK = 3e5
-"""Less work than this is done on the event loop, as passing it to a thread would take longer."""
+"""Requests with less work than this are computed on the event loop, as passing work to a thread takes longer."""
 ANSWER_BYTES = 64
-"""Memory of a row in the answer: two numbers as text, twice while the answer is joined."""
+"""Bytes of memory for a row of the answer: two numbers as text, held twice while the answer is joined."""
 
 
 T = TypeVar("T", covariant=True)
@@ -55,7 +55,7 @@ A = TypeVar("A")
 class Calibrated:
     """A calibrated version, which answers with probabilities or a threshold.
 
-    ``cut`` says how to choose the threshold; None: probabilities are asked for.
+    ``cut`` holds the criterion for the threshold; None: the caller asks for probabilities.
     """
 
     seen: Published
@@ -64,7 +64,7 @@ class Calibrated:
 
 @dataclass(frozen=True)
 class Answered:
-    """The version that decided all rows of a call, the threshold if one was asked for, and if a newer one may exist."""
+    """The version that decided all rows, the requested threshold, and whether a newer version may exist."""
 
     seen: Published
     spec: ModelSpec
@@ -91,12 +91,12 @@ def answering(
     form: Callable[[Published], Form[A]],
     calibrated: Calibrated | None = None,
 ) -> Steps[A]:
-    """Return the answer to a request for predictions, by the version that is newest when its turn comes.
+    """Return the answer to a request for predictions, by the newest version at the time of computation.
 
     Parameters
     ----------
-    asked : the body, or rows that were read already, (m, d) or with names
-    form : makes the writer of a version's answer; it may raise an error that refuses the version
+    asked : the body of the request, or its parsed rows, (m, d) or with column names
+    form : returns the writer of the answer for a version, or raises an error that refuses the version
     calibrated : the version that answers with probabilities or a threshold
     """
     start = perf_counter()
@@ -133,18 +133,18 @@ def is_quick(live: Reader, asked: Body | Rows | TableRows) -> bool:
 
 
 def is_short(body: Body) -> bool:
-    """Return whether reading a body takes no longer than passing it to a thread."""
+    """Return whether parsing a body takes no longer than passing it to a thread."""
     return PARSING * len(body.data) < QUICK
 
 
 def _of_row(seen: Published, products: float) -> float:
-    """Return the work of one row, with so many multiplications for each kernel value."""
+    """Return the work of predicting one row; ``products`` is the number of multiplications in a kernel value."""
     n_values = seen.n_values
     return ROW * n_values + seen.n_support * (KERNEL + products + n_values - 1)
 
 
 async def at_once(steps: Steps[A]) -> A:
-    """Return the result of work in steps, which are run without pauses except to wait for futures."""
+    """Run all steps of some work, pausing only to wait for futures, and return its result."""
     while True:
         try:
             found = next(steps)
@@ -156,7 +156,7 @@ async def at_once(steps: Steps[A]) -> A:
 
 
 def _read(body: Body) -> Steps[Rows | TableRows]:
-    """Return the rows; those of a long body piece by piece."""
+    """Return the rows in a body; a long body is parsed piece by piece."""
     if (cost := PARSING * len(body.data)) < BLOCK:
         return parse_predict(body)
     try:
@@ -167,7 +167,7 @@ def _read(body: Body) -> Steps[Rows | TableRows]:
 
 
 def _read_in_pieces(body: Body) -> Steps[Matrix]:
-    """Return the rows; raises NotRows for a body that has to be read as a whole."""
+    """Return the rows in a body, parsed piece by piece; raises NotRows if it must be parsed as a whole."""
     if body.media != JSON or body.data.count(b'"') != 2:
         raise NotRows
     with body.memory(json_rows.BYTES_A_NUMBER * (body.data.count(b",") + body.data.count(b"["))):
@@ -237,7 +237,7 @@ def _decide(live: Reader, seen: Published, X: Rows, rows: slice) -> tuple[Vector
 
 @contextmanager
 def of_rows(rows: slice) -> Iterator[None]:
-    """Add the number of earlier rows of the request to the row that an error from inside names."""
+    """Change the row number in an error raised inside the block to the row's number in the whole request."""
     try:
         yield
     except InvalidInput as error:
@@ -246,7 +246,7 @@ def of_rows(rows: slice) -> Iterator[None]:
 
 
 def listed(values: NDArray[Any]) -> bytes:
-    """Return the numbers as JSON, with commas between them."""
+    """Return values as JSON text, separated by commas, without brackets."""
     return to_json(values.tolist())[1:-1]
 
 

@@ -18,22 +18,22 @@ from livesvm.solvers.errors import DuplicateKey, InvalidInput, UnknownKey
 MEDIA_TYPE = "application/problem+json"
 TYPE_PREFIX = "urn:livesvm:problem:"
 NO_PART_OF_FIELDS = (["add"], ["header"], ["path"], ["query"])
-"""Beginnings of a fault's place that its field leaves out."""
+"""Beginnings of a fault's path that the name of its field leaves out."""
 MOST_FAULTS = 20
-"""Faults that one problem document lists."""
+"""Largest number of faults that one problem document lists."""
 _NAME = re.compile(r"[A-Za-z_.]{1,128}")
 _VALUE = re.compile(r"""'[^']*'|"[^"]*"|[-+]?\d[\w.+-]*""")
 _BRANCH = re.compile(r"(constrained-)?(int|float|str|bool)|(literal|list|dict|source)\[.*|\[key\]", re.DOTALL)
-"""Parts of a fault's place that name which of several types pydantic tried."""
+"""Parts of a fault's path that name one of the alternative types that pydantic tried."""
 _SHOULD_BE = "Input should be "
 """Beginning of pydantic's messages about a wrong type."""
 LONGEST_NAME = 64
-"""Characters of a caller's field name that an answer repeats."""
+"""Largest number of characters of a caller's field name that an answer repeats."""
 
 
 @dataclass(frozen=True)
 class Kind:
-    """One kind of error in HTTP: its status, the stable end of its ``type``, and its title."""
+    """The HTTP form of a class of errors: its status, the last part of its ``type``, which is stable, and its title."""
 
     status: int
     slug: str
@@ -113,7 +113,7 @@ KINDS: dict[type[Exception], Kind] = {
     store.StoreDamaged: Kind(503, "store-damaged", "The store is damaged", retry_after=60),
     store.Fenced: Kind(503, "fenced", "Another writer has taken the model over", retry_after=10),
 }
-"""The table. An error counts as the service's own failure if neither its class nor a base is in it."""
+"""The table of kinds by class; an error counts as the service's own failure if the table has no base of it."""
 
 
 def kind_of(error: Exception) -> Kind:
@@ -140,7 +140,7 @@ def problem(error: Exception) -> dict[str, Any]:
 
 
 def reason_for_log(error: Exception) -> dict[str, Any]:
-    """Return the reason of an error without values that were sent: numbers and quoted texts are left out."""
+    """Return the reason of an error for the log, without numbers and quoted texts, which may be sent values."""
     if kind_of(error) is INTERNAL or isinstance(error, DuplicateKey | UnknownKey):
         return {}
     if not isinstance(error, InvalidInput | InvalidRequest | ValidationError):
@@ -170,7 +170,7 @@ def _head(kind: Kind) -> dict[str, Any]:
 
 
 def _told_of(entries: Sequence[Any]) -> dict[str, Any]:
-    """Return the document of the faults that validation found; its kind is that of the first fault."""
+    """Return the problem document for the faults that validation found; the first fault determines its kind."""
     cause = entries[0].get("ctx", {}).get("error")
     return _head(kind_of(cause) if isinstance(cause, InvalidInput) else INVALID) | _faults(entries)
 
@@ -181,7 +181,7 @@ def _place_of(error: InvalidInput) -> dict[str, Any]:
 
 
 def _cut_place(place: dict[str, Any]) -> dict[str, Any]:
-    """Return the known parts of a fault's place, with long texts cut."""
+    """Return the parts of a fault's position that are not None, with long texts shortened."""
     limits = {"field": 2 * LONGEST_NAME, "name": 2 * LONGEST_NAME, "reason": LONGEST_TEXT}
     return {
         name: cut(value, limits[name]) if name in limits else value
@@ -191,7 +191,7 @@ def _cut_place(place: dict[str, Any]) -> dict[str, Any]:
 
 
 def _faults(entries: Sequence[Any]) -> dict[str, Any]:
-    """Return the faults that validation found; the position of the first one is repeated at the top."""
+    """Return the problem document's fields for validation faults; those of the first fault also stand at the top."""
     each = [_fault(entry) for entry in entries[:MOST_FAULTS]]
     faults = _of_alternatives(each)
     first, others = faults[0], len(entries) - len(each) + len(faults) - 1
@@ -200,7 +200,7 @@ def _faults(entries: Sequence[Any]) -> dict[str, Any]:
 
 
 def _of_alternatives(faults: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the faults; those about one value that fits none of several types are joined to one."""
+    """Return the faults; if a value fits none of several types, its faults are joined to one."""
     found: dict[str, dict[str, Any]] = {}
     for fault in faults:
         where, of_type = fault["pointer"], fault["reason"].startswith(_SHOULD_BE)

@@ -36,7 +36,7 @@ def install(app: FastAPI) -> None:
 
 
 async def refuse(error: Exception, scope: Scope, receive: Receive, send: Send) -> None:
-    """Answer a request with an error, outside of the application."""
+    """Answer a request with the problem document of an error, without using the application."""
     answer = await _told(Request(scope), error)
     await answer(scope, receive, send)
 
@@ -53,7 +53,7 @@ async def _told(request: Request, error: Exception) -> Response:
 
 
 def headers_of(kind: Kind) -> dict[str, str]:
-    """Return the headers that go with an error, besides those of every answer."""
+    """Return the headers that an answer with this kind of error has in addition to the common headers."""
     ends = kind.status in (408, 413, 431) or kind is INTERNAL  # the request may not be read to its end
     headers = {"connection": "close"} if ends else {}
     if kind.retry_after is not None:
@@ -69,7 +69,7 @@ async def _fault_fields(request: Request, error: Exception) -> Response:
 
 
 async def _http_problem(request: Request, error: Exception) -> Response:
-    """Answer refusals of the framework itself: unknown paths, and unknown methods with a list of the known ones."""
+    """Answer the framework's own refusals: an unknown path, or an unknown method, with a list of allowed methods."""
     status, headers = 500, None
     detail = "The request failed."
     if isinstance(error, HTTPException):
@@ -84,7 +84,7 @@ async def _http_problem(request: Request, error: Exception) -> Response:
 
 
 def _for(request: Request, document: dict[str, Any]) -> dict[str, Any]:
-    """Return a problem document, below ``/v2`` with the ``error`` that the Open Inference Protocol asks for."""
+    """Return a problem document; below ``/v2``, add the ``error`` that the Open Inference Protocol requires."""
     if request.url.path.startswith("/v2"):
         return document | {"error": document["detail"]}
     return document

@@ -19,14 +19,14 @@ from livesvm.service.resources.pools import Places
 
 MEDIA_TYPE = "text/event-stream"
 LOOK_SECONDS = 0.1
-"""Interval of checks whether there is something new."""
+"""Interval of checks for a new state to send."""
 HEARTBEAT = b": nothing new\n\n"
 T = TypeVar("T")
 
 
 @dataclass(frozen=True)
 class Event:
-    """One event: its name, its data as JSON values, and whether it is the last one."""
+    """One event: its name, its data as JSON values, and whether it is the last event of its stream."""
 
     name: str
     data: dict[str, object]
@@ -35,7 +35,7 @@ class Event:
     number: int | None = None  #: by which a returning reader says what it has seen
 
     def encode(self) -> bytes:
-        """Return the event as it is sent."""
+        """Return the bytes of the event in the stream."""
         named = b"" if self.number is None else b"id: %d\n" % self.number
         return named + b"event: " + self.name.encode() + b"\ndata: " + to_json(self.data) + b"\n\n"
 
@@ -45,8 +45,8 @@ class Streams:
 
     Parameters
     ----------
-    limit : streams that may be open at once, half of them of one caller
-    heartbeat_seconds : after so long without news a stream says that it is still there
+    limit : largest number of open streams; one caller may have half of them
+    heartbeat_seconds : interval of comments that a stream sends while it has no event
     """
 
     def __init__(self, limit: int, heartbeat_seconds: float) -> None:
@@ -56,19 +56,19 @@ class Streams:
         self._closed = False
 
     def close(self) -> None:
-        """End every stream, as none would end by itself when the service stops."""
+        """End every stream; without this, streams would stay open when the service stops."""
         self._closed = True
 
     def place(self, caller: Hashable = None) -> AbstractContextManager[None]:
-        """Hold one of a caller's places for streams inside; raises QueueFull if there is none."""
+        """Hold one of a caller's places for streams inside the block; raises QueueFull if no place is free."""
         return self._places.place(caller)
 
     def of(self, look: Callable[[], Event | None], look_seconds: float = LOOK_SECONDS) -> StreamingResponse:
-        """Return the stream of what ``look`` returns, each time it differs from before; None ends it."""
+        """Return a stream that sends the event from ``look`` whenever it differs from the last one; None ends it."""
         shown: Event | None = None
 
         def changed() -> list[Event] | None:
-            """Return the new event, if it differs from the last one."""
+            """Return a list with the event from ``look`` if it differs from the last one; None at the end."""
             nonlocal shown
             before, shown = shown, look()
             return None if shown is None else [] if shown == before else [shown]
@@ -78,7 +78,7 @@ class Streams:
     def all_of(
         self, look: Callable[[], Sequence[Event] | None], look_seconds: float = LOOK_SECONDS
     ) -> StreamingResponse:
-        """Return the stream of every event that ``look`` returns, each time there are some; None ends it."""
+        """Return a stream that sends every event in the lists that ``look`` returns; None ends the stream."""
         return _EventStream(self._every(look, look_seconds), self)
 
     async def _every(self, look: Callable[[], Sequence[Event] | None], look_seconds: float) -> AsyncIterator[bytes]:
@@ -96,7 +96,7 @@ class Streams:
 
 
 class _EventStream(StreamingResponse):
-    """A stream that holds a place of its caller; its connection ends if the reader takes nothing."""
+    """The response with a stream, which occupies one of its caller's places while it is sent."""
 
     media_type = MEDIA_TYPE
 
@@ -112,17 +112,17 @@ class _EventStream(StreamingResponse):
 def event_stream(
     request: Request, look: Callable[[], Event | None], look_seconds: float = LOOK_SECONDS
 ) -> StreamingResponse:
-    """Return a stream of the request's service that sends what ``look`` returns, each time it differs."""
+    """Return a stream that sends the event from ``look`` whenever it changes, while the caller's key is valid."""
     streams: Streams = request.app.state.streams
     return streams.of(_while_admitted(request, look), look_seconds)
 
 
 def every_event(request: Request, look: Callable[[], Sequence[Event] | None]) -> StreamingResponse:
-    """Return a stream of the request's service that sends every event that ``look`` returns."""
+    """Return a stream that sends every event in the lists from ``look``, while the caller's key is valid."""
     streams: Streams = request.app.state.streams
     return streams.all_of(_while_admitted(request, look))
 
 
 def _while_admitted(request: Request, look: Callable[[], T | None]) -> Callable[[], T | None]:
-    """Return a function that calls ``look`` while the caller's key is valid, and then ends the stream."""
+    """Return a function that calls ``look`` while the caller's key is valid, and then returns None."""
     return lambda: look() if is_admitted(request) else None

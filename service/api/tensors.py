@@ -23,12 +23,12 @@ from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.tables.cells import Kind
 
 OF_KINDS: dict[Kind, str] = {"number": "FP64", "yes-no": "BOOL", "category": "BYTES", "time": "BYTES"}
-"""Datatypes of the columns of a kind; times are texts in ISO 8601."""
+"""The tensor datatype for each kind of column; times are ISO 8601 text."""
 
 
 @dataclass
 class _Output:
-    """One output, as far as it is written."""
+    """One output tensor, with the rows that are written so far."""
 
     binary: bool
     datatype: str = ""
@@ -44,11 +44,11 @@ class _Output:
 
 
 class TensorForm:
-    """An answer as tensors.
+    """Writer of an answer as tensors.
 
     Parameters
     ----------
-    version : the only one that may answer; None: any
+    version : the requested version, which must be the served one; None: any version
     """
 
     def __init__(self, model: str, asked: Asked, version: str | None, seen: Published) -> None:
@@ -69,7 +69,7 @@ class TensorForm:
             self._outputs.setdefault(name, _Output(binary)).add(values)
 
     def end(self, answered: Answered) -> tuple[bytes, bytes | None]:
-        """Return the JSON, and the binary outputs after it; None if there are none."""
+        """Return the JSON of the answer, and the binary outputs that follow it, or None if no output is binary."""
         if answered.seen.classes is not None and task_of(answered.spec).has_labels:
             self._add("classes", answered.seen.classes)
         named = {} if self._asked.id is None else {"id": self._asked.id}
@@ -92,7 +92,7 @@ def _told(name: str, output: _Output) -> bytes:
 
 
 def check_version(model: str, asked: str | None, served: int) -> None:
-    """Raise VersionNotServed if a version is ``asked`` for that is not the one that is served."""
+    """Raise VersionNotServed if the caller ``asked`` for another version than the served one."""
     if asked is not None and asked != str(served):
         reason = f"version {asked[:24]} of model {model} does not answer; it is at version {served}"
         raise VersionNotServed(f"{reason}; ask without a version, or restore that one")
@@ -107,7 +107,7 @@ def check_outputs(live: Reader, asked: Asked) -> None:
 
 
 def outputs_of(spec: ModelSpec, seen: Published) -> list[TensorMetadata]:
-    """Return the outputs of a model; -1 stands for the number of rows, or for what is not known yet."""
+    """Return metadata of a model's outputs; a dimension of -1 is the number of rows, or not known yet."""
     task = task_of(spec)
     classes = seen.classes if task.has_labels else None
     are_words = isinstance((spec.labels or [0])[0], str) if classes is None else classes.dtype.kind == "U"
@@ -126,7 +126,7 @@ def outputs_of(spec: ModelSpec, seen: Published) -> list[TensorMetadata]:
 
 
 def _plain(values: NDArray[Any]) -> NDArray[Any]:
-    """Return float64 numbers and words as they are, and all other values as int64."""
+    """Return float64 numbers and words unchanged, and all other values as int64."""
     if values.dtype.kind == "f" or values.dtype.kind == "U":
         return values
     return np.asarray(values, np.int64)
@@ -137,7 +137,7 @@ def _datatype(values: NDArray[Any]) -> str:
 
 
 def _binary(values: NDArray[Any]) -> bytes:
-    """Return values in little-endian binary; each word with its length in four bytes before it."""
+    """Return values as little-endian bytes; before each word stands its length, in four bytes."""
     if values.dtype.kind == "U":
         words = [word.encode() for word in values.tolist()]
         return b"".join(len(word).to_bytes(4, "little") + word for word in words)

@@ -30,7 +30,7 @@ class Board:
             self._live.stop()
 
     def show(self, done: int, answer: dict[str, Any], feed: dict[str, Any]) -> None:
-        """Move the bar, and show what is forecast and how good that has been."""
+        """Move the progress bar, and show the forecasts with the errors of earlier ones."""
         if not self.is_shown:
             return
         from rich.console import Group

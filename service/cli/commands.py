@@ -1,4 +1,4 @@
-"""Commands that call the service: made from a call of the client, or from a function that makes some."""
+"""Commands that call the service: each made from one method of the client, or from a function that calls several."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ def _everywhere(
     key: Annotated[str, typer.Option(envvar="LIVESVM_KEY", help="API key.", show_default=False)] = "",
     as_json: AsJson = False,
 ) -> None:
-    """Hold the options of all these commands."""
+    """Declare, by its signature, the options that all of these commands have."""
 
 
 EVERYWHERE = inspect.signature(_everywhere, eval_str=True).parameters
 
 
 def calling(work: Callable[..., Any]) -> Callable[..., None]:
-    """Return the command that connects to the service, and prints what a function answers, unless that is None.
+    """Return a command that connects to the service, calls ``work``, and prints its result unless that is None.
 
-    The function takes the client first, then the command's arguments and options; ``as_json`` where it prints itself.
-    An error of the service, or of files that are sent, ends the command with 1.
+    ``work`` takes the client, then the command's arguments and options, and ``as_json`` if it prints by itself.
+    An error from the service or from reading a file ends the command with exit status 1.
     """
     _, *own = inspect.signature(work, eval_str=True, locals={"Client": Any}).parameters.values()
     prints = any(one.name == "as_json" for one in own)
@@ -63,14 +63,14 @@ def calling(work: Callable[..., Any]) -> Callable[..., None]:
 def plain(
     call: Callable[..., Request[Any]], id: Any = None, columns: Sequence[str] = (), *, part: str = "", asks: str = ""
 ) -> Callable[..., None]:
-    """Return the command that makes one call of the table and prints its answer; its help is that of the call.
+    """Return a command that makes one call of the client and prints its answer; the call's docstring is its help.
 
     Parameters
     ----------
-    id : type of the command's argument, by which the call finds what it is about; None: it is about all
-    columns : of an answer that is a list, those that are shown
-    part : of an answer, that alone is shown
-    asks : the question that is put before, of something that cannot be undone, with ``{}`` for the id
+    id : type of the command's argument, the id that the call takes; None: the call takes no id
+    columns : names of the columns to show of an answer that is a list
+    part : name of the only field of the answer to show
+    asks : question to confirm before a call that cannot be undone, with ``{}`` for the id
     """
 
     def work(client: Client, **given: Any) -> Any:

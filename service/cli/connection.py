@@ -1,4 +1,4 @@
-"""The service that a command calls, and what it says when that refuses."""
+"""The connection of a command to the service, and messages about its errors."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def connected(url: str, key: str) -> Iterator[Client]:
-    """Yield a client of the service; an error of it, or of files that are sent, ends the command with 1."""
+    """Yield a client; an error from the service or from reading a file ends the command with exit status 1."""
     import httpx
 
     from livesvm.service.client import Client, ServiceProblem
@@ -33,9 +33,9 @@ def connected(url: str, key: str) -> Iterator[Client]:
 
 
 def finished(client: Client, job: dict[str, Any]) -> dict[str, Any]:
-    """Return a job that is done, with a bar on a terminal meanwhile; one that is interrupted there is cancelled.
+    """Wait for a job and return it, with a progress bar on a terminal; an interrupt by the user cancels the job.
 
-    Raises ServiceProblem if it has failed, and ValueError if it was cancelled.
+    Raises ServiceProblem if the job has failed, and ValueError if it was cancelled.
     """
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn

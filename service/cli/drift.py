@@ -54,7 +54,7 @@ def of_feed(
 
 
 def _short(answer: Answer) -> Answer:
-    """Return what is shown of an answer in one row."""
+    """Return the fields of an answer that one row of the output shows."""
     alarm = answer["alarm"] or {}
     short = {name: answer[name] for name in ("error", "evidence", "newest", "present")}
     short |= {f"alarm.{name}": alarm.get(name) for name in ("began", "n_since", "classes")}

@@ -65,7 +65,7 @@ def erase_everywhere(
 def _wanted(
     keys: list[str] | None, keys_from: Path | None, tags: list[str] | None, *, is_text: bool
 ) -> tuple[list[int | str], list[str]]:
-    """Return keys and tags as they were given; raises BadParameter where there are none."""
+    """Return the keys and tags that the options name; raises BadParameter if they name none."""
     from livesvm.service.cli.files import as_key
 
     lines = [] if keys_from is None else keys_from.read_text(encoding="utf-8").splitlines()
@@ -120,7 +120,7 @@ def erase_series(
 
 
 def _told(answer: dict[str, Any], path: Path | None) -> Told:
-    """Return what is printed, with the receipt kept in a file, or printed where that cannot be written."""
+    """Write the receipt to a file, or print it if that fails, and return the output of the command."""
     receipt = answer["receipt"]
     path = path or Path(f"{receipt['receipt']}.json")
     try:

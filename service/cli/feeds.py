@@ -33,7 +33,7 @@ _HINTS = {
     "must be a number, not": "say --missing if it is a mark of a missing value",
     "came before with other values": "say --zone if the clock goes back there",
 }
-"""Options that help, by a part of the reason of a refusal."""
+"""Advice on an option, by a part of the reason for which the service refused a row."""
 CALL = 24
 CALL_ROWS = 50_000
 
@@ -209,7 +209,7 @@ app.command("delete")(plain(feeds.delete_feed, FeedId, asks="Delete feed {}, its
 
 
 def settings_in(steps: str, settings: str, **options: Any) -> dict[str, Any]:
-    """Return what ``--steps``, a number or some with commas, options that are given and ``--settings`` hold."""
+    """Return a feed's settings from ``--steps``, other options that are not None, and ``--settings``."""
     wanted = [int(step) if step.strip().isdecimal() else step for step in steps.split(",")]
     given = {name: value for name, value in options.items() if value is not None}
     return {"steps": wanted if "," in steps else wanted[0], **given} | parsed(settings, "--settings")
@@ -224,18 +224,18 @@ def steps_among(text: str) -> list[int]:
 
 
 def columns_in(**given: str) -> dict[str, list[str]]:
-    """Return the names of columns, with commas, that options hold, where they hold any."""
+    """Return lists of column names from options with names separated by commas, leaving out empty options."""
     return {name: [column.strip() for column in text.split(",")] for name, text in given.items() if text}
 
 
 def _served(client: Client, feed: str) -> dict[str, Any]:
-    """Return one feed; one that is being restored is waited for, as the client does, and then refused by name."""
+    """Return one feed, after waiting while it is being restored; raises ServiceProblem if it is not served."""
     client.forecast(feed)
     return client.feed(feed)
 
 
 def _table(settings: dict[str, Any], file: Path, given: dict[str, Any] | None = None) -> InspectedTable:
-    """Return a file with the feed's name for its times; a zone that the feed has as well is left to it."""
+    """Return a file with the feed's name for its column of times; the feed applies a zone that equals its own."""
     if given is not None and given["zone"] == settings["timezone"]:
         given = given | {"zone": None}
     found = table(file, given, settings["time"]).named(time=settings["time"])
@@ -245,7 +245,7 @@ def _table(settings: dict[str, Any], file: Path, given: dict[str, Any] | None = 
 
 
 def _whole(client: Client, feed: str, file: Path, given: dict[str, Any]) -> bytes:
-    """Return all rows of a file as they are sent."""
+    """Return all rows of a file as the CSV that is sent to the feed."""
     found = _table(client.feed(feed)["settings"], file, given)
     return csv_of([found.names, *found.rows()])
 
@@ -282,7 +282,7 @@ def _run(
 
 
 def _line(event: dict[str, Any]) -> str:
-    """Return an event for people: its number, kind and time, and the nearest forecast, if it has one."""
+    """Return an event as a line of text: its number, kind and time, and the forecast of the first step, if any."""
     words = [event["id"], event["kind"], event.get("time")]
     if event.get("forecasts"):
         first = event["forecasts"][0]
@@ -291,7 +291,7 @@ def _line(event: dict[str, Any]) -> str:
 
 
 def _known(feed: dict[str, Any], found: InspectedTable) -> int:
-    """Return how many of a file's readings the feed has: up to its newest time, or so many as it has taken note of."""
+    """Return how many of a file's readings the feed has already, by its newest time, or else by its number of rows."""
     from livesvm.service.feeds.presenter import seconds_asked, seconds_in
     from livesvm.service.feeds.spec import FeedSpec
 
@@ -310,7 +310,7 @@ def _known(feed: dict[str, Any], found: InspectedTable) -> int:
 
 @contextmanager
 def _told_of(file: Path, before: int) -> Iterator[None]:
-    """Report what is refused by its row of the file, of which so many are ``before`` those that are sent."""
+    """Report a refused row by its number in the file; ``before`` is the number of rows before the rows sent."""
     from livesvm.service.client import ServiceProblem
 
     try:
@@ -327,12 +327,12 @@ def _told_of(file: Path, before: int) -> Iterator[None]:
 
 
 def _scored(scores: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], tuple[str, ...]]:
-    """Return scores with their columns: with what they assume of known columns, where there are any."""
+    """Return scores and the columns to show, with the assumption on known columns if a score has one."""
     return scores, (*SCORES, "assumes") if any("assumes" in one for one in scores) else SCORES
 
 
 def _horizon(settings: dict[str, Any], names: Line) -> int:
-    """Return how many rows ahead are announced, where the feed has columns known ahead."""
+    """Return the number of future rows to announce with a call; 0 if the feed has no columns known ahead."""
     if not settings["known"] or settings["time"] is None or settings["target"] not in names:
         return 0
     steps = settings["steps"]
@@ -340,7 +340,7 @@ def _horizon(settings: dict[str, Any], names: Line) -> int:
 
 
 def _announced(settings: dict[str, Any], names: Line, lines: list[Line]) -> list[Line]:
-    """Return lines without their target."""
+    """Return rows with an empty target, to announce their known columns."""
     if not lines:
         return []
     target = names.index(settings["target"])
@@ -348,7 +348,7 @@ def _announced(settings: dict[str, Any], names: Line, lines: list[Line]) -> list
 
 
 def _pieces(lines: Iterator[Line], size: int, ahead: int) -> Iterator[tuple[list[Line], list[Line]]]:
-    """Yield so many lines at a time, each with the next ones, as many as are announced."""
+    """Yield ``size`` rows at a time, each time with the ``ahead`` rows after them, which are to be announced."""
     held = [*islice(lines, size + ahead)]
     while held:
         yield held[:size], held[size : size + ahead]

@@ -30,7 +30,7 @@ SPARSE = ("indptr", "indices", "values", "n_features")
 
 @dataclass(frozen=True)
 class Examples:
-    """What a file holds: features (n, d), dense or of scipy.sparse, and what else it has of each example."""
+    """The examples in a file: features (n, d), dense or of scipy.sparse, and their other fields, None if absent."""
 
     X: Any
     y: NDArray[Any] | None = None
@@ -47,13 +47,13 @@ def read(
     target: str | None = None,
     key: str | None = None,
 ) -> Examples:
-    """Return the examples in a file, which its name tells the kind of; raises OSError or ValueError.
+    """Return the examples in a file, read by the format that its extension names; raises OSError or ValueError.
 
     Parameters
     ----------
-    given : how a table is read, by the options of :mod:`.readings`
-    columns : those of the model; empty: it does not know them yet; None: it takes numbers
-    target, key : the columns of a table that hold them, where they have other names
+    given : options of :mod:`.readings` that describe a table
+    columns : names of the model's columns; empty: not known yet; None: the model takes numbers without names
+    target, key : names of a table's columns of targets and keys, if not ``y`` and ``key``
     """
     reader = _READERS.get(path.suffix.lower())
     try:
@@ -71,7 +71,7 @@ def read(
 
 
 class ExampleTable:
-    """A table of examples, and what its columns are; raises ValueError as :func:`read`."""
+    """A table of examples, with the roles of its columns; raises ValueError as :func:`read`."""
 
     def __init__(
         self,
@@ -105,12 +105,12 @@ class ExampleTable:
 
     @property
     def said(self) -> dict[str, Any]:
-        """What was understood, with the columns that are no features."""
+        """How the table was understood, with the columns that are not features."""
         roles = {"target" if role == "y" else role: self.found.names[at] for role, at in self.roles.items()}
         return {**readings.told(self.found.understood), **roles}
 
     def examples(self, lines: Iterable[Line], before: int = 0) -> Examples:
-        """Return rows as they are sent; ``before`` them are others of the file. Raises InvalidInput."""
+        """Return rows as examples; ``before`` is the number of earlier rows in the file. Raises InvalidInput."""
         found = [*lines]
         columns = dict(zip(self.found.names, zip(*found, strict=True), strict=True)) if found else {}
         held = {role: columns.get(self.found.names[at]) for role, at in self.roles.items()}
@@ -142,7 +142,7 @@ class ExampleTable:
 
 
 def as_wide(X: Any, n_features: int | None) -> Any:
-    """Sparse rows of a file as wide as a model knows them: the last columns may all be 0 in it."""
+    """Return sparse rows with the model's number of features: a file's last columns may have no entry."""
     if n_features is not None and hasattr(X, "tocsr") and X.shape[1] < n_features:
         X.resize((X.shape[0], n_features))
     return X
@@ -185,7 +185,7 @@ def _json(path: Path) -> Examples:
 
 
 def _svmlight(path: Path) -> Examples:
-    """Return labels and sparse features."""
+    """Return the examples in an svmlight file, with sparse features."""
     with path.open("rb") as file:
         blocks = list(svmlight.blocks(file))
     ends = np.cumsum([0, *(count for X, _ in blocks for count in np.diff(X.indptr))])
@@ -226,19 +226,19 @@ def _of(members: dict[str, Any]) -> Examples:
 
 
 def _of_rows(given: dict[str, Any]) -> Any:
-    """Sparse rows as JSON has them."""
+    """Return sparse rows from JSON with lists of indices and values for each row."""
     indptr = np.cumsum([0, *map(len, given["indices"])])
     indices, values = ([entry for row in given[name] for entry in row] for name in ("indices", "values"))
     return _sparse(indptr, indices, values, given["n_features"])
 
 
 def _tags(text: str) -> Any:
-    """Return tags in a cell: a JSON list, as the service writes them, or one."""
+    """Return the tags in a cell, which holds a JSON list, as the service writes it, or one tag."""
     return json.loads(text) if text.startswith("[") else text or None
 
 
 def _listed(tags: Any) -> list[Any] | None:
-    """Return tags of a file; of an array (n,) or (n, most), in which an empty text is none."""
+    """Return the tags of each example; in an array (n,) or (n, most), an empty text stands for no tag."""
     if not isinstance(tags, np.ndarray):
         return None if tags is None else list(tags)
     return [[tag for tag in row if tag] for row in tags.reshape(len(tags), -1).tolist()]
@@ -252,7 +252,7 @@ def _time(text: str) -> str | float:
 
 
 def _targets(values: Any) -> NDArray[Any] | None:
-    """Return numbers if all of them are, else words."""
+    """Return targets as numbers if all are numbers, else as words."""
     if values is None:
         return None
     try:

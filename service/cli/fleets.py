@@ -155,7 +155,7 @@ app.command("delete")(
 
 
 def _table(settings: dict[str, Any], file: Path, given: dict[str, Any]) -> InspectedTable:
-    """Return a file with the fleet's names for its times, series and, where every column is a series, target."""
+    """Return a file with columns renamed as in the fleet: times, series, and for a column of each series, target."""
     names = (settings["time"], settings["series"])
     if given.get("zone") == settings["timezone"]:
         given = given | {"zone": None}
@@ -168,7 +168,7 @@ def _table(settings: dict[str, Any], file: Path, given: dict[str, Any]) -> Inspe
 
 
 def _new(client: Client, fleet: str, settings: dict[str, Any], found: InspectedTable) -> Iterator[Line]:
-    """Yield the rows that are not older than the newest of their series."""
+    """Yield the rows that are not older than the newest reading of their series in the fleet."""
     from livesvm.service.feeds.presenter import seconds_asked
     from livesvm.service.feeds.spec import FeedSpec
 
@@ -187,7 +187,7 @@ def _new(client: Client, fleet: str, settings: dict[str, Any], found: InspectedT
 
 
 def _sent(send: Any, fleet: str, names: Line, lines: Iterator[Line], size: int, key: str | None) -> Told:
-    """Send rows piece by piece, each under a name of its own where there is one; return what became of it."""
+    """Send rows in several calls, with ``key`` each under its own Idempotency-Key; return the sums of the answers."""
     total: dict[str, Any] = dict.fromkeys(COUNTS, 0) | {"calls": 0}
     refused: list[dict[str, Any]] = []
     begin = 0

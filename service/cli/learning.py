@@ -94,7 +94,7 @@ def what_if(
 
 
 def _summary(answer: dict[str, Any]) -> dict[str, Any]:
-    """Return what an answer says of the model, the window and the rows, in one line each."""
+    """Return a short form of an answer: gap of the certificate, and the changes in the window and the rows."""
     parts = {name: answer[name] or {} for name in ("certificate", "window", "rows")}
     short = {name: value for name, value in answer.items() if name not in parts}
     short["certificate"] = parts["certificate"].get("relative_gap")
@@ -104,7 +104,7 @@ def _summary(answer: dict[str, Any]) -> dict[str, Any]:
 
 
 def _removal(remove: list[str] | None, oldest: int) -> dict[str, Any] | None:
-    """Return which examples are to go; None: none of them."""
+    """Return the examples to remove, as an update names them; None if the options name none."""
     from livesvm.service.cli import files
 
     if remove and oldest:
@@ -177,7 +177,7 @@ def predict(
 
 
 def first_examples(found: Examples | None) -> Told:
-    """Return the first examples as they would be sent."""
+    """Return the output of a dry run: the first examples of a file as they would be sent."""
     if found is None:
         raise typer.BadParameter("shows the rows of a file", param_hint="--dry-run")
     from livesvm.service.feeds.file_report import SHOWN
@@ -193,7 +193,7 @@ def first_examples(found: Examples | None) -> Told:
 def _read(
     client: Client, model: str, file: Path, given: dict[str, Any], target: str | None = None, key: str | None = None
 ) -> Examples:
-    """Return the examples in a file, with the columns of the model, or as wide as it has them."""
+    """Return the examples in a file, with the model's columns, or with its number of sparse features."""
     from livesvm.service.cli import files
 
     described = client.model(model)

@@ -14,11 +14,11 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print the whole answer as 
 
 
 class Told(NamedTuple):
-    """What a command prints.
+    """The output of a command.
 
     Parameters
     ----------
-    answer : the whole of it, for programs
+    answer : the whole output as JSON values, for programs
     parts : for people: documents, of which lists are left out; lists of documents, each with the columns that are
         shown; lines of text
     status : exit status of the command
@@ -30,7 +30,7 @@ class Told(NamedTuple):
 
 
 def show(found: Any, as_json: bool) -> None:
-    """Print what a command has found: a document, or a :class:`Told`."""
+    """Print the result of a command, a document or a :class:`Told`."""
     answer, parts, _ = found if isinstance(found, Told) else (found, [found], 0)
     if as_json:
         print(json.dumps(answer))
@@ -47,7 +47,7 @@ def show(found: Any, as_json: bool) -> None:
 
 @contextmanager
 def failing(*errors: type[Exception]) -> Iterator[None]:
-    """End the command with 1 where one of these errors, an OSError or a ValueError comes, and say which."""
+    """Print one of these errors, an OSError or a ValueError raised inside, and exit with status 1."""
     try:
         yield
     except Exception as error:
@@ -75,7 +75,7 @@ def parsed(text: str, option: str) -> dict[str, Any]:
 
 
 def counted(answer: dict[str, Any]) -> dict[str, Any]:
-    """Return an answer with numbers in place of lists."""
+    """Return an answer with each list replaced by its length."""
     return {name: len(value) if isinstance(value, list) else value for name, value in answer.items()}
 
 

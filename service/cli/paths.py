@@ -95,7 +95,7 @@ def _given(file: Path | None) -> tuple[Any, Any] | None:
 
 
 def _told(client: Client, asked: dict[str, Any], plot: Path | None, apply: bool) -> Told:
-    """Return a job once it is done, after doing with its result what was asked."""
+    """Wait for a job, save its plot and apply its result if requested, and return the output of the command."""
     job = finished(client, asked)
     if plot is not None:
         extension = plot.suffix.lower()
@@ -108,7 +108,7 @@ def _told(client: Client, asked: dict[str, Any], plot: Path | None, apply: bool)
 
 
 def _summary(result: dict[str, Any], before: str = "") -> dict[str, Any]:
-    """Return a result with numbers in place of lists, and what is nested by dotted names."""
+    """Return a result with lists replaced by their lengths, and nested values under dotted names."""
     found: dict[str, Any] = {}
     for name, value in counted(result).items():
         found |= _summary(value, f"{before}{name}.") if isinstance(value, dict) else {before + name: value}

@@ -1,4 +1,4 @@
-"""Readings in files, for commands: the options that say how one is read, and what is sent of it."""
+"""Readings in files, for commands: the options that describe a file, and the rows that are sent."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def _options(
     series: Annotated[str | None, typer.Option(help="Column that names the series, or its parts with +.")] = None,
     wide: Annotated[bool, typer.Option("--wide", help="Every column is a series.")] = False,
 ) -> None:
-    """Hold the options that say how a file is read; what is absent is found."""
+    """Declare, by its signature, the options that describe a file; absent ones are inferred from the file."""
 
 
 OPTIONS = inspect.signature(_options, eval_str=True).parameters
@@ -46,9 +46,9 @@ OF_SERIES = frozenset(("series", "wide"))
 
 
 def reading(work: Callable[..., Any], without: Collection[str] = ()) -> Callable[..., Any]:
-    """Return a command that also has the options of files, ``without`` some.
+    """Return a command that also has the options that describe a file, except those named in ``without``.
 
-    Its function takes them as ``given``, by name.
+    The function ``work`` takes these options as the mapping ``given``.
     """
     own = inspect.signature(work, eval_str=True, locals={"Client": Any}).parameters
     added = [one for one in OPTIONS.values() if one.name not in own and one.name not in without]
@@ -69,7 +69,7 @@ def reading(work: Callable[..., Any], without: Collection[str] = ()) -> Callable
 
 
 def of_examples(work: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a command that also has the options of files, but those of series; see :func:`reading`."""
+    """Return a command that also has the options that describe a file, except series; see :func:`reading`."""
     return reading(work, OF_SERIES)
 
 
@@ -81,7 +81,7 @@ def table(
     *,
     of_examples: bool = False,
 ) -> InspectedTable:
-    """Return a file as it is understood, by options of :func:`reading`; raises ValueError or OSError."""
+    """Return a file as a table, read by the options of :func:`reading`; raises ValueError or OSError."""
     from livesvm.service.feeds import inspection
 
     wanted = options(given or {})
@@ -89,7 +89,7 @@ def table(
 
 
 def options(given: dict[str, Any]) -> FileOptions:
-    """Return the options of files, as :func:`reading` hands them on; raises typer.BadParameter."""
+    """Return FileOptions from the mapping that :func:`reading` passes on; raises typer.BadParameter."""
     from livesvm.service.feeds.inspection import FileOptions
     from livesvm.service.files import dialect
 
@@ -105,12 +105,12 @@ def options(given: dict[str, Any]) -> FileOptions:
 
 
 def told(understood: dict[str, Any]) -> dict[str, Any]:
-    """Return what was understood of a file, for people."""
+    """Return how a file was understood, with lists joined to text for printing."""
     return {name: "; ".join(one) if isinstance(one, list) else one for name, one in understood.items()}
 
 
 def first_rows(found: InspectedTable) -> Told:
-    """Return the first rows as they would be sent."""
+    """Return the output of a dry run: the first rows of a file as they would be sent."""
     from livesvm.service.feeds import file_report
 
     rows = file_report.first_rows(found)
@@ -118,7 +118,7 @@ def first_rows(found: InspectedTable) -> Told:
 
 
 def rows_in(file: Path, time: str | None, given: dict[str, Any] | None = None) -> list[dict[str, Any]]:
-    """Return the rows of a file by column, numbers as such, but for its column of times."""
+    """Return the rows of a file as mappings, with numbers converted, except in the column of times."""
     found = table(file, given, time).named(time=time)
     return [
         {name: cell(text, name == time) for name, text in zip(found.names, line, strict=True)} for line in found.rows()
@@ -126,7 +126,7 @@ def rows_in(file: Path, time: str | None, given: dict[str, Any] | None = None) -
 
 
 def csv_of(lines: list[Line]) -> bytes:
-    """Return lines as CSV."""
+    """Return rows as CSV."""
     text = io.StringIO(newline="")
     csv.writer(text).writerows(lines)
     return text.getvalue().encode()

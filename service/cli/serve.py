@@ -12,8 +12,8 @@ BEFORE_NUMPY = {
     "MKL_NUM_THREADS": "1",
     "NUMPY_MADVISE_HUGEPAGE": "0",
 }
-"""Read once, when the libraries are loaded. Huge pages are not asked for: a virtual machine may have to find each of
-them when it is first written to, which is what bringing a large model back would then wait for."""
+"""Environment variables that libraries read once, as they are loaded. NumPy requests no huge pages: a virtual machine
+may have to find memory for each page at its first write, which would delay the restoring of a large model."""
 
 UNSUPPORTED = "livesvm: the service does not run on Windows: run it on Linux, in WSL or in a container"
 

@@ -17,21 +17,21 @@ if TYPE_CHECKING:
     from livesvm.service.client import Client
 
 CALL = 500
-"""Rows of one call."""
+"""Number of rows that one call sends."""
 MOST = 5000
-"""Rows that are learnt of a table where no window is given."""
+"""Largest number of rows of a table that are learnt if no window is given."""
 FEW = 20
-"""Whole numbers of a column of targets that are labels still."""
+"""Largest number of distinct integer targets that are taken as labels."""
 
 
 @dataclass
 class TableToLearn:
-    """The rows of a table that a model learns, and what they say of it.
+    """The rows of a table that a model learns, and the model's settings that follow from them.
 
     Parameters
     ----------
     settings : task and columns, as ``POST /models`` takes them
-    said : what was understood, for people
+    said : how the table was understood, for printing
     """
 
     path: Path
@@ -42,7 +42,7 @@ class TableToLearn:
     said: dict[str, Any]
 
     def lines(self) -> Iterator[tuple[int, Line]]:
-        """Yield the rows that are learnt, with their numbers: those with a target, the last ones or evenly apart."""
+        """Yield the rows to learn, with their numbers: of the rows with a target, the last or evenly spaced ones."""
         at, count = self.table.roles.get("y"), 0
         total = self.with_target
         for number, line in enumerate(self.table.found.rows()):
@@ -59,21 +59,21 @@ class TableToLearn:
         return self.table.found.count - int(self.said.get("rows without a target") or 0)
 
     def batches(self) -> Iterator[tuple[list[int], Examples]]:
-        """Yield some rows at a time, with their numbers; raises InvalidInput."""
+        """Yield the rows to learn in batches of ``CALL``, with their numbers; raises InvalidInput."""
         lines = self.lines()
         while piece := [*islice(lines, CALL)]:
             yield [number for number, _ in piece], self.table.examples(line for _, line in piece)
 
     @property
     def first(self) -> Examples:
-        """The first rows as they are sent."""
+        """The first batch of examples to send."""
         return next(self.batches())[1]
 
 
 def learnt(
     path: Path, given: dict[str, Any], target: str | None, key: str | None, window: int | None, task: str | None
 ) -> TableToLearn:
-    """Return what a model learns of a table; raises ValueError or OSError."""
+    """Return the rows of a table that a model learns, and its settings; raises ValueError or OSError."""
     table = ExampleTable(path, given, (), target, key)
     found = TableToLearn(path, table, window or MOST, window is not None, {}, table.said)
     at, targets, empty = table.roles.get("y"), list[str](), 0
@@ -100,7 +100,7 @@ def learnt(
 
 
 def create(client: Client, model: str, spec: dict[str, Any], found: TableToLearn, *, is_quiet: bool) -> Told:
-    """Create a model, and have it learn; raises ValueError, after which there is no such model."""
+    """Create a model and send it the rows to learn; on an error, raised as ValueError, delete the model."""
     from rich.console import Console
     from rich.progress import track
 
@@ -140,7 +140,7 @@ def _names(table: ExampleTable) -> str:
 
 
 def _are_amounts(targets: list[str]) -> bool:
-    """Return whether targets are numbers that are no labels: with decimals, or of many values."""
+    """Return whether targets are numbers to regress on rather than labels: with decimals, or many distinct values."""
     values = {*targets}
     try:
         numbers = {*map(float, values)}
@@ -150,7 +150,7 @@ def _are_amounts(targets: list[str]) -> bool:
 
 
 def _columns(found: TableToLearn) -> Any:
-    """Return ``"auto"``, or the kinds of columns where the first rows do not decide them as all rows do."""
+    """Return ``"auto"``, or the kinds of all columns if the first batch suggests other kinds than all rows do."""
     first, all_rows = found.first.X, dict[str, dict[Any, None]]()
     for _, batch in found.batches():
         for name in found.table.features:

@@ -25,9 +25,9 @@ _LEAST = 16  # bytes of a message
 
 
 def unpacked_bytes(data: bytes) -> int:
-    """Return the bytes that compressed buffers of a stream or file take when unpacked.
+    """Return the total size of a stream's or file's compressed buffers when unpacked.
 
-    Each starts with its size, which is all that pyarrow unpacks of it. Raises Malformed.
+    Each buffer starts with its unpacked size, and pyarrow never unpacks more than that. Raises Malformed.
     """
     try:
         messages = (_of_file if data.startswith(MAGIC) else _of_stream)(data)
@@ -41,7 +41,7 @@ def unpacked_bytes(data: bytes) -> int:
 
 
 def _of_stream(data: bytes) -> Iterator[tuple[int, int]]:
-    """Yield where each message and its body start."""
+    """Yield the offset of each message, and the offset of its body."""
     at = 0
     while at < len(data):
         message, size = _message(data, at)
@@ -70,13 +70,13 @@ def _of_file(data: bytes) -> Iterator[tuple[int, int]]:
 
 
 def _message(data: bytes, at: int) -> tuple[int, int]:
-    """Return where the message of a frame starts, and its size; before version 0.15 a frame began with the size."""
+    """Return the offset and the size of a frame's message; before Arrow 0.15, a frame began with the size."""
     size = _at("<i", data, at)
     return (at + 8, _at("<i", data, at + 4)) if size == -1 else (at + 4, size)
 
 
 def _unpacked(data: bytes, message: int, body: int) -> Iterator[int]:
-    """Yield the bytes of each compressed buffer of a message when unpacked."""
+    """Yield the unpacked size of each compressed buffer of a message."""
     table = _table(data, message)
     kind, header = _field(data, table, 1), _field(data, table, 2)
     type_ = None if kind is None else _at("<B", data, kind)
@@ -105,7 +105,7 @@ def _table(data: bytes, start: int) -> int:
 
 
 def _field(data: bytes, table: int, slot: int) -> int | None:
-    """Return where a field of a table of FlatBuffers stands; None where the table has none."""
+    """Return the offset of a field in a FlatBuffers table; None if the table does not have the field."""
     names = table - _at("<i", data, table)
     if 4 + 2 * slot >= _at("<H", data, names):
         return None
@@ -113,7 +113,7 @@ def _field(data: bytes, table: int, slot: int) -> int | None:
 
 
 def _vector(data: bytes, field: int) -> tuple[int, int]:
-    """Return where the first item of a vector stands, and how many there are."""
+    """Return the offset of the first item of a FlatBuffers vector, and the number of items."""
     start = field + _at("<I", data, field)
     return start + 4, _at("<I", data, start)
 
@@ -131,7 +131,7 @@ def _readable() -> Iterator[None]:
 def table_of(data: bytes, unpacked: int, most_rows: int) -> Any:
     """Return the table of a stream or file, with all offsets and texts checked; raises Malformed or InvalidInput.
 
-    ``unpacked`` is what :func:`unpacked_bytes` says.
+    ``unpacked`` is the result of :func:`unpacked_bytes`.
     """
     import pyarrow
     from pyarrow import ipc
@@ -174,13 +174,13 @@ def _is_read(kind: Any) -> bool:
 
 
 def text_bytes(table: Any) -> int:
-    """Return the bytes of the texts in a table's cells; those of a dictionary count once."""
+    """Return the size in bytes of a table's cells; each text in a dictionary is counted once."""
     chunks = [chunk for column in table.columns for chunk in column.chunks]
     return sum(_view_bytes(chunk) or chunk.nbytes for chunk in chunks)
 
 
 def _view_bytes(array: Any) -> int:
-    """Return the bytes of texts that may share their letters; 0 for other arrays."""
+    """Return the size of the texts in an array of string views, which may share bytes; 0 for other arrays."""
     from pyarrow import types
 
     if types.is_dictionary(array.type):
@@ -192,9 +192,9 @@ def _view_bytes(array: Any) -> int:
 
 
 def columns_of(table: Any) -> dict[str, list[Any]]:
-    """Return the cells of a table: numbers, truth values, texts, times in ISO 8601, and None for a missing one.
+    """Return the cells of a table: numbers, truth values, texts, times in ISO 8601, and None for a missing cell.
 
-    A time without a zone is reported without one, another one in UTC.
+    A time without a zone is reported without one; a time with a zone is reported in UTC.
     """
     with _readable():
         found: dict[str, list[Any]] = {name: [] for name in table.column_names}

@@ -1,4 +1,4 @@
-"""Tables as text: cells between separators, in quotes where they hold one, and columns of numbers among them."""
+"""Tables as text: cells between separators, quoted if they contain one; and parsing of columns of numbers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Line = list[str]
 
 
 def separator_of(line: str) -> str:
-    """Return the separator that stands most often in a line."""
+    """Return the separator that occurs most often in a line."""
     return max(SEPARATORS, key=line.count)
 
 
@@ -28,8 +28,8 @@ def rows(
     Parameters
     ----------
     lines : lines of text, or a file of them, opened with ``newline=""``
-    row : number of the first row, for messages
-    field : what these name
+    row : number of the first row, for error messages
+    field : name of the field in error messages
     """
     reader = csv.reader(lines, delimiter=comma, skipinitialspace=True)
     try:
@@ -50,9 +50,9 @@ def _check_widths(found: list[Line], width: int, row: int, field: str) -> None:
 
 
 def named(lines: Iterable[str]) -> tuple[Line, list[Line]]:
-    """Return the names in the first row, which is not counted, and the rows.
+    """Return the names in the first row, and the rows after it, which are counted from 0.
 
-    Raises Malformed where there is none, InvalidInput where a name stands twice, or for a longer or shorter row.
+    Raises Malformed if there are no names, InvalidInput for a repeated name, or for a row with more or fewer cells.
     """
     first, *others = rows(lines) or [[]]
     names = [name.strip() for name in first]
@@ -65,13 +65,13 @@ def named(lines: Iterable[str]) -> tuple[Line, list[Line]]:
 
 
 def twice(names: Sequence[str]) -> str | None:
-    """Return the first name that stands a second time, cut to what is reported."""
+    """Return the first repeated name, shortened for an error message; None if all names differ."""
     known: set[str] = set()
     return next((name[:128] for name in names if name in known or known.add(name)), None)  # type: ignore[func-returns-value]
 
 
 def is_number(cell: str) -> bool:
-    """Return whether a cell is a number, as NumPy reads them."""
+    """Return whether NumPy would read the text of a cell as a number."""
     try:
         float(cell)
     except ValueError:
@@ -82,7 +82,7 @@ def is_number(cell: str) -> bool:
 def numbers(
     lines: list[str], width: int, texts: Collection[int] = (), comma: str = ",", row: int = 0, field: str = "body"
 ) -> NDArray[np.float64]:
-    """Return lines as numbers (m, width), 0 in columns of text; raises InvalidInput for the first cell that is none."""
+    """Return lines as numbers (m, width), with 0 in columns of text; raises InvalidInput at the first invalid cell."""
     used = [column for column in range(width) if column not in texts]
     try:
         found = np.loadtxt(

@@ -1,7 +1,7 @@
-"""Text tables as they are: what separates cells, what stands around the rows, and how numbers are written.
+"""Dialects of text tables: the separator of cells, the lines around the rows, and the format of numbers.
 
-A table is decided by its first 64 kB: encoding, separator, lines before the header, header, units. Files may be packed
-with gzip, or as the only member of a zip.
+The first 64 kB of a file decide its encoding, separator, header, units and the lines before the header. Files may be
+compressed with gzip, or as the only member of a zip.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from livesvm.solvers.errors import InvalidInput
 
 Line = list[str]
 HEAD = 2**16
-"""Bytes that decide."""
+"""Number of bytes at the start of a file that decide its dialect."""
 MOST_LINE = 2**20
-"""Characters of one line."""
+"""Largest number of characters in one line."""
 FREE, RATIO = 2**26, 200
-"""A packed file may unpack to so many bytes, and beyond them to so many times its size."""
+"""A compressed file may unpack to ``FREE`` bytes, or to ``RATIO`` times its size if that is more."""
 SEPARATORS = (",", ";", "\t", "|", " ")
 NAMES = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar", " ": "space"}
 COMMENTS = ("#", "%", "//", "!")
@@ -58,16 +58,16 @@ _MARKS = "'\u2019 \u00a0\u202f"
 
 @dataclass(frozen=True)
 class FileOptions:
-    """What the caller says of a file; None and empty: it is found.
+    """Options that describe a file; an option that is None or empty is inferred from the file.
 
     Parameters
     ----------
     skip : lines before the header
-    time : the column of times, or two or three of their parts joined by ``+``
-    time_format : as strptime takes it
+    time : the column of times, or two or three columns with parts of a time, joined by ``+``
+    time_format : format of times for strptime
     zone : IANA name of the zone of times without one
-    missing : more marks of values that are not there
-    series : the column that names series, or some joined by ``+``
+    missing : additional marks of missing values
+    series : the column that names series, or several columns joined by ``+``
     wide : whether every column is a series
     """
 
@@ -86,15 +86,15 @@ class FileOptions:
 
 @dataclass(frozen=True)
 class Dialect:
-    """How a text table is written.
+    """The dialect of a text table.
 
     Parameters
     ----------
     skip : lines before the first row of numbers
-    used : cells of each row that are columns; ``width`` is that of the row
-    units : lines under the header that are no readings
-    lead : those before it
-    renamed : names that got a number, as the header has them twice
+    used : positions of a row's cells that are columns; ``width`` is the number of cells in a row
+    units : texts under the header that are no readings
+    lead : lines before the header
+    renamed : names to which a number was added, as the header repeats them
     """
 
     encoding: str
@@ -111,13 +111,13 @@ class Dialect:
 
 
 class _Bounded(io.RawIOBase):
-    """A packed file that refuses to unpack to more than the limit."""
+    """A reader of a compressed file that raises an error if it unpacks to more than the limit."""
 
     def __init__(self, inner: IO[bytes], size: int) -> None:
         self._inner, self._left = inner, max(FREE, RATIO * size)
 
     def readable(self) -> bool:
-        """Return that it can be read."""
+        """Return True, as :mod:`io` asks of readable files."""
         return True
 
     def readinto(self, buffer: Any) -> int:
@@ -132,7 +132,7 @@ class _Bounded(io.RawIOBase):
 
 @contextmanager
 def unpacked(path: Path) -> Iterator[IO[bytes]]:
-    """Yield the bytes of a file, or of what is packed in it; raises Malformed."""
+    """Yield a file opened for reading bytes, decompressed if it is compressed; raises Malformed."""
     with path.open("rb") as file:
         magic, size = file.read(4), path.stat().st_size
         file.seek(0)
@@ -153,7 +153,7 @@ def unpacked(path: Path) -> Iterator[IO[bytes]]:
 
 
 def encoding_of(head: bytes) -> str:
-    """Return the encoding of a text by its first bytes."""
+    """Return the encoding of a text, guessed from its first bytes."""
     if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         return "utf-16"
     for first, name in ((1, "utf-16-le"), (0, "utf-16-be")):
@@ -179,7 +179,7 @@ def lines(path: Path, encoding: str) -> Iterator[str]:
 
 
 def rows(path: Path, dialect: Dialect) -> Iterator[Line]:
-    """Yield the rows below the header; headers that come again, comments and empty lines are left out."""
+    """Yield the rows below the header, leaving out repeated headers, comments and empty lines."""
     text = lines(path, dialect.encoding)
     for _ in range(dialect.skip):
         next(text, None)
@@ -209,12 +209,12 @@ def _is_comment(line: str) -> bool:
 
 
 def is_missing(cell: str) -> bool:
-    """Return whether a cell is empty or a mark of a value that is not there."""
+    """Return whether a cell is empty or holds a mark of a missing value."""
     return cell.strip().lower() in MISSING
 
 
 def kind_of(cell: str) -> str:
-    """Return "missing", "number", "time" or "text", by how a cell looks."""
+    """Return the kind of a cell, guessed from its text: "missing", "number", "time" or "text"."""
     cell = cell.strip()
     if cell.lower() in MISSING:
         return "missing"
@@ -224,7 +224,7 @@ def kind_of(cell: str) -> str:
 
 
 def understood(path: Path, given: FileOptions) -> Dialect:
-    """Return how a text table is written; raises Malformed, or InvalidInput naming an option."""
+    """Return the dialect of a text table; raises Malformed, or InvalidInput naming an option."""
     with unpacked(path) as raw:
         head = raw.read(HEAD)
         is_whole = not raw.read(1)
@@ -252,7 +252,7 @@ def understood(path: Path, given: FileOptions) -> Dialect:
 
 
 def _once(names: Line) -> Line:
-    """Return names with a number behind those that come again."""
+    """Return names made unique by a number appended to each repeated name."""
     found = dict[str, None]()
     for name in names:
         number, new = 1, name
@@ -263,7 +263,7 @@ def _once(names: Line) -> Line:
 
 
 def _fits(text: list[str], separator: str) -> float:
-    """Return how well a separator makes a table: the share of lines with equally many cells, and of cells that read."""
+    """Return a score of a separator: the share of rows with the commonest width, times the mean worth of cells."""
     try:
         found = [cells for cells in _cells(text, separator) if any(cells)]
     except Malformed:
@@ -282,7 +282,7 @@ def _fits(text: list[str], separator: str) -> float:
 def _layout(
     begun: list[str], bare: list[str], separator: str, given: FileOptions, encoding: str, has_comments: bool
 ) -> Dialect:
-    """Return the dialect, with the header and what lies around it, by the kinds of the columns further down."""
+    """Return the dialect of a table; the kinds of cells in its later rows show which line is the header."""
     reader = list[tuple[int, Line]]()
     for number, cells in _numbered(bare, separator):
         if any(cell.strip() for cell in cells):
@@ -331,7 +331,7 @@ def _layout(
 
 
 def _numbered(text: list[str], separator: str) -> Iterator[tuple[int, Line]]:
-    """Yield rows with the index of the line that each begins in."""
+    """Yield each row with the index of the line in which it begins."""
     at = 0
 
     def counted() -> Iterator[str]:
@@ -347,13 +347,13 @@ def _numbered(text: list[str], separator: str) -> Iterator[tuple[int, Line]]:
 
 
 def commonest(kinds: Iterable[str]) -> str:
-    """Return the kind that is most frequent among cells that are there, or "missing"."""
+    """Return the most frequent kind of cells other than "missing", or "missing" if there is none."""
     counts = Counter(kind for kind in kinds if kind != "missing")
     return counts.most_common(1)[0][0] if counts else "missing"
 
 
 def _reads(cells: Line, kinds: Sequence[str]) -> bool:
-    """Return whether a row holds numbers and times where the columns have them."""
+    """Return whether most cells of a row have the kind of their column, in columns of numbers and times."""
     if len(cells) != len(kinds):
         return False
     pairs = [(kind_of(cell), kind) for cell, kind in zip(cells, kinds, strict=True) if kind in ("number", "time")]
@@ -362,7 +362,7 @@ def _reads(cells: Line, kinds: Sequence[str]) -> bool:
 
 
 def _header(reader: list[tuple[int, Line]], first: int, width: int) -> int | None:
-    """Return which row before the first of numbers has the names."""
+    """Return the index of the row before the first row of numbers that holds the names; None if none does."""
     before = [at for at in range(first) if len(reader[at][1]) in (width, width - 1)]
     before = [at for at in before if len(reader[at][1]) == width] or before
     filled = {at: sum(map(bool, reader[at][1])) for at in before}
@@ -372,7 +372,7 @@ def _header(reader: list[tuple[int, Line]], first: int, width: int) -> int | Non
 
 
 def _named_by_comment(before: list[str], separator: str, width: int) -> Line | None:
-    """Return the names in the last comments before the rows, if they have as many."""
+    """Return the names in one of the last two comments before the rows, if one has ``width`` names."""
     found: Line | None = None
     for line in reversed([line for line in before if _is_comment(line)][-2:]):  # units may be below names
         cells = [cell.strip() for cell in next(_cells([line.strip().lstrip('#%/! "')], separator), [])]
@@ -383,11 +383,11 @@ def _named_by_comment(before: list[str], separator: str, width: int) -> Line | N
 
 
 def decimal_of(cells: Iterable[str], separator: str, given: str | None) -> tuple[str, str]:
-    """Return the decimal mark, and the mark of thousands or nothing; raises InvalidInput where both fit.
+    """Return the decimal mark and the marks of thousands; raises InvalidInput if a mark may be either.
 
     Parameters
     ----------
-    cells : numbers as they are written
+    cells : the texts of numbers
     """
     votes, unclear, groups, plain = set[str](), set[str](), set[str](), 0
     for cell in cells:
@@ -420,7 +420,7 @@ def decimal_of(cells: Iterable[str], separator: str, given: str | None) -> tuple
 
 
 def number(cell: str, decimal: str, pattern: re.Pattern[str]) -> str:
-    """Return a number with a decimal point and no marks; what is written otherwise stays, and is refused later."""
+    """Return a number's text with a decimal point and no other marks; other text is unchanged, and refused later."""
     text = cell.strip()
     if not pattern.fullmatch(text):
         return cell
@@ -428,7 +428,7 @@ def number(cell: str, decimal: str, pattern: re.Pattern[str]) -> str:
 
 
 def pattern_of(decimal: str) -> re.Pattern[str]:
-    """Return what numbers with this decimal mark look like."""
+    """Return the pattern of numbers with this decimal mark."""
     other, mark = "," if decimal == "." else r"\.", re.escape(decimal)
     return re.compile(
         rf"([$€£] ?)?[+-]?([$€£] ?)?(\d+|\d{{1,3}}([{_MARKS}{other}]\d{{3}})+)?({mark}\d*)?([eE][+-]?\d+)?( ?[%€$£])?"

@@ -1,4 +1,4 @@
-"""Files that are no text tables, as rows of text: JSON, Prometheus, Home Assistant, Green Button, Excel, Arrow."""
+"""Rows of text from files that are not text tables: JSON, Prometheus, Home Assistant, Green Button, Excel, Arrow."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from livesvm.service.files.malformed import Malformed
 
 Line = list[str]
 MOST = 2**27
-"""Bytes of a document that is read at once."""
+"""Largest number of bytes of a document, which is read as a whole."""
 MOST_CELLS = 2**25
-"""Cells of a table that is made of such a document."""
+"""Largest number of cells in a table that is made from a document."""
 FEW = 1000
-"""Lines of JSON that decide which columns there are."""
+"""Number of lines of JSON from which the names of the columns are taken."""
 LONG = ("time", "series", "value")
 """Names of a table with a row for each series and time."""
 _ATOM, _ESPI = "{http://www.w3.org/2005/Atom}", "{http://naesb.org/espi}"
@@ -31,7 +31,7 @@ _UNITS = {"72": "Wh", "38": "W", "42": "m³", "119": "ft³", "169": "therm", "13
 
 
 class Document(NamedTuple):
-    """Names of columns, rows of text, and what is said of the format."""
+    """The table in a document: names of columns, rows of text, and facts on its format."""
 
     names: Line
     rows: list[Line]
@@ -39,7 +39,7 @@ class Document(NamedTuple):
 
 
 def as_json(file: IO[bytes]) -> Document:
-    """Return the rows of a document of JSON; raises Malformed."""
+    """Return the table in a JSON document; raises Malformed."""
     try:
         found = json.loads(_whole(file))
     except ValueError as error:
@@ -81,7 +81,7 @@ def _split_in(found: Any, depth: int = 4) -> Iterator[dict[str, Any]]:
 
 
 def _of_entity(entity: list[Any]) -> Iterator[dict[str, Any]]:
-    """Yield states with their entity, which a short answer names once."""
+    """Yield the states of an entity of Home Assistant, each with its id, which short answers give only once."""
     known: dict[str, Any] = {}
     for one in entity:
         if not isinstance(one, dict):
@@ -92,7 +92,7 @@ def _of_entity(entity: list[Any]) -> Iterator[dict[str, Any]]:
 
 
 def _objects_in(found: Any, depth: int = 3) -> list[dict[str, Any]]:
-    """Return the list of objects, or the columns of equal length, that a document holds; raises Malformed."""
+    """Return the rows in a document that holds a list of objects or columns of equal length; raises Malformed."""
     if isinstance(found, list) and found and all(isinstance(one, dict) for one in found):
         return found
     if isinstance(found, dict) and depth:
@@ -123,7 +123,7 @@ def _of_objects(found: Iterable[dict[str, Any]], said: dict[str, Any]) -> Docume
 
 
 def _flat(found: dict[str, Any], before: str = "") -> dict[str, str]:
-    """Return the cells of an object as text, those of objects in it by names with a point."""
+    """Return the values of an object as text by name; values of nested objects have dotted names."""
     cells: dict[str, str] = {}
     for name, cell in found.items():
         if isinstance(cell, dict):
@@ -140,7 +140,7 @@ def _text(cell: Any) -> str:
 
 
 def lines_names(path: Path) -> Line | None:
-    """Return the columns of a file with an object in each line; None: it is one document."""
+    """Return the column names of a file with a JSON object in each line; None if the file is one document."""
     lines = _lines(path)
     try:
         first = [*islice(lines, 2)]
@@ -150,7 +150,7 @@ def lines_names(path: Path) -> Line | None:
 
 
 def lines_rows(path: Path, names: Line) -> Iterator[Line]:
-    """Yield the rows of a file with an object in each line; raises Malformed."""
+    """Yield the rows of a file with a JSON object in each line; raises Malformed."""
     known = {*names}
     for number, one in enumerate(_lines(path), 1):
         if not one.keys() <= known:
@@ -186,9 +186,9 @@ def _series_of(labels: dict[str, str]) -> str:
 
 
 def green_button(file: IO[bytes]) -> Document:
-    """Return the readings of a Green Button file, in seconds since 1970, by time; raises Malformed.
+    """Return the readings of a Green Button file, sorted by time, in seconds since 1970; raises Malformed.
 
-    Values are multiplied by the power of ten of their type of reading.
+    Values are multiplied by the power of ten that the file gives for their type of reading.
     """
     types, links, blocks = (
         dict[str, tuple[int, str]](),
@@ -250,7 +250,7 @@ def is_workbook(path: Path) -> bool:
 
 
 def workbook(path: Path) -> tuple[Any, dict[str, Any]]:
-    """Return the first sheet of a workbook with rows, as a file of CSV that ends with this value; raises Malformed."""
+    """Return a workbook's first sheet with rows as a CSV file, deleted with its last reference; raises Malformed."""
     try:
         from python_calamine import CalamineError, CalamineWorkbook
     except ImportError:
@@ -276,7 +276,7 @@ def workbook(path: Path) -> tuple[Any, dict[str, Any]]:
 
 
 def _of_column(cells: Sequence[Any]) -> Line:
-    """Return a column of a workbook as text; a midnight among times is a day there."""
+    """Return a column of a workbook as text; in a column of times, the reader gives midnight as a date."""
     has_clock = any(isinstance(cell, datetime) for cell in cells)
     return [_of_cell(datetime(*cell.timetuple()[:3]) if has_clock and type(cell) is date else cell) for cell in cells]
 
@@ -287,7 +287,7 @@ def text_of(value: Any) -> str:
 
 
 def _of_cell(cell: Any) -> str:
-    """Return a cell of a workbook as text; times are parts of days there, and near ones mean whole seconds."""
+    """Return a cell of a workbook as text; times, stored as fractions of days, are rounded if near a whole second."""
     if cell is None:
         return ""
     if isinstance(cell, datetime):

@@ -1,7 +1,7 @@
-"""npz and npy files: each member is an array of NumPy's format, within known bounds, whatever the file says of itself.
+"""npz and npy files: each member is an array in NumPy's format, read within limits even if its header is wrong.
 
-Nothing is unpickled. Every size that a file declares is a claim: it is checked before anything is made, and no more is
-inflated than was declared.
+Nothing is unpickled. Every size that a file declares is checked before memory is allocated, and no member is unpacked
+beyond its declared size.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from livesvm.service.files.malformed import Malformed
 from livesvm.solvers.errors import InvalidInput
 
 MOST_HEADER = 4096
-"""Bytes of an npy file that hold its header; numpy writes 128."""
+"""Largest number of bytes of the header of an npy file; numpy writes 128."""
 MOST_DIRECTORY = 8192
-"""Bytes of the directory of an npz file that are always allowed; twelve members need about 800."""
+"""Number of bytes that the directory of an npz file may always have; twelve members need about 800."""
 ENTRY = 128
-"""Bytes of one member in it, besides its name; numpy writes 46."""
+"""Largest number of bytes of one member in the directory, without its name; numpy writes 46."""
 END = struct.Struct("<4s4H2LH")
 """The end of a zip file: signature, four numbers of disks and members, size and place of the directory, comment."""
 
@@ -47,9 +47,9 @@ Members = Mapping[str, zipfile.ZipInfo]
 
 
 def check_directory(data: bytes, allowed: Collection[str]) -> None:
-    """Raise Malformed unless the directory, which is read as a whole, is as short as that of the allowed members.
+    """Raise Malformed if an npz file's directory, which is read as a whole, is larger than the allowed members need.
 
-    A comment or an end in 64 bits could hide another directory from this look, and numpy writes neither.
+    A comment or a 64-bit end record is refused, as it could hide another directory; numpy writes neither.
     """
     end = END.unpack(data[-END.size :]) if len(data) >= END.size else (b"",)
     if end[0] != b"PK\x05\x06" or end[-1] != 0:
@@ -92,15 +92,15 @@ def _members(archive: zipfile.ZipFile, allowed: Collection[str]) -> Members:
 
 
 def unpacked(archive: zipfile.ZipFile, member: zipfile.ZipInfo, name: str) -> NDArray[Any]:
-    """Return the array in a member; it is in memory."""
+    """Return the array in a member, unpacked into memory."""
     with archive.open(member) as content:
         return npy_array(content.read(member.file_size), name)
 
 
 def mapped(archive: zipfile.ZipFile, member: zipfile.ZipInfo, name: str, kinds: str, directory: Path) -> NDArray[Any]:
-    """Return the array in a member, mapped from a file without a name in the directory, which lasts as long as it does.
+    """Return the array in a member, mapped from an unnamed temporary file that lasts as long as the array.
 
-    ``kinds`` are NumPy's letters of what its entries may be.
+    ``kinds`` holds the letters of NumPy's kinds that the entries may have.
     """
     with archive.open(member) as content, TemporaryFile(dir=directory) as file:
         shutil.copyfileobj(content, file)
@@ -110,13 +110,13 @@ def mapped(archive: zipfile.ZipFile, member: zipfile.ZipInfo, name: str, kinds: 
 
 
 def npy_array(data: bytes, name: str) -> NDArray[Any]:
-    """Return the array in the bytes of an npy file; raises Malformed, or InvalidInput for other entries than these."""
+    """Return the array in an npy file; raises Malformed, or InvalidInput unless it holds numbers or text."""
     found = _array(data, name, "fiuU")
     return found.astype(found.dtype.newbyteorder("="))
 
 
 def _array(data: bytes | mmap.mmap, name: str, kinds: str) -> NDArray[Any]:
-    """Return an array that shares the memory of the bytes, which must be as many as its header says."""
+    """Return an array that shares the memory of ``data``; raises Malformed if its header declares another size."""
     stream = io.BytesIO(data[:MOST_HEADER])
     try:
         version = npy.read_magic(stream)

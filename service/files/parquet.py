@@ -24,21 +24,21 @@ KINDS = {
     **dict.fromkeys(("DATE", "TIMESTAMP", "TIMESTAMP_NS", "TIMESTAMP WITH TIME ZONE"), "time"),
     "VARCHAR": "text",
 }
-"""Kinds of columns by DuckDB's type; others are shown by that."""
+"""Kind of a column for each type of DuckDB; other types keep DuckDB's name."""
 
 
 def is_there() -> bool:
-    """Return whether Parquet files can be read here."""
+    """Return whether DuckDB is installed, which reads Parquet files."""
     return find_spec("duckdb") is not None
 
 
 class ParquetTable:
-    """The columns of a file.
+    """The columns and rows of a Parquet file.
 
     Parameters
     ----------
-    most_rows : rows that are looked at
-    kinds : by name, "integer", "number", "text", "time", or DuckDB's name of another type
+    most_rows : number of rows that are read; later rows are ignored
+    kinds : kind of each column by name: "integer", "number", "text", "time", or DuckDB's name of another type
     """
 
     def __init__(self, connection: Any, path: Path, most_rows: int) -> None:
@@ -48,7 +48,7 @@ class ParquetTable:
         self.kinds: Mapping[str, str] = {name: KINDS.get(kind, kind.lower()) for name, kind, *_ in described}
 
     def text_sizes(self) -> tuple[int, int]:
-        """Return the bytes of all texts together, and those of the longest."""
+        """Return the total bytes of all texts, and the bytes of the longest text."""
         texts = ['"' + name.replace('"', '""') + '"' for name, kind in self.kinds.items() if kind == "text"]
         if not texts:
             return 0, 0
@@ -57,7 +57,7 @@ class ParquetTable:
         return int(sum(found[::2])), int(max(found[1::2]))
 
     def blocks(self, size: int) -> Iterator[list[tuple[Any, ...]]]:
-        """Yield rows, so many at a time: of each the cells as numbers, texts, dates and datetimes, or None."""
+        """Yield ``size`` rows at a time; their cells are numbers, texts, dates, datetimes or None."""
         result = self._connection.execute(f"select * from {self._file}")
         while block := result.fetchmany(size):
             yield block
@@ -65,16 +65,16 @@ class ParquetTable:
 
 @contextmanager
 def opened(path: Path, memory_mb: int, most_rows: int = 2**62) -> Iterator[ParquetTable]:
-    """Yield a file's columns, of the first rows; raises as :func:`connected`."""
+    """Yield a Parquet file as a table of its first ``most_rows`` rows; raises as :func:`connected`."""
     with connected(path, memory_mb) as connection:
         yield ParquetTable(connection, path, most_rows)
 
 
 @contextmanager
 def connected(path: Path, memory_mb: int) -> Iterator[Any]:
-    """Yield a connection to a DuckDB of its own, with so much memory, that reads and writes this file alone.
+    """Yield a connection to a new DuckDB with a memory limit, which may read and write only this file.
 
-    Raises Malformed, UnsupportedMedia, or BodyTooLarge for what does not fit in memory.
+    Raises Malformed, UnsupportedMedia, or BodyTooLarge if a part of the file does not fit in memory.
     """
     try:
         import duckdb
@@ -95,7 +95,7 @@ def connected(path: Path, memory_mb: int) -> Iterator[Any]:
 
 
 def text_of(value: Any) -> str:
-    """Return a cell as CSV has it; raises ValueError."""
+    """Return a cell as the text that CSV has for it; raises ValueError for a truth value."""
     if value is None:
         return ""
     if isinstance(value, bool):
@@ -108,5 +108,5 @@ def text_of(value: Any) -> str:
 
 
 def quoted(path: Path) -> str:
-    """Return a path as a text in SQL."""
+    """Return a path as a quoted text in SQL."""
     return "'" + str(path).replace("'", "''") + "'"

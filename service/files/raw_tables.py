@@ -14,23 +14,23 @@ from livesvm.service.files import dialect, documents, parquet
 from livesvm.service.files.dialect import FileOptions, Line
 
 MEMORY_MB = 512
-"""That unpacking a Parquet file may take."""
+"""Largest memory, in MB, for unpacking a Parquet file."""
 _HOUR = re.compile(r"\d{1,2}:\d\d(:\d\d)?|[Hh][Ee]?[ _]?\d{1,2}")
 FEWEST_HOURS = 20
-"""Columns that are hours of a day."""
+"""Fewest columns named after hours of a day by which a table counts as one with a column for each hour."""
 BLOCK = 10_000
-"""Rows of a Parquet file that are read at once."""
+"""Number of rows of a Parquet file that are read at a time."""
 
 
 @dataclass
 class Raw:
-    """Cells of text, ``width`` in a row.
+    """A table of text cells, ``width`` in a row.
 
     Parameters
     ----------
-    rows : begins at the first row each time
-    said : what was understood
-    is_text : whether people wrote the numbers, with marks of their own
+    rows : returns a new iterator over all rows at each call
+    said : facts on how the file was understood
+    is_text : whether numbers are formatted text, with a decimal mark and marks of thousands still to be found
     """
 
     names: Line
@@ -42,7 +42,10 @@ class Raw:
 
 
 def opened(path: Path, given: FileOptions) -> Raw:
-    """Return a file by what it begins with; raises Malformed, InvalidInput, ValueError or OSError."""
+    """Return the table in a file of the format that its first bytes show.
+
+    Raises Malformed, InvalidInput, ValueError or OSError.
+    """
     with path.open("rb") as packed:
         magic = packed.read(8)
     if magic.startswith(b"\xd0\xcf\x11\xe0") or (magic.startswith(b"PK\x03\x04") and documents.is_workbook(path)):
@@ -68,7 +71,7 @@ def opened(path: Path, given: FileOptions) -> Raw:
 
 
 def _text(path: Path, given: FileOptions, said: dict[str, Any], held: Any = None) -> Raw:
-    """Return a text table; a temporary one is there as long as what it is ``held`` by."""
+    """Return a text table; its rows keep a reference to ``held``, by which a temporary file is not deleted."""
     one = dialect.understood(path, given)
     about: dict[str, Any] = {
         "lines before the header": one.lead or None,
@@ -87,7 +90,7 @@ def _text(path: Path, given: FileOptions, said: dict[str, Any], held: Any = None
 
 
 def _by_the_hour(raw: Raw) -> Raw:
-    """Return a table with a column for each hour of a day as one with a row for each, others as they are."""
+    """Turn a table with a column for each hour of a day into one with a row for each hour; return others unchanged."""
     clocks = [at for at, name in enumerate(raw.names) if _HOUR.fullmatch(name)]
     if len(clocks) < FEWEST_HOURS or [*range(clocks[0], clocks[-1] + 1)] != clocks:
         return raw
@@ -95,7 +98,7 @@ def _by_the_hour(raw: Raw) -> Raw:
     hours = [(at, raw.names[at].lower().removeprefix("he").removeprefix("h").strip(" _")) for at in clocks]
 
     def rows() -> Iterator[Line]:
-        """Yield a row for each hour; rows of another width as they are."""
+        """Yield a row for each hour; yield rows of another width as they are, with empty cells appended."""
         for row in raw.rows():
             if len(row) == raw.width:
                 yield from ([*(row[at] for at in rest), hour, row[place]] for place, hour in hours)

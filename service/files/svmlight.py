@@ -1,4 +1,4 @@
-"""Files of svmlight and LIBSVM, ``label column:value ... # comment`` a line: scikit-learn reads some at a time."""
+"""Files of svmlight and LIBSVM, ``label column:value ... # comment`` a line: scikit-learn reads blocks of lines."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from numpy.typing import NDArray
 from livesvm.solvers.errors import InvalidInput
 
 LONGEST = 2**24
-"""Bytes of a line."""
+"""Largest number of bytes in a line."""
 BYTES = 2**22
-"""That are read at once, and to the end of their last line."""
+"""Number of bytes that are read at a time, and then to the end of the last line."""
 LAST = 2**31 - 1
-"""Columns are below this."""
+"""Upper limit of column numbers, which are smaller."""
 
 
 def blocks(file: IO[bytes]) -> Iterator[tuple[Any, NDArray[np.float64]]]:
-    """Yield examples as a CSR matrix (m, any), columns as the file counts them, and their labels (m,).
+    """Yield blocks of examples: a CSR matrix (m, any) with the file's column numbers, and the labels (m,).
 
-    Raises InvalidInput with the row, and the place in it of what is wrong: the label is 0.
+    Raises InvalidInput with the row, and as the column the position of the wrong entry in its line; the label is 0.
     """
     from sklearn.datasets import load_svmlight_file
 
@@ -47,7 +47,7 @@ def blocks(file: IO[bytes]) -> Iterator[tuple[Any, NDArray[np.float64]]]:
 
 
 def _check(text: bytes, row: int) -> None:
-    """Raise InvalidInput for the first entry of the lines that is none; ``row`` is that of the first."""
+    """Raise InvalidInput for the first invalid entry in lines of svmlight; ``row`` is the number of the first line."""
     for line in text.splitlines():
         entries = line.partition(b"#")[0].split()
         last = -1

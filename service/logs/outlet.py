@@ -126,7 +126,7 @@ class Repeats:
         return False
 
     def due(self, is_over: bool = False) -> list[logging.LogRecord]:
-        """Return a line with the count for each repeated line that is due; ``is_over`` makes all of them due."""
+        """Return a line with a count for each repeated line that is due; ``is_over`` makes every line due."""
         now, found = time.monotonic(), []
         for at, known in list(self._known.items()):
             if known.until > now and not is_over:

@@ -116,7 +116,7 @@ class Health:
         return time.monotonic() - self._answered_at >= SILENCE_SECONDS
 
     def learnt_active(self, other: str) -> None:
-        """Note which other service takes the calls; empty if this one does."""
+        """Note the other service that takes the calls; empty if this service takes them."""
         self._active = other
 
     def came_back(self) -> None:

@@ -38,7 +38,7 @@ from livesvm.service.store.redis import RedisStore
 from livesvm.service.webhooks.outbox import Outbox
 
 IDLE_SECONDS = 3.0
-"""An actor of one model ends after so long without the model and without calls."""
+"""An actor with a place for one model ends after this time without the model and without calls."""
 SWITCH_SECONDS = 0.0001
 MOVE_SECONDS = 1.0
 """Longest wait of an actor that moves for its snapshots."""
@@ -91,7 +91,7 @@ class _Part(RedisStore):
         return [id_ for id_ in super()._ids() if place_of(id_, self.actors) == self.place]
 
     def changes(self) -> int:
-        """Return 0: no other process creates or deletes what lives here."""
+        """Return 0, as no other process creates or deletes replicas of this actor."""
         return 0
 
 
@@ -130,7 +130,7 @@ class ModelActor(Host):
             self._move()
 
     def _move(self) -> None:
-        """Bring replicas to rest and end; Ray starts this actor on another node, where those come back fast."""
+        """Bring the replicas to rest and end the process; Ray starts the actor on another node, which restores them."""
         log.info("actor %s moves: its node is drained", self._place.name)
         snapshots = []
         for home in (self.registry.models, self.registry.feeds):
@@ -143,7 +143,7 @@ class ModelActor(Host):
 
 
 def _context(place: Place, settings: Settings) -> Context:
-    """Return what the replicas of an actor share."""
+    """Return the context that the replicas of an actor share."""
     metrics = Metrics()
     source = Source(_store(place, settings), Health(metrics, settings.lease_seconds), metrics)
     budget = Budget(settings.memory_mb * MEGABYTE)

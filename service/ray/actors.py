@@ -25,7 +25,7 @@ SCRAPE_SECONDS = 1.0
 SHARE = 0.75
 """Largest share of the waiting calls that one actor may have if there are several actors."""
 MOST_SECONDS = 1.0
-"""Most time between two looks that counts as silence of actors, as this process may have been stopped."""
+"""Longest time between two checks that counts as actors' silence; in a longer one, this process was stopped."""
 
 log = logging.getLogger(__name__)
 
@@ -94,21 +94,21 @@ class RemoteActor:
         return self.owner.cluster.ask(self.place, method, *arguments)
 
     def call(self, message: bytes, *, by_line: bool) -> Future[bytes]:
-        """Ask the actor a question; ``by_line`` says that its answer is small."""
+        """Send the actor a question; ``by_line`` allows the faster connection for calls with small answers."""
         return self.owner.cluster.call(self.place, message, by_line=by_line)
 
     def failed(self, error: BaseException) -> None:
-        """Note that a call has failed."""
+        """Note that a call to the actor has failed."""
         self.owner.cluster.lost(self.place, error)
 
     def begin_again(self) -> None:
-        """Ask for all news again after a join of the cluster, as earlier questions get no answer."""
+        """Ask the actor for all news again after a join of the cluster, which leaves earlier questions unanswered."""
         self._lose()
         self.incarnation, self.moment = "", 0
         self._round += 1
 
     def ask_for_news(self) -> None:
-        """Ask the actor for news, unless that question is under way."""
+        """Ask the actor for news, unless a request for news is under way."""
         if self._is_asked:
             return
         self._is_asked = True
@@ -118,7 +118,7 @@ class RemoteActor:
         asked.add_done_callback(partial(self._told, self._round))
 
     def _told(self, round: int, asked: Future[bytes]) -> None:
-        """Take the actor's news, and ask for more; a lost actor is asked again at the next look."""
+        """Store the actor's news, and ask for more; a lost actor is asked again at the next check."""
         if round != self._round or self.owner.is_over:
             return
         if (error := asked.exception()) is not None:
@@ -151,7 +151,7 @@ class RemoteActor:
     # What it tells.
 
     def hear(self, views: Mapping[str, View]) -> None:
-        """Take the views of an answer, except where newer ones are known."""
+        """Store the views of replicas in an answer, unless newer views of them are known."""
         self.silence = 0.0
         for stored, view in views.items():
             self.is_lost = False
@@ -177,7 +177,7 @@ class RemoteActor:
             self._views[stored] = view
 
     def take_news(self, news: News) -> dict[str, View | None]:
-        """Take news, and return the new views; an actor that has come back reports all replicas in its memory."""
+        """Store the actor's news, and return the new views; a restarted actor reports all replicas in its memory."""
         self.heard_at, self.silence, self.is_lost = time.monotonic(), 0.0, False
         with self._lock:
             reported = dict(news.views)
@@ -198,7 +198,7 @@ class RemoteActor:
         return {stored: view for stored, view in self._views.items() if view.life[0] == incarnation}
 
     def forget(self, stored: str) -> None:
-        """Drop the view of a replica that does not live there any more."""
+        """Drop the view of a replica that no longer lives in this actor."""
         self._views.pop(stored, None)
 
     def forget_dead(self) -> list[str]:
@@ -223,9 +223,9 @@ class Actors:
 
     Parameters
     ----------
-    cluster : of the actors
+    cluster : the cluster that runs the actors
     home : returns the collection of a replica, by its stored name
-    back : called when an actor has come back, as the index is then out of date about its replicas
+    back : called when an actor was restarted, as the index may then be out of date about its replicas
     """
 
     def __init__(
@@ -308,7 +308,7 @@ class Actors:
         return self._store.model(stored) is not None
 
     def seen(self, stored: str, view: View | None) -> None:
-        """Pass the new view of a replica to its collection; None if it is gone."""
+        """Pass the new view of a replica to its collection; None: the replica was deleted."""
         self._home(stored).seen(stored, view)
 
     def _begin_again(self) -> None:

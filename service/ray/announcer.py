@@ -10,7 +10,7 @@ from uuid import uuid4
 from livesvm.service.ray.messages import View
 
 GONE_SECONDS = 600.0
-"""How long it is announced that a replica is gone, or at rest; the store's index says so as well."""
+"""Time for which the deletion or rest of a replica is announced; after it, the store's index has both."""
 
 
 class Announcer:
@@ -21,11 +21,11 @@ class Announcer:
         self._views: dict[str, tuple[int, float, View | None]] = {}
 
     def view(self, stored: str) -> View | None:
-        """Return the view of a replica at the last look."""
+        """Return the view of a replica that was noted last."""
         return self._views.get(stored, (0, 0.0, None))[2]
 
     def note(self, stored: str, found: Any) -> bool:
-        """Note the present view of a replica, None if it is gone; return whether it has changed."""
+        """Note the present state of a replica, None if it was deleted; return whether its view has changed."""
         before, moment = self.view(stored), self.moment + 1
         life = (self.incarnation, moment) if before is None or before.rests else before.life
         now = None if found is None else View.of(found, life, moment)
@@ -37,14 +37,14 @@ class Announcer:
         return True
 
     def since(self, moment: int) -> dict[str, View | None]:
-        """Return the views that have changed since a moment; since moment 0, all."""
+        """Return the views that have changed since a moment; moment 0 selects all views."""
         new = takewhile(lambda one: one[1][0] > moment, reversed(self._views.items()))
         return {stored: view for stored, (_, _, view) in new}
 
     def due(self) -> list[str]:
         """Return the replicas in memory, which may change without a call.
 
-        The views of those that have been gone or at rest for a while are dropped, as the index has them.
+        Views of replicas that were deleted or put to rest a while ago are dropped, as the index describes these.
         """
         until = time.monotonic() - GONE_SECONDS
         in_memory = {

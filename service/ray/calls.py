@@ -28,24 +28,24 @@ class Subject(Protocol):
 
     @property
     def there(self) -> RemoteActor:
-        """The actor where it lives."""
+        """The actor where the replica lives."""
 
     @property
     def gone(self) -> type[ServiceError]:
-        """The error that says that it does not exist."""
+        """The error for a replica that does not exist."""
 
     def hear(self, at: float) -> None:
-        """Note a time at which its actor has answered."""
+        """Note the time of an answer from the replica's actor."""
 
     def hold(self, copy: Published) -> None:
-        """Keep a version that came with the answer, to predict by."""
+        """Keep a version that came with an answer, so that this process can predict by it."""
 
 
 class Call(Future[Any]):
     """The result of a call to an actor, or the error that was raised there.
 
     Raises ModelUnavailable if the actor is not back by the deadline, ``until``. If a call is sent again, it has one
-    effect: updates have request names, and everything else may be done twice.
+    effect: updates have request names, and all other commands may be executed twice.
     """
 
     def __init__(self, subject: Subject, asked: Question, until: float, logged: Logged | None) -> None:
@@ -73,7 +73,7 @@ class Call(Future[Any]):
         return self
 
     def cancel(self) -> bool:
-        """Ask the actor to withdraw the call, as nothing waits for it; the answer says whether it did."""
+        """Ask the actor to withdraw the call, as no caller waits for it; the answer shows if it was withdrawn."""
         if not self.done() and self._is_sent and time.monotonic() < self._until:
             self._there.ask("withdraw", self._asked.id)
         return False
@@ -84,7 +84,7 @@ class Call(Future[Any]):
             self._fail(None)
 
     def lost(self) -> None:
-        """Send the call again, as questions from before a join of the cluster get no answer."""
+        """Send the call again after a join of the cluster, which leaves earlier calls unanswered."""
         if self._is_sent and not self.done():
             self._again(ConnectionError("the connection was lost and made again"))
 
@@ -122,7 +122,7 @@ class Call(Future[Any]):
             self._finish(replace(answer.value, replayed=False) if is_new else answer.value, answer.error)
 
     def _found_gone(self, error: BaseException, is_again: bool) -> None:
-        """End a call of a replica that does not exist; that is a success if the call itself may have removed it."""
+        """End a call to a missing replica, with success if an earlier attempt of the call may have deleted it."""
         self._finish(None, None if self._asked.command.removes and is_again else error)
 
     def _again(self, error: BaseException) -> None:
@@ -134,7 +134,7 @@ class Call(Future[Any]):
         timer.start()
 
     def _once_more(self) -> None:
-        """Send the call again, unless the store does not have the replica any more."""
+        """Send the call again, unless the replica is no longer in the store."""
         try:
             if not self._asked.command.makes and not self._there.owner.is_stored(self._asked.stored):
                 self._found_gone(self._subject.gone(f"there is no {self._subject}"), True)

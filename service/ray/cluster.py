@@ -45,7 +45,7 @@ MOST_CALLS = 10_000
 """Most concurrent calls of an actor: more than front ends make, so that signs of life never wait for them."""
 
 OWN = "local"
-"""The address of a cluster that this process starts, and that ends with it."""
+"""The address setting for a private cluster, which this process starts and which ends with the process."""
 ADDRESS = "RAY_ADDRESS"
 
 OTHER_CLUSTER = "WrongClusterID"
@@ -85,7 +85,7 @@ class Cluster:
         return place.name in self._actors
 
     def ask(self, place: Place, method: str, *arguments: Any) -> Future[Any]:
-        """Call a method of an actor; the future also has the error if it cannot be called."""
+        """Call a method of an actor; the returned future raises the error if the actor cannot be called."""
         try:
             with MEMBERSHIP.inside():
                 asked: Future[Any] = getattr(self.actor(place), method).remote(*arguments).future()
@@ -96,12 +96,12 @@ class Cluster:
         return asked
 
     def call(self, place: Place, message: bytes, *, by_line: bool) -> Future[bytes]:
-        """Ask an actor a question, over its line if ``by_line`` and there is one, else by a call of Ray."""
+        """Send a question to an actor: over a line if ``by_line`` and a line is open, else by a call of Ray."""
         found = self.lines.ask(place.name, message) if by_line else None
         return self.ask(place, "call", message) if found is None else found
 
     def heard(self, place: Place, line: Endpoint | None) -> None:
-        """Open a line to an actor that listens at an endpoint, if there is none."""
+        """Open a line to an actor that listens at an endpoint, unless a line is open."""
         if line is not None:
             self.lines.find(place.name, line)
 
@@ -224,7 +224,7 @@ class Cluster:
         ray.shutdown()
 
     def _log_head(self, is_up: bool) -> None:
-        """Note whether the head answers, and log each change."""
+        """Note whether the cluster's head answers, and log each change."""
         if self.head_is_up and not is_up:
             log.error("the head of the cluster does not answer; lost actors are not started again until it does")
         elif is_up and not self.head_is_up:
@@ -259,7 +259,7 @@ class Cluster:
         ).remote(place, settings)
 
     def _bytes(self, spec: ModelSpec | FeedSpec | None) -> int:
-        """Return the memory of an actor's replicas: computed if a specification bounds it, else as in the settings."""
+        """Return the memory for an actor's replicas, from a specification that bounds it or else from the settings."""
         settings = self._settings
         if isinstance(spec, FeedSpec):
             return feed_bytes(spec)
@@ -270,7 +270,7 @@ class Cluster:
 
 
 def _let_go(asked: Any) -> None:
-    """Drop the reference that Ray keeps with an ended future, whoever holds that."""
+    """Drop the reference to Ray's object that an ended future keeps."""
     held, asked.object_ref = [asked.object_ref], None
     MEMBERSHIP.let_go(held)
 

@@ -39,7 +39,7 @@ class RemoteCollection(Collection[Any]):
         self.actors = actors
 
     def find(self, id: str) -> Any:
-        """Return a replica, even if another front end has just created it; raises UnknownModel or UnknownFeed."""
+        """Return a replica, also one that another front end has just created; raises UnknownModel or UnknownFeed."""
         source, stored = self._context.source, self.kind.stored(id)
         if self.known(id) is None and source.health.store_up and id_of(stored) == id:
             with suppress(StoreError):
@@ -52,7 +52,7 @@ class RemoteCollection(Collection[Any]):
         return Counter(one.state for one in self.page()) if self.actors.is_lost else super().states()
 
     def create(self, id: str | None, spec: Any) -> Any:
-        """Create a replica in its actor; raises as the collection there does."""
+        """Create a replica in its actor; raises the errors that the actor's collection raises."""
         kind = self.kind
         kind.check(spec, self._context)
         id = id or self.new_id()
@@ -78,7 +78,7 @@ class RemoteCollection(Collection[Any]):
             self.drop(id)
 
     def observe_many(self, batch: Batch) -> BatchDone:
-        """Send each actor its part of a batch, which it takes in one step; raises as the collection there does."""
+        """Send each actor its part of a batch as one call; raises the first error from an actor's collection."""
         parts: dict[str, list[str]] = {}
         for id_ in batch.tables:
             parts.setdefault(self.actors.at(self.kind.stored(id_)).place.name, []).append(id_)
@@ -97,7 +97,7 @@ class RemoteCollection(Collection[Any]):
         return done
 
     def _asked(self, part: Batch) -> Call:
-        """Send an actor its part of a batch, as a call of its first feed, which need not exist yet."""
+        """Send an actor its part of a batch, addressed to the first feed in it, which may be new."""
         id_ = next(iter(part.tables))
         found = self.known(id_)
         if found is None:
@@ -113,7 +113,7 @@ class RemoteCollection(Collection[Any]):
     # What actors tell.
 
     def seen(self, stored: str, view: View | None = None) -> None:
-        """Take the new view of a replica; None if only the index knows it."""
+        """Store the new view of a replica; None if only the index describes it."""
         id_ = id_of(stored)
         with self._lock:
             if id_ not in self._index:
@@ -136,7 +136,7 @@ class RemoteCollection(Collection[Any]):
             return self._index.keys() - self._making
 
     def drop(self, id: str) -> None:
-        """Forget all about a replica."""
+        """Remove a replica and its view from this collection."""
         with self._lock:
             if id in self._index:
                 self.actors.forget(self.kind.stored(id))

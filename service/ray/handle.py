@@ -41,13 +41,13 @@ from livesvm.service.resources.solve_scheduler import Solve
 from livesvm.service.store.base import Indexed
 
 LATELY_SECONDS = 5.0
-"""How long after a prediction by a local copy the answers to updates bring a new copy."""
+"""Time after a prediction by a local copy in which answers to updates contain a new copy of the model."""
 DECIDED_ROWS = 10_000
-"""Most rows that are sent to an actor; for more, the model's version is fetched to decide them here."""
+"""Largest number of rows sent to an actor; for more, the model's version is fetched and predicts here."""
 
 
 def is_told(found: Indexed, seen: Summary | None) -> bool:
-    """Return whether the index, and the summary in it, describe a replica at rest completely."""
+    """Return whether the index entry of a replica at rest, with its summary, describes the replica completely."""
     return seen is not None and seen.reported is not None and found.described >= found.sequence
 
 
@@ -56,7 +56,7 @@ class RemoteReplica:
 
     Parameters
     ----------
-    id, stored : its name, and the one that it is stored under
+    id, stored : its id, and its name in the store
     found : its entry in the index
     context, owner : what all replicas here share, and their collection
     """
@@ -92,33 +92,33 @@ class RemoteReplica:
 
     @property
     def _now(self) -> Any:
-        """Its state by the last report, or by the index."""
+        """The state in the replica's last report, or in the index."""
         raise NotImplementedError
 
     def found_again(self, found: Indexed) -> None:
-        """Take its new entry in the index."""
+        """Replace the replica's entry in the index by a newer one."""
         self._found, self._summary = found, summary.read(found.summary)
         self._spec = None if self._summary is None else self.home.parse_spec(self._summary.spec)
 
     def hear(self, at: float) -> None:
-        """Note the monotonic time of an answer of its actor, as each answer has all that is new."""
+        """Note the monotonic time of an answer from the replica's actor; each answer contains all earlier changes."""
         self._heard_at = at if self._heard_at is None else max(self._heard_at, at)
 
     def learn(self) -> None:
-        """Update what is derived from its last view."""
+        """Update the attributes that are derived from the replica's last view."""
 
     def hold(self, copy: Published) -> None:
-        """Keep this version to predict by, unless a newer one is here."""
+        """Keep a version for predictions in this process, unless a newer one is kept."""
 
     @property
     def age(self) -> float:
-        """Seconds since its actor last reported what is new, or that nothing is."""
+        """Seconds since the actor last reported changes, or that there were no changes."""
         heard = max(self._heard_at or 0.0, self.there.heard_at or 0.0)
         return max(0.0, time.monotonic() - heard)
 
     @property
     def stale(self) -> bool:
-        """Whether newer data may be unknown."""
+        """Whether the replica may have newer data that this process does not know."""
         reported = self.reported
         unsure = not self._is_known if reported is None else reported.stale
         return unsure or self.there.is_lost or self.age > self._settings.lease_seconds
@@ -185,7 +185,7 @@ class RemoteReplica:
         return Call(self, asked, until, logged).send()
 
     def _gets_copies(self, command: Command) -> bool:
-        """Return whether the answer to a command is to contain the version after it."""
+        """Return whether the answer to a command should contain a copy of the version after the command."""
         return False
 
     def news(self) -> Call:
@@ -198,7 +198,7 @@ class RemoteReplica:
 
 @dataclass(frozen=True, kw_only=True)
 class _Decided(Published):
-    """A version of which only its decisions of some rows are here."""
+    """A version that decided rows in its actor; only these decisions are in this process."""
 
     found: Any = None
 
@@ -207,7 +207,7 @@ class _Decided(Published):
         return np.empty((len(X), 0))
 
     def decide(self, spec: ModelSpec, X: Rows) -> Any:
-        """Return the decisions of the actor."""
+        """Return the decisions that the actor computed."""
         return self.found
 
 
@@ -229,7 +229,7 @@ class RemoteModel(RemoteReplica):
 
     @property
     def recent(self) -> RemoteModel:
-        """Its recent updates, for which its actor is asked, and the rows predicted here, which are reported later."""
+        """The recent updates, which the actor reports on request, and the count of rows predicted in this process."""
         return self
 
     def updates(self) -> list[dict[str, Any]]:
@@ -253,7 +253,7 @@ class RemoteModel(RemoteReplica):
         return described_at_rest(self.spec, self._summary, self._settings)
 
     def describe(self) -> Description:
-        """Return the model as it was last heard of."""
+        """Return the model's description as last reported."""
         now = self._now
         return replace(now, state=self.state, error=self.reason, predicted=now.predicted + self.predicted)
 
@@ -261,13 +261,13 @@ class RemoteModel(RemoteReplica):
 
     @property
     def published(self) -> Published:
-        """The newest version that is known here, with its predictor if a copy is here that may be used."""
+        """The newest version known to this process, with a predictor if a valid local copy exists."""
         held, now = self._copy, self._now
         return held if held is not None and self._may_use(held, now.version) else now.published(self.spec)
 
     @property
     def _copy(self) -> Published | None:
-        """The local copy to predict by, if it belongs to the present life of the model."""
+        """The local copy for predictions, if it belongs to the present life of the model."""
         return self._held if self._held_life == self._life else None
 
     @property
@@ -284,7 +284,7 @@ class RemoteModel(RemoteReplica):
         return time.monotonic() < self._held_until
 
     def reading(self, X: Rows | TableRows) -> Steps[Published]:
-        """Return the version to decide rows X (m, d) by; its actor may be asked for it, or for the decisions."""
+        """Return the version that decides rows X (m, d), if necessary after asking the actor for its decisions."""
         limit = self._settings.max_predict_rows
         if self._settings.ray_predictions == "actor" and len(X) <= DECIDED_ROWS:
             yield (decided := self.ask(commands.DECIDE(X, limit)))
@@ -392,7 +392,7 @@ class RemoteFeed(RemoteReplica):
         return self._seen if self.is_served else None
 
     def stamp(self) -> object:
-        """Return its state, and what is shown of it."""
+        """Return a value that changes with the feed's state and its readers' view."""
         return self.state, self._seen, self._now
 
     @property
@@ -409,7 +409,7 @@ class RemoteFeed(RemoteReplica):
 
     @property
     def glimpse(self) -> Glimpse | None:
-        """What is known of it without waking it."""
+        """The facts about the feed that are known without waking it."""
         return glimpse_of(self._summary)
 
     @property

@@ -41,7 +41,7 @@ GATHER_SECONDS = 0.05
 SMALL_BYTES = 80_000
 """Largest version that is sent along with an answer; Ray carries up to 100 kB with the call itself."""
 HEARTBEAT_SECONDS = 2.0
-"""After so long without news, front ends are informed that there is none."""
+"""Time after which an actor without changes answers front ends that nothing has changed."""
 LOOKS = 5
 """Number of checks of the store during one lease."""
 RETRY_SECONDS = 0.2
@@ -70,9 +70,9 @@ class Host:
 
     Parameters
     ----------
-    name : of the actor, for messages
-    context : what its replicas share
-    labels : added to its metrics, to say where they are from
+    name : name of the actor, for error messages
+    context : the context that all replicas of the actor share
+    labels : labels that name the actor in its metrics
     """
 
     def __init__(self, name: str, context: Context, labels: dict[str, str]) -> None:
@@ -89,13 +89,13 @@ class Host:
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def begin(self) -> None:
-        """Restore the replicas that live here, and look after them from then on, in a thread."""
+        """Start a thread that restores the replicas of this actor and then maintains them."""
         threading.Thread(target=self._live, name="keep", daemon=True).start()
 
     # What front ends ask.
 
     async def call(self, question: bytes) -> bytes:
-        """Return the answer to a question, both packed."""
+        """Execute a packed question, and return the packed answer."""
         asked: Question = unpacked(question)
         self.asked_at, self._loop = time.monotonic(), asyncio.get_running_loop()
         call = calls.Call(asked.request or asked.id)
@@ -120,13 +120,13 @@ class Host:
         return self._told.view(stored)
 
     async def withdraw(self, call: str) -> None:
-        """Withdraw a call, as nothing waits for it any more."""
+        """Withdraw a call for which no caller waits any more."""
         self._under_way.get(call, lambda: None)()
 
     async def news(self, incarnation: str, moment: int, rows: Mapping[str, int]) -> bytes:
-        """Return packed News: what has changed since the moment and incarnation that a front end heard of last.
+        """Return packed News: the changes since the moment and incarnation in a front end's last news.
 
-        ``rows`` is the number of rows that it has predicted since, by stored name.
+        ``rows`` has the number of rows that the front end has predicted since then, by the model's stored name.
         """
         self._loop, began = asyncio.get_running_loop(), time.monotonic()
         for stored, count in rows.items():
@@ -149,7 +149,7 @@ class Host:
         """Return the endpoint for short calls, if there is one."""
 
     async def scrape(self) -> list[Metric]:
-        """Return the metrics of this actor, with labels that say where they are from."""
+        """Return the metrics of this actor, with labels that name the actor."""
         found = self._metrics.registry.collect()
         return [self._labelled(family) for family in found if family.name.startswith(SCRAPED)]
 
@@ -161,7 +161,7 @@ class Host:
     # On the event loop.
 
     async def _come_back(self) -> None:
-        """Wait until it is known which replicas live here; raises Restoring if that takes too long."""
+        """Wait until the replicas of this actor are listed from the store; raises Restoring if that takes too long."""
         if not self._ready.is_set() and not await asyncio.to_thread(self._ready.wait, PATIENCE_SECONDS):
             raise Restoring(f"{self._name} is being restored")
 
@@ -188,7 +188,7 @@ class Host:
                 del self._under_way[asked.id]
 
     def _at(self, stored: str) -> tuple[Collection[Any], str]:
-        """Return the collection and the id of a stored name."""
+        """Return the collection and the id of a replica, given by its stored name."""
         return self.registry.feeds if is_feed(stored) else self.registry.models, id_of(stored)
 
     def _found(self, stored: str) -> Any:
@@ -216,7 +216,7 @@ class Host:
                 news.set()
 
     def _look_at_all(self) -> None:
-        """Look at the replicas that are awake or unavailable, and at those that were."""
+        """Note the present views of the replicas that are awake or unavailable, or were so at the last check."""
         homes = self.registry.models, self.registry.feeds
         for stored in {*self._told.due(), *(one.stored for home in homes for one in home.awake())}:
             self._look(stored)
@@ -224,7 +224,7 @@ class Host:
     # In threads.
 
     def _live(self) -> None:
-        """Restore what is stored; then, until the end, check the store and take over what others release."""
+        """Restore the stored replicas; then check the store until the end, and take over released replicas."""
         call_compiled_code()
         while not self._ready.is_set():
             try:
@@ -253,7 +253,7 @@ class Host:
             self._tend(Counter(self.registry.models.states()) + Counter(self.registry.feeds.states()))
 
     def _tend(self, states: Counter[ServingState]) -> None:
-        """Do what is due after a check of the store, given the number of replicas by state."""
+        """Do the maintenance that is due after a check of the store, given the number of replicas by state."""
 
     def _on_loop(self, call: Callable[[], None]) -> None:
         if self._loop is not None:
@@ -264,7 +264,7 @@ class Host:
 async def _awaited(future: Future[Any], solve: Solve) -> Any:
     """Return the result of a command that waits for a writer.
 
-    Raises TurnMissed if its turn does not come in time, Withdrawn if the caller leaves before.
+    Raises TurnMissed if the command's turn does not come in time, Withdrawn if the caller leaves before its turn.
     """
     done, expired = asyncio.wrap_future(future), False
     await asyncio.wait([done], timeout=solve.rest())

@@ -36,8 +36,8 @@ class RemoteHosting:
     Parameters
     ----------
     context : what all parts of this front end share; its memory budget does not apply to replicas in actors
-    cluster : of the actors
-    gone : called with the stored name of a replica that another front end has deleted
+    cluster : the cluster that runs the actors
+    gone : function that is called with the stored name of a replica that another front end has deleted
     """
 
     def __init__(self, context: Context, cluster: Cluster, gone: Callable[[str], object]) -> None:
@@ -68,7 +68,7 @@ class RemoteHosting:
             time.sleep(0.05)
 
     def watch(self, most: int | None = None) -> None:
-        """Do nothing: each actor does that by itself."""
+        """Do nothing, as each actor watches its own replicas."""
 
     def take_over(self) -> None:
         """Do nothing: each actor does that by itself."""

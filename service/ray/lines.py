@@ -28,7 +28,7 @@ SECRET_BYTES = 32
 LARGEST = 64 * 2**20
 """Most bytes of a message."""
 BUFFER = 2**20
-"""Bytes that are buffered before they are read; no more are held of an end that has proved nothing yet."""
+"""Largest number of received bytes that are buffered; an end without a checked proof can occupy no more."""
 CONNECT_SECONDS = 2.0
 """Time limit for both ends to prove that they know the secret."""
 HASH = "sha256"
@@ -40,7 +40,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Endpoint:
-    """Where an actor listens, and the secret of its callers."""
+    """The address at which an actor listens, and the secret that its callers must know."""
 
     host: str
     port: int
@@ -57,7 +57,7 @@ class Listener:
         self._under_way: set[asyncio.Task[None]] = set()
 
     async def endpoint(self, host: str) -> Endpoint:
-        """Return where it listens; the first call begins to listen. Raises OSError."""
+        """Return the address and the secret of this end, which listens from the first call on. Raises OSError."""
         async with self._opening:
             if self._server is None:
                 context = _tls(ssl.Purpose.CLIENT_AUTH)
@@ -124,7 +124,7 @@ class ActorLines:
         self._thread.start()
 
     def find(self, name: str, at: Endpoint) -> None:
-        """Begin to connect a line to an actor that listens at an endpoint, if there is none."""
+        """Begin to connect a line to an actor that listens at an endpoint, unless one exists."""
         line = self._lines.get(name)
         if line is None or line.at != at:
             self._lines[name] = line = _Line(at)
@@ -181,7 +181,7 @@ class ActorLines:
 
 
 async def _meet(reader: StreamReader, writer: StreamWriter, secret: bytes, own: bytes, other: bytes) -> None:
-    """Prove that this end knows the secret, and check the other's proof; raises ConnectionError or TimeoutError."""
+    """Prove that this end knows the secret, and check the other end's proof; raises ConnectionError or TimeoutError."""
     challenge = secrets.token_bytes(SECRET_BYTES)
     writer.write(challenge)
     async with asyncio.timeout(CONNECT_SECONDS):

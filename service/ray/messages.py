@@ -36,9 +36,9 @@ class Question:
 
     Parameters
     ----------
-    id : of the call, by which it can be withdrawn
+    id : id of the call, by which a front end can withdraw it
     seconds : time limit of the answer; None: only the limit of the actor's settings
-    key : label of the API key that the caller has
+    key : label of the caller's API key
     predicts : whether the caller predicts by copies, so that a small copy in the answer saves it a call
     request : id of the caller's request in the log
     """
@@ -79,7 +79,7 @@ RESTING = FeedNow(0, 0, None, None)
 
 @dataclass(frozen=True)
 class View:
-    """What a front end knows of a replica without asking; while it is at rest, ``now`` is its entry in the index.
+    """The last reported state of a replica, ``now``; for a replica at rest, ``now`` is its entry in the index.
 
     ``life`` is the actor's incarnation and a moment. It changes when the replica was at rest, was deleted and created
     again, or its actor came back. Within an incarnation, ``moment`` shows which of two views is newer."""
@@ -128,9 +128,9 @@ class Answer:
 
 @dataclass(frozen=True)
 class News:
-    """What has changed in an actor since a moment, and the present moment.
+    """The changes of an actor's replicas since a moment, and the present moment.
 
-    ``views`` has None for replicas that are gone, and nothing for those that were at rest all the time, which the
+    ``views`` has None for deleted replicas, and no entry for replicas that were at rest all the time, which the
     store's index describes. ``line`` is the endpoint for short calls, if there is one.
     """
 

@@ -9,9 +9,9 @@ from livesvm.service.history.names import is_feed
 from livesvm.service.resources.memory import MEGABYTE
 
 ACTOR_CORES = 0.001
-"""Cores that an actor asks for, so that none is started on nodes without cores, which are for front ends."""
+"""Cores that an actor requests, so that Ray starts no actor on nodes without cores, which are for front ends."""
 WORKER_CORES = 0.97
-"""Cores that a job's worker asks for: a node with a worker on each core still takes actors."""
+"""Cores that a job's worker requests; this leaves cores for actors on a node with a worker on each core."""
 PROCESS_BYTES = 300 * MEGABYTE
 """Memory of an actor or worker besides models or rows: the interpreter, libraries, compiled code."""
 
@@ -22,7 +22,7 @@ class Place:
 
     Parameters
     ----------
-    name : of the actor, which stays the same when it is started again
+    name : name of the actor, the same after each restart
     model : stored name of the only replica that lives there; None if several may live there
     """
 

@@ -69,10 +69,10 @@ class RayCrew:
 
     Parameters
     ----------
-    rows : reader of the dataset, which has ``width`` bytes a row
-    parts : the rows of each shard
-    memory : bytes that a worker asks the cluster for
-    seconds : longest wait for space for workers
+    rows : reader of the dataset; a row takes ``width`` bytes
+    parts : the dataset's rows in each shard
+    memory : bytes of memory that a worker requests from the cluster
+    seconds : longest wait until the cluster has space for the workers
     """
 
     def __init__(self, rows: Reading, parts: Sequence[slice], width: int, memory: int, seconds: float) -> None:
@@ -149,7 +149,7 @@ class RayCrew:
         return [answer.value for answer in answers if answer is not None]
 
     def _replaced(self, s: int) -> dict[str, Any]:
-        """Replace a lost worker; return the results of what the new one has prepared, by name."""
+        """Replace a lost worker; return, by name, the results of the preparation that the new worker has repeated."""
         while True:
             self.losses += 1
             if self.losses > LOSSES:
@@ -168,7 +168,7 @@ class RayCrew:
 
 
 def retrain(asked: Document, tell: Callable[[Document], None]) -> Document:
-    """Do what :func:`.retraining_worker.retrain` does, over shards of the dataset."""
+    """Retrain as :func:`.retraining_worker.retrain` does, over shards of the dataset."""
     with _joined(asked["cluster"]["address"]):
         return retraining_worker.retrain(asked, tell, _on_shards)
 
@@ -214,7 +214,7 @@ def _trained(work: Work, model: LiveL2SVC, data: Sharded, how: Document) -> tupl
 
 
 def _error(work: Work, model: LiveL2SVC, data: Sharded, out: Any) -> Document:
-    """Return the report of the error on rows that were held back, which are read a block at a time."""
+    """Return the report of the error on the held-out rows, which are read a block at a time."""
     step = max(1, PIECE // (8 * int(work.asked["dataset"]["described"]["n_features"])))
     parts = [out[start : start + step] for start in range(0, out.size, step)]
     wrong = sum(error_on(work, model, data.take(part), data.y[part]) * part.size for part in parts)

@@ -25,7 +25,7 @@ BINARY = "application/octet-stream"
 HEAD_LENGTH = "inference-header-content-length"
 """The header with the length of the JSON, after which binary tensors follow."""
 MEDIA = {JSON: JSON, BINARY: JSON, "": JSON}
-"""Clients of the protocol need not name a media type."""
+"""Media types of requests; an absent or binary one is read as JSON, as the protocol does not require one."""
 Datatype = Literal[
     "BOOL", "BYTES", "FP16", "FP32", "FP64", "INT8", "INT16", "INT32", "INT64", "UINT8", "UINT16", "UINT32", "UINT64"
 ]
@@ -33,14 +33,14 @@ DTYPES = {
     "FP16": "<f2", "FP32": "<f4", "FP64": "<f8", "INT8": "<i1", "INT16": "<i2", "INT32": "<i4", "INT64": "<i8",
     "BOOL": "?", "UINT8": "<u1", "UINT16": "<u2", "UINT32": "<u4", "UINT64": "<u8",
 }  # fmt: skip
-"""NumPy's types of the numbers in binary tensors."""
+"""NumPy's data type for each datatype of numbers in binary tensors."""
 OUTPUTS = ("prediction", "decision", "probability", "classes")
 LONGEST = 256
-"""Most characters of names and ids."""
+"""Largest number of characters in a name or an id."""
 
 
 Side = Annotated[int, Field(ge=-1, le=2**53)]
-"""Length of one dimension of a tensor; no array has a longer one."""
+"""Length of one dimension of a tensor; the maximum is above that of any array."""
 
 
 class Part(RequestBody):
@@ -95,9 +95,9 @@ class Asked:
 
     Parameters
     ----------
-    id : of the request
+    id : id of the request
     tensor : name of the input, or of the first one
-    outputs : names of outputs, each with whether it is sent in binary; empty: all that the model has
+    outputs : maps the names of outputs to whether each is sent in binary; empty: all outputs of the model
     binary : whether outputs are sent in binary by default
     """
 
@@ -108,7 +108,7 @@ class Asked:
     binary: bool
 
     def has(self, name: str, available: bool = True) -> bool:
-        """Return whether an output is asked for: by its name, or if it is ``available``, together with all."""
+        """Return whether an output is requested; if no output is named, every ``available`` one is."""
         return name in self.outputs if self.outputs else available
 
 
@@ -157,7 +157,7 @@ def _outputs(wanted: InferRequest) -> dict[str, bool]:
 
 
 def _size(tensor: InputTensor) -> int:
-    """Return the bytes that a tensor has behind the JSON; 0 if it is in the JSON."""
+    """Return the number of bytes of a tensor that follow the JSON; 0 if the JSON holds its data."""
     size, shape = tensor.parameters.get("binary_data_size"), tensor.shape
     if size is None:
         return 0
@@ -172,7 +172,7 @@ def _size(tensor: InputTensor) -> int:
 
 
 def _of_tensor(tensor: InputTensor, data: memoryview, body: Body) -> Matrix:
-    """Return the rows of a tensor; of a binary one, ``data`` are its bytes."""
+    """Return the rows of a tensor; ``data`` holds the bytes of a binary tensor."""
     name, shape = tensor.name, tensor.shape
     if len(shape) != 2 or min(shape) < 1:
         raise InvalidInput(f"must have the shape [rows, columns], not {str(shape)[:64]}", field=name)
@@ -186,7 +186,7 @@ def _of_tensor(tensor: InputTensor, data: memoryview, body: Body) -> Matrix:
 
 
 def _of_columns(each: Iterable[tuple[InputTensor, memoryview]], body: Body) -> TableRows:
-    """Return the rows of tensors that are a column each, (m,) or (m, 1); a name that is left out is missing."""
+    """Return the rows of a table from one tensor for each column, (m,) or (m, 1); absent columns are missing values."""
     columns: dict[str, list[Any]] = {}
     with ExitStack() as held:
         for tensor, data in each:
@@ -212,7 +212,7 @@ def _json_cells(tensor: InputTensor) -> list[Any]:
 
 
 def _binary_cells(tensor: InputTensor, data: memoryview) -> list[Any]:
-    """Return the cells of a binary tensor; NaN is a missing one. Before each text stands its length, in four bytes."""
+    """Return the cells of a binary tensor; NaN means missing. Each text follows its length, a number of four bytes."""
     if tensor.datatype != "BYTES":
         cells = np.frombuffer(data, DTYPES[tensor.datatype])
         return [cell if cell == cell else None for cell in cells.tolist()]
@@ -230,7 +230,7 @@ def _binary_cells(tensor: InputTensor, data: memoryview) -> list[Any]:
 
 
 def _of_list(tensor: InputTensor) -> Matrix:
-    """Return the rows of data in JSON, nested or row after row."""
+    """Return the rows of a tensor from its JSON data, a list of rows or one flat list."""
     name, data, (m, d) = tensor.name, tensor.data, tensor.shape
     if not isinstance(data, list):
         raise InvalidInput("has no data: an array of numbers, or a binary_data_size", field=name)

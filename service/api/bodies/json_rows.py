@@ -12,9 +12,9 @@ from livesvm.service.models.arrays import Matrix
 from livesvm.solvers.errors import InvalidInput
 
 PIECE = 2**15
-"""Bytes of a piece, which takes a millisecond."""
+"""Bytes of a piece, which are parsed in about a millisecond."""
 BYTES_A_NUMBER = 24
-"""Memory of a number: as float64 in its piece and in the whole, and a share of parsing one piece at a time."""
+"""Bytes of memory for each number: a float64 in its block, another in the whole matrix, and a share of parsing."""
 
 _HEAD = re.compile(rb'\s*\{\s*"X"\s*:\s*\[\s*(?=\[)')
 _BETWEEN = re.compile(rb"\s*,\s*(?=\[)")
@@ -22,11 +22,11 @@ _TAIL = re.compile(rb"\s*\]\s*\}\s*\Z")
 
 
 class NotRows(Exception):
-    """The text is not ``{"X": [[..], ..]}`` with good numbers; its fault is found by reading it as a whole."""
+    """The text is not ``{"X": [[..], ..]}`` with valid numbers; the whole text must be parsed to find the fault."""
 
 
 def pieces(data: bytes) -> Iterator[Matrix]:
-    """Yield blocks of the rows of ``{"X": [[..], ..]}``, a text with no other string; raises NotRows."""
+    """Yield the rows in ``{"X": [[..], ..]}`` block by block; raises NotRows for any other text."""
     head = _HEAD.match(data)
     start, end = (0 if head is None else head.end()), data.rfind(b"]", 0, max(0, data.rfind(b"]"))) + 1
     if start == 0 or end <= start or _TAIL.match(data, end) is None:

@@ -49,22 +49,22 @@ EDIT_MEMBERS = frozenset({"relabel_keys", "relabel_y", "reweight_keys", "reweigh
 UPDATE_MEMBERS = ADD_MEMBERS | EDIT_MEMBERS | {"remove_keys", "remove_oldest"}
 
 COPIES = 2
-"""Copies of a body in memory: its pieces, and the whole."""
+"""Number of copies of a body in memory: its pieces, and the joined bytes."""
 READING = 10
-"""Memory of reading an array, in bytes for each of its bytes: one as sent, one unpacked, and eight as float64."""
+"""Bytes of memory for each unpacked byte of an array: one as sent, one unpacked, and eight as float64."""
 
 STREAMED_PACE = 100_000.0
-"""Least bytes a second of a body that is written to disk as it comes; its whole time has no limit."""
+"""Smallest rate, in bytes a second, of a body that is streamed to disk; its total time has no limit."""
 MOST_FIELDS = 256
-"""Most fields of all objects together, but for those of tables; requests need thirty."""
+"""Largest number of fields in a body, not counting fields of tables; a request needs about thirty."""
 OF_TABLES = frozenset({b"rows", b"columns"})
-"""Fields that hold objects with any names; a parser checks these without listing them."""
+"""Fields with objects that may have any names; the parser checks such names without listing each fault."""
 BYTES_A_NUMBER = 96
-"""Most memory of a number while it is parsed: in the parser, as Python's object, and as float64."""
+"""Largest number of bytes for a number while it is parsed: in the parser, as a Python object, and as float64."""
 BYTES_A_LETTER = 6
-"""Memory of a byte of a string: in the parser, and as Python's string, in which letters are as wide as the widest."""
+"""Bytes of memory for a byte of a string: in the parser, and in a Python string, where all characters are as wide."""
 BYTES_AN_ITEM = 256
-"""Memory of an array, an object or a string, besides its content."""
+"""Bytes of memory for an array, an object or a string, in addition to its content."""
 
 _STRING = rb'"([^"\\]*+(?:\\.[^"\\]*+)*+)"?(\s*+:)?'
 _STRINGS = re.compile(_STRING, re.DOTALL)
@@ -90,12 +90,12 @@ class Body:
     budget: Budget
 
     def memory(self, size: int) -> AbstractContextManager[None]:
-        """Hold ``size`` bytes of memory for parsing, besides the body itself; raises BodyTooLarge or MemoryBusy."""
+        """Reserve ``size`` bytes of memory for parsing inside the block; raises BodyTooLarge or MemoryBusy."""
         return self.budget.holding("bodies", size, COPIES * len(self.data))
 
 
 async def read_body(request: Request, read: Mapping[str, str] = MEDIA) -> Body:
-    """Read a body of one of the media that are ``read``.
+    """Read the body of a request; its media type must be one of ``read``.
 
     Raises BodyTooLarge, BodyTimeout, MalformedBody, UnsupportedMedia or QueueFull.
     """
@@ -114,7 +114,7 @@ async def read_body(request: Request, read: Mapping[str, str] = MEDIA) -> Body:
 
 
 def parse_json(body: Body, schema: type[M]) -> M:
-    """Return the body as ``schema``; raises MalformedBody, UnsupportedMedia or InvalidRequest."""
+    """Return the body as an instance of ``schema``; raises MalformedBody, UnsupportedMedia or InvalidRequest."""
     if body.media != JSON:
         raise UnsupportedMedia(f"this call reads {JSON}")
     if schema.most_bytes is not None and len(body.data) > schema.most_bytes:
@@ -138,7 +138,7 @@ def parse_json(body: Body, schema: type[M]) -> M:
 
 
 def _schema_at(schema: type[BaseModel], place: tuple[int | str, ...]) -> type[BaseModel] | None:
-    """Return the schema of the value at a place; None if the path to it leads through other types."""
+    """Return the schema of the value at a path in the body; None if the path leads through other types."""
     for name in place:
         field = schema.model_fields.get(str(name))
         kinds = () if field is None else (field.annotation, *get_args(field.annotation))
@@ -159,7 +159,7 @@ def _names_of(schema: type[BaseModel]) -> list[str]:
 
 
 def with_json(body: Body, use: Callable[[bytes], T]) -> T:
-    """Return the result of ``use`` for the bytes of a JSON body, with memory held for parsing them.
+    """Call ``use`` with the bytes of a JSON body, while memory for parsing is reserved; return its result.
 
     Raises MalformedBody, UnsupportedMedia.
     """
@@ -203,7 +203,7 @@ def parse_update(body: Body) -> commands.Update:
 
 @contextmanager
 def unpacked(body: Body, allowed: frozenset[str]) -> Iterator[dict[str, NDArray[Any]]]:
-    """Yield the arrays of an npz file, with memory held for them and for their use inside.
+    """Yield the arrays of an npz file; memory for the arrays and their use is reserved inside the block.
 
     Raises MalformedBody, BodyTooLarge, MemoryBusy, or InvalidInput for members that are not allowed.
     """
@@ -221,7 +221,7 @@ def unpacked(body: Body, allowed: frozenset[str]) -> Iterator[dict[str, NDArray[
 
 @contextmanager
 def well_formed() -> Iterator[None]:
-    """Raise errors about the format of a file as MalformedBody."""
+    """Turn an error about the format of a file, raised inside the block, into MalformedBody."""
     try:
         yield
     except Malformed as error:
@@ -295,7 +295,7 @@ def _by_key(
 
 
 def _scalar(found: dict[str, NDArray[Any]], name: str, largest: float) -> float:
-    """Return a member that is one number above 0 and at most ``largest``."""
+    """Return a member of an npz file that must be one number above 0 and at most ``largest``."""
     value = found[name]
     if value.size != 1 or value.dtype.kind not in "iuf" or not 0 < float(value.reshape(())) <= largest:
         raise InvalidInput(f"must be one number above 0 and at most {largest:g}", field=name)
@@ -316,16 +316,16 @@ def schema_content(schema: str, *binary: str) -> dict[str, Any]:
 
 
 class OpenObject(NamedTuple):
-    """An object of a JSON text that has not ended yet: its own name, and the names in it so far."""
+    """A JSON object that is being parsed: the name of its field, and the names read in it so far."""
 
     name: str
     names: set[str]
 
 
 def parsed_bytes(data: bytes, of_field: int = 0) -> int:
-    """Return the memory that parsing a JSON text takes at most, and ``of_field`` more for each value in an object.
+    """Return an upper bound on the bytes that parsing a JSON text takes, with ``of_field`` more for each value.
 
-    Commas and brackets in strings count too.
+    Commas and brackets inside strings are counted as well.
     """
     is_plain = data.isascii() and b"\\u" not in data
     commas, items = data.count(b","), data.count(b"[") + data.count(b"{")
@@ -334,16 +334,16 @@ def parsed_bytes(data: bytes, of_field: int = 0) -> int:
 
 
 def names(data: bytes) -> Iterator[bytes]:
-    """Yield the names in all objects of a JSON text, as written; in a malformed text, those before the fault."""
+    """Yield the names in all objects of a JSON text, as written; for a malformed text, the names before the fault."""
     return (found[1] for found in _STRINGS.finditer(data) if found[2])
 
 
 def few_names(data: bytes, requests: int = 1) -> list[bytes]:
-    """Return the names in all objects of a JSON text, except those inside of rows and columns of tables.
+    """Return the names in all objects of a JSON text, except the names inside ``rows`` and ``columns`` of tables.
 
     Raises
     ------
-    InvalidInput : there are more names than so many ``requests`` need
+    InvalidInput : the text has more names than that number of ``requests`` needs
     """
     most, found, name = MOST_FIELDS * requests, list[bytes](), b""
     around: list[bytes] = []  # the names that the objects here stand under
@@ -363,9 +363,9 @@ def few_names(data: bytes, requests: int = 1) -> list[bytes]:
 
 
 def refuse_repeated(data: bytes, written: list[bytes]) -> None:
-    """Raise InvalidInput for a name that stands twice in an object of a JSON text, which is well formed.
+    """Raise InvalidInput if an object in a well-formed JSON text has the same name twice.
 
-    ``written`` are its names, as :func:`few_names` returns them.
+    ``written`` holds the names in the text, as :func:`few_names` returns them.
     """
     # If all names of the text differ, and none is escaped, no object can have one twice.
     has_tables = not OF_TABLES.isdisjoint(written)
@@ -388,8 +388,8 @@ def refuse_repeated(data: bytes, written: list[bytes]) -> None:
 class BodyLimits:
     """Receives bodies within limits; used from one event loop.
 
-    A body that is being received takes no place of a worker, so that a slow client delays no other request. Its bytes
-    are counted against the memory budget until its request is answered.
+    No worker waits for a body to arrive, so a slow client delays no other request. The bytes of a body are counted
+    against the memory budget until its request is answered.
     """
 
     def __init__(self, settings: Settings, budget: Budget) -> None:
@@ -416,11 +416,11 @@ class BodyLimits:
         return bytes(data)
 
     def stream(self, request: Request) -> AsyncIterator[bytes]:
-        """Yield the pieces of a body that is not held in memory; raises BodyTimeout or MalformedBody."""
+        """Yield the pieces of a body without keeping them in memory; raises BodyTimeout or MalformedBody."""
         return self._pieces(request, STREAMED_PACE)
 
     async def _pieces(self, request: Request, pace: float, seconds: float = inf) -> AsyncIterator[bytes]:
-        """Yield the pieces of a body; raises BodyTimeout after ``seconds``, or if it stands still or is too slow."""
+        """Yield the pieces of a body; raises BodyTimeout after ``seconds``, or if the client stalls or is too slow."""
         loop = asyncio.get_running_loop()
         end, due = loop.time() + seconds, loop.time() + self._patience
         has_more = True

@@ -29,19 +29,19 @@ PARQUET = "application/vnd.apache.parquet"
 ARROW = "application/vnd.apache.arrow.stream"
 MEDIA = {JSON: JSON, NPZ: NPZ, "application/zip": NPZ, CSV: CSV, PARQUET: PARQUET}
 MOST_ROWS = 10_000
-"""Rows of one call to a feed."""
+"""Largest number of rows in one call to a feed."""
 MOST_FLEET_ROWS = 200_000
-"""Rows of one call to a fleet."""
+"""Largest number of rows in one call to a fleet."""
 MOST_COLUMNS = 512
 LONGEST_NAME = 256
 BYTES_A_CELL = 200
-"""Memory that a cell takes at most while a table is read, besides its text."""
+"""Largest number of bytes that a cell takes while a table is read, in addition to its text."""
 BYTES_A_LETTER = 8
-"""Memory that a byte of a table's text takes: as a text of any letters, and once more while lines are read."""
+"""Bytes of memory for a byte of a table's text: a character of a string, held twice while lines are read."""
 PARQUET_MB = 64
-"""Memory that unpacking a Parquet file may take."""
+"""Largest memory, in MB, for unpacking a Parquet file."""
 BLOCK = 2**16
-"""Cells of a Parquet file that are read at once."""
+"""Number of cells of a Parquet file that are read at a time."""
 
 Row = dict[str, Any]
 Columns = dict[str, list[Any]]
@@ -69,7 +69,7 @@ def parse_table(body: Body, spec: FeedSpec, most_rows: int = MOST_FLEET_ROWS) ->
 
 
 def parse_announcements(body: Body, spec: FeedSpec) -> list[Row]:
-    """Return the rows of a body as announcements: times and known columns alone; raises as :func:`parse_rows`."""
+    """Return the rows of a body as announcements, with only times and known columns; raises as :func:`parse_rows`."""
     if not spec.known:
         raise InvalidInput("the feed has no known columns to announce", field="known")
     rows = parse_rows(body, spec)
@@ -81,7 +81,7 @@ def parse_announcements(body: Body, spec: FeedSpec) -> list[Row]:
 
 
 def parse_backtest(body: Body, spec: FeedSpec) -> tuple[list[Row] | None, Row]:
-    """Return the rows of a backtest, or None for the feed's own, and the settings, which only JSON may have."""
+    """Return the rows of a backtest, None for the feed's own, and its settings, which only a JSON body can have."""
     if body.media != JSON:
         return parse_rows(body, spec), {}
     document = _document(body, {"rows", "settings"})
@@ -94,7 +94,7 @@ def parse_backtest(body: Body, spec: FeedSpec) -> tuple[list[Row] | None, Row]:
 
 
 def _document(body: Body, allowed: set[str]) -> Row:
-    """Return the object in a JSON body with checked rows, which may be missing only if settings are allowed."""
+    """Return the object in a JSON body after checking its ``rows``, which are optional only if settings are allowed."""
     with body.memory(parsed_bytes(body.data, BYTES_A_CELL)):
         try:
             document: Any = from_json(body.data)
@@ -109,7 +109,7 @@ def _document(body: Body, allowed: set[str]) -> Row:
 
 
 def _check_rows(rows: Any) -> None:
-    """Raise InvalidInput, with row and column, unless every row is an object of numbers and strings."""
+    """Raise InvalidInput, naming row and column, unless every row is an object without nested lists or objects."""
     if not isinstance(rows, list):
         raise InvalidInput("must be a list of rows, each an object", field="rows")
     for number, row in enumerate(rows):
@@ -121,7 +121,7 @@ def _check_rows(rows: Any) -> None:
 
 
 def _check_once(body: Body, document: Row) -> None:
-    """Raise InvalidInput, with row and column, if a name stands twice in an object."""
+    """Raise InvalidInput, naming row and column, if an object of a JSON body has the same name twice."""
     # The parser keeps one of two values with the same name: then the document has fewer names than the text.
     fields = _fields(document)
     ends = body.data.translate(None, b" \t\r\n").count(b'":')  # of names, and of what looks like one in a string
@@ -144,7 +144,7 @@ def _fields(value: Any) -> int:
 
 
 def _csv_columns(body: Body, spec: FeedSpec, most_rows: int) -> Columns:
-    """Return columns of CSV: names of series and times as text, other cells as numbers if they are numbers."""
+    """Return the columns of a CSV body: series and times are text, other cells are numbers where they can be."""
     ends = [body.data.count(end) for end in (b"\n", b"\r")]  # either ends a line
     if max(ends) > most_rows + 1:
         raise InvalidInput(f"holds more than {most_rows} rows", field="rows")
@@ -180,7 +180,7 @@ def _parquet_columns(body: Body, spec: FeedSpec, most_rows: int) -> Columns:
 
 
 def parquet_columns(body: Body, most_rows: int, also: Collection[str] = ()) -> Columns:
-    """Return numbers, texts and times, in ISO 8601, and types that may be there ``also``.
+    """Return the columns of a Parquet body: numbers, text, times as ISO 8601 text, and types allowed by ``also``.
 
     A time without a zone is reported without one. Raises MalformedBody, UnsupportedMedia, BodyTooLarge, MemoryBusy or
     InvalidInput.
@@ -211,12 +211,12 @@ def parquet_columns(body: Body, most_rows: int, also: Collection[str] = ()) -> C
 
 
 def _shown(time: date | str | None) -> str | None:
-    """Return a time in ISO 8601; DuckDB gives one of a year that Python does not have as text."""
+    """Return a time as ISO 8601 text; DuckDB already returns text for years outside of Python's range."""
     return time.isoformat() if isinstance(time, date) else time
 
 
 def check_width(names: Collection[str]) -> None:
-    """Raise InvalidInput for more columns than a table may have."""
+    """Raise InvalidInput if there are more column names than a table may have."""
     if len(names) > MOST_COLUMNS:
         raise InvalidInput(f"has {len(names)} columns, the limit is {MOST_COLUMNS}", field="rows")
 

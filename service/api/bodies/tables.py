@@ -34,19 +34,19 @@ from livesvm.solvers.models.repeats import OnRepeat
 
 ARROW_FILE = "application/vnd.apache.arrow.file"
 TABLES_OF_MANY = (CSV, PARQUET, ARROW, ARROW_FILE)
-"""Tables of examples of many models, of which NDJSON has an update in each line."""
+"""Media types of tables with examples of many models; NDJSON is left out, as each of its lines is an update."""
 TABLES = (*TABLES_OF_MANY, NDJSON)
 ROLES = ("target", "keys", "weights", "times")
 MEDIA = reading.MEDIA | {"application/jsonl": NDJSON} | {media: media for media in TABLES}
 MOST_ROWS = 10**6
-"""Of a Parquet or Arrow file, of which a few bytes may hold many."""
+"""Largest number of rows in a Parquet or Arrow file; a few bytes of such a file may encode many rows."""
 
 Row = dict[str, Any]
 
 
 @dataclass(frozen=True)
 class Roles:
-    """Names of the columns of a table that are no features."""
+    """Names of the columns of a table that hold targets, keys, weights and times; all other columns are features."""
 
     target: str | None = None
     keys: str | None = None
@@ -68,7 +68,7 @@ def parse_update(body: Body, roles: Roles) -> commands.Update:
 
     Raises
     ------
-    InvalidInput : names row and column, or the role that a column cannot have
+    InvalidInput : with the row and column of the fault, or the role that a column cannot have
     MalformedBody, UnsupportedMedia, BodyTooLarge, MemoryBusy
     """
     if body.media in TABLES:
@@ -81,8 +81,8 @@ def parse_update(body: Body, roles: Roles) -> commands.Update:
 def parse_updates(body: Body, roles: Roles, model: str | None) -> Updates:
     """Return updates of many models: a table is examples to add, each to the model that its column ``model`` names.
 
-    A column that has no cell for a model is none of its columns. Errors name rows of a model, counted from 0. Raises as
-    :func:`parse_update`.
+    A column without any cell for a model is left out of that model's update. Rows in errors are counted from 0 within a
+    model. Raises as :func:`parse_update`.
     """
     if body.media not in TABLES_OF_MANY:
         _refuse(roles, TABLES_OF_MANY, *([] if model is None else ["model"]))
@@ -108,7 +108,7 @@ def parse_updates(body: Body, roles: Roles, model: str | None) -> Updates:
 
 
 def _refuse(roles: Roles, tables: Sequence[str], *others: str) -> None:
-    """Raise InvalidInput for a column that is named of a body which is no table."""
+    """Raise InvalidInput if the query names a column although the body is no table."""
     for name in (*others, *(name for name in ROLES if getattr(roles, name) is not None)):
         raise InvalidInput(f"names a column of a table; send one of {', '.join(tables)}", field=name)
 
@@ -127,7 +127,7 @@ def _weights(cells: Any) -> arrays.Vector:
 
 
 def _taken(rows: list[Row], name: str | None, field: str, read: Callable[[Any], Any], is_text: bool) -> Any:
-    """Take the cells of a column out of rows, and return them as ``read`` has them; None without a name."""
+    """Remove a column from the rows, and return its cells as ``read`` converts them; None if no column is named."""
     if name is None:
         return None
     if not any(name in row for row in rows):
@@ -140,7 +140,7 @@ def _taken(rows: list[Row], name: str | None, field: str, read: Callable[[Any], 
 
 
 def _numbers(cells: Sequence[str | None]) -> Sequence[Any]:
-    """Return texts as whole numbers, or as numbers, where all are some; else as they are."""
+    """Return texts as integers if all are integers, as floats if all are numbers, and unchanged otherwise."""
     for kind in (int, float):
         try:
             return [kind(cell or "") for cell in cells]
@@ -203,7 +203,7 @@ def _arrow(body: Body) -> list[Row]:
 
 
 def _by_row(columns: dict[str, list[Any]]) -> list[Row]:
-    """Return rows of columns; NaN is a missing cell."""
+    """Return the rows of a table that is given by column; NaN is a missing cell."""
     rows = zip(*columns.values(), strict=True)
     return [{name: cell if cell == cell else None for name, cell in zip(columns, row, strict=True)} for row in rows]
 

@@ -18,14 +18,14 @@ NDJSON = "application/x-ndjson"
 
 @dataclass(frozen=True)
 class Updates:
-    """Updates by model, errors of those that cannot be read, and the order of all models in the body."""
+    """Updates by model id, errors by model id for updates that are invalid, and all ids in the order of the body."""
 
     updates: dict[str, Update]
     errors: dict[str, Exception]
     order: list[str]
 
     def memory(self) -> int:
-        """Return the bytes that the updates take until they are answered."""
+        """Return the bytes that the updates occupy in memory until the call is answered."""
         return sum(update.memory() for update in self.updates.values())
 
 
@@ -55,7 +55,7 @@ def parse_updates(body: Body) -> Updates:
 
 
 def _entries(body: Body) -> list[Any]:
-    """Return the objects of a body."""
+    """Return the updates in a body as JSON objects."""
     if body.media == NDJSON:
         return [
             _read(line, f"line {number}: ") for number, line in enumerate(body.data.splitlines(), 1) if line.strip()

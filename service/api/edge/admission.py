@@ -7,22 +7,22 @@ from typing import Protocol
 
 
 class CountedConnection(Protocol):
-    """A connection as the admission sees it: its client, and since when it rests (None: a request is under way)."""
+    """A connection for admission: its client, and the time since which it is idle (None: a request is under way)."""
 
     client_key: str
     rests_since: float | None
 
     def make_room(self) -> None:
-        """Close the connection, as another one needs its place."""
+        """Close the connection, because a new connection needs its place."""
 
 
 class Admission:
-    """The connections that are held; used from one event loop.
+    """The set of open connections; used from one event loop.
 
     Parameters
     ----------
-    limit : connections at once
-    client_limit : of one client
+    limit : largest number of open connections
+    client_limit : largest number of open connections of one client
     """
 
     def __init__(self, limit: int, client_limit: int) -> None:
@@ -31,9 +31,9 @@ class Admission:
         self._held: set[CountedConnection] = set()
 
     def admit(self, connection: CountedConnection) -> bool:
-        """Admit a connection, if need be by closing one that rests; return False if none rests.
+        """Admit a connection, if necessary by closing an idle one; return False if a limit is met and none is idle.
 
-        The client with the most connections loses the one that has rested longest.
+        The connection that is closed is the longest idle one of the client with the most connections.
         """
         counts, client = Counter(held.client_key for held in self._held), connection.client_key
         is_over = counts[client] >= self._client_limit
@@ -52,5 +52,5 @@ class Admission:
         return True
 
     def leave(self, connection: CountedConnection) -> None:
-        """Forget a connection, if it is held."""
+        """Remove a connection from the set of open connections, if it is there."""
         self._held.discard(connection)

@@ -14,12 +14,12 @@ from livesvm.service.access.keys import ApiKey, Keys
 _OWN_BITS = 64
 """Prefix length of the IPv6 networks that count as one client."""
 PACE = 1000.0
-"""Least bytes a second that a client must send or take; slower connections are ended."""
+"""Smallest rate, in bytes a second, at which a client must send or read; slower connections are closed."""
 
 
 @lru_cache(maxsize=1024)
 def client_of(address: str) -> str:
-    """Return the client of an address: the address, or for IPv6 its network, as one client may have all of it."""
+    """Return the client of an address: the address, or for IPv6 its network, as one client may own a whole network."""
     try:
         known = ip_address(address)
     except ValueError:

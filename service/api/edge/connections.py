@@ -24,7 +24,7 @@ from livesvm.service.errors import HeadTimeout, HeadTooLarge, MalformedRequest, 
 from livesvm.service.monitoring.metrics import Metrics
 
 HEAD_BYTES = 32 * 1024
-"""Most bytes of a head, or of a request outside of its body; the piece that ends one may have more."""
+"""Largest number of bytes of a request's head and trailer; the piece that completes a head may exceed it."""
 MOST_FIELDS = 100
 _ABSOLUTE = re.compile(rb"[a-z][a-z0-9+.-]*://([^/?#]*)", re.IGNORECASE)
 
@@ -35,9 +35,9 @@ class Limits:
 
     Parameters
     ----------
-    head_seconds : time for a head
-    stall_seconds : time without taking any of an answer
-    are_closing : whether each is closed after its next answer
+    head_seconds : time limit for the head of a request
+    stall_seconds : time between checks that a client reads its answer fast enough
+    are_closing : returns whether each connection is closed after its next answer
     """
 
     admission: Admission
@@ -48,7 +48,7 @@ class Limits:
 
 
 class Connection(HttpToolsProtocol):
-    """One connection. It rests while no request is under way; a clock limits the time to the end of the next head.
+    """One connection. It is idle while no request is under way; a timer limits the time to the end of the next head.
 
     A request that is sent before an earlier one is answered is not read: the connection ends after that answer.
     """
@@ -80,7 +80,7 @@ class Connection(HttpToolsProtocol):
             self._refuse(TooManyConnections("every connection that this client may have has a request under way"))
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Release the place of the connection."""
+        """Remove the connection from the admitted ones, and stop its timers."""
         super().connection_lost(exc)
         self._limits.metrics.connections.dec()
         self._limits.admission.leave(self)
@@ -88,7 +88,7 @@ class Connection(HttpToolsProtocol):
         self._stop_watching()
 
     def make_room(self) -> None:
-        """Close the connection, as another one needs its place."""
+        """Close the connection, because a new connection needs its place."""
         self._close("displaced")
 
     def data_received(self, data: bytes) -> None:
@@ -104,7 +104,7 @@ class Connection(HttpToolsProtocol):
             self._start_clock()
 
     def send_400_response(self, msg: str) -> None:
-        """Refuse what is not HTTP; a request that was sent before an earlier one is answered is not read."""
+        """Refuse data that is not HTTP; stop reading if a request was sent before the earlier one was answered."""
         under_way = self._under_way
         if under_way is not None and not under_way.more_body:
             under_way.keep_alive = False
@@ -115,15 +115,15 @@ class Connection(HttpToolsProtocol):
             self._refuse(MalformedRequest("this is not HTTP as RFC 9112 has it"))
 
     def on_message_begin(self) -> None:
-        """Begin a head; raises MalformedRequest while an earlier request is being answered."""
+        """Begin to read a request's head; raises MalformedRequest while an earlier request is being answered."""
         if self._under_way is not None:
             raise MalformedRequest("one request at a time")
         super().on_message_begin()
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Note a field of the head; fields of a trailer, which come while the request is being answered, are ignored.
+        """Store a header field; ignore fields of a trailer, which arrives while the request is being answered.
 
-        Raises HeadTooLarge, which ends the reading, where there are too many.
+        Raises HeadTooLarge, which ends the reading, if the head has too many fields.
         """
         if self._under_way is None:
             super().on_header(name, value)
@@ -131,7 +131,7 @@ class Connection(HttpToolsProtocol):
                 raise _too_large()
 
     def on_headers_complete(self) -> None:
-        """Begin to answer; a host in the request's target replaces that of the Host field [RFC 9112, 3.2.2]."""
+        """Begin to answer; a host in the request target replaces the value of the Host field [RFC 9112, 3.2.2]."""
         if target := _ABSOLUTE.match(self.url):
             self.headers[:] = [(name, target[1] if name == b"host" else value) for name, value in self.headers]
         self._unclaimed = 0
@@ -142,28 +142,28 @@ class Connection(HttpToolsProtocol):
             self.end_after_answer()
 
     def end_after_answer(self) -> None:
-        """End the connection after the present answer, if that has not begun and so can say it."""
+        """Close the connection after the current answer, if its headers, which announce this, are not sent yet."""
         if (under_way := self._under_way) is not None and not under_way.response_started:
             under_way.keep_alive = False
 
     def on_body(self, body: bytes) -> None:
-        """Pass a piece of the body on."""
+        """Pass a piece of the body on to the application."""
         self._unclaimed = 0
         super().on_body(body)
 
     def on_message_complete(self) -> None:
-        """End the body; the clock runs here if the request was answered before its body was complete."""
+        """End the body; stop the timer, which runs if the request was answered before its body was complete."""
         self._unclaimed = 0
         self._stop_clock()
         super().on_message_complete()
 
     def on_response_complete(self) -> None:
-        """Note that the connection rests from now on."""
+        """Note that the connection is idle from now on."""
         super().on_response_complete()
         self.rests_since = self.loop.time()
 
     def pause_writing(self) -> None:
-        """Watch a client that does not take the answer as fast as it comes."""
+        """Begin to watch a client that reads its answer slower than it is written."""
         super().pause_writing()
         self._watch()
 
@@ -181,7 +181,7 @@ class Connection(HttpToolsProtocol):
             self._clock = None
 
     def _give_up(self) -> None:
-        """End a connection without a complete head; a head that has begun is answered with a problem."""
+        """Close a connection without a complete head; if a head has begun, answer with a problem document first."""
         if self._unclaimed and self._under_way is None:
             self._refuse(HeadTimeout(f"the head of the request did not arrive within {self._limits.head_seconds:g} s"))
         else:
@@ -192,7 +192,7 @@ class Connection(HttpToolsProtocol):
         self._stall = self.loop.call_later(self._limits.stall_seconds, self._look_at_reader)
 
     def _look_at_reader(self) -> None:
-        """Close the connection of a client that has taken less than the pace."""
+        """Close the connection if its client has read the answer slower than ``PACE``; otherwise watch it further."""
         taken = self._unsent - self.transport.get_write_buffer_size()
         if taken < PACE * self._limits.stall_seconds:
             self._close("stalled")
@@ -206,7 +206,7 @@ class Connection(HttpToolsProtocol):
             self._stall = None
 
     def _refuse(self, error: ServiceError) -> None:
-        """Answer with a problem, unless an answer has begun, and close the connection."""
+        """Answer with a problem document, unless an answer has begun, and close the connection."""
         under_way = self._under_way
         if under_way is None or not under_way.response_started:
             kind, body = kind_of(error), to_json(problem(error))

@@ -10,7 +10,7 @@ from email.utils import formatdate
 from functools import lru_cache
 
 POLICY = b"default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-"""A policy by which nothing is loaded; plots have inline styles."""
+"""A content security policy by which a browser loads nothing; inline styles are allowed, as plots have them."""
 HEADERS = {
     b"x-content-type-options": b"nosniff",
     b"referrer-policy": b"no-referrer",
@@ -19,7 +19,7 @@ HEADERS = {
     b"content-security-policy": POLICY,
     b"cache-control": b"no-store",
 }
-"""Headers that are added unless the answer has one of the same name."""
+"""Headers added to every answer that has no header of the same name."""
 _INLINE_SCRIPT = re.compile(rb"<script(?![^>]*\bsrc=)[^>]*>(.+?)</script>", re.DOTALL)
 _OF_PAGES = (
     "default-src 'none'; script-src 'self' {scripts}; style-src 'self' 'unsafe-inline'; img-src 'self' data:; "

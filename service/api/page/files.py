@@ -18,15 +18,15 @@ POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; "
     "form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
 )
-"""Files of this service alone; nothing inline, and no text that becomes markup or code."""
+"""A policy that allows only files of this service: no inline code, and no text that becomes markup or code."""
 
 
 class Files(StaticFiles):
-    """Files that a browser asks about each time whether they have changed, so that none is older than the service.
+    """Static files that a browser revalidates at each use, so that its copies are never older than the service.
 
     Parameters
     ----------
-    policy : what a file may load, by its path and the time of its change; None: nothing is said of that
+    policy : returns a file's content security policy from its path and modification time; None: the file has none
     """
 
     def __init__(self, directory: Path, policy: Callable[[Path, int], str | None]) -> None:
@@ -36,7 +36,7 @@ class Files(StaticFiles):
     def file_response(
         self, full_path: str | os.PathLike[str], stat_result: os.stat_result, scope: Scope, status_code: int = 200
     ) -> Response:
-        """Return the file, or that it has not changed."""
+        """Return the response with a file, or with status 304 if the browser's copy is current."""
         response = super().file_response(full_path, stat_result, scope, status_code)
         response.headers["cache-control"] = "no-cache"
         if (policy := self._policy(Path(full_path), stat_result.st_mtime_ns)) is not None:

@@ -14,7 +14,7 @@ from livesvm.service.api.page.files import POLICY, Files
 from livesvm.service.errors import NoDocumentation
 
 SITE = Path(__file__).parent / "site"
-"""Where ``make docs`` builds the site. It is part of a package that is built after that."""
+"""The directory in which ``make docs`` builds the site; a package built after that contains it."""
 PREFIX = "/help"
 ABSENT = (
     "This package was built without its documentation site. The documents are text files in docs/ of the source tree "
@@ -61,7 +61,7 @@ def _install_absence(app: FastAPI) -> None:
 def _policy(page: Path, changed: int) -> str | None:
     """Return the policy of a page, which may load the service's own files and run the scripts written in it.
 
-    The time of its change is part of what is remembered.
+    The modification time ``changed`` is part of the cache key.
     """
     if page.suffix != ".html":
         return None

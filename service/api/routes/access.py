@@ -35,12 +35,12 @@ from livesvm.service.models.fields import MODEL_ID
 from livesvm.service.resources.solve_scheduler import Solve
 
 SOON_SECONDS = 0.05
-"""After so long a call begins to watch whether its caller still waits."""
+"""Delay after which a call begins to watch whether its caller still waits."""
 PAGE = 200
-"""Models or feeds in a list, unless more or fewer are asked for."""
+"""Default number of models or feeds in a page of a list."""
 MOST = 1000
 LONGEST_KEY = 200
-"""Characters of an ``Idempotency-Key``."""
+"""Largest number of characters in an ``Idempotency-Key``."""
 BUSY = "the model was busy for as long as the caller could wait; nothing was changed"
 T = TypeVar("T")
 A = TypeVar("A", bound=Hosted)
@@ -111,7 +111,7 @@ async def _within(
         ),
     ] = None,
 ) -> Solve:
-    """Return a Solve that ends ``max_seconds`` from now; None: only the service's own limit holds."""
+    """Return a Solve with a deadline ``max_seconds`` from now; None: only the service's own limit applies."""
     return Solve() if max_seconds is None else Solve(until=time.monotonic() + max_seconds)
 
 
@@ -119,7 +119,7 @@ Within = Annotated[Solve, Depends(_within)]
 
 
 def page_of(home: Collection[A], after: str, limit: int) -> tuple[Sequence[A], str | None]:
-    """Return a page of models or feeds, by id, and the id after which the next page begins, if there is one."""
+    """Return a page of models or feeds, sorted by id, and the id after which the next page begins, or None."""
     found = home.page(after, limit + 1)
     return found[:limit], found[limit - 1].id if len(found) > limit else None
 
@@ -128,13 +128,13 @@ Credentials = Annotated[HTTPAuthorizationCredentials | None, Security(bearer)]
 
 
 class _Scope:
-    """Admits only keys of a scope, or every caller if no key is configured."""
+    """A dependency that admits only callers with a key of a scope, or every caller if no key is configured."""
 
     def __init__(self, needed: str) -> None:
         self.needed = needed
 
     async def __call__(self, request: Request, service: Parts, given: Credentials) -> None:
-        """Raise Unauthorized or Forbidden unless the caller's key belongs to the scope."""
+        """Raise Unauthorized or Forbidden unless the caller's key allows the scope."""
         if not service.keys.known:
             return
         key = service.keys.find("" if given is None else given.credentials)
@@ -148,7 +148,7 @@ def scope(needed: str) -> Dependency:
 
 
 def scopes_of(routes: Iterable[BaseRoute]) -> dict[str, str | None]:
-    """Return the least scope that allows some call of each path; None if a call needs no key."""
+    """Return for each path the least scope that allows one of its calls; None if a call needs no key."""
     found: dict[str, str | None] = {}
     for route in routes:
         if isinstance(route, APIRoute):
@@ -159,12 +159,12 @@ def scopes_of(routes: Iterable[BaseRoute]) -> dict[str, str | None]:
 
 
 def may(request: Request, service: Service, needed: str) -> bool:
-    """Return whether the caller, which :func:`scope` has admitted, has a scope; every caller has without keys."""
+    """Return whether a caller that :func:`scope` admitted has a scope; without keys, every caller has every scope."""
     return not service.keys.known or allows(request.state.caller.scope, needed)
 
 
 def let_in(held: ApiKey | None, needed: str) -> ApiKey:
-    """Return the caller's key; raises Unauthorized where there is none, Forbidden if it is not of the scope."""
+    """Return the caller's key; raises Unauthorized if it is None, Forbidden if it does not allow the scope."""
     if held is None:
         raise Unauthorized("send a valid API key as a bearer token")
     known_as(held.label)
@@ -174,7 +174,7 @@ def let_in(held: ApiKey | None, needed: str) -> ApiKey:
 
 
 def bearer_of(request: Request) -> str:
-    """Return the secret that a request has as its bearer token; empty where there is none."""
+    """Return the bearer token of a request; an empty text if the request has none."""
     scheme, secret = get_authorization_scheme_param(request.headers.get("authorization", ""))
     return secret if scheme.lower() == "bearer" else ""
 
@@ -194,9 +194,9 @@ async def in_control(service: Service, call: Callable[..., T], *arguments: objec
 
 
 async def up_to_date(one: Hosted) -> None:
-    """Wait until this process has every announced change of a model or feed; its holder may take a second to announce.
+    """Wait until this process knows every announced change of a model or feed; announcements may be a second late.
 
-    Raises UnknownModel or UnknownFeed if it is gone.
+    Raises UnknownModel or UnknownFeed if the model or feed was deleted.
     """
     news = one.news()
     if news is not None:
@@ -205,17 +205,17 @@ async def up_to_date(one: Hosted) -> None:
 
 
 async def remove(service: Service, stored: str) -> Response:
-    """Delete a model or a feed, by its stored name, with all that is stored of it; return the response."""
+    """Delete a model or a feed, given by its stored name, with all of its data; return the response."""
     await asyncio.wrap_future(await in_control(service, service.erasures.begin_deletion, stored))
     await in_control(service, service.erasures.end_deletion, stored)
     return Response(status_code=204)
 
 
 async def awaited(request: Request, future: Future[T], solve: Solve, *, changes: bool = True) -> T:
-    """Return the result of a command of a model's writer; wait for it only while the caller waits.
+    """Return the result of a command that a model's writer executes; wait only while the caller is connected.
 
-    If the caller leaves, a waiting command is taken out of the queue, and one that changes nothing is ended.
-    Raises Withdrawn then, and TurnMissed if its turn does not come in the time that the caller gave.
+    If the caller leaves, a queued command is withdrawn, and a running command that changes nothing is stopped.
+    Raises Withdrawn in that case, and TurnMissed if the command's turn does not come within the caller's time limit.
     """
     answer = asyncio.wrap_future(future)
     left, is_late = None, False
@@ -244,7 +244,7 @@ async def awaited(request: Request, future: Future[T], solve: Solve, *, changes:
 
 
 async def _left(request: Request) -> None:
-    """Return when the caller has left."""
+    """Wait until the caller has closed its connection."""
     while (await request.receive())["type"] != "http.disconnect":
         pass
 
@@ -257,12 +257,12 @@ def response_of(
 
 
 def json_of(found: Any) -> Response:
-    """Return the response with a document; numbers that JSON does not have are null."""
+    """Return the response with a document; NaN and infinities, which JSON does not have, become null."""
     return Response(to_json(found, inf_nan_mode="null"), media_type="application/json")
 
 
 def replied(reply: Reply) -> Response:
-    """Return the response to an update; its header says if this is the answer that an earlier request got."""
+    """Return the response to an update; a header marks an answer that repeats an earlier request's answer."""
     headers = {"idempotent-replayed": "true"} if reply.replayed else None
     if reply.replayed:
         note(outcome="replayed")
@@ -275,10 +275,10 @@ def moment(seconds: float | None) -> datetime | None:
 
 
 def quick(needed: str) -> type[APIRoute]:
-    """Return the class of routes with ``id`` in their path that need a key of this scope, if there are keys."""
+    """Return a class of fast routes with ``id`` in their path, which need a key of this scope if there are keys."""
 
     class QuickRoute(APIRoute):
-        """Calls its endpoint directly if there is no query, and the ``Idempotency-Key`` is valid or absent."""
+        """A route that calls its endpoint directly if a request has no query, and no invalid ``Idempotency-Key``."""
 
         def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
             """Return the function that answers a request."""

@@ -1,4 +1,4 @@
-"""The table of calls: verb and path of each, the scope that it needs, its body and its answers, as OpenAPI shows it."""
+"""The table of calls: each with verb, path, required scope, body and answers, as OpenAPI shows them."""
 
 from __future__ import annotations
 
@@ -39,20 +39,20 @@ _REFUSALS: dict[int | str, dict[str, Any]] = {
 
 
 def answers(answer: Any, says: str, *, status: int = 200, other: Sequence[str] = ()) -> Callable[[E], E]:
-    """Return the decorator that describes a successful answer of a function, which may have several, by status.
+    """Return a decorator that describes one successful answer of a function; each has a ``status`` of its own.
 
     Parameters
     ----------
-    answer : its model, or content that is not JSON
-    says : what it means
-    other : other media that it may have
+    answer : the model of the answer, or OpenAPI's content of an answer that is not JSON
+    says : the meaning of the answer
+    other : other media types of the answer
     """
     said = {"content": answer} if isinstance(answer, dict) else {"model": answer}
     if other:
         said["content"] = binary(*other)
 
     def note(endpoint: E) -> E:
-        """Note the answer on the function, until its route is added."""
+        """Store the description on the function until its route is added."""
         vars(endpoint).setdefault("answers", {})[status] = {"description": says, **said}
         return endpoint
 
@@ -63,7 +63,7 @@ def _in_threads(endpoint: Callable[..., Response], threads: str) -> Callable[...
     """Return a coroutine function that runs ``endpoint`` in the pool ``threads`` of the service."""
 
     async def answer(service: Service, **given: Any) -> Response:
-        """Take a place in the pool, and run the function."""
+        """Reserve a place in the pool, and run the function there."""
         pool: Pool = getattr(service, threads)
         with pool.place():
             found: Response = await pool.run(partial(endpoint, service=service, **given))
@@ -79,8 +79,8 @@ class Calls:
 
     Parameters
     ----------
-    routes : of the calls, in the order in which they match
-    bodies : models of bodies, which the functions read themselves
+    routes : the routes of the calls, in the order in which they are matched
+    bodies : pydantic models of the bodies that the functions parse themselves
     """
 
     def __init__(self, tag: str) -> None:
@@ -108,8 +108,8 @@ class Calls:
         ----------
         call : verb and path
         needed : scope of the caller's key; None: no key is needed
-        body, media : model, or content, of the body; other media than JSON that it may have
-        is_quick : whether it is made hundreds of times a second
+        body, media : pydantic model or OpenAPI content of the body, and its media types other than JSON
+        is_quick : whether clients make the call hundreds of times a second
         """
         verb, path = call.split(" ")
         if isinstance(body, dict):

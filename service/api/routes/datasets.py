@@ -28,9 +28,9 @@ MEDIA: dict[str, Format] = {
     "text/csv": "csv",
     "application/vnd.apache.parquet": "parquet",
 }
-"""Media types of datasets, and their formats."""
+"""Format of a dataset for each media type."""
 PIECE = 2**20
-"""Bytes that are written at once."""
+"""Number of bytes that are written at a time."""
 DatasetName = Annotated[str, Path(json_schema_extra={"pattern": MODEL_ID, "maxLength": 64})]
 ColumnName = Annotated[str | None, Query(min_length=1, max_length=64, description="Name of a column, or its number.")]
 

@@ -44,7 +44,7 @@ from livesvm.solvers.errors import InvalidInput
 calls = Calls("erasing")
 
 MOST_SERIES = 1000
-"""Most series of a fleet that are erased without naming them."""
+"""Largest number of a fleet's series in an erasure that names no series."""
 
 
 @calls("POST /models/{id}/erase", "admin", "Erase examples for good", body=EraseRequest)
@@ -99,7 +99,7 @@ async def _erased(
 
 
 def _told(receipt: dict[str, Any], wanted: EraseRequest | FeedEraseRequest) -> dict[str, Any]:
-    """Return the answer with a receipt, in which keys and tags are written as the request has them."""
+    """Return the answer that contains a receipt; keys and tags in it are spelled as in the request."""
     missing, salt = set(receipt["keys"]["not_found"]), bytes.fromhex(receipt["keys"]["salt"])
     not_found = [name for name in wanted.named() if hashed(salt, name) in missing]
     other = {hashed(salt, name): name for key in wanted.named() if (name := respelled(key)) is not None}

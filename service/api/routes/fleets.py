@@ -48,9 +48,9 @@ from livesvm.solvers.errors import InvalidInput
 calls = Calls("fleets")
 
 PAGE, MOST = 1000, 10_000
-"""Series of a page, unless more or fewer are asked for, and at most."""
+"""Default and largest number of series in a page."""
 MOST_NAMED = 1000
-"""Series that a call for forecasts may name."""
+"""Largest number of series that a call for forecasts may name."""
 
 After = Annotated[
     str, Query(max_length=37 + LONGEST_QUOTED, description="Only those after this one, the `next` of a page.")

@@ -33,7 +33,7 @@ async def _roles(
     times: Annotated[str | None, Query(max_length=128, description="Of a table: its column with times.")] = None,
     on_repeat: Annotated[OnRepeat, Query(description="Of a table: as in a body of JSON.")] = "refuse",
 ) -> Roles:
-    """Return the columns of a table that are no features, as the query names them."""
+    """Return the names, from the query, of a table's columns that are not features."""
     return Roles(target, keys, weights, times, on_repeat)
 
 

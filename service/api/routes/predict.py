@@ -96,7 +96,7 @@ async def predict(
 
 
 def check_askable(live: Reader, *, probability: bool, cut: Cut | None) -> None:
-    """Raise InvalidInput for answers that a model cannot give, or not together."""
+    """Raise InvalidInput if a model cannot give a requested answer, or cannot combine the requested answers."""
     if probability and not live.spec.probability:
         raise InvalidInput("the model was created without; it has decision values alone", field="probability")
     if cut is not None and not task_of(live.spec).has_thresholds:
@@ -107,7 +107,7 @@ def check_askable(live: Reader, *, probability: bool, cut: Cut | None) -> None:
 
 
 async def calibrated(live: ModelHandle, request: Request) -> Published:
-    """Return the newest version with probabilities, or with held-out decisions."""
+    """Return the newest version with its calibration, after waiting for the model's writer if it has none yet."""
     if live.published.calibration is not None:
         return live.published
     solve = Solve()

@@ -56,7 +56,7 @@ class Copyable(Protocol[C]):
     """A model or a feed that can be copied."""
 
     def copy(self) -> Future[C]:
-        """Return a copy, made when its writer gets to this call."""
+        """Return a future for a copy, which the writer makes at this call's turn."""
 
 
 @calls("POST /models/{id}/what-if", "learn", "Ask what an update or an erasure would do", body=WhatIfRequest)
@@ -133,7 +133,7 @@ async def tell_drift(id: ModelId, request: Request, service: Parts, solve: Withi
 async def covered(
     id: str, request: Request, service: Service, rows: Rows | TableRows, wanted: WantedCoverage, media: str
 ) -> Response:
-    """Return an interval or a set of classes for each row; the first call of a version calibrates it."""
+    """Return an interval or a set of classes for each row; a version is calibrated by the first such call."""
     live = service.models().get(id)
     check(live.spec, wanted)
     found = service.coverings.get(id, live.published)
@@ -157,9 +157,9 @@ def _decided(
     service: Service,
     written: Callable[[dict[str, Any]], bytes],
 ) -> Steps[bytes]:
-    """Return the answer for some rows, block by block; raises InvalidInput for more than the time limit allows.
+    """Return the answer for rows, computed in blocks; raises InvalidInput for more rows than the time limit allows.
 
-    A row takes as long as hundreds of rows of a plain prediction, which wait meanwhile.
+    A row takes as long as hundreds of rows of a plain prediction; other calls run between the blocks.
     """
     work, seconds = covering.work(X), service.settings.solve_seconds
     most = max(1, int(seconds * A_SECOND / work))
@@ -188,7 +188,7 @@ async def _worked_out(
     answer: Callable[[ModelCopy], T],
     more: Callable[[ModelCopy], int] = lambda copy: 0,
 ) -> T:
-    """Return ``answer`` for a copy of a model, which takes ``more`` memory besides that of the model."""
+    """Call ``answer`` with a copy of a model, and return its result; ``more`` returns the extra memory it takes."""
     live = service.models().get(id)
     return await worked_out(live, request, service, solve, answer, lambda copy: live.describe().memory + more(copy))
 
@@ -201,9 +201,9 @@ async def worked_out(
     answer: Callable[[C], T],
     memory: Callable[[C], int],
 ) -> T:
-    """Return ``answer`` for a copy of a model or a feed, computed when a solve may run, in ``memory`` bytes.
+    """Call ``answer`` with a copy of a model or feed as soon as a solve may run, and return its result.
 
-    Raises OutOfMemory if there is not so much memory.
+    ``memory`` returns the bytes to reserve for it. Raises OutOfMemory if these are not available.
     """
     solve.seconds = min(solve.seconds, service.settings.solve_seconds)
     copy = await awaited(request, live.copy(), solve, changes=False)

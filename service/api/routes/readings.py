@@ -50,7 +50,7 @@ from livesvm.service.resources.solve_scheduler import Solve
 calls = Calls("feeds")
 
 PLOTTED, PLOTTED_MOST = 300, 3000
-"""Readings of a picture, unless more are asked for, and at most."""
+"""Default and largest number of readings in a plot."""
 MOST_ROWS = 100_000
 
 Limit = Annotated[int, Query(ge=1, le=MOST_ROWS, description="Most rows, the newest.")]
@@ -249,7 +249,7 @@ async def plot(id: FeedId, extension: Extension, request: Request, service: Part
 async def _taken(
     parse: Callable[[Body, FeedSpec], list[Row]], id: str, request: Request, service: Service, key: str | None
 ) -> Response:
-    """Pass the rows of a body to a feed, once for each Idempotency-Key."""
+    """Parse the rows of a body and pass them to a feed; repeated calls with an Idempotency-Key have one effect."""
     live = service.feeds().get(id)
     body = await read_rows(request)
     with service.workers.place():

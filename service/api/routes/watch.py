@@ -21,9 +21,9 @@ from livesvm.service.hosting.handle import FeedHandle, Hosted, ModelHandle
 from livesvm.service.lifecycle.parts import Service
 
 LOOK_SECONDS = 0.5
-"""Interval of looks at all models."""
+"""Interval of checks of all models and feeds for changes."""
 SHOWN = 1000
-"""The first models and feeds by id that are always reported; of the others, only those that are awake."""
+"""Number of models and of feeds, first by id, that are always reported; others are reported while awake."""
 _SHOWN = ("state", "awake", "version", "n_support", "C", "predicted", "queue_depth", "error")
 _SCORED = ("step", "mae", "last_value_mae", "seasonal_mae")
 
@@ -56,7 +56,7 @@ async def access(request: Request, service: Parts, given: Credentials) -> Respon
 
 
 class ChangedRows:
-    """What one reader of a stream has been sent about a service, and the changes since."""
+    """The state of a service that one reader of the stream knows, from which the changes to send are found."""
 
     def __init__(self, service: Service) -> None:
         self._service = service
@@ -87,7 +87,7 @@ class _Kept:
         self._seen: Mapping[str, object] = {}
 
     def compare(self, now: Mapping[str, object]) -> tuple[list[str], list[str]]:
-        """Return the ids of states that are new or have changed since the last call, and of those that are gone."""
+        """Return the ids with a new or changed state since the last call, and the ids that no longer exist."""
         new = [id_ for id_, seen in now.items() if seen != self._seen.get(id_)]
         gone = sorted(self._seen.keys() - now.keys())
         self._seen = now
@@ -95,7 +95,7 @@ class _Kept:
 
 
 def _rows(home: Collection[A], ids: Iterable[str], row: Callable[[A], dict[str, object]]) -> list[dict[str, object]]:
-    """Return the rows of an overview for some ids, except those that are gone meanwhile."""
+    """Return the overview's rows of models or feeds with these ids, leaving out deleted ones."""
     rows = []
     for id_ in ids:
         with suppress(UnknownModel, UnknownFeed):
@@ -112,7 +112,7 @@ def _row(model: ModelHandle) -> dict[str, object]:
 
 
 def _feed_row(feed: FeedHandle) -> dict[str, object]:
-    """Return the row of a feed in an overview; for one at rest, what is known without waking it."""
+    """Return the row of a feed in an overview; a feed at rest is not woken, and its row has what is known."""
     awake, reason = feed.shown, feed.reason if feed.shown is None else None
     row: dict[str, object] = {"id": feed.id, "state": feed.state, "awake": awake is not None, "error": reason}
     seen = awake or feed.glimpse
