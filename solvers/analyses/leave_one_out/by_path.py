@@ -36,7 +36,7 @@ class _Undone(Exception):
 
 @contextmanager
 def undone(on_error: AbstractContextManager[object]) -> Iterator[None]:
-    """Always undo the changes made inside, by an error raised within the context ``on_error``."""
+    """Undo the changes made inside in any case, by an error raised within the context ``on_error``."""
     try:
         with on_error:
             yield
