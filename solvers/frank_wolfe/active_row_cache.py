@@ -50,7 +50,7 @@ class ActiveRows:
 
     @property
     def most(self) -> int:
-        """How many rows there is space for."""
+        """The largest number of rows that the cache can hold."""
         return self._owner.size
 
     def fetch(self, indices: Ints) -> Ints:
@@ -65,7 +65,7 @@ class ActiveRows:
         return self.place_of[indices]
 
     def _vacated(self, count: int, keep: Ints) -> Ints:
-        """Return ``count`` free places; where necessary random rows give way, but none of ``keep``."""
+        """Return ``count`` free places; where necessary, random rows are dropped, but no row of ``keep``."""
         free = np.flatnonzero(self._owner < 0)[:count]
         if free.size < count:
             wanted = np.zeros(self.examples.n, bool)

@@ -85,7 +85,7 @@ def optimize(active: Active, tol: float, most_blocks: int, tell: Tell) -> tuple[
 
 
 def _descends(active: Active, indices: Ints, tol: float, *, scales: bool = True) -> bool:
-    """Take a step and return True; take it back if rounding makes it lead up, or below the bound of the primal at 0."""
+    """Take a step and return True; undo it and return False if rounding moves the objective up or below its bound."""
     before, b, parts = _objective(active), active.b.copy(), active.parts.copy()
     _step(active, indices, tol, scales=scales)
     if -0.5 * float((1.0 / active.ridge).sum()) <= _objective(active) <= before + WORSE * abs(before):
@@ -100,7 +100,7 @@ def _objective(active: Active) -> float:
 
 
 def _worst(active: Active, violations: Floats, kept: Ints, count: int, least: float) -> Ints:
-    """Return up to ``count`` of the worst violators above ``least``, half of each class, but none of ``kept``."""
+    """Return up to ``count`` of the worst violators above ``least``, half of each class, without those in ``kept``."""
     own = violations.copy()
     own[kept] = 0.0
     found = []

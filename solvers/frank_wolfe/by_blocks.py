@@ -122,7 +122,7 @@ class Search:
 
 
 class Looking(Protocol):
-    """A search over active examples that can look at all others, wherever these are held."""
+    """A search over active examples that can update g of all other examples, wherever these are stored."""
 
     active: Active
     steps: int
@@ -179,6 +179,6 @@ def _begun(problem: Problem, start: Known | None, cache_bytes: int, random: np.r
 
 
 def next_goal(goal: float, gap: float, tol: float, outside: int) -> float:
-    """Return the next goal for the gap of the active examples: the final one at once where it is not far."""
+    """Return the next goal for the gap of the active examples; if the final goal is near, return that."""
     following = INSIDE * gap
     return min(goal, following) if outside and following > NOT_FAR * tol else MARGIN * tol

@@ -28,7 +28,7 @@ SEEDS = 2**31
 
 @dataclass(frozen=True)
 class Over:
-    """One problem with its rows in shards."""
+    """A problem of two classes with its rows in shards."""
 
     crew: Crew  #: the shards, each of which has begun with this problem
     counts: Ints  #: (shards, 2) numbers of rows of each class
@@ -68,7 +68,7 @@ class ShardedSearch:
         self._begin(self._take(np.inf, over.counts, growth.of_first(over.counts.sum(axis=0))))
 
     def resume(self) -> None:
-        """Let shards begin again with the examples that are active here; the next look updates all others."""
+        """Tell the shards anew which examples are active; the next ``look`` updates g of all others."""
         own = [np.flatnonzero(self._shard == s) for s in range(len(self.over.counts))]
         self.over.crew.each([partial(Shard.hold, at=self._at[some]) for some in own])
         self.seen = np.zeros(self._at.size)
@@ -82,7 +82,7 @@ class ShardedSearch:
         )
 
     def _begin(self, taken: list[Taken]) -> None:
-        """Make the rows that were taken first the active examples."""
+        """Start the search with the rows that were taken first as active examples."""
         self._shard, self._at, self._rows, self._costs = _of_all(taken)
         self._double = joined([own.examples for own in taken])
         of_class = np.concatenate([own.of_class for own in taken])
@@ -251,7 +251,7 @@ def _of_all(taken: Sequence[Taken]) -> tuple[Ints, Ints, Ints, Floats]:
 
 
 def _by_chance(there: Ints, count: int, random: np.random.Generator) -> Ints:
-    """Return how many of ``count`` random rows come from each shard, with ``there`` in each, as if all were in one."""
+    """Return how many of ``count`` random rows to draw from each shard, where the shards hold ``there`` rows each."""
     if count >= int(there.sum()):
         return there
     return np.asarray(random.multivariate_hypergeometric(there, count, method="marginals"))

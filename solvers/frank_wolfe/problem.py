@@ -158,7 +158,7 @@ def since(of_class: Ints, b: Floats, before: Floats | None) -> tuple[Floats, Flo
 
 
 def _scale(now: Floats, before: Floats) -> float:
-    """Return the multiple of ``before`` that most entries of ``now`` are."""
+    """Return the factor between ``before`` and ``now`` that most entries share."""
     there = (now > 0) & (before > 0)
     return float(np.median(now[there] / before[there])) if there.any() else 0.0
 

@@ -83,7 +83,7 @@ class Prepared(NamedTuple):
 
 
 class Taken(NamedTuple):
-    """Rows that are active from now on."""
+    """Rows of a shard that have just become active."""
 
     at: Ints  #: (k,) places in the problem of the shard
     rows: Ints  #: (k,) of the shard
@@ -243,6 +243,6 @@ class Shard:
 
 
 def cut(n: int, count: int) -> list[slice]:
-    """Return the slice of each of ``count`` shards, of ``n`` rows in all: equally many, but for one."""
+    """Return the slice of rows of each of ``count`` shards; ``n`` rows are shared about equally among the shards."""
     edges = np.linspace(0, n, count + 1).round().astype(int).tolist()
     return [slice(first, last) for first, last in pairwise(edges)]

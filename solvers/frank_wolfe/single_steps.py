@@ -146,7 +146,7 @@ class SampledSearch:
         return self._look(tol)
 
     def _look(self, tol: float) -> SampledExample:
-        """Look at all examples, and note in random order those that violate or may do so soon."""
+        """Compute g of all examples; note, in random order, the examples that violate optimality or may do so soon."""
         check()
         core = self._core
         g = core.problem.parts(core.examples, core.coefficients()).sum(axis=0)
@@ -227,7 +227,7 @@ def _walk_rows(
 
 
 def _next(rows: ActiveRows, wanted: int, g: Floats) -> Ints:
-    """Return the example ``wanted``, and others without a row that may be wanted next."""
+    """Return the example ``wanted``, and other examples without a row that the next steps may need."""
     count = min(TOGETHER, rows.most, g.size - 1)
     if count < 2:
         return np.array([wanted])

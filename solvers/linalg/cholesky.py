@@ -52,7 +52,7 @@ def empty_factor(capacity: int, slots: int) -> Factor:
 
 
 def grown(old: Factor, capacity: int, slots: int) -> Factor:
-    """Return a copy with more space."""
+    """Return a copy of a factor with space for ``capacity`` free examples."""
     new = empty_factor(capacity, slots)
     n = int(old.size[0])
     new.R[:n, :n] = old.R[:n, :n]
@@ -200,7 +200,7 @@ def delete(fac: Factor, slot: int) -> None:
 
 @compiled
 def compact(fac: Factor) -> None:
-    """Close the holes that deletions left."""
+    """Remove the dead positions that deletions have left in the factor."""
     n, m = fac.size[0], 0
     for k in range(n):
         if fac.slot[k] < 0:

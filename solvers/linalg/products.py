@@ -25,7 +25,7 @@ def add_rows(rows: Floats, row: Ints, c: Floats, x: Floats) -> None:
 
 @compiled
 def add_scaled(row: Floats, a: float, out: Floats, n: int) -> None:
-    """Add ``a row`` to ``out``, for the first ``n`` entries."""
+    """Add ``a`` times ``row`` to ``out``, for the first ``n`` entries."""
     for j in range(n):
         out[j] += a * row[j]
 

@@ -36,7 +36,7 @@ class AtWork:
 
     @contextmanager
     def expect(self, functions: int) -> Iterator[None]:
-        """Expect ``functions`` translations inside."""
+        """Announce that code inside the context will translate ``functions`` functions."""
         self._of = self.done + functions
         self._expecting += 1
         try:
@@ -73,7 +73,7 @@ class AtWork:
             self._is_line_there = True
 
     def progress(self) -> str:
-        """Return how much is done, and how long the rest takes if that is known; empty if nothing is compiled."""
+        """Describe the share of compilation that is done and the time left, if known; empty if nothing is compiled."""
         if self.done == 0 or (self._since is None and not self._expecting):
             return ""
         if self.done >= self._of:
@@ -82,7 +82,7 @@ class AtWork:
         return f"compiling: {self.done} of {self._of} functions" + (f", about {left:.0f} s left" if left else "")
 
     def seconds_left(self) -> float:
-        """Return how long the rest takes at the rate so far; 0.0 if that is not known, or nothing is compiled."""
+        """Return the seconds of compilation left at the rate so far; 0.0 if unknown, or if nothing is compiled."""
         if self.done < SETTLED or (self._since is None and not self._expecting):
             return 0.0
         now = time.perf_counter()

@@ -154,7 +154,7 @@ class Entry(CPUDispatcher):
 
 
 class Shared(Entry):
-    """A compiled function that compiled code calls at its address, by a name that covers all that it was made of."""
+    """A compiled function that compiled code calls at its address, by a name that changes with all of its sources."""
 
     def __init__(self, function: Callable[..., Any], **how: Any) -> None:
         super().__init__(function, **how)
@@ -198,14 +198,14 @@ class _Key:
 
 
 class _InnerLibrary(JITCodeLibrary):
-    """The translation of a function, without what it calls."""
+    """The translation of a function, without the functions that it calls."""
 
     def _optimize_functions(self, module: Any) -> None:
         """Leave functions as they are: they are optimized where they are included."""
         module.data_layout = self._codegen._data_layout
 
     def finalize(self) -> None:
-        """Leave the library as it is."""
+        """Skip linking: the library is included in others, and not linked by itself."""
         self._raise_if_finalized()
         self._finalize_dynamic_globals()
         self._finalized = True
