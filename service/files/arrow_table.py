@@ -55,7 +55,7 @@ def _of_stream(data: bytes) -> Iterator[tuple[int, int]]:
 
 
 def _of_file(data: bytes) -> Iterator[tuple[int, int]]:
-    end, told = len(data) - len(MAGIC) - 4, 0
+    end, listed = len(data) - len(MAGIC) - 4, 0
     footer = _table(data, end - _at("<i", data, end))
     for slot in (2, 3):  # dictionaries, batches
         if (blocks := _field(data, footer, slot)) is None:
@@ -63,8 +63,8 @@ def _of_file(data: bytes) -> Iterator[tuple[int, int]]:
         first, count = _vector(data, blocks)
         for number in range(count):
             offset, size, length = struct.unpack_from("<qi4xq", data, first + 24 * number)
-            told += size + length
-            if size < _LEAST or length < 0 or told > len(data):  # one message would be read again and again
+            listed += size + length
+            if size < _LEAST or length < 0 or listed > len(data):  # one message would be read again and again
                 raise struct.error("more than the file has")
             yield _message(data, offset)[0], offset + size
 

@@ -68,7 +68,7 @@ class ShardedSearch:
         self._begin(self._take(np.inf, over.counts, growth.of_first(over.counts.sum(axis=0))))
 
     def resume(self) -> None:
-        """Tell the shards anew which examples are active; the next ``look`` updates g of all others."""
+        """Tell the shards again which examples are active; the next ``look`` updates g of all others."""
         own = [np.flatnonzero(self._shard == s) for s in range(len(self.over.counts))]
         self.over.crew.each([partial(Shard.hold, at=self._at[some]) for some in own])
         self.seen = np.zeros(self._at.size)
