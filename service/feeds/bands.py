@@ -88,7 +88,7 @@ class Side:
         self.scores = np.concatenate([self.scores, scores])[-self._most :]
 
     def forget(self, which: NDArray[np.bool_]) -> bool:
-        """Drop older scores and, of the last n, those marked in ``which`` (n,); return whether older ones existed."""
+        """Drop scores older than the last n, and those marked in ``which`` (n,); return whether any were older."""
         n, known = len(which), self.scores.size
         self.scores = self.scores[known - n :][~which]
         return known > n
@@ -141,7 +141,7 @@ class ConformalBand:
         self.sides[1].take(high)
 
     def forget(self, which: NDArray[np.bool_]) -> bool:
-        """Drop older scores and, of the last n, those marked in ``which`` (n,); return whether older ones existed."""
+        """Drop scores older than the last n, and those marked in ``which`` (n,); return whether any were older."""
         begun = [side.forget(which) for side in self.sides]
         return any(begun)
 

@@ -46,7 +46,7 @@ class Batch:
     given: Preset | None = None
 
     def call(self, id: str) -> Observations:
-        """Return the call that brings the readings of one feed."""
+        """Return the command that sends the readings of one feed."""
         return Observations(self.tables[id], self.request, self.at)
 
     def part(self, ids: list[str]) -> Batch:

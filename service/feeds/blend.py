@@ -61,8 +61,8 @@ def lookback_of(seasons: tuple[int, ...], step: int, longest: int, cycles: tuple
 def seasons_of(spec: FeedSpec, layout: RowLayout, every: Every) -> tuple[int, ...]:
     """Return the ascending periods of seasonal experts, in readings: the feed's season, and longer calendar cycles.
 
-    If the feed has no season, only calendar cycles are returned. Days and weeks are left out if the window was long
-    enough to find them, as the search for a season did not find them there.
+    If the feed has no season, only calendar cycles are returned. Days and weeks are then left out if the window is so
+    long that the search for a season would have found them.
     """
     if not (spec.has_blends and spec.calendar) or spec.time is None or spec.season == 0:
         return layout.seasons
@@ -135,7 +135,7 @@ class Blend:
         return out[len(at) - len(model) :]
 
     def _least_known(self, at: Ints) -> int:
-        """Return the first reading with a value for every mean, except means that too few readings ``at`` (n,) have."""
+        """Return the first index at which all means have a value, except means that too few of ``at`` (n,) have."""
         nearest = np.minimum.reduceat(self.look.back, self.look.first[:-1])
         known = nearest[nearest <= at[-LEAST]] if len(at) >= LEAST else nearest[:0]
         return int(known.max(initial=0))

@@ -83,7 +83,7 @@ class FeedCall(ABC):
         """Apply the ``plan`` that ``check`` returned. Raises SolverError; the feed is unusable then."""
 
     def after(self, progress: Progress) -> Progress:
-        """Return the progress in the source after the command; it changes only by commands about the source."""
+        """Return the progress in the source after the command; only deliveries and pauses change the progress."""
         return progress
 
     def digest(self) -> bytes:
@@ -224,7 +224,7 @@ class Delivery(FeedCall):
     def of(
         cls, entries: Sequence[SourceEntry], feed: Forecaster, at: float, why: str | None = None, in_flight: int = 0
     ) -> Delivery:
-        """Return the command for one or more entries; it refuses those that the feed cannot take, or all if ``why``."""
+        """Return the command for one or more entries; entries that the feed cannot take are refused, all if ``why``."""
         good: list[Document] = []
         dead: list[DeadLetter] = []
         waiting = list(entries)

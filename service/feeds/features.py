@@ -266,7 +266,7 @@ def shared_row(layout: RowLayout, newest: Floats, reading: Reading) -> Floats:
 
 @lru_cache(maxsize=64)
 def level_ends(layout: RowLayout) -> NDArray[np.int64]:
-    """Return the indices of lags and phases in the newest values, from the end, with a placeholder for the mean."""
+    """Return the indices of lagged and seasonal values, from the end of the newest values, with a gap for the mean."""
     return np.array([*(-lag for lag in layout.lags), -1, *(-1 - back for back in layout.phases)], np.int64)
 
 
@@ -290,7 +290,7 @@ _STATISTICS: dict[str, Callable[[Floats], float]] = {
 
 
 def seasonal_back(season: int, step: int) -> int:
-    """Return how far before the newest reading the last one lies that has the phase of the reading ``step`` ahead."""
+    """Return how many readings back the last one lies with the same seasonal phase as the reading ``step`` ahead."""
     return -step % season
 
 
@@ -307,7 +307,7 @@ class Ahead:
         self.values[slot] = values
 
     def suppose(self, slot: int, values: tuple[float, ...]) -> None:
-        """Use the columns of a reading that is still to be processed as known ahead, unless its slot was announced."""
+        """Store the columns of a reading not yet processed as known ahead, unless its slot has been announced."""
         self.values.setdefault(slot, values)
 
     def reach(self, slot: int, values: tuple[float, ...]) -> None:
@@ -317,7 +317,7 @@ class Ahead:
         self._reached, self.newest = slot, values
 
     def lead(self, slot: int, steps: tuple[int, ...]) -> int:
-        """Return the largest of the ascending ``steps`` after ``slot`` up to which all are announced; 0 if none is."""
+        """Return the last of the ascending ``steps`` up to which all slots after ``slot`` are announced; 0 if none."""
         found = 0
         for step in steps:
             if slot + step not in self.values:
@@ -388,7 +388,7 @@ def _calendar_at(layout: RowLayout, every: Every, steps: tuple[int, ...], zone: 
 
 
 def known_columns(layout: RowLayout, known: Floats, now: Floats) -> Floats:
-    """Return known columns (n, k) as features, if wanted with their changes from ``now`` (k,) or (n, k)."""
+    """Return known columns (n, k) as features; some layouts add the changes from ``now`` (k,) or (n, k)."""
     return np.concatenate([known, known - now], axis=1) if layout.changes else known
 
 

@@ -101,7 +101,7 @@ def _values(cells: Collection[str]) -> dict[str, Any]:
 
 
 def first_rows(found: InspectedTable) -> list[dict[str, str]]:
-    """Return the first rows, converted as for sending."""
+    """Return the first rows, in the form in which they would be sent to the service."""
     return [dict(zip(found.names, line, strict=True)) for line in islice(found.rows(), SHOWN)]
 
 

@@ -1,6 +1,6 @@
 """Times in files: find the format that reads a whole column, and convert the times to ISO 8601.
 
-Times that a feed reads without help are not converted: ISO 8601, dates in digits, seconds or fractions since 1970.
+Times that a feed reads without help are not converted: ISO 8601, dates in digits, seconds or smaller units since 1970.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 The readings of one call are processed in order, in batches of up to ``batch`` readings. The models learn a batch after
 forecasts were made from all its readings but the last; forecasts from the last reading follow. So no forecast depends
-on later readings. With ``batch`` = 1, or one reading a call, every forecast uses all readings so far. Forecasts are
+on later readings. With ``batch`` = 1, or one reading per call, every forecast uses all readings so far. Forecasts are
 scored, and bands are adapted, in the order of the readings. If the newest reading is missing, forecasts are made from
 held values, and are not scored.
 
@@ -147,7 +147,7 @@ class Forecaster:
         return self.timeline.read(rows, **how)
 
     def take(self, plan: Plan, given: Preset | None = None, *, chooses: bool = False) -> FeedOutcome:
-        """Carry out the plan of the next call, and forecast from the newest reading; raises SolverError, see above.
+        """Carry out the plan of the next call, and forecast from the newest reading; raises SolverError.
 
         When the window becomes full, the feed uses ``given`` instead of choosing settings itself. A feed that has
         models adopts ``given`` before the readings. When errors grow, the feed chooses settings at once if ``chooses``,
@@ -206,7 +206,7 @@ class Forecaster:
         return self._judged(readings)
 
     def _put_right(self, slot: int, value: float, next_slot: int) -> None:
-        """Restore the value of a suspected reading, which was held; the slot after the newest one is ``next_slot``."""
+        """Put the true value of a former suspect in place of its held value; the newest slot is ``next_slot`` - 1."""
         if self.rows is not None:
             self.history.correct(next_slot - 1 - slot, value)
             return
@@ -339,7 +339,7 @@ class Forecaster:
         return shared_row(layout, newest, reading), own
 
     def _advance(self, batch: list[Reading]) -> None:
-        """Process a batch: forecast from all readings but the last, learn, forecast from the last; score in order."""
+        """Process a batch: forecast from all readings but the last, learn, forecast from the last, and score all."""
         ordinals = [self._enter(reading) for reading in batch]
         real = [n for n in ordinals if n is not None]
         found = dict(zip(real[:-1], self.predict(real[:-1]), strict=True)) if len(real) > 1 else {}

@@ -110,7 +110,7 @@ def _forget_record(feed: Forecaster, layout: RowLayout, i: int, forgotten: Forgo
 
 
 def _forget_pending(feed: Forecaster, layout: RowLayout, newest: int, forgotten: Forgotten) -> None:
-    """Drop waiting forecasts that involve erased readings, and those from the newest reading, to make them again."""
+    """Drop pending forecasts that involve erased readings, and those from the newest reading, for renewal."""
 
     def stays(one: Pending) -> bool:
         made = one.forecast.slot - one.forecast.step

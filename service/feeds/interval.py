@@ -114,7 +114,8 @@ def found_in(times: Sequence[float], zone: tzinfo | None = None) -> Every:
     """Return the interval between the first readings, from their ascending ``times`` in seconds since 1970.
 
     It is in months if all readings lie on one day of the month, or on the last day of shorter months, at one time of
-    day. Otherwise it is the most frequent gap or, if no gap comes twice, the median gap, rounded if readings allow it.
+    day. Otherwise it is the most frequent gap or, if no gap comes twice, the median gap, rounded if readings keep to a
+    round interval.
 
     Raises
     ------

@@ -14,7 +14,7 @@ LOOKS = 5  #: how often a feed looks at its scales before what was not announced
 
 
 class Knowledge:
-    """How far ahead known columns are announced, and how many scored forecasts had announced, or only held, values.
+    """How far ahead known columns are announced, and how many scored forecasts used announced or held values of them.
 
     Parameters
     ----------
@@ -29,7 +29,7 @@ class Knowledge:
         self._is_exact: dict[int, bool] = {}
 
     def is_over(self) -> bool:
-        """Count one check; say whether the checks are complete over which :attr:`longest` is measured."""
+        """Count a check of the scales; say whether it ends the period over which :attr:`longest` is measured."""
         self.looks = (self.looks + 1) % LOOKS
         return self.looks == 0
 

@@ -1,8 +1,8 @@
 """Packed rows: repeated target values are stored once as a line of readings, and calendar features once for all feeds.
 
-A level is a feature that is a value of the target. The level of row k from b readings back equals the newest reading of
-row k - b. If this holds bit for bit, only the line of readings is stored. It does not hold across gaps and corrections;
-such rows are not packed.
+A level is a feature that is a value of the target. The level of row k that lies b readings back equals the newest
+reading of row k - b. If this equality holds bit for bit, only the line of readings is stored. Across gaps and
+corrections the equality does not hold, and rows are not packed.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ def places_of(layout: RowLayout, steps: tuple[int, ...]) -> PackedPlaces:
 
 
 def pack(layout: RowLayout, steps: tuple[int, ...], shared: Floats, own: Floats) -> Packed | None:
-    """Pack rows ``shared`` (n, s) and ``own`` (n, steps, o), oldest first; None if their levels form no line."""
+    """Pack rows ``shared`` (n, s) and ``own`` (n, steps, o), oldest first; None if the levels differ from one line."""
     n, places, end = len(shared), places_of(layout, steps), layout.own_levels
     rows = np.concatenate([shared, own.reshape(n, -1)], axis=1)
     found = rows[:, places.levels]

@@ -50,7 +50,7 @@ class PastForecastsQuery:
 
 
 def look_back(feed: Forecaster, asked: PastForecastsQuery) -> Document:
-    """Return past readings with their forecasts as ``rows``, oldest first, from each ``every``-th reading."""
+    """Return past readings with forecasts as ``rows``, oldest first; with ``every`` = n only each n-th reading."""
     steps = asked.steps(feed)
     wanted = (
         (time, one)

@@ -95,7 +95,7 @@ def _forecast(timeline: Timeline, one: Forecast) -> Document:
 
 
 def with_experts(reported: Iterable[Document], found: Iterable[Forecast]) -> list[Document]:
-    """Return reported forecasts; blends get the forecast and the weight of each expert."""
+    """Return reported forecasts; add each expert's forecast and weight to those that are blends."""
     return [
         told | {"experts": [
             {"expert": name, "value": value, "weight": weight}

@@ -53,7 +53,7 @@ class RepeatedHour:
         return time
 
     def _left(self, row: int, times: Sequence[float], newest: float | None) -> float:
-        """Return which of ``times`` a row means that does not repeat an earlier reading."""
+        """Return which of ``times`` a row means, if the row repeats no earlier reading."""
         new = [time for time in times if newest is None or time > newest]
         if new or len(times) == 1 or self._count[self._pairs[row]] > 1:
             return (new or times)[0]

@@ -97,7 +97,7 @@ class Rows:
         return unpack(self._packed, np.asarray(ordinals, np.int64) - (self.count - self._packed.n))
 
     def column(self, ordinals: Sequence[int] | Ints, step: int, feature: int) -> Floats:
-        """Return one feature of some rows, (m,): a shared one or, at higher numbers, an own one of ``step``."""
+        """Return one feature of some rows, (m,); numbers beyond the shared features mean ``step``'s own features."""
         if self._packed is not None:
             at = np.asarray(ordinals, np.int64) - (self.count - self._packed.n)
             return column_of(self._packed, at, step, feature)
@@ -153,7 +153,7 @@ class Rows:
         self.now[at], self.lead[at], self.slot[at] = 0.0, 0, EMPTY
 
     def know(self, steps: tuple[int, ...], changed: int, lead: int, ahead: Mapping[int, tuple[float, ...]]) -> None:
-        """Set the known columns of steps beyond ``changed``: those at the step, but at most ``lead`` readings ahead.
+        """Set the known columns of steps beyond ``changed`` to those of the step, or of ``lead`` if that is sooner.
 
         The known columns of a slot came with its reading; otherwise they are those in ``ahead``, or those of the slot
         before.

@@ -161,7 +161,7 @@ class SourceReader:
         return True
 
     def _settle(self, source: Source, positions: list[Position], earlier: Sequence[DeadLetter]) -> None:
-        """Settle entries, and name the refused ones, also those refused ``earlier`` that were fetched a second time."""
+        """Settle entries, with dead letters for those refused now, or ``earlier`` without having been settled."""
         dead = dict.fromkeys((*earlier, *self._feed.progress.dead))
         source.settle(positions, [letter for letter in dead if letter.position in set(positions)])
 

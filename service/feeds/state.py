@@ -33,7 +33,7 @@ ANNOUNCED = 10
 
 @dataclass
 class FeedState:
-    """The state of a feed, as the records of its log lead to it.
+    """The state of a feed after all records of its log.
 
     ``position`` counts accepted readings; ``rows`` counts all rows, also ignored ones and announcements; ``version``
     counts calls that had an effect. Events are numbered; a replay of the log gives every event the same number again.
@@ -78,8 +78,7 @@ class FeedState:
         return self._told(outcome, self.progress.refused - before.refused)
 
     def names(self) -> dict[str, float]:
-        """Return the times of all readings in the window, also of missing ones, by the text of these times in
-        answers."""
+        """Return the times of all readings in the window, also of missing ones, by their text in answers."""
         timeline = self.forecaster.timeline
         times = [*timeline.past, *(time for time, _ in timeline.waiting)]
         return {str(presenter.time_of(timeline, time)): time for time in times}
@@ -173,7 +172,7 @@ class FeedState:
 
 
 def _first(dead: Sequence[DeadLetter]) -> Document:
-    """Return the fields of an event about dead letters, which describe the first of these."""
+    """Return the fields that describe the first of some dead letters, for an event."""
     first = dead[0]
     return {"entry": "-".join(map(str, first.position)), "field": first.field, "reason": first.reason}
 
@@ -184,7 +183,7 @@ def events_kept(spec: FeedSpec) -> int:
 
 
 def answer(done: Document, durability: Durability) -> bytes:
-    """Return the report on a call as JSON, for the answer, and for the same answer to a repeated request."""
+    """Return the report on a call as JSON: the answer that is sent, and stored in case the request is repeated."""
     return to_json({**done, "durability": durability.value}, inf_nan_mode="null")
 
 
@@ -230,7 +229,7 @@ class View:
 
     @classmethod
     def of(cls, state: FeedState, before: View | None = None, forecasts: list[Document] | None = None) -> View:
-        """Return the view of a feed's present state; with ``before``, settings are copied from there.
+        """Return the view of a feed's present state; its settings are copied from the view ``before``, if given.
 
         ``forecasts`` are the newest forecasts as JSON values, if the caller has them already.
         """

@@ -235,7 +235,7 @@ class StepModel:
         return self._cool is not None and self._cool.slides and self._cool.is_slidable
 
     def slides(self, y: Floats, keys: Ints, leaving: list[int], ahead: Ints) -> Floats | None:
-        """Update models in compact form without restoring them, all or none, and forecast from examples ``ahead``.
+        """Update compact models without restoring them, either all or none; then forecast from examples ``ahead``.
 
         The targets ``y`` (m,) of the new examples are not scaled; examples ``ahead`` are newer than all others. Returns
         forecasts as :meth:`predict` does; None if the update needs restored models.

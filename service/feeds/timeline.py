@@ -3,8 +3,9 @@
 Time is divided into numbered slots, ``every`` apart, and each reading has a slot. A call is checked as a whole before
 any of its rows takes effect; an error names the row and the column.
 
-- A row that repeats an earlier time with the same values is ignored. A row with other values, for an earlier time in the
-  window, is refused or, if the setting ``late`` says so, a correction. Rows for times before the window are refused.
+- A row that repeats an earlier time with the same values is ignored. A row with other values, for an earlier time in
+  the window, is refused or, if the setting ``late`` says so, a correction. Rows for times before the window are
+  refused.
 - Only readings advance the feed's clock: rows without a target after the newest reading of a call are no readings. If
   such a row has every known column, it announces these columns for a future time; otherwise it is ignored.
 - A reading is missing if its row has no value, or if there is a gap in time. With ``hold``, its slot holds the last
@@ -17,17 +18,17 @@ any of its rows takes effect; an error names the row and the column.
   than a year and more than a window ahead is refused too: after a misspelt year, no later reading could follow.
 - If ``every`` is not given, it is found from the first readings, eight or more. If one of these does not fit the clock,
   waiting readings of earlier calls before it are left out.
-- Times with and without a zone must not be mixed, unless ``timezone`` gives the zone of the latter. With ``timezone``, a
-  time in the hour that clocks skip is refused, and days are calendar days. Without ``timezone``, times without a zone
+- Times with and without a zone must not be mixed, unless ``timezone`` gives the zone of the latter. With ``timezone``,
+  a time in the hour that clocks skip is refused, and days are calendar days. Without ``timezone``, times without a zone
   are from a clock that never changes: a skipped hour is a gap, and a repeated hour repeats earlier times.
 - In the hour that comes twice when clocks go back, a row that repeats an earlier time with the same values is ignored.
   Any other row means the first of the two times that is newer than all before, in the order of the rows. For past
   times, two rows of one call mean the first and the second time, and a single row means the time without a value; if
   both times have values, the row is refused. An ignored row may still be the next reading, with the same values as an
   hour ago: it is taken as that once a later reading leaves the slot open.
-- A time is refused if it is ahead of the service's clock by more than two of ``every`` and ten minutes, unless ``ahead``
-  says otherwise. Times without a zone may be local times, up to 14 hours ahead of UTC. Records of the log are not
-  compared with the clock.
+- A time is refused if it is ahead of the service's clock by more than two of ``every`` and ten minutes, unless
+  ``ahead`` says otherwise. Times without a zone may be local times, up to 14 hours ahead of UTC. Records of the log are
+  not compared with the clock.
 """
 
 from __future__ import annotations
@@ -305,7 +306,7 @@ class Timeline:
     def rewind(self) -> int:
         """Go back to the newest slot with a reading, as missing ones do not count; return the number of slots removed.
 
-        If no reading is left in the window, the result is 0; the next reading then gets the next slot, at any time.
+        If no reading is left in the window, the result is 0; the next reading, with any time, then gets the next slot.
         """
         newest = self.slot
         if self.spec.time is None:

@@ -67,9 +67,9 @@ class Source(Protocol):
     """The protocol of sources; one thread uses a source. Every call blocks, and may raise SourceError."""
 
     def begin(self, taken: Position | None, dead: Sequence[DeadLetter]) -> bool:
-        """Continue after the position ``taken``; the feed's newest call up to there refused ``dead``.
+        """Continue after the position ``taken``; ``dead`` are the entries that the feed's newest call refused.
 
-        Return whether the source does not remember the feed, although the source has to keep the feed's progress.
+        If it is the source that keeps the feed's progress, return whether it does not remember the feed.
         """
 
     def fetch(self, taken: Position | None, most: int, seconds: float) -> list[SourceEntry]:
