@@ -2,10 +2,10 @@
 
 A band is the prediction interval of one forecast step; its lower and its upper end are its sides. Each side keeps its
 latest scores and a miss rate, called its level. A score is the distance by which a reading lay beyond the forecast on
-that side. After every reading the level is corrected by a small multiple of the difference between the wanted and the
-observed miss. The next end of the band is the quantile of the scores that belongs to the level. In the long run the
-share of readings outside the band is the wanted one, even where the series drifts. With quantile models, scores are
-distances from the forecast quantiles [Romano, Patterson & Candès, 2019].
+that side. After a reading beyond this side of the band the level decreases, which widens the band; after any other
+reading it increases a little. The next end of the band is the quantile of the scores that belongs to the level. In the
+long run the share of readings outside the band is the wanted one, even where the series drifts. With quantile models,
+scores are distances from the forecast quantiles [Romano, Patterson & Candès, 2019].
 """
 
 from __future__ import annotations
@@ -146,7 +146,7 @@ class ConformalBand:
         return any(begun)
 
     def reseed(self, low: Floats, high: Floats) -> None:
-        """Insert residuals, as :meth:`seed` takes them, before the scores that the band has already."""
+        """Insert residuals, in the form for :meth:`seed`, as scores older than all existing scores."""
         known = [side.scores for side in self.sides]
         for side in self.sides:
             side.scores = side.scores[:0]

@@ -44,7 +44,7 @@ LEAST = 100  #: readings with all that experts look back on, from which those wi
 
 @lru_cache(maxsize=512)
 def lookback_of(seasons: tuple[int, ...], step: int, longest: int, cycles: tuple[float, ...]) -> Lookback:
-    """Return the past readings that experts use, up to ``longest`` back; only the first season has a naive expert."""
+    """Return which past readings experts use, at most ``longest`` back; only the first season has a naive expert."""
     experts: list[list[int]] = [[0]]
     others = [[lag] for lag in LAGS] + [list(range(width)) for width in WIDTHS]
     phases = [seasonal_back(season, step) for season in seasons]
@@ -114,7 +114,7 @@ class Blend:
         return float(values[len(values) - 1 - back]) if back < len(values) else None
 
     def begin(self, values: Floats, newest: int, slots: Ints, actual: Floats, model: Floats) -> Floats:
-        """Start from the initial state, and learn from the readings ``actual`` (n,) at some ``slots``.
+        """Reset the state, and learn from past readings ``actual`` (n,) at ``slots`` (n,).
 
         Parameters
         ----------

@@ -28,7 +28,8 @@ NONE: Document = {"rows": []}
 class Progress(NamedTuple):
     """A feed's progress in its source: the last position taken, the newest refused entries, and a count of all refused.
 
-    ``recent`` is for a source without one total order: the positions of the last entries taken that it may send again.
+    For a source without one total order, ``recent`` has the positions of the newest taken entries, which may come
+    again.
     """
 
     taken: Position | None = None
@@ -126,7 +127,7 @@ class Observations(FeedCall):
         return feed.check(self.rows(), now=self.at)
 
     def apply(self, feed: Forecaster, plan: Plan | None) -> FeedOutcome:
-        """Apply the rows to the feed; without a ``plan`` they come from the log, and no clock limits their times."""
+        """Apply the rows; without a ``plan``, check them first as rows of the log, which may have any time."""
         plan = plan or feed.check(self.rows(), logged=True, is_first=self.is_first)
         return feed.take(plan, self.given, chooses=self.is_first)
 
@@ -182,7 +183,7 @@ class FeedUpdate(FeedCall):
     action = "update"
 
     def check(self, feed: Forecaster) -> None:
-        """Raise InvalidInput unless the feed has these steps, with at least as many examples as they are to keep."""
+        """Raise InvalidInput if a step is unknown, or is to keep more examples than its models have."""
         if feed.rows is None or not feed.models:
             raise InvalidInput("the feed has no models yet", field="id")
         for row, one in enumerate(self.changes):
@@ -332,7 +333,7 @@ class Pause(FeedCall):
         return FeedOutcome(0, 0, 0, [], list(feed.latest), [FeedEvent(kind, line.slot, line.time, {})])
 
     def after(self, progress: Progress) -> Progress:
-        """Return the progress with the same position, paused or resumed."""
+        """Return the progress, marked as paused or resumed; the position does not change."""
         return progress._replace(paused=self.paused)
 
     def encode(self) -> bytes:

@@ -1,4 +1,4 @@
-"""Tests for drift: whether a step's forecast errors have grown, from errors that do not overlap in time.
+"""Tests for drift: say whether the forecast errors of a step have grown, using errors that do not overlap in time.
 
 Errors of successive forecasts h steps ahead depend on each other, because their horizons overlap. The horizons of every
 h-th forecast do not overlap, so the test of a step uses every h-th error only.

@@ -80,7 +80,7 @@ def from_history(history: History, newest: int, forgotten: Forgotten) -> None:
 
 
 def from_rows(rows: Rows, steps: tuple[int, ...], history: History, newest: int, forgotten: Forgotten) -> int:
-    """Compute rows again from the changed history, or remove them, and remove the targets that are erased.
+    """Recompute affected rows from the changed history, or remove them; remove erased targets.
 
     Return how many rows were changed or removed.
     """

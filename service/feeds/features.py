@@ -132,7 +132,7 @@ def _with_more(layout: RowLayout, window: int) -> RowLayout:
 
 
 def _weeks(season: int, window: int, every: Every) -> tuple[int, ...]:
-    """Return the readings of a week if the season is a day, and a week is at most half of the window; else nothing."""
+    """Return the period of a week in readings if the season is a day, and the window has two weeks; else nothing."""
     is_day = season == day_in(every)
     return (7 * season,) if is_day and 7 * season <= window // 2 else ()
 
@@ -166,7 +166,7 @@ def calendar_seasons(every: Every) -> tuple[int, ...]:
 
 
 def calendar_cycles(every: Every) -> tuple[float, ...]:
-    """Return those of day, week and year that have at least three readings at this interval, in seconds."""
+    """Return the calendar cycles of at least three readings, in seconds, out of day, week and year."""
     seconds = every.approximate_seconds()
     return tuple(cycle for cycle in (DAY, 7 * DAY, YEAR) if seconds <= cycle / 3)
 
@@ -245,7 +245,7 @@ class History:
 def shared_row(layout: RowLayout, newest: Floats, reading: Reading) -> Floats:
     """Return the features that all steps share: lags, their mean, rolling statistics and other columns; (shared,).
 
-    They are computed from the ``newest`` values, oldest first, of which there are at least ``layout.reach``.
+    The features are computed from the ``newest`` values, oldest first, at least ``layout.reach`` of them.
     """
     out = np.empty(layout.shared)
     ends, n = level_ends(layout), len(layout.lags)

@@ -184,7 +184,7 @@ class Forecaster:
         return self.plausibility.judge(values, readings)
 
     def _judged(self, readings: list[Reading]) -> list[Reading]:
-        """Return the next readings with outliers marked as missing; restore earlier ones that began a level shift."""
+        """Return readings with outliers marked as missing; restore earlier suspects that began a level shift."""
         if not (self.spec.finds_outliers and readings):
             return readings
         verdict = self._verdict(readings)
@@ -282,7 +282,7 @@ class Forecaster:
         return [Recipe(one.represent, one.gamma, one.C) for one in self.spec.recipes]
 
     def fills_with(self, plan: Plan) -> bool:
-        """Say whether a call's readings fill the window for the first time, so that settings have to be chosen."""
+        """Say whether a call fills the window for the first time, so that the feed has to choose settings."""
         if self.rows is not None or self.spec.recipes is not None:
             return False
         readings = self._verdict(plan.readings).readings if self.spec.finds_outliers else plan.readings
@@ -387,7 +387,8 @@ class Forecaster:
         return represented(self.rows.layout, self.models[step].recipe.represent, shared, own[:, step])
 
     def _level(self, step: int, shared: Floats, own: Floats) -> Floats:
-        """Return the reference values (n, 1) of raw rows, which are added to the forecasts of ``step``, an index."""
+        """Return each raw row's reference value, (n, 1), which is added to the model's forecast of ``step``, an
+        index."""
         assert self.rows is not None
         if self.spec.task == "direction":
             return np.zeros((len(shared), 1))
@@ -649,7 +650,7 @@ class Forecaster:
         return reading, shared, own, self._predicted(shared[None], own[None])[0], ahead.lead(reading.slot, self.steps)
 
     def forecasts_if(self, rows: Sequence[Row]) -> list[Forecast]:
-        """Return the forecasts for the case that known columns are as in ``rows``; the feed stays unchanged.
+        """Return the forecasts that would result if ``rows`` were announced; the feed stays unchanged.
 
         Raises
         ------

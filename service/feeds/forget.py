@@ -145,7 +145,7 @@ def _forecast_again(feed: Forecaster, rows: Rows, newest: int) -> None:
 
 
 def _begin_again(feed: Forecaster) -> None:
-    """Return to filling the window, which keeps the remaining readings."""
+    """Set the feed back to filling its window, with the remaining readings in it."""
     left = [Reading(one.slot, time, one.values, one.held) for time, one in feed.timeline.past.items()]
     feed.first = first_readings(feed.judged_again(left), Forgotten(frozenset(), {}, None))
     feed.readings = sum(not reading.held for reading in feed.first)

@@ -331,7 +331,7 @@ class _Reader:
         return formats[0]
 
     def _even(self, parts: tuple[int, ...], formats: list[TimeFormat]) -> TimeFormat | None:
-        """Return the format by which readings are less than two days apart, if others give gaps of weeks or go back."""
+        """Return the format by which times ascend in steps of less than two days, if all others are absurd."""
         steps = []
         for one in formats:
             seconds = self._seconds([*dict.fromkeys(self._cells(parts)[:2000])], one)

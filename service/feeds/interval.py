@@ -136,7 +136,7 @@ def found_in(times: Sequence[float], zone: tzinfo | None = None) -> Every:
 def _even(gaps: Sequence[float], usual: float) -> float:
     """Return an interval that divides a day evenly, or is whole days, if readings keep to it; else the ``usual`` gap.
 
-    Over all readings, the sum of the deviations may be no larger than the jitter of two readings.
+    Over all gaps together, the deviation from that interval may be at most twice the largest jitter of one gap.
     """
     count = sum(round(gap / usual) for gap in gaps)
     if not count:

@@ -128,7 +128,7 @@ def choose_together(spec: FeedSpec, windows: Sequence[Rows]) -> tuple[list[Recip
 
 
 def tried_out(spec: FeedSpec, rows: Rows, recipes: list[Recipe], trials: list[Trial]) -> Choice:
-    """Return the choice of these recipes, one for each step, with their residuals in the later part of the window."""
+    """Return a choice of the given recipes, one for each step, with their residuals late in the window."""
     choice = Choice(recipes, trials)
     if spec.coverage is not None or spec.has_blends:
         for step, recipe in enumerate(choice.recipes):

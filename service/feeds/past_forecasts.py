@@ -81,7 +81,7 @@ def look_back(feed: Forecaster, asked: PastForecastsQuery) -> Document:
 
 
 def what_if(feed: Forecaster, rows: Sequence[Row]) -> Document:
-    """Return the forecasts for the case that known columns are as in ``rows``; raises InvalidInput."""
+    """Return the forecasts that would result if the known columns in ``rows`` were announced; raises InvalidInput."""
     found = feed.forecasts_if(rows)
     reported = presenter.with_experts(presenter.forecasts(feed.timeline, found), found)
     return {"time": presenter.time_of(feed.timeline, feed.timeline.time), "forecasts": reported}

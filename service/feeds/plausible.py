@@ -3,8 +3,8 @@
 A reading is suspected to be an outlier if it lies further outside the range of the window than the range is wide. It is
 suspected too if its change is more than three times the largest change in the window. If fewer than half of the changes
 differ from zero, or few readings are known, the limit is a hundred times the range, as demand that is mostly zero has
-rare sizes. Once a hundredth of the readings in the window are suspects, or a tenth with the wider limit, no further
-reading is suspected: such values belong to the series.
+rare sizes. Once a hundredth of the readings in the window are suspects, no further reading is suspected, because such
+values belong to the series. With the wider limit, this share is a tenth.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ Document = dict[str, Any]
 
 
 def proofs_of(feed: Forecaster) -> list[Document]:
-    """Return the certificate of each model, by step."""
+    """Return the certificate of each model of each step."""
     return [
         {"step": step, "model": name, **_proof(model)}
         for step, one in zip(feed.steps, feed.models, strict=False)

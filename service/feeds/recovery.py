@@ -23,7 +23,7 @@ log = logging.getLogger(__name__)
 
 @dataclass
 class FeedRecovery:
-    """The recovery of one feed; its solves take turns with those of other models, and can be stopped by ``solve``."""
+    """The recovery of one feed; its solves take turns with those of other models, and ``solve`` can stop them."""
 
     source: Source
     lease: Lease

@@ -159,7 +159,7 @@ class StepScores:
 
 
 def measured(rows: Floats, coverage: float | None) -> Floats:
-    """Return the amounts that scored forecasts, ``rows`` (n, fields), add to the sums, (sums,)."""
+    """Return the sums over scored forecasts, which are ``rows`` (n, fields); the result is (sums,)."""
     by_field = np.ascontiguousarray(rows.T)
     value, actual, last = by_field[_VALUE], by_field[_ACTUAL], by_field[_LAST]
     off, up = actual - value, actual > last
@@ -181,7 +181,7 @@ def measured(rows: Floats, coverage: float | None) -> Floats:
 
 
 def _of_one(scored: ScoredForecast, coverage: float | None) -> list[float]:
-    """Return the amounts that one scored forecast adds to the sums, faster than :func:`measured`."""
+    """Return the sums for a single scored forecast, faster than :func:`measured`."""
     _, _, _, value, low, high, actual, last, seasonal, change, _, weekly = scored
     off, up, banded = actual - value, actual > last, (0.0, 0.0, 0.0, 0.0)
     if coverage is not None and isfinite(low):

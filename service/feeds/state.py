@@ -78,13 +78,13 @@ class FeedState:
         return self._told(outcome, self.progress.refused - before.refused)
 
     def names(self) -> dict[str, float]:
-        """Return the times of all readings in the window, also of missing ones, by their text in answers."""
+        """Return the times of all readings in the window, also of missing ones, with their text in answers as keys."""
         timeline = self.forecaster.timeline
         times = [*timeline.past, *(time for time, _ in timeline.waiting)]
         return {str(presenter.time_of(timeline, time)): time for time in times}
 
     def readings(self) -> dict[str, float]:
-        """Return the times of readings with a value in any column, by the text of these times in answers."""
+        """Return the times of readings with a value in any column, with their text in answers as keys."""
         past = self.forecaster.timeline.past
         return {
             name: time

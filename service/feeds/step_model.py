@@ -353,7 +353,7 @@ class StepModel:
 
 
 def _small(arrays: dict[str, Any]) -> dict[str, Any]:
-    """Return a model's arrays without features, and in fewer bytes: as small integers, and without weights of one."""
+    """Return a model's arrays in fewer bytes: without features, with small integers, and without weights of one."""
     found = {name: value for name, value in arrays.items() if name != "X"}
     found["keys"] = np.array(arrays["keys"], np.int64)
     if abs(arrays["segments"]).max(initial=0) < 2**7:

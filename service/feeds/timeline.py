@@ -230,7 +230,7 @@ class Timeline:
         return missing
 
     def _end(self, plan: Plan) -> int:
-        """Process rows that no reading follows: plan complete ones as announcements; return how many are ignored."""
+        """Process rows that no reading follows, as announcements if they are complete; return how many are ignored."""
         tail, self._tail = self._tail, []
         ignored = 0
         for row, time, cells in tail:
@@ -646,7 +646,7 @@ def _unpacked(arrays: Mapping[str, Any]) -> dict[float, PastSlot]:
 
 
 def _past(slot: int, given: Given, values: tuple[float, ...], held: bool) -> PastSlot:
-    """Return a past slot; if the row gave all values, ``given`` and ``values`` share one tuple."""
+    """Return a past slot, in which ``given`` and ``values`` share one tuple if they are equal."""
     return PastSlot(slot, values if given == values else given, values, held)
 
 

@@ -54,8 +54,7 @@ class Table:
 
 @dataclass
 class Split:
-    """The rows of each series, by feed id, in the form that feeds take; ``numbers`` are the rows' numbers in the
-    call."""
+    """The rows of each series, by feed id, in the form for feeds; ``numbers`` are the rows' numbers in the call."""
 
     tables: dict[str, Row] = field(default_factory=dict)
     numbers: dict[str, list[int]] = field(default_factory=dict)

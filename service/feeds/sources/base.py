@@ -79,7 +79,7 @@ class Source(Protocol):
         """Mark entries as done: their effect is durable, or the feed refused them, and they become dead letters."""
 
     def backlog(self, taken: Position | None) -> Backlog:
-        """Return how many entries wait after ``taken``; raises SourceError also if new entries would come before it."""
+        """Return how many entries wait after ``taken``; raises SourceError also if new ones would precede ``taken``."""
 
     def forget(self) -> None:
         """Remove what the source stores about the feed; entries and dead letters stay."""
