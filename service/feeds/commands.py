@@ -147,7 +147,7 @@ class Observations(FeedCall):
 
 @dataclass(frozen=True)
 class FeedTuning(FeedCall):
-    """A command that has a feed use the model settings that a tuning job found, one recipe for each step."""
+    """A command to train a feed's models with the settings that a tuning job found, one recipe for each step."""
 
     job: str
     recipes: list[Recipe]

@@ -148,14 +148,14 @@ def _count_in(cycle: float, every: Every) -> int:
 
 
 def natural_period(every: Every) -> int:
-    """Return the shortest calendar cycle that has at least three readings, in readings; 0 if there is none."""
+    """Return the length of the shortest calendar cycle of at least three readings, in readings; 0 if there is none."""
     if every.months:
         return 12 // every.months if every.months in (1, 2, 3, 4) else 0
     return day_in(every) or _count_in(7 * DAY, every)
 
 
 def calendar_seasons(every: Every) -> tuple[int, ...]:
-    """Return the calendar's seasons in readings, ascending: day and week, or week and year.
+    """Return the lengths of calendar seasons in readings, ascending: of day and week, or of week and year.
 
     Seasons longer than ``MOST_BACK`` are left out; a year is rounded to whole readings.
     """

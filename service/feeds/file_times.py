@@ -96,7 +96,7 @@ class TimeFormat:
     zoned: bool = False
 
     def reads(self, cells: Iterable[str]) -> bool:
-        """Return whether the format reads all the cells; without a ``read`` function, the feed's parser reads them."""
+        """Return whether the format reads all cells; a format without ``read`` reads what a feed reads."""
         return all(_is_read(self, cell) for cell in cells)
 
     def whole(self) -> TimeFormat:

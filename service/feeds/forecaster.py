@@ -387,8 +387,7 @@ class Forecaster:
         return represented(self.rows.layout, self.models[step].recipe.represent, shared, own[:, step])
 
     def _level(self, step: int, shared: Floats, own: Floats) -> Floats:
-        """Return each raw row's reference value, (n, 1), which is added to the model's forecast of ``step``, an
-        index."""
+        """Return each raw row's reference value, (n, 1), which is added to the forecast of ``step``, an index."""
         assert self.rows is not None
         if self.spec.task == "direction":
             return np.zeros((len(shared), 1))

@@ -54,7 +54,7 @@ class Forecast(NamedTuple):
 
 
 class Pending(NamedTuple):
-    """A forecast that waits for its reading, with further values for its score."""
+    """A forecast that waits for its reading, with further values that are needed to score it."""
 
     step: int  #: its index
     forecast: Forecast

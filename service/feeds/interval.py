@@ -90,7 +90,7 @@ class Every:
 
 
 def duration(value: float | str, zone: tzinfo | None = None) -> Every:
-    """Read a duration: seconds, or a number with one of ms, s, min, h, d, w, mo, y; raises InvalidInput."""
+    """Parse a duration, in seconds or with a unit: ms, s, min, h, d, w, mo or y; raises InvalidInput."""
     if isinstance(value, str):
         found = DURATION.match(value)
         if found is None:

@@ -41,7 +41,7 @@ class RepeatedHour:
                 self._taken[self.again[row]] = values
 
     def time_of(self, row: int, newest: float | None) -> float:
-        """Return the time of a row that follows rows and readings up to ``newest``; raises InvalidInput."""
+        """Return the time of a row; ``newest`` is the newest time of earlier rows and readings; raises InvalidInput."""
         if row in self.again:
             return self.again[row]
         pair, values = self._pairs[row], self._given[row]

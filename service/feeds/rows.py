@@ -155,8 +155,8 @@ class Rows:
     def know(self, steps: tuple[int, ...], changed: int, lead: int, ahead: Mapping[int, tuple[float, ...]]) -> None:
         """Set the known columns of steps beyond ``changed`` to those of the step, or of ``lead`` if that is sooner.
 
-        The known columns of a slot came with its reading; otherwise they are those in ``ahead``, or those of the slot
-        before.
+        The known columns of a slot are those that came with its reading, or else those in ``ahead``, or else those of
+        the slot before.
         """
         held = np.flatnonzero(self.slot != EMPTY)
         if not held.size:

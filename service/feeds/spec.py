@@ -275,14 +275,14 @@ class FeedSpec(BaseModel):
         return self.minimum if isinstance(self.minimum, float) else None, self.maximum
 
     def rolling_widths(self) -> list[tuple[Statistic, int]]:
-        """Return every rolling statistic with its width, no wider than a quarter of the window."""
+        """Return every rolling statistic with its width, which is at most a quarter of the window."""
         pairs = {(name, min(width, self.window // 4)) for name, widths in self.rolling.items() for width in widths}
         return sorted(pairs)
 
 
 @lru_cache(maxsize=64)
 def stored_spec(text: str) -> FeedSpec:
-    """Return a stored specification, one object for all equal ones; missing settings get the values of old versions."""
+    """Return a stored specification, one object for all equal ones; missing settings mean what they meant before."""
     before = {"generation": 1, "outliers": "learn", "minimum": None}
     return FeedSpec.model_validate_json(to_json(before | from_json(text)))
 

@@ -213,7 +213,7 @@ class Timeline:
         return self.waiting[-1][0] if self.waiting else self.time
 
     def _overtaken(self, time: float | None) -> list[Tail]:
-        """Remove and return the waiting rows without a target before ``time``; a reading makes them missing readings.
+        """Remove and return waiting rows without a target that lie before ``time``; they become missing readings.
 
         A waiting row at the time of the reading itself is removed as well, as the reading replaces it.
         """
