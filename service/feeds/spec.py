@@ -282,7 +282,7 @@ class FeedSpec(BaseModel):
 
 @lru_cache(maxsize=64)
 def stored_spec(text: str) -> FeedSpec:
-    """Return a stored specification, one object for all equal ones; missing settings mean what they meant before."""
+    """Return a stored specification, shared by equal ones; missing settings get the defaults of older versions."""
     before = {"generation": 1, "outliers": "learn", "minimum": None}
     return FeedSpec.model_validate_json(to_json(before | from_json(text)))
 
