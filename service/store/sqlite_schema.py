@@ -61,7 +61,7 @@ _REQUESTS = f"""SELECT rowid, model, key, sequence FROM requests NOT INDEXED
 
 
 def add_functions(db: sqlite3.Connection) -> None:
-    """Add the seals of rows to this connection as functions of its SQL."""
+    """Register the functions that compute seals of rows for SQL statements of this connection."""
     db.create_function("sha256", 1, sha256, deterministic=True)
     db.create_function("seal", -1, seal, deterministic=True)
 
@@ -109,10 +109,10 @@ def _change(db: sqlite3.Connection, statements: Iterable[str]) -> None:
 
 
 def shows_requests(db: sqlite3.Connection, model: str) -> bool:
-    """Return whether both indexes of requests show all of a model's requests; only this model's entries are read.
+    """Return whether both indexes of the requests table have all requests of a model; only these requests are read.
 
-    Each index is compared with the rows that the other one finds. A request that its index does not show would be
-    taken for a new one and applied twice.
+    Each index is compared with the rows that the other one finds. A request that is missing in an index would be taken
+    for a new one and applied twice.
     """
     try:
         keys = dict(db.execute(f"SELECT rowid, key {_BY_KEY}", (model,)))
@@ -126,9 +126,10 @@ def shows_requests(db: sqlite3.Connection, model: str) -> bool:
 
 
 def mend_requests(db: sqlite3.Connection) -> bool:
-    """Build the indexes of requests from the table, inside a transaction, unless a row itself is damaged.
+    """Rebuild the indexes of the requests table, inside a transaction, unless a row of the table is damaged.
 
-    If a row is damaged, the old index stays, as it still finds that row's request. Returns whether it was built.
+    If a row is damaged, the old index stays, as it still finds that row's request. Returns whether the indexes were
+    rebuilt.
     """
     rows = db.execute("SELECT model, key, sequence, body, seal FROM requests NOT INDEXED")
     if not all(sealed == request_seal(*row) for *row, sealed in rows):
