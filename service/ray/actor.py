@@ -1,7 +1,8 @@
-"""The actor in which models and feeds live: a host of replicas that Ray starts, finds and moves.
+"""The Ray actor that hosts models and feeds, its replicas; Ray starts it, finds it by its name, and restarts it.
 
-Whenever Ray starts an actor, on any node, it is restored from Redis. It takes leases under the name of the actor, so
-that it need not wait for those of its earlier incarnation. The earlier one is fenced by its epoch, and ends then.
+Whenever Ray starts an actor, on any node, the actor restores its replicas from Redis. It takes their leases under its
+own name, which it keeps over restarts, so that it need not wait until the leases of its earlier incarnation lapse. An
+earlier incarnation that still runs is fenced, as its leases have an older epoch, and then ends itself.
 """
 
 from __future__ import annotations
@@ -48,7 +49,8 @@ log = logging.getLogger(__name__)
 
 
 class Node:
-    """The node of this process. Ray has no public call for drained nodes; Ray Serve asks for them in the same way."""
+    """The node of the Ray cluster on which this process runs. Ray has no public call that lists drained nodes; Ray
+    Serve finds them in the same way as this class."""
 
     def __init__(self) -> None:
         context = ray.get_runtime_context()
@@ -80,7 +82,7 @@ def _takes_actors(node: dict[str, Any]) -> bool:
 
 
 class _Part(RedisStore):
-    """The store, restricted to the models and feeds that live in one of ``actors`` actors."""
+    """The Redis store, restricted to the models and feeds of one actor out of ``actors``."""
 
     place: Place
     actors: int
@@ -130,7 +132,7 @@ class ModelActor(Host):
             self._move()
 
     def _move(self) -> None:
-        """Bring the replicas to rest and end the process; Ray starts the actor on another node, which restores them."""
+        """Save the replicas, and end the process; Ray then starts the actor on another node, where it restores them."""
         log.info("actor %s moves: its node is drained", self._place.name)
         snapshots = []
         for home in (self.registry.models, self.registry.feeds):
@@ -152,7 +154,7 @@ def _context(place: Place, settings: Settings) -> Context:
 
 
 def _store(place: Place, settings: Settings) -> _Part:
-    """Wait for the store, and return it: Ray does not start an actor again if its constructor fails."""
+    """Return the store once it can be reached, as Ray does not restart an actor after an error in its constructor."""
     while True:
         try:
             store = _Part(

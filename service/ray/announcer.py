@@ -21,7 +21,7 @@ class Announcer:
         self._views: dict[str, tuple[int, float, View | None]] = {}
 
     def view(self, stored: str) -> View | None:
-        """Return the view of a replica that was noted last."""
+        """Return the view of a replica that was noted last, None if there is none."""
         return self._views.get(stored, (0, 0.0, None))[2]
 
     def note(self, stored: str, found: Any) -> bool:
@@ -42,7 +42,7 @@ class Announcer:
         return {stored: view for stored, (_, _, view) in new}
 
     def due(self) -> list[str]:
-        """Return the replicas in memory, which may change without a call.
+        """Return the stored names of the replicas in memory, as these may change without a call.
 
         Views of replicas that were deleted or put to rest a while ago are dropped, as the index describes these.
         """

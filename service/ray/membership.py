@@ -1,4 +1,4 @@
-"""This process's membership of a cluster; Ray crashes a process that calls it while it leaves, or after that.
+"""This process's membership of a Ray cluster: Ray crashes a process that calls it while, or after, it leaves.
 
 Dropping a reference to an object of Ray is such a call, too.
 """
@@ -25,7 +25,7 @@ class NotJoined(RayError):  # type: ignore[misc]  # Ray's types are not read
 
 
 class Membership:
-    """Counts the calls of Ray that are under way, and keeps new ones out while the cluster is left."""
+    """Counts the calls of Ray that are under way, and refuses new calls while this process leaves the cluster."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
@@ -35,7 +35,8 @@ class Membership:
 
     @contextmanager
     def inside(self) -> Iterator[None]:
-        """Count a call of Ray that is made inside; raises NotJoined while the cluster is left."""
+        """Count the block as a call of Ray that is under way; raises NotJoined while this process leaves the
+        cluster."""
         with self._changed:
             if not self._is_open:
                 raise NotJoined("this front end joins the cluster again")
@@ -48,7 +49,7 @@ class Membership:
                 self._changed.notify_all()
 
     def let_go(self, held: list[Any]) -> None:
-        """Drop references to objects of Ray; keep them for good while the cluster is left."""
+        """Drop references to objects of Ray, or keep them for good if this process is leaving the cluster."""
         try:
             with self.inside():
                 held.clear()
@@ -56,7 +57,7 @@ class Membership:
             self._kept.append(held)
 
     def answer(self, ask: Callable[[], Any]) -> Any:
-        """Return the answer that a call of Ray refers to.
+        """Make a call of Ray by ``ask``, which returns a reference, and return the result that it refers to.
 
         Raises the call's errors, and NotJoined if the cluster is left before there is an answer.
         """
@@ -80,7 +81,7 @@ class Membership:
                 self._changed.wait(end - time.monotonic())
 
     def open(self) -> None:
-        """Let Ray be called again."""
+        """Permit calls of Ray again."""
         with self._changed:
             self._is_open = True
 
