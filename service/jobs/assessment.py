@@ -18,7 +18,8 @@ from livesvm.solvers.runtime.progress import Progress
 
 
 class AssessmentRequest(Request):
-    """How to assess a model: leave out each example, or each of some folds of examples that are consecutive in time."""
+    """How to assess a model: leave out each example in turn, or each of several folds of examples consecutive in
+    time."""
 
     most_bytes = SHORT
     model_config = ConfigDict(json_schema_extra={"examples": [{"method": "leave-one-out"}]})
@@ -36,7 +37,7 @@ class AssessmentRequest(Request):
 
 
 def assess(asked: Document, model: ModelCopy, progress: Progress) -> Document:
-    """Return exact decisions of the window's examples by models that have not seen them."""
+    """Return the exact decision of each example of the window by a model that has not seen that example."""
     estimator = model.estimator()
     if asked["method"] == "k-fold":
         found = k_fold(estimator, asked["folds"], times=model.times, progress=progress)

@@ -30,7 +30,7 @@ from livesvm.solvers.runtime.progress import Progress
 
 
 class OutlierPathRequest(Request):
-    """The outlier path of a model's window: robust models, and which labels or targets look wrong."""
+    """A request for the outlier path of a model's window: robust models, and the labels or targets that look wrong."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"parameter": "s", "hold_out": 0.2}]})
 
@@ -80,10 +80,10 @@ def _check_share(share: float, n: int) -> None:
 
 
 def walk(asked: Document, model: ModelCopy, progress: Progress) -> Document:
-    """Return the outlier path of a window, and its best value for the validation examples.
+    """Return the outlier path of a window, and the parameter value with the least error of validation examples.
 
-    With more than two classes, every pair has a path. If examples are held back, the best value is chosen along the
-    path of the rest, but the path of all examples is returned.
+    With more than two classes, every pair of classes has a path. If examples are held back, the best value is chosen
+    along the path of the rest, but the path of all examples is returned.
     """
     how = {"parameter": asked["parameter"], "theta": asked["theta"], "s": asked.get("s")}
     share = asked.get("hold_out")
@@ -119,7 +119,8 @@ def _told(path: OutlierPath) -> Document:
 
 
 def _pairs_document(path: PairwiseOutlierPath) -> Document:
-    """Return the result for several classes: ``pair`` is an index into ``pairs``, ``suspected`` one list of all."""
+    """Return the result for several classes: ``pair`` is an index into ``pairs``; ``suspected`` is one list for all
+    pairs."""
     sign = 1.0 if path.end >= path.start else -1.0
     starts, switches = ([of(one) for one in path.pairs.values()] for of in (_at_start, _switches))
     order = [one.order_of_outliers() for one in path.pairs.values()]
@@ -194,7 +195,7 @@ def make_robust(result: Document, choice: Document) -> Update:
 
 
 def _sides_at(result: Document, value: float) -> dict[tuple[Key, int], int]:
-    """Return the side of each outlier at a value, by key and pair; with two classes the pair is 0."""
+    """Return on which side of its loss each outlier lies at a parameter value, by key and pair (0 for two classes)."""
     direction = 1.0 if result["end"] >= result["start"] else -1.0
     switches, first = result["switches"], result["outliers_at_start"]
     sides = dict(zip(_places(first), first["side"], strict=True))
