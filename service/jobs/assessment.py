@@ -1,4 +1,4 @@
-"""The job that assesses a model on examples that it has not seen: its request and its result."""
+"""The job that assesses a model on examples that the model has not seen: the job's request and result."""
 
 from __future__ import annotations
 
@@ -18,8 +18,7 @@ from livesvm.solvers.runtime.progress import Progress
 
 
 class AssessmentRequest(Request):
-    """How to assess a model: leave out each example in turn, or each of several folds of examples consecutive in
-    time."""
+    """How to assess a model: leave out each example in turn, or each of several folds of consecutive examples."""
 
     most_bytes = SHORT
     model_config = ConfigDict(json_schema_extra={"examples": [{"method": "leave-one-out"}]})

@@ -136,7 +136,7 @@ def _curve(feed: Forecaster, step: int) -> list[Document]:
 
 
 def tune(asked: Document, copy: FeedCopy, progress: Progress) -> Document:
-    """Choose the settings that are ``auto`` by the present window, and return them with the feed's present choice."""
+    """Choose by the present window the settings that are ``auto``; return them with the feed's present choice."""
     feed = copy.state().forecaster
     if feed.rows is None:
         raise InvalidInput("the feed has no models yet", field="id")
@@ -152,7 +152,7 @@ def tune(asked: Document, copy: FeedCopy, progress: Progress) -> Document:
 
 
 def apply_tuning(result: Document, choice: Document) -> list[Recipe]:
-    """Return the recipes that a tuning has found; raises InvalidInput if the caller makes a ``choice``."""
+    """Return the recipes (settings of models) that a tuning has found; raises InvalidInput for any ``choice``."""
     if choice:
         raise InvalidInput("there is nothing to choose of a tuning", field="choice")
     return [Recipe(step["represent"], step["gamma"], step["C"]) for step in result["steps"]]

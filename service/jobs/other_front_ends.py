@@ -62,8 +62,7 @@ class SharedJobs:
                 self._store.delete_document(DocumentName(kind, id))
 
     def end(self, other: OtherJob) -> None:
-        """Ask the front end of a job to cancel it; if the job has ended, unpublish it, and ask that front end to delete
-        it."""
+        """Ask a job's front end to cancel the job; if the job has ended, unpublish it and ask for its deletion."""
         with self._health.store_call("document"):
             asked = DELETE if other.record.is_finished else CANCEL
             self._store.put_document(DocumentName(END, other.record.id), f"{asked} {time.time()}".encode())
@@ -94,8 +93,7 @@ class SharedJobs:
             return self._store.document(DocumentName(KIND, id)) is not None
 
     def find(self, id: str) -> OtherJob:
-        """Return a job of another front end; raises UnknownJob, also for a job that this front end published and
-        lost."""
+        """Return a job of another front end; raises UnknownJob, also for a published job that this one has lost."""
         with self._health.store_call("load"):
             data = None if id.endswith(self.mark) else self._store.document(DocumentName(KIND, id))
         told = {} if data is None else json.loads(data)

@@ -1,4 +1,4 @@
-"""The job that computes a model's outlier path: its request, its result, and how to apply it."""
+"""The job that computes a model's outlier path: the request, the result, and how to apply the result."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def _ordered(request: OutlierPathRequest, spec: ModelSpec, now: Description) -> 
 
 
 def _check_share(share: float, n: int) -> None:
-    """Raise InvalidInput unless a share of ``n`` examples is at least one example, and leaves one."""
+    """Raise InvalidInput unless a share of ``n`` examples is at least one example, and at least one other is left."""
     if n < 2 or share * n < 1.0:
         raise InvalidInput(f"is less than one of the window's {n} examples, or none would be left", field="hold_out")
 
@@ -83,7 +83,7 @@ def walk(asked: Document, model: ModelCopy, progress: Progress) -> Document:
     """Return the outlier path of a window, and the parameter value with the least error of validation examples.
 
     With more than two classes, every pair of classes has a path. If examples are held back, the best value is chosen
-    along the path of the rest, but the path of all examples is returned.
+    along the path of the other examples, but the path of all examples is returned.
     """
     how = {"parameter": asked["parameter"], "theta": asked["theta"], "s": asked.get("s")}
     share = asked.get("hold_out")
@@ -119,8 +119,7 @@ def _told(path: OutlierPath) -> Document:
 
 
 def _pairs_document(path: PairwiseOutlierPath) -> Document:
-    """Return the result for several classes: ``pair`` is an index into ``pairs``; ``suspected`` is one list for all
-    pairs."""
+    """Return the result for several classes: ``pair`` indexes ``pairs``; ``suspected`` is one list for all pairs."""
     sign = 1.0 if path.end >= path.start else -1.0
     starts, switches = ([of(one) for one in path.pairs.values()] for of in (_at_start, _switches))
     order = [one.order_of_outliers() for one in path.pairs.values()]

@@ -84,9 +84,9 @@ def draw(
     logarithmic: bool = True,
     logarithmic_y: bool = False,
 ) -> bytes:
-    """Draw one or two curves over the same x axis, each with its own y scale: the first at the left.
+    """Draw one or two curves over the same x axis, each with its own y scale, at the left and at the right.
 
-    ``best`` is an interval of x that is shaded.
+    The interval ``best`` of x is shaded.
     """
     with drawing(extension, out := io.BytesIO()) as figure:
         left = figure.add_subplot()

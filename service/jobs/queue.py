@@ -122,8 +122,7 @@ class Jobs:
         shared: SharedJobs | None = None,
         outbox: Outbox | None = None,
     ) -> None:
-        """Load the jobs of earlier processes; jobs that had not ended count as failed. ``shared`` has the jobs of other
-        front ends."""
+        """Load earlier processes' jobs; unfinished jobs count as failed. ``shared`` has other front ends' jobs."""
         self._files = files
         self._limits = limits
         self._metrics = metrics
@@ -236,7 +235,7 @@ class Jobs:
                 shared.forget(id)
 
     def _tell(self, id: str, *, again: bool = False) -> None:
-        """Publish the present state of a job, or delete its documents if it is gone; raises StoreError."""
+        """Publish the present state of a job, or delete its documents if the job is gone; raises StoreError."""
         if self._shared is None:
             return
         with self._telling:
@@ -341,8 +340,7 @@ class Jobs:
         return record
 
     def _needed(self, kind: str, live: Subject, asked: Document, given: dict[str, Any]) -> int:
-        """Return the bytes that a job needs for its copies of the model, or for models of the examples in its
-        request."""
+        """Return the bytes that a job needs for copies of the model, or for models of its request's examples."""
         data = given.get("data")
         now = live.describe()
         needed = self._kinds[kind].needed
@@ -359,7 +357,7 @@ class Jobs:
             turn.add_done_callback(lambda _: call())
 
     def remove(self, id: str) -> JobRecord:
-        """Cancel a job, or delete one that has ended, with its result; return its record.
+        """Cancel a job, or delete a job that has ended, and its result; return the record of the job.
 
         If another front end has the job, this method only asks that front end to cancel or delete it. Raises
         UnknownJob, JobElsewhere or StoreError.
@@ -390,8 +388,7 @@ class Jobs:
             return self.get(id)
 
     def update_of(self, id: str, choice: Document) -> tuple[str, Any]:
-        """Return a job's model and the update that applies the result; raises NotApplicable, and as :meth:`result`
-        does."""
+        """Return a job's model and the update that applies the result; raises NotApplicable, or as :meth:`result`."""
         record = self.find(id)
         if self._kinds[record.kind].swaps:
             self.result(id)
@@ -451,8 +448,7 @@ class Jobs:
         return found
 
     def erase(self, model: str, directories: Container[str] = (), until: float = inf) -> int:
-        """Delete the jobs of a model, and all jobs that used a dataset in ``directories``; return how many were
-        deleted.
+        """Delete a model's jobs, and all jobs that used a dataset in ``directories``; return the number of them.
 
         Jobs requested after ``until``, a Unix time, stay. When the call returns, no deleted job runs or has files.
         Raises StoreUnavailable if a file cannot be removed, and keeps the records of jobs with files.

@@ -1,4 +1,4 @@
-"""The job that computes a model's whole regularization path: its request, its result, and how to apply it."""
+"""The job that computes a model's whole regularization path: the request, the result, and how to apply the result."""
 
 from __future__ import annotations
 

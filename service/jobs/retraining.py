@@ -1,4 +1,4 @@
-"""The job that retrains a model in a process of its own: its request, its course and its result.
+"""The job that retrains a model in a process of its own: the request, the course of the training, and the result.
 
 The work is done by :mod:`.retraining_worker`, in a process of its own, so that the service still answers predictions
 and updates; if that process is killed, the model stays as it was.
@@ -157,7 +157,7 @@ def retrain(asked: Document, model: ModelCopy, progress: Progress, place: Workpl
 
 @dataclass
 class Course:
-    """The relative gap against time of a running training."""
+    """The relative gap of a running training as a function of time."""
 
     solver: str
     points: list[tuple[float, float]] = field(default_factory=list)

@@ -302,8 +302,7 @@ def _usmo(work: Work, chosen: NDArray[np.int64]) -> tuple[LivePUClassifier, Any]
 
 
 def _segments(sigma: Floats, c2: Floats) -> NDArray[np.int64]:
-    """Return the segment of the double hinge for each unlabelled row (n,): 0, 2, 4 are linear pieces; 1, 3 are
-    kinks."""
+    """Return each unlabelled row's segment of the double hinge, (n,): linear pieces are 0, 2, 4; kinks are 1, 3."""
     half = 0.5 * c2
     return np.select([sigma <= 0.0, sigma < half, sigma == half, sigma < c2], [0, 1, 2, 3], 4).astype(np.int64)
 

@@ -1,4 +1,4 @@
-"""The job that chooses a model's parameters by its own window: its request, its result, and how to apply it."""
+"""The job that chooses a model's parameters by the model's window: the request, the result, and how to apply it."""
 
 from __future__ import annotations
 

@@ -61,8 +61,7 @@ log = logging.getLogger(__name__)
 
 
 def rehearse(data_dir: Path, create: Callable[[Settings], FastAPI]) -> None:
-    """Send every request of the rehearsal once, and wait for the answers. A failure of the rehearsal is logged, and has
-    no effect but that first requests are slow."""
+    """Send every request of the rehearsal once, and wait for the answers. A failure is only logged."""
     place = data_dir / DIRECTORY
     try:
         shutil.rmtree(place, ignore_errors=True)  # of a start that was cut off
@@ -110,7 +109,7 @@ async def _ask(app: FastAPI, method: str, path: str, body: bytes) -> int:
         return parts.pop()
 
     async def send(message: MutableMapping[str, Any]) -> None:
-        """Note the status of the answer, which its first message has."""
+        """Note the status in a message of the answer, if the message has one."""
         statuses.append(message.get("status", 0))
 
     headers = [

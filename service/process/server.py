@@ -72,7 +72,7 @@ class _Server(uvicorn.Server):
     async def _take_the_last(self, sockets: list[socket.socket]) -> None:
         """Stop listening, and give clients that have just connected the time to send a request, which is answered.
 
-        Otherwise a connection that waits to be accepted, or that sends while it is closed, would be reset.
+        Without this time, a connection that waits to be accepted, or sends while it is closed, would be reset.
         """
         last = [connection for listening in sockets for connection in _waiting(listening)]
         for server in self.servers:

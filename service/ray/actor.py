@@ -1,8 +1,9 @@
-"""The Ray actor that hosts models and feeds, its replicas; Ray starts it, finds it by its name, and restarts it.
+"""The Ray actor that hosts models and feeds, which are called replicas; Ray starts, finds and restarts the actor.
 
-Whenever Ray starts an actor, on any node, the actor restores its replicas from Redis. It takes their leases under its
-own name, which it keeps over restarts, so that it need not wait until the leases of its earlier incarnation lapse. An
-earlier incarnation that still runs is fenced, as its leases have an older epoch, and then ends itself.
+Whenever Ray starts an actor, on any node, the actor restores its replicas from Redis. An actor takes the leases of its
+replicas under its own name, which it keeps over restarts, so that it need not wait until the leases of its earlier
+incarnation lapse. An earlier incarnation that still runs is fenced, as its leases have an older epoch, and then ends
+itself.
 """
 
 from __future__ import annotations
@@ -49,8 +50,7 @@ log = logging.getLogger(__name__)
 
 
 class Node:
-    """The node of the Ray cluster on which this process runs. Ray has no public call that lists drained nodes; Ray
-    Serve finds them in the same way as this class."""
+    """The node of this process in the Ray cluster. Drained nodes are found as in Ray Serve, by no public call."""
 
     def __init__(self) -> None:
         context = ray.get_runtime_context()
@@ -82,7 +82,7 @@ def _takes_actors(node: dict[str, Any]) -> bool:
 
 
 class _Part(RedisStore):
-    """The Redis store, restricted to the models and feeds of one actor out of ``actors``."""
+    """The Redis store, restricted to the models and feeds that one of ``actors`` actors hosts."""
 
     place: Place
     actors: int
@@ -98,7 +98,7 @@ class _Part(RedisStore):
 
 
 class ModelActor(Host):
-    """Hosts models and feeds, and answers calls. Its methods run on one event loop, and leave long work to threads."""
+    """Hosts models and feeds, and answers calls. The actor's methods run on one event loop; threads do long work."""
 
     def __init__(self, place: Place, settings: Settings) -> None:
         self._node, self._place = Node(), place

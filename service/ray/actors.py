@@ -58,7 +58,7 @@ class RemoteActor:
 
     @property
     def answers(self) -> bool:
-        """Whether the actor has reported, and is not lost."""
+        """Whether the actor has sent a report, and is not lost."""
         return self.heard_at is not None and not self.is_lost
 
     def is_silent(self, seconds: float) -> bool:
@@ -77,8 +77,7 @@ class RemoteActor:
     # Calls of it.
 
     def takes(self, call: Future[Any]) -> bool:
-        """Count a call that blocks a thread of the actor; return False if the actor has its share of such calls
-        already."""
+        """Count a call that blocks a thread of the actor; return False if the actor has its share of such calls."""
         if len(self._waiting) >= self.owner.share:
             return False
         self._waiting.add(call)
@@ -119,8 +118,7 @@ class RemoteActor:
         asked.add_done_callback(partial(self._told, self._round))
 
     def _told(self, round: int, asked: Future[bytes]) -> None:
-        """Store the views in the actor's answer, and ask for the next changes; a lost actor is asked at the next
-        check."""
+        """Store the views in an actor's answer, and ask for changes again; ask a lost actor at the next check."""
         if round != self._round or self.owner.is_over:
             return
         if (error := asked.exception()) is not None:
@@ -179,8 +177,7 @@ class RemoteActor:
             self._views[stored] = view
 
     def take_news(self, news: News) -> dict[str, View | None]:
-        """Store the views that the actor announced, and return the new ones; a restarted actor announces all its
-        views."""
+        """Store the views that the actor announced; return the new ones; a restarted actor announces all views."""
         self.heard_at, self.silence, self.is_lost = time.monotonic(), 0.0, False
         with self._lock:
             reported = dict(news.views)
@@ -205,8 +202,7 @@ class RemoteActor:
         self._views.pop(stored, None)
 
     def forget_dead(self) -> list[str]:
-        """Drop the views of ended incarnations, as the index has been read since; return the names of their
-        replicas."""
+        """Drop views of ended incarnations, as the index was read since; return the names of their replicas."""
         with self._lock:
             gone = [stored for stored, view in self._views.items() if view.life[0] in self._dead]
             for stored in gone:
@@ -277,8 +273,8 @@ class Actors:
     def look(self, seconds: float) -> None:
         """Ask all actors for changes; give up overdue calls to actors that have been silent for ``seconds``.
 
-        An actor that in that time has shown no sign of life in the store either is killed and started again. Time in
-        which this process itself was stopped does not count.
+        An actor is killed and started again if it has shown no sign of life for ``seconds``, neither to this process
+        nor in the store. Time in which this process itself was stopped does not count as silence.
         """
         now = time.monotonic()
         passed, self._looked_at = min(now - self._looked_at, MOST_SECONDS), now
@@ -312,7 +308,7 @@ class Actors:
         return self._store.model(stored) is not None
 
     def seen(self, stored: str, view: View | None) -> None:
-        """Pass the new view of a replica to its collection; None: the replica was deleted."""
+        """Pass the new view of a replica to its collection; None means that the replica was deleted."""
         self._home(stored).seen(stored, view)
 
     def _begin_again(self) -> None:

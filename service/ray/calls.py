@@ -74,8 +74,7 @@ class Call(Future[Any]):
         return self
 
     def cancel(self) -> bool:
-        """Ask the actor to withdraw the call, as the caller has left; the call's answer shows whether it was
-        withdrawn."""
+        """Ask the actor to withdraw the call, as its caller has left; the answer shows if it was withdrawn."""
         if not self.done() and self._is_sent and time.monotonic() < self._until:
             self._there.ask("withdraw", self._asked.id)
         return False

@@ -106,8 +106,7 @@ class Cluster:
             self.lines.find(place.name, line)
 
     def lost(self, place: Place, error: BaseException) -> None:
-        """Note that a call to an actor failed; if the actor has ended for good, the next call looks it up or starts
-        it."""
+        """Note that a call to an actor failed; the next call looks up or starts an actor that has ended for good."""
         self.lines.lose(place.name)
         if isinstance(error, ActorDiedError):
             with suppress(NotJoined), MEMBERSHIP.inside():
@@ -119,8 +118,7 @@ class Cluster:
             ray.kill(self.actor(place), no_restart=False)
 
     def join(self, again: Callable[[], None], spec: Callable[[str], Any]) -> None:
-        """Wait until this front end has joined the cluster; from then on, a thread rejoins if the head does not know
-        it.
+        """Wait until this front end has joined the cluster; then let a thread rejoin if the head does not know it.
 
         ``again`` is called after each join, as earlier calls get no answer; ``spec`` returns the specification of the
         replica with a stored name. Raises StoreUnavailable if this front end stops before there is a cluster.
@@ -236,8 +234,7 @@ class Cluster:
     # Its actors.
 
     def actor(self, place: Place) -> Any:
-        """Return the actor of a place, and start it if it does not run; never call this in Ray's thread, as it may
-        block."""
+        """Return the actor of a place, started if it does not run; never call this in Ray's thread: it may block."""
         if (found := self._actors.get(place.name)) is not None:
             return found
         with self._lock:

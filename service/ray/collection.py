@@ -28,8 +28,8 @@ FEEDS: Kind[Any] = replace(cast("Kind[Any]", FEED), replica=RemoteFeed)
 
 
 class RemoteCollection(Collection[Any]):
-    """All models or all feeds, which live in actors and not in this process. Its methods wait for the store and for
-    actors, except :meth:`get` of a known replica.
+    """All models or all feeds, which live in actors and not in this process. Methods of this collection wait for the
+    store and for actors, except :meth:`get` of a known replica.
 
     Only replicas that are awake or unavailable in their actors have a handle here; all others only have an index entry.
     """

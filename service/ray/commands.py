@@ -25,8 +25,7 @@ QUICK = 10**5
 
 @dataclass(frozen=True)
 class Command:
-    """A command with its arguments. A command in the class of a handle is a descriptor: the handle's attribute is the
-    method that sends the command.
+    """A command with its arguments. As an attribute of a handle, a command is the method that sends it.
 
     Parameters
     ----------
@@ -61,8 +60,7 @@ class Command:
         return replace(self, arguments=arguments)
 
     def __get__(self, replica: Any, kind: type[Any]) -> Any:
-        """Return the method that sends this command to ``replica``; its last argument may be a Solve with a time
-        limit."""
+        """Return the method that sends this command to ``replica``; the method's last argument may be a Solve."""
         return self if replica is None else lambda *arguments, **named: self._asked(replica, *arguments, **named)
 
     def _asked(self, replica: Any, *arguments: Any, solve: Solve | None = None) -> Future[Any]:
@@ -87,8 +85,7 @@ class Command:
         return () if self.touches is None else self.touches(*self.arguments)
 
     def subject(self, home: Collection[Any], id: str) -> tuple[Any, ...]:
-        """Return the first arguments of ``do``: the replica, or its collection and id; raises the errors of
-        ``home.get``."""
+        """Return the first arguments of ``do``: the replica, or its collection and id; raises as ``home.get`` does."""
         if self.of == "all":
             return home, id
         return (home.get(id) if self.of == "served" else home.find(id),)

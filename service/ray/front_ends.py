@@ -46,8 +46,7 @@ class RayFrontEnds:
         self._put(is_there=True)
 
     def keep(self) -> None:
-        """Publish the place of the files again if this front end now belongs to another node; raises
-        StoreUnavailable."""
+        """Publish the place of the files again if this front end has changed its node; raises StoreUnavailable."""
         if self._reported_node not in (None, self._node()):
             self.announce()
 

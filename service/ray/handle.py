@@ -173,8 +173,7 @@ class RemoteReplica:
     # What is asked where it lives.
 
     def ask(self, command: Command, solve: Solve | None = None, patience: float | None = None) -> Call:
-        """Send a command to the actor; a lost actor has ``patience`` seconds, by default the setting's, to come
-        back."""
+        """Send a command to the actor; a lost actor has ``patience`` seconds to return, by default the setting's."""
         logged = current()
         seconds = None if solve is None else solve.rest()
         patience = self._settings.ray_seconds if patience is None else patience
@@ -328,8 +327,7 @@ class RemoteModel(RemoteReplica):
     examples = Command(HostedModel.examples)
 
     def swap(self, found: Retrained, request: str | None, solve: Solve | None = None) -> Future[Reply]:
-        """Replace the model by the result of a retraining; raises StoreUnavailable if the result's file cannot be
-        read."""
+        """Replace the model by a retraining's result; raises StoreUnavailable if the result's file cannot be read."""
         asked: Future[Reply] = self._swap(found.carried(), request, solve=solve)
         return asked
 
@@ -373,8 +371,7 @@ class RemoteFeed(RemoteReplica):
         self._seen = None if seen is None else replace(seen, events=self._joined(seen.events))
 
     def _joined(self, new: Sequence[dict[str, Any]]) -> tuple[dict[str, Any], ...]:
-        """Return the known events and then the new ones; only the new ones if events between are missing, or were
-        erased."""
+        """Return the known events and then the new ones, or only the new ones after a gap or an erasure."""
         known = () if self._seen is None else self._seen.events
         behind = [event for event in new if not known or event["id"] > known[-1]["id"]]
         erased = any(event["kind"] == "erased" for event in behind)
@@ -395,7 +392,7 @@ class RemoteFeed(RemoteReplica):
         return self._seen if self.is_served else None
 
     def stamp(self) -> object:
-        """Return a value that changes with the feed's state and its readers' view."""
+        """Return a value that changes whenever the feed's serving state or its forecasts change."""
         return self.state, self._seen, self._now
 
     @property

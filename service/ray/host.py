@@ -1,6 +1,6 @@
 """The part of an actor that does not depend on Ray: it hosts replicas, as a service does, and answers calls.
 
-It also announces changes of replicas to front ends, checks the store regularly, and reports metrics.
+The host also announces changes of replicas to front ends, checks the store regularly, and reports metrics.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ log = logging.getLogger(__name__)
 
 
 class Host:
-    """Hosts models and feeds, and answers calls. Its coroutines run on one event loop; threads do long work.
+    """Hosts models and feeds, and answers calls. The host's coroutines run on one event loop; threads do long work.
 
     Parameters
     ----------
@@ -126,7 +126,7 @@ class Host:
     async def news(self, incarnation: str, moment: int, rows: Mapping[str, int]) -> bytes:
         """Return packed News: the changes since the ``incarnation`` and ``moment`` of the front end's last News.
 
-        ``rows`` has the number of rows that the front end has predicted since then, by the model's stored name.
+        ``rows`` has, by a model's stored name, the number of rows that the front end has predicted since its last News.
         """
         self._loop, began = asyncio.get_running_loop(), time.monotonic()
         for stored, count in rows.items():
@@ -161,8 +161,7 @@ class Host:
     # On the event loop.
 
     async def _come_back(self) -> None:
-        """Wait until this actor has read the list of its replicas from the store; raises Restoring if that takes too
-        long."""
+        """Wait until this actor has listed its replicas from the store; raises Restoring if that takes too long."""
         if not self._ready.is_set() and not await asyncio.to_thread(self._ready.wait, PATIENCE_SECONDS):
             raise Restoring(f"{self._name} is being restored")
 

@@ -57,8 +57,7 @@ class RemoteHosting:
         return {"answering": sum(answers), "silent": len(answers) - sum(answers)}
 
     def restore(self) -> None:
-        """Join the cluster, read the index, and wait up to ``FIRST_SECONDS`` for the actors' reports; raises
-        StoreError."""
+        """Join the cluster, read the index, and wait a limited time for the actors' reports; raises StoreError."""
         self._actors.join()
         self._look()
         threading.Thread(target=self._keep, name="remote-watch", daemon=True).start()

@@ -1,9 +1,9 @@
 """Lines: direct connections from front ends to actors, for short and frequent calls.
 
 A call through Ray takes about 2 ms longer than a call by a line, and most updates are solved in less time than that. An
-actor sends its address and a secret to front ends through Ray. Both ends prove that they know the secret before
-anything else is read. If Ray's connections are encrypted, lines are too, by the same certificates. Without a line,
-calls go through Ray.
+actor sends its address and a secret to front ends through Ray. Both ends of a line prove that they know the secret
+before anything else is read. If Ray's connections are encrypted, lines are too, by the same certificates. Without a
+line, calls go through Ray.
 """
 
 from __future__ import annotations
@@ -155,7 +155,7 @@ class ActorLines:
             runner.run(self._over.wait())  # what is under way is cancelled then
 
     async def _keep(self, name: str, line: _Line) -> None:
-        """Connect a line, and pass answers to their calls until it is lost."""
+        """Connect a line, and pass answers to the calls that wait for them, until the line is lost."""
         writer = None
         try:
             async with asyncio.timeout(CONNECT_SECONDS):
@@ -203,7 +203,8 @@ async def _message(reader: StreamReader) -> tuple[int, bytes]:
 def _tls(purpose: ssl.Purpose) -> ssl.SSLContext | None:
     """Return a TLS context with the certificates of Ray's own connections; None if Ray does not encrypt them.
 
-    Both ends show a certificate of Ray's authority. Raises OSError if a file is missing or has no certificate.
+    Both ends of a line present a certificate of Ray's certificate authority. Raises OSError if a file is missing or has
+    no certificate.
     """
     if os.environ.get("RAY_USE_TLS", "0").lower() not in ("1", "true"):
         return None

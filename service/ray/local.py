@@ -1,10 +1,10 @@
 """A Ray cluster of several nodes on this machine, each with its own processes, for demonstrations and tests.
 
 ``python -m livesvm.service.ray.local --nodes 3`` prints the cluster's address as one line of JSON, and ends when its
-standard input ends. An input line ``add`` adds a node. For each node it prints a line with the id of the process that
-starts the node's workers, and the node's id. With ``--redis``, the head stores its state in that Redis server; an input
-line ``behead`` then kills the head's server, and ``head`` starts that server again at the same address. The program
-answers each of these two lines with an empty JSON object.
+standard input ends. An input line ``add`` adds a node. For each node the program prints a line with the id of the
+process that starts the node's workers, and the node's id. With ``--redis``, the head stores its state in that Redis
+server; an input line ``behead`` then kills the head's server, and ``head`` starts that server again at the same
+address. The program answers the lines ``behead`` and ``head`` with an empty JSON object each.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """This process's membership of a Ray cluster: Ray crashes a process that calls it while, or after, it leaves.
 
-Dropping a reference to an object of Ray is such a call, too.
+Dropping a reference to an object of Ray is a call of Ray, too.
 """
 
 from __future__ import annotations
@@ -35,8 +35,7 @@ class Membership:
 
     @contextmanager
     def inside(self) -> Iterator[None]:
-        """Count the block as a call of Ray that is under way; raises NotJoined while this process leaves the
-        cluster."""
+        """Count the block as a call of Ray under way; raises NotJoined while this process leaves the cluster."""
         with self._changed:
             if not self._is_open:
                 raise NotJoined("this front end joins the cluster again")
@@ -57,7 +56,7 @@ class Membership:
             self._kept.append(held)
 
     def answer(self, ask: Callable[[], Any]) -> Any:
-        """Make a call of Ray by ``ask``, which returns a reference, and return the result that it refers to.
+        """Call ``ask``, which makes a call of Ray and returns a reference; return the result for that reference.
 
         Raises the call's errors, and NotJoined if the cluster is left before there is an answer.
         """
@@ -73,7 +72,7 @@ class Membership:
             self.let_go(held)
 
     def close(self) -> None:
-        """Refuse calls of Ray from now on, and wait up to ``CALL_SECONDS`` until those under way have ended."""
+        """Refuse calls of Ray from now on, and wait up to ``CALL_SECONDS`` until the calls under way have ended."""
         end = time.monotonic() + CALL_SECONDS
         with self._changed:
             self._is_open = False

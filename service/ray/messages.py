@@ -82,7 +82,7 @@ RESTING = FeedNow(0, 0, None, None)
 class View:
     """The last reported state of a replica, ``now``; for a replica at rest, ``now`` is its entry in the index.
 
-    ``life``, the actor's incarnation and a moment, stands for the time since the replica was last loaded. So ``life``
+    ``life``, the actor's incarnation and a moment, identifies the period since the replica was last loaded. So ``life``
     changes after the replica was at rest, or was deleted and created again, or its actor was restarted. Within an
     incarnation, ``moment`` shows which of two views is newer."""
 
@@ -146,8 +146,7 @@ class _Pickler(pickle.Pickler):
     """Pickles errors by their attributes, as their constructors take other arguments than ``args``."""
 
     def reducer_override(self, value: Any) -> Any:
-        """Reduce an error to the function and the values that make it again: its class, ``args`` and other
-        attributes."""
+        """Reduce an error to a function that makes it again, and its class, ``args`` and other attributes."""
         if isinstance(value, Exception):
             return _error, (type(value), value.args, {k: v for k, v in vars(value).items() if k != "__notes__"})
         return NotImplemented

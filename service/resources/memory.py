@@ -60,8 +60,8 @@ class Budget:
     def rest_on(self, resident: int, least: int = 0) -> None:
         """Set the bytes of the service itself to ``resident`` minus the bytes of models, but at least to ``least``.
 
-        Without ``least`` this would be too small at a start, as models that are being restored hold bytes before they
-        use them.
+        Without ``least`` the result would be too small at a start, as models that are being restored hold bytes before
+        they use them.
         """
         with self._lock:
             self._held["base"] = max(least, resident - self._held["models"])
@@ -78,7 +78,7 @@ class Budget:
             return lasting + size <= (1.0 - RESERVED) * self.limit
 
     def reported(self) -> str:
-        """Return a message with the held bytes of each kind."""
+        """Return a message with the bytes that each kind of use holds."""
         with self._lock:
             return self._told(sum(self._held.values()))
 
@@ -145,7 +145,7 @@ class Budget:
             log.warning("%s: with it %s; LIVESVM_MEMORY_MB had better be more", model, self._told(total))
 
     def release(self, model: object) -> None:
-        """Release the bytes of a model."""
+        """Release all bytes that a model holds."""
         with self._lock:
             self._hold(model, 0)
             self._models.pop(model, None)
@@ -155,7 +155,7 @@ class Budget:
         self._models[model] = size
 
     def _check(self, kind: Kind, size: int, held_already: int = 0) -> None:
-        """Raise an error unless ``size`` bytes more fit."""
+        """Raise an error unless ``size`` bytes more fit into the budget."""
         total = sum(self._held.values())
         if kind in LASTING:
             if total + size > (1.0 - RESERVED) * self.limit:
@@ -191,8 +191,7 @@ def check_grown(budget: Budget) -> None:
 
 
 class HeldMemory:
-    """The share of the budget that one replica holds while it is awake; only its writer changes the share, or its owner
-    releases it.
+    """The share of the budget that one replica holds while awake; except for releases, only the writer changes it.
 
     The share does not shrink with the replica's window, as the arrays do not shrink either.
 
@@ -222,7 +221,7 @@ class HeldMemory:
 
     @contextmanager
     def growing(self, size: int) -> Iterator[None]:
-        """Hold at least ``size`` bytes; raises OutOfMemory. If the block fails, hold as much as before."""
+        """Hold at least ``size`` bytes; raises OutOfMemory. If the block fails, the share stays as before."""
         before = self.size
         after = max(before, size)
         try:
@@ -242,7 +241,7 @@ class HeldMemory:
         self.size = size
 
     def release(self) -> None:
-        """Hold nothing any more, as the replica is not in memory."""
+        """Release all bytes of the share, as the replica is no longer in memory."""
         self.size = 0
         self._budget.release(self)
 

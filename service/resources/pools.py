@@ -35,8 +35,7 @@ class Places:
         self._held: Counter[Hashable] = Counter()
 
     def take(self, caller: Hashable, size: int = 1) -> None:
-        """Take ``size`` places for a caller; one caller may take half of all places, but ``None`` may take all. Raises
-        QueueFull, without waiting, if there are too few."""
+        """Take ``size`` places for a caller: half of all at most, or all for ``None``. Raises QueueFull at once."""
         if self._held.total() + size > self._limit:
             raise QueueFull(self._full)
         if caller is not None and self._held[caller] + size > self._share:

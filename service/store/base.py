@@ -1,11 +1,10 @@
-"""The protocol of a store, which loses no acknowledged update. A store keeps bytes, and does not interpret the models
-in them.
+"""The protocol of a store, which loses no acknowledged update. A store keeps bytes, and does not interpret them.
 
 Each model has a *log* of records numbered 1, 2, 3, ... and a few *snapshots*: the model's state after a record, with
 the number of that record. Every write carries the writer's :class:`Lease`; the store refuses a lease with an older
-epoch than the model's newest, so two writers never both succeed. Clocks only decide when a service may take over a
-model of another service, never which of two writers is right, and all of them are monotonic. All calls block, and are
-safe from any thread.
+epoch than the model's newest, so two writers never both succeed. Monotonic clocks decide when a service may take over a
+model of another service; no clock decides which of two writers may write. All calls block, and are safe from any
+thread.
 
 Besides models, a store keeps small *documents*, each under its kind and name. A document has no lease: a new document
 replaces the earlier one with the same kind and name.
@@ -47,7 +46,7 @@ class StoreTooNew(StoreError):
 
 
 class StoreInUse(StoreError):
-    """Another process holds this store."""
+    """Another process uses this store, and only one process may use it at a time."""
 
 
 class Fenced(StoreError):
@@ -115,8 +114,8 @@ class Head:
 class SnapshotInfo:
     """The description of a kept snapshot: newest record, version of the model, Unix time of writing, size in bytes.
 
-    If ``is_damaged``, only the number of the record is known. Damage to the snapshot's data is found only when the
-    snapshot is loaded.
+    If a snapshot ``is_damaged``, only the number of its newest record is known. Damage to the snapshot's data is found
+    only when the snapshot is loaded.
     """
 
     sequence: int
@@ -149,8 +148,7 @@ class StoredModel:
 
 
 class Indexed(NamedTuple):
-    """The entry of a model in the store's index, which a starting service reads; it has no specification and no
-    state."""
+    """The entry of a model in the index that a starting service reads; it has no specification and no state."""
 
     id: str
     sequence: int
@@ -242,8 +240,7 @@ class Store(Protocol):
         """
 
     def begin_again(self) -> None:
-        """Make a new index and an empty set of documents if the store has lost them, so that models can be written
-        back."""
+        """Make a new index and an empty set of documents if these are lost, so that models can be written back."""
         return
 
     def create(self, model: str, spec: bytes, sequence: int = 0, summary: bytes = b"") -> Lease:
@@ -259,8 +256,7 @@ class Store(Protocol):
         """
 
     def changes(self) -> int:
-        """Return a number that rises whenever a service creates or deletes a model; 0 if no other service uses the
-        store."""
+        """Return a number that rises whenever a service creates or deletes a model; 0 if no other service can."""
         return 0
 
     def describe(self, lease: Lease, sequence: int, summary: bytes) -> None:
@@ -282,8 +278,7 @@ class Store(Protocol):
         """
 
     def retake(self, lease: Lease, attempt: int) -> tuple[Lease, int]:
-        """Fence this writer's own unanswered calls on its model; return a new lease and the number of the newest
-        record.
+        """Fence this writer's unanswered calls on its model; return a new lease and the newest record's number.
 
         A writer raises ``attempt`` with every call of this method, as the answers to its earlier calls may have been
         lost. Raises Fenced if another writer has the model.
@@ -296,8 +291,7 @@ class Store(Protocol):
         """Let other services take over every model of this service, until it takes or creates a model again."""
 
     def is_silent(self, holder: str) -> bool:
-        """Return whether a service shows no sign of life, so that others may take its models; True if no other can
-        exist."""
+        """Return whether a service shows no sign of life, so that its models may be taken; True if none can exist."""
         return True
 
     def whereabouts(self, holder: str) -> str:
@@ -337,8 +331,7 @@ class Store(Protocol):
         """
 
     def abort(self, lease: Lease, sequence: int) -> None:
-        """Mark a record as one without effect and forget its idempotency key; a record that was never written is no
-        error."""
+        """Mark a record as one without effect and forget its idempotency key; an unwritten record is no error."""
 
     def last_sequence(self, lease: Lease) -> int:
         """Return the number of the newest record that was ever appended, 0 if none was."""
@@ -356,8 +349,7 @@ class Store(Protocol):
         """
 
     def remember_many(self, answers: Sequence[tuple[Lease, str, bytes]]) -> None:
-        """Store answers to requests of many models as :meth:`remember` does; answers under a fenced lease are left
-        out."""
+        """Store answers to requests of many models as :meth:`remember` does, except those under a fenced lease."""
 
     def requests(self, model: str) -> dict[str, Remembered]:
         """Return all remembered requests of a model, by idempotency key."""

@@ -35,8 +35,7 @@ class Pointer:
         return cls(uuid.uuid4().hex, chunks, len(data), hashlib.sha256(data).hexdigest(), version, time.time())
 
     def encode(self, sequence: int) -> bytes:
-        """Return the pointer as JSON, with a checksum of the pointer and of the snapshot's record number
-        ``sequence``."""
+        """Return the pointer as JSON, with a checksum of the pointer and of the snapshot's record number."""
         return json.dumps(asdict(self) | {"check": self._check(sequence)}).encode()
 
     @classmethod
@@ -61,7 +60,7 @@ class Pointer:
 
 
 def split(data: bytes) -> Iterator[bytes]:
-    """Yield the chunks of ``data``, at least one."""
+    """Yield ``data`` in chunks; empty data give one empty chunk."""
     for start in range(0, max(1, len(data)), CHUNK_BYTES):
         yield data[start : start + CHUNK_BYTES]
 

@@ -6,7 +6,7 @@
     38  .  payload: msgpack; an array is extension 1: msgpack (dtype, shape), then raw little-endian bytes; sparse rows
            are extension 2: msgpack of their arrays as CSR; an array of words is extension 3: msgpack of the words
 
-Any single damaged byte is noticed. Nothing is ever unpickled. Documents of a schema version that is not in
+Any single damaged byte is noticed. Documents are never read by ``pickle``. Documents of a schema version that is not in
 :data:`READABLE` are refused.
 """
 
@@ -42,8 +42,7 @@ def encode(document: dict[str, Any]) -> bytes:
 
 
 def pack(document: dict[str, Any]) -> bytes:
-    """Return the payload of a document, without the header; equal documents give equal bytes in every schema
-    version."""
+    """Return a document's payload, without the header; equal documents have equal payloads in all schema versions."""
     payload: bytes = msgpack.packb(document, default=_pack, use_bin_type=True)
     return payload
 

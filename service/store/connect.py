@@ -57,14 +57,12 @@ def connect(url: str, timeout: float) -> Any:
 
 
 def root_of(prefix: str) -> str:
-    """Return the prefix of a store's keys, in braces, which make a Redis cluster keep all of the keys in one hash
-    slot."""
+    """Return the prefix of a store's keys; its braces make a Redis cluster keep all keys in one hash slot."""
     return "{" + prefix + "}"
 
 
 def named_urls(text: str, check: Callable[[str], object]) -> dict[str, str]:
-    """Return URLs by name from a text of ``name=url`` pairs, separated by spaces; raises ValueError, as does
-    ``check``."""
+    """Return URLs by name from ``name=url`` pairs, separated by spaces; raises ValueError, also by ``check``."""
     found: dict[str, str] = {}
     for part in text.split():
         name, _, url = part.partition("=")
@@ -76,8 +74,7 @@ def named_urls(text: str, check: Callable[[str], object]) -> dict[str, str]:
 
 
 def check_url(url: str) -> str:
-    """Return the scheme of a URL; raises ValueError, without the URL's password, if :func:`connect` cannot use the
-    URL."""
+    """Return the scheme of a URL; raises ValueError, without the password, if :func:`connect` cannot use the URL."""
     parts = urlsplit(url)
     if parts.scheme not in SCHEMES:
         raise ValueError(f"a Redis URL begins with one of {', '.join(scheme + '://' for scheme in SCHEMES)}")

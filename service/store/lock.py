@@ -41,8 +41,7 @@ class DirectoryLock:
             os.write(self._file, str(os.getpid()).encode())
 
     def holder(self) -> str:
-        """Return the name of the service on this directory, which stays the same over restarts; raises
-        StoreUnavailable."""
+        """Return the name of the service on this directory, the same after a restart; raises StoreUnavailable."""
         path = self._directory / "holder"
         try:
             if not path.exists():

@@ -179,8 +179,7 @@ class RedisStore:
             raise StoreUnavailable(f"Redis cannot be used: {why(error)}") from error
 
     def _begin(self) -> None:
-        """Make a store if there is none, or upgrade an older one; raises StoreTooNew, or StoreDamaged if keys are
-        lost."""
+        """Make a store if none exists, or upgrade an older one; raises StoreTooNew, or StoreDamaged for lost keys."""
         pipe = self._client.pipeline(transaction=True)
         pipe.get(f"{self._p}:schema").hget(f"{self._p}:models", "")
         schema, noted = (int(part or 0) for part in pipe.execute())
@@ -196,8 +195,7 @@ class RedisStore:
             self._scripts(*self._beginning())
 
     def _compared(self, known: Path) -> str:
-        """Return a warning if the store is empty and this service last used another one; else write its name to
-        ``known``."""
+        """Return a warning if the store is empty and this service last used another one; else note the store's name."""
         pipe = self._client.pipeline(transaction=True)
         name, n_models = pipe.hget(f"{self._p}:documents", "").hlen(f"{self._p}:models").execute()
         if n_models <= 1 and known.exists() and known.read_bytes() != name:
@@ -225,7 +223,8 @@ class RedisStore:
     def _remains(self, schema: int = 0) -> str:
         """Return a message that names a lost key and a key that remains; empty if no keys of the store remain.
 
-        The lost key is the index of models if the store's ``schema`` is known, otherwise the key of the schema.
+        The lost key in the message is the index of models if the store's ``schema`` is known, otherwise the key of the
+        schema.
         """
         known = ("alive:", "gone", "active", *(("documents", "epochs", "changes", "schema") if schema else ()))
         for key in self._patient.scan_iter(match=f"{_literal(self._p)}:*", count=10_000):
@@ -273,8 +272,7 @@ class RedisStore:
         return True
 
     def durability(self) -> Durability:
-        """Derive the durability from the server's settings; it is MEMORY if they are hidden or keys of the store are
-        lost."""
+        """Derive the durability from the server's settings; it is MEMORY if these are hidden or keys are lost."""
         with self._errors():
             _, settings = self._scripts.with_config("", ())
             lost = self._lost()
@@ -283,7 +281,7 @@ class RedisStore:
 
     @property
     def weakness(self) -> str | None:
-        """The weakness that the last call of :meth:`durability` found."""
+        """The message about weak settings or lost keys from the last call of :meth:`durability`, or None."""
         return self._weakness
 
     def memory(self) -> tuple[int, int] | None:
@@ -301,8 +299,7 @@ class RedisStore:
             self._client.set(f"{self._p}:alive:{self._holder}", uuid.uuid4().hex, ex=_ALIVE_SECONDS)
 
     def wipe(self, *, wholly: bool, models: Iterable[str] | None = None) -> dict[str, str]:
-        """Make the server rewrite its append-only file, if it has one and permits this command, and wait for the
-        end."""
+        """Make the server rewrite its append-only file, if it has one and permits this, and wait for the end."""
         if not wholly:
             return {}
         with self._errors():
@@ -365,7 +362,7 @@ class RedisStore:
             return int(self._client.get(f"{self._p}:changes") or 0)
 
     def describe(self, lease: Lease, sequence: int, summary: bytes) -> None:
-        """Replace the fields of the summary in the model's meta, under the lease."""
+        """Replace the fields of the summary in the model's ``meta`` hash if the lease holds."""
         self._write(scripts.DESCRIBE, lease, sequence, checked_summary(lease.model, sequence, summary))
 
     def models(self) -> list[StoredModel]:
@@ -404,8 +401,7 @@ class RedisStore:
         return holder
 
     def _has_lapsed(self, holder: bytes) -> bool:
-        """Return whether a holder is in the set ``gone``, or has not changed its text under ``alive`` for
-        ``lease_seconds``."""
+        """Return whether a holder is in the set ``gone``, or its ``alive`` text is unchanged for ``lease_seconds``."""
         pipe = self._client.pipeline(transaction=False)
         pipe.sismember(f"{self._p}:gone", holder).get(f"{self._p}:alive:{holder.decode()}")
         is_gone, shown = pipe.execute()
@@ -419,8 +415,7 @@ class RedisStore:
         return now - before[1] >= self._lease_seconds
 
     def is_silent(self, holder: str) -> bool:
-        """Return whether a service is in the set ``gone``, or its text under ``alive`` has expired or does not
-        change."""
+        """Return whether a service is in the set ``gone``, or its text under ``alive`` expired or stays the same."""
         with self._errors():
             there = self._client.exists(f"{self._p}:alive:{holder}")
             return not there or self._has_lapsed(holder.encode())
@@ -473,8 +468,7 @@ class RedisStore:
         return heads
 
     def _metas(self, models: Sequence[str], *fields: str) -> list[tuple[list[bytes | None], bool]]:
-        """Return these fields of each model's ``meta`` hash, and whether all keys of the model and of the store
-        exist."""
+        """Return these fields of each model's ``meta`` hash, and whether all keys of model and store exist."""
         with self._errors():
             pipe = self._client.pipeline(transaction=True)
             pipe.exists(*self._names("models", "documents"))
@@ -690,8 +684,7 @@ class RedisStore:
     # Documents.
 
     def _documents(self, call: Callable[[Any], Any], client: Any) -> Any:
-        """Return the answer to a command on the hash of documents; raises StoreUnavailable if Redis has lost that
-        hash."""
+        """Return the answer to a command on the documents' hash; raises StoreUnavailable if Redis has lost the hash."""
         with self._errors():
             pipe = client.pipeline(transaction=True)
             pipe.exists(f"{self._p}:documents")

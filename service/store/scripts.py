@@ -13,8 +13,8 @@ that only this script has.
 
 Redis does not distinguish a key that it evicted from one that never existed. So the hashes of the index and of the
 documents have a field with an empty name, which stays when all other fields are removed, and the field ``there`` of a
-model's ``meta`` hash is the number of the model's :data:`COUNTED` keys. A script that finds fewer keys than that writes
-nothing. Scripts make the counters of epochs and changes again if Redis has lost them.
+model's ``meta`` hash is the number of the model's :data:`COUNTED` keys. A script that finds fewer of a model's keys
+than ``there`` says writes nothing. Scripts make the counters of epochs and changes again if Redis has lost them.
 """
 
 from __future__ import annotations

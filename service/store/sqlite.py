@@ -87,8 +87,7 @@ def _described(model: str, sequence: int, summary: bytes) -> tuple[int, bytes]:
 
 
 def _stored(model: str, spec: object) -> StoredModel:
-    """Return a stored model; a specification that is no blob is encoded as text, so that its checksum does not
-    match."""
+    """Return a stored model; a specification that is no blob becomes text, so that its checksum does not match."""
     if spec is None:
         return StoredModel(model, b"", f"the database has lost the specification of model {model}")
     return StoredModel(model, spec if isinstance(spec, bytes) else str(spec).encode())
@@ -137,7 +136,7 @@ class SqliteStore(Store):
         self._database.probe()
 
     def create(self, model: str, spec: bytes, sequence: int = 0, summary: bytes = b"") -> Lease:
-        """Insert the model with its first epoch."""
+        """Insert the model with a new epoch."""
         with self._transaction() as db:
             lease = self._insert_model(db, model, spec, sequence, summary)
         self._database.marks.created(model, sequence, lease.epoch)
@@ -185,7 +184,7 @@ class SqliteStore(Store):
                 self._held(db, lease)
 
     def models(self) -> list[StoredModel]:
-        """Read the tables of models and specifications, and add the models that are lost."""
+        """Read the tables of models and specifications, and add the models that the database has lost."""
         found = {str(id_): _stored(str(id_), spec) for id_, spec in self._read(_MODEL)}
         known = {marked(id_): id_ for id_ in found}
         for name, damage in dict(self._database.marks.damage).items():
@@ -202,8 +201,7 @@ class SqliteStore(Store):
         return replace(found, damage=damage) if damage else found
 
     def acquire(self, model: str) -> Lease:
-        """Take a new epoch; no other service can hold the model. The lease of a lost model can be taken too, so that
-        the model can be deleted."""
+        """Take a new epoch; no other service can hold the model. A lost model gets one too, for its deletion."""
         if self._database.only_read:
             return self._stored_lease(model)
         self._mend(model)
@@ -255,7 +253,7 @@ class SqliteStore(Store):
         """Do nothing: no other service may hold the file."""
 
     def heads(self, models: Iterable[str]) -> dict[str, Head]:
-        """Read the heads of the models; return none if the database's file was replaced or removed."""
+        """Read each model's writer and newest record; return nothing if the database's file was replaced or removed."""
         if self._database.is_elsewhere:
             return {}
         found: dict[str, Head] = {}
@@ -357,8 +355,7 @@ class SqliteStore(Store):
             db.execute(_DELETE_OLD, (model, sequence - keep))
 
     def abort(self, lease: Lease, sequence: int) -> None:
-        """Mark the record as aborted and forget its request; while the database is read-only, leave that to
-        recovery."""
+        """Mark the record as aborted and forget its request; on a read-only database, recovery does this later."""
         if self._database.only_read:
             return
         with self._transaction() as db:
@@ -453,8 +450,7 @@ class SqliteStore(Store):
             db.execute("DELETE FROM log WHERE model = ? AND sequence <= ?", (model, kept[-1]))
 
     def snapshots(self, model: str) -> list[SnapshotInfo]:
-        """Read the snapshots' rows without data; a snapshot that the model's row lists and the table lacks is
-        damaged."""
+        """Read the snapshots' rows without data; a snapshot that the model's row lists but has no row is damaged."""
         query = f"""SELECT length(data), model, sequence, version, saved, sha256, seal FROM snapshots
             WHERE {_ROW_OF.format("snapshots")})"""
         found = []

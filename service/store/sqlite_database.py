@@ -75,8 +75,7 @@ class Database:
         self.marks = compare_marks(self._db, self._path)
 
     def _reopen(self) -> None:
-        """Open a database for writing that was read-only so far; new epochs fence the leases that were given out
-        meanwhile."""
+        """Open a database for writing that was read-only so far; new epochs fence the leases given out meanwhile."""
         with self._lock:
             self._db.close()
             try:
@@ -154,7 +153,7 @@ class Database:
             self._marked_at = time.monotonic()
 
     def wipe(self, *, wholly: bool) -> bool:
-        """Empty the write-ahead log and rewrite the database without unused space; return whether it was rewritten.
+        """Empty the write-ahead log, and rewrite the database without unused space; return whether that was rewritten.
 
         All other calls wait until this one has ended. Without ``wholly``, a large database is rewritten only if many of
         its pages are free.

@@ -56,7 +56,7 @@ def sqlite_errors() -> Iterator[None]:
 
 
 def open_database(path: Path) -> tuple[sqlite3.Connection, Marks]:
-    """Open and upgrade the database, and return it with its marks; make a new one if no file of an older one exists.
+    """Return the database, opened and upgraded, and its high-water marks; make a new one if no older file exists.
 
     Raises StoreDamaged if it has lost its tables or documents, StoreTooNew, or StoreUnavailable if it cannot be
     written. ``damage`` of the marks lists the models that have lost something.
@@ -86,7 +86,7 @@ def open_database(path: Path) -> tuple[sqlite3.Connection, Marks]:
 
 
 def compare_marks(db: sqlite3.Connection, path: Path) -> Marks:
-    """Read the marks of a read-only database and compare the two; return the marks; raises StoreDamaged."""
+    """Return the high-water marks of a read-only database after comparing it with them; raises StoreDamaged."""
     with sqlite_errors():
         marks = read_marks(path) or new_marks(path)
         marks.compare(_heads(db), _newest_epoch(db))
@@ -94,7 +94,7 @@ def compare_marks(db: sqlite3.Connection, path: Path) -> Marks:
 
 
 def _compare(db: sqlite3.Connection, path: Path, marks: Marks) -> dict[bytes, int]:
-    """Compare the database with its marks before anything is written to it; return its heads; raises StoreDamaged.
+    """Compare a database, still unchanged, with its marks; return each model's newest record; raises StoreDamaged.
 
     Once the database is in use, SQLite overwrites what follows a damaged frame of the write-ahead log, so the files are
     copied first if data are lost, or may be.
@@ -118,7 +118,7 @@ def _compare(db: sqlite3.Connection, path: Path, marks: Marks) -> dict[bytes, in
 
 
 def _keep_copy(path: Path, found: Walk) -> None:
-    """Copy the database, its log and its marks into a directory next to them, unless this log was copied before."""
+    """Copy the database, its log and its marks into a directory next to them, unless a copy of the same log exists."""
     wal = write_ahead_log(path)
     if found.behind:
         log.error("the write-ahead log %s is damaged: %s", wal, found)
@@ -157,8 +157,7 @@ def damaged_copies(path: Path) -> list[Path]:
 
 
 def _heads(db: sqlite3.Connection) -> dict[bytes, int]:
-    """Return the newest record of each model by the model's name in the marks; names are bytes, which are read
-    faster."""
+    """Return the newest record of each model by its name in the marks; names are bytes, which are read faster."""
     query = "SELECT CAST(id AS BLOB), coalesce(CAST(sequence AS INTEGER), 0) FROM models WHERE length(id) > 0"
     found = dict(db.execute(query))
     for name in [name for name in found if len(name) > LONGEST]:
@@ -280,7 +279,7 @@ def check_room(path: Path) -> None:
 
 
 def connect(path: Path, options: str = "mode=rw") -> sqlite3.Connection:
-    """Open a database, and add the seals as functions of its SQL."""
+    """Open a database, and register the functions that compute seals for its SQL statements."""
     db = sqlite3.connect(
         f"file:{quote(str(path.absolute()))}?{options}",
         uri=True,
@@ -324,7 +323,7 @@ def _checked(db: sqlite3.Connection, path: Path) -> sqlite3.Connection:
 
 
 def _check_file(path: Path) -> Marks | None:
-    """Return the marks of a database, if it has any; raises StoreDamaged if the database itself is missing or empty."""
+    """Return a database's high-water marks, or None; raises StoreDamaged if the database is missing or empty."""
     if path.exists() and not path.stat().st_size:
         raise StoreDamaged(f"{path} is empty, 0 bytes: {_WHAT_TO_DO.format('the file')}")
     _check_header(path)

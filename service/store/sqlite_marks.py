@@ -1,9 +1,9 @@
 """High-water marks of the embedded store: a file next to the database that tells which records were acknowledged.
 
-A database that lacks a model's record, a deletion or a change of documents of which the marks say that it was
-acknowledged has lost data. A mark is written once its record is on the disk, and never before. Updates do not sync the
-marks, so that each waits for the disk only once: a crash of the process loses no mark, and a loss of power loses the
-marks of the last seconds.
+The marks name the newest acknowledged record of each model, and acknowledged deletions and changes of documents. If the
+database lacks such a record, deletion or change, the database has lost data. A mark is written once its record is on
+the disk, and never before. Updates do not sync the marks, so that each waits for the disk only once: a crash of the
+process loses no mark, and a loss of power loses the marks of the last seconds.
 
 The file is a sequence of slots of 128 bytes, each with a checksum. The first slot has the id of the machine's boot in
 which the file was made; until the next boot, everything that was acknowledged has its mark.
@@ -53,7 +53,7 @@ log = logging.getLogger(__name__)
 def marked(model: str) -> str:
     """Return the name of a model in the marks: its id, or the beginning and a hash of an id that is too long.
 
-    Two tildes, which no id has in a row, separate the beginning from the hash.
+    Two tildes, which no id has in a row, separate the beginning of a long id from the hash.
     """
     if len(model) <= LONGEST:
         return model
@@ -81,8 +81,7 @@ _DAMAGE = (Kind.LOST, Kind.RETURNED)
 
 
 class Mark(NamedTuple):
-    """The acknowledged state of a model or of the documents: newest record, and epoch of creation, deletion or
-    change."""
+    """The acknowledged state of a model or the documents: newest record, and epoch of creation, deletion or change."""
 
     kind: Kind
     sequence: int = 0
@@ -90,7 +89,7 @@ class Mark(NamedTuple):
 
 
 class Marks:
-    """The marks of one database; safe from any thread.
+    """The high-water marks of one database; safe from any thread.
 
     Marks are kept in memory in the format of the file, which takes a third of the memory that Python objects would
     take.
@@ -139,7 +138,7 @@ class Marks:
 
     @property
     def is_exact(self) -> bool:
-        """Whether everything that was acknowledged has its mark."""
+        """Whether every acknowledged change has its mark: the machine has not restarted since the file was made."""
         return bool(self._boot) and self._boot == _this_boot()
 
     @property
@@ -158,7 +157,7 @@ class Marks:
         return not self._named(Kind.STORED, *_DAMAGE)
 
     def compare(self, heads: Mapping[bytes, int], epoch: int) -> list[str]:
-        """Find the models that the database has lost wholly or in part; return the ids of newly found ones.
+        """Find the models that the database has lost wholly or in part; return the ids of models not found before.
 
         Parameters
         ----------
@@ -285,7 +284,7 @@ class Marks:
             self._put(DOCUMENTS, before._replace(epoch=max(epoch, before.epoch)))
 
     def sync(self) -> None:
-        """Sync the file, so that a loss of power takes none of the marks; raises OSError."""
+        """Sync the file, so that a loss of power loses no mark; raises OSError."""
         with self._lock:
             if self._file is None or self._is_synced:
                 return
@@ -347,7 +346,7 @@ class Marks:
 
 
 def read_marks(database: Path) -> Marks | None:
-    """Return the marks next to a database, None if the file is missing or no mark is whole; raises OSError."""
+    """Return the high-water marks next to a database, None if there is no file or no whole mark; raises OSError."""
     path = database.with_name(database.name + ENDING)
     try:
         data = memoryview(path.read_bytes())
@@ -370,7 +369,7 @@ def read_marks(database: Path) -> Marks | None:
 
 
 def new_marks(database: Path) -> Marks:
-    """Return empty marks for a database that has no file of marks."""
+    """Return empty high-water marks for a database that has no file of them."""
     return Marks(database.with_name(database.name + ENDING))
 
 

@@ -67,7 +67,7 @@ def add_functions(db: sqlite3.Connection) -> None:
 
 
 def missing_tables(db: sqlite3.Connection) -> list[str]:
-    """Return names of tables that a database has lost; raises StoreTooNew, StoreUnavailable if it is too old."""
+    """Return the names of lost tables; raises StoreTooNew, or StoreUnavailable if the schema is too old."""
     there = {row[0] for row in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
     expected = _TABLES.keys() - ({"specs"} if "models" in there and is_old(db) else set())
     return [name for name in _TABLES if name in expected - there]
@@ -83,7 +83,7 @@ def _schema(db: sqlite3.Connection) -> int:
 
 
 def checked_schema(found: int) -> int:
-    """Return the given schema number if it can be read; raises StoreTooNew, StoreUnavailable if it is too old."""
+    """Return a schema number that this version reads; raises StoreTooNew, or StoreUnavailable if it is too old."""
     if found > SCHEMA:
         raise StoreTooNew(f"the database has schema {found}; this version reads up to {SCHEMA}")
     if 0 < found < OLDEST:

@@ -3,9 +3,9 @@
     header   32 bytes: magic, format, page size, number of checkpoints, two salts, two checksums
     frame    24 bytes: page, size of the database after a commit or 0, two salts, two checksums; then the page
 
-Checksums are cumulative. SQLite reads a log up to the first frame that does not match its checksum, because a crash may
-have torn the last transaction. If that frame is damaged and whole transactions follow it, SQLite reports no error, and
-overwrites those transactions. See https://www.sqlite.org/fileformat2.html, section 4.
+Each checksum covers all frames before, too. SQLite reads a log up to the first frame that does not match its checksum,
+because a crash may have torn the last transaction. If whole transactions follow a damaged frame, SQLite reports no
+error, and overwrites those transactions. See https://www.sqlite.org/fileformat2.html, section 4.
 """
 
 from __future__ import annotations
@@ -88,8 +88,8 @@ def _frames(file: BinaryIO, size: int) -> Iterator[npt.NDArray[np.uint8]]:
 def _powers(pairs: int) -> list[tuple[int, int, int]]:
     """Return a, b, c of [[a, b], [b, c]] = [[1, 1], [1, 2]]^n modulo 2^32, for n from 0 to ``pairs``.
 
-    A pair of words (x, y) changes the sums (s, t) to s + t + x and s + 2t + x + y, which is this matrix times (s, t),
-    plus (x, x + y).
+    A pair of words (x, y) changes the checksums (s, t) to s + t + x and s + 2t + x + y: the matrix [[1, 1], [1, 2]]
+    times (s, t), plus (x, x + y).
     """
     found = [(1, 0, 1)]
     for _ in range(pairs):
