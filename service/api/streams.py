@@ -68,8 +68,7 @@ class Streams:
         shown: Event | None = None
 
         def changed() -> list[Event] | None:
-            """Return the event from ``look`` in a list, empty if the event is unchanged; None if ``look`` returns
-            None."""
+            """Return a list of the event from ``look``, empty if it is unchanged; None if ``look`` returns None."""
             nonlocal shown
             before, shown = shown, look()
             return None if shown is None else [] if shown == before else [shown]

@@ -201,8 +201,7 @@ async def certificate(id: FeedId, request: Request, service: Parts, solve: Withi
 @calls("GET /feeds/{id:feed}/events", "read", "Watch a feed")
 @answers(EVENTS, "Events, until the feed is deleted or the service stops.")
 async def watch(id: FeedId, request: Request, service: Parts, last_event_id: LastEventId = None) -> Response:
-    """Send a feed's events as server-sent events: `readings`, with forecasts, after each call with readings, and
-    others.
+    """Send a feed's events as server-sent events: `readings`, with forecasts, after each call of readings, and others.
 
     The others are `live`, `rescaled`, `drift`, `chosen`, `updated` and `known`. Each event has a number, which stays
     the same over restarts of the service. A client that sends the number of the last event that it got in the header
