@@ -10,7 +10,7 @@ _AUTHORITY = re.compile(r"(?:\[(?P<v6>[0-9a-f:.]+)\]|(?P<name>[a-z0-9_.-]+))(?::
 
 
 def parse_hosts(text: str) -> frozenset[str]:
-    """Parse ``name,address,...`` or ``*``; raises ValueError with the position of an entry that is not valid."""
+    """Parse a list of hosts, ``name,address,...`` or ``*``; raises ValueError with the position of an invalid entry."""
     entries = text.split(",") if text else []
     return frozenset(_parsed(number, entry.strip()) for number, entry in enumerate(entries, start=1))
 

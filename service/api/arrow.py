@@ -126,7 +126,7 @@ def of_page(page: WindowPage) -> bytes:
 
 
 def of_history(reported: Mapping[str, Any]) -> bytes:
-    """Return a feed's history as an Arrow stream: a reading without forecasts has a row, others a row a forecast."""
+    """Return a feed's history as an Arrow stream: a row for each forecast, and one for each unforecast reading."""
     rows = []
     for reading in reported["rows"]:
         head = {name: reading[name] for name in ("time", "value", "held")}

@@ -48,5 +48,5 @@ class FeedUpdateRequest(Request):
         return self
 
     def changes(self) -> list[StepUpdate]:
-        """Convert the requested changes of the steps' models to a feed's commands."""
+        """Convert the requested changes to the commands that change the models of a feed's steps."""
         return [StepUpdate(one.step, one.keep, one.C) for one in self.steps]

@@ -144,7 +144,7 @@ def _of_row(seen: Published, products: float) -> float:
 
 
 async def at_once(steps: Steps[A]) -> A:
-    """Run all steps of a computation without pauses, except for futures that it waits for, and return its result."""
+    """Run all steps of a computation without pauses, except to wait for futures, and return its result."""
     while True:
         try:
             found = next(steps)

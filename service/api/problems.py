@@ -36,7 +36,7 @@ def install(app: FastAPI) -> None:
 
 
 async def refuse(error: Exception, scope: Scope, receive: Receive, send: Send) -> None:
-    """Send the problem document of an error as the answer to a request that the application does not handle."""
+    """Send the problem document of an error as the answer to a request, without calling the application."""
     answer = await _told(Request(scope), error)
     await answer(scope, receive, send)
 

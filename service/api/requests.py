@@ -177,9 +177,10 @@ class ChangeSpec(Request):
 
 
 class UpdateRequest(Request):
-    """One update of a model, applied completely or not at all, along one path. Its verbs may be combined.
+    """One update of a model, applied completely or not at all, along one path.
 
-    An empty update changes nothing, and its answer has the model's present version.
+    An update may combine `add`, `remove` and other verbs. An empty update changes nothing, and its answer has the
+    model's present version.
     """
 
     model_config = ConfigDict(

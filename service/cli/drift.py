@@ -24,7 +24,7 @@ REMEDIES = ("kind", "value", "error", "better", "spread")
 def of_model(
     client: Client, model: ModelId, false_alarms: FalseAlarms = None, newest: Newest = None, apply: Apply = False
 ) -> Any:
-    """Test whether the data in a model's window have changed, and show remedies; with --apply, apply the best."""
+    """Test whether the data in a model's window have changed, and show remedies; with --apply, apply the best one."""
     answer = client.drift(model, false_alarms=false_alarms, newest=newest)
     short = {name: answer[name] for name in ("version", "false_alarms")} | _short(answer)
     if apply and answer["remedy"] is not None:
@@ -42,7 +42,7 @@ def of_feed(
     newest: Newest = None,
     apply: Apply = False,
 ) -> Any:
-    """Test whether the data in the windows of a feed's steps have changed, and show remedies, or apply them."""
+    """Test whether the data in a feed's windows have changed, and show remedies; with --apply, apply these."""
     answer = client.feed_drift(feed, steps=step or (), false_alarms=false_alarms, newest=newest)
     steps = [{"step": one["step"]} | _short(one) for one in answer["steps"]]
     remedies = [{"step": one["step"]} | remedy for one in answer["steps"] for remedy in one["remedies"]]

@@ -235,7 +235,7 @@ def _served(client: Client, feed: str) -> dict[str, Any]:
 
 
 def _table(settings: dict[str, Any], file: Path, given: dict[str, Any] | None = None) -> InspectedTable:
-    """Return a file as a table with the feed's name of the time column; the feed itself applies its time zone."""
+    """Return a file as a table in which the column of times has the name that the feed uses."""
     if given is not None and given["zone"] == settings["timezone"]:
         given = given | {"zone": None}
     found = table(file, given, settings["time"]).named(time=settings["time"])

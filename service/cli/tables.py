@@ -150,7 +150,7 @@ def _are_amounts(targets: list[str]) -> bool:
 
 
 def _columns(found: TableToLearn) -> Any:
-    """Return ``"auto"``, or if the first batch suggests other kinds of columns than all rows do, the right kinds."""
+    """Return the kinds of all columns if the first batch of rows suggests other kinds, otherwise ``"auto"``."""
     first, all_rows = found.first.X, dict[str, dict[Any, None]]()
     for _, batch in found.batches():
         for name in found.table.features:

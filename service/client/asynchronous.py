@@ -90,7 +90,7 @@ class AsyncClient(ClientCalls):
             return False
 
     async def send(self, request: Request[T]) -> T:
-        """Send a request, again if the service is busy and patience is not over; raises ServiceProblem."""
+        """Send a request, and repeat it for ``patience`` seconds while the service is busy; raises ServiceProblem."""
         again = AsyncRetrying(**policy(request.is_repeatable, self._patience))
         return answered(request.read, await again(self._once, request))
 

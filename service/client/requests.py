@@ -280,7 +280,7 @@ def _named(keys: Sequence[Key], tags: Sequence[str]) -> Document:
 
 
 def verify_receipt(receipt: bytes | Document) -> Request[Document]:
-    """Check whether a receipt, as a document or bytes, is unchanged since a service signed it: ``verified``."""
+    """Return whether a receipt, as a document or bytes, is unchanged since a service signed it, in ``verified``."""
     if isinstance(receipt, bytes):
         return Request("POST", "/receipts/verify", document, True, receipt, {"content-type": "application/json"})
     return post("/receipts/verify", receipt, is_repeatable=True)
@@ -385,7 +385,7 @@ def restore(id: str, version: int) -> Request[Document]:
 
 
 def assess(id: str, folds: int | None = None) -> Request[Document]:
-    """Start a job for the exact leave-one-out decisions of the examples in a model's window, or for some folds."""
+    """Start a job for the exact leave-one-out or k-fold decisions of the examples in a model's window."""
     body = {"method": "leave-one-out"} if folds is None else {"method": "k-fold", "folds": folds}
     return post(f"/models/{id}/assessment", body)
 
@@ -490,7 +490,7 @@ def put_dataset(
 
 
 def inspect(data: bytes | Path, name: str | None = None, **options: Any) -> Request[Document]:
-    """Return how the service reads a file of readings or examples: ``understood``, ``columns``, ``rows``, ...
+    """Return how the service reads a file of readings or examples; the answer has ``columns``, ``rows``, ...
 
     Parameters
     ----------
@@ -519,7 +519,7 @@ def delete_dataset(name: str) -> Request[None]:
 
 
 def retrain(id: str, solver: str = "auto", **asked: Any) -> Request[Document]:
-    """Start a job that retrains a model in a process; ``asked`` has the fields of ``POST /models/{id}/retrain``."""
+    """Start a job that retrains a model in its own process; ``asked`` is as in ``POST /models/{id}/retrain``."""
     return post(f"/models/{id}/retrain", {"solver": solver, **asked})
 
 

@@ -87,7 +87,7 @@ class Client(ClientCalls):
             return False
 
     def send(self, request: Request[T]) -> T:
-        """Send a request, again if the service is busy and patience is not over; raises ServiceProblem."""
+        """Send a request, and repeat it for ``patience`` seconds while the service is busy; raises ServiceProblem."""
         again = Retrying(**policy(request.is_repeatable, self._patience))
         return answered(request.read, again(self._once, request))
 

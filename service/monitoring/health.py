@@ -1,4 +1,4 @@
-"""Health of the service: whether it serves predictions, learns, or stands by for another service."""
+"""Health of the service: whether it makes predictions, accepts updates, or stands by for another service."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ class Health:
         return ["the store is not available"] * away + unserving + read_only
 
     def unserving(self) -> list[str]:
-        """Return the reasons why the service cannot answer predictions, none if it can, even without a store."""
+        """Return the reasons why calls should not be sent to this service; none if it can make predictions."""
         found = {
             CLUSTERLESS: not (self.is_restored or self._came_back or self.head_is_up()),
             "models are being restored": not (self.is_restored or self._came_back),

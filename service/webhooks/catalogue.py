@@ -113,8 +113,7 @@ class Webhooks:
         changed("webhook-deleted", f"webhook {id}", host=webhook.spec.host)
 
     def addresses(self, kind: str, id: str | None = None) -> list[Address]:
-        """Return the addresses of stored messages of a kind, oldest first, for one or all webhooks; raises
-        StoreError."""
+        """Return the addresses of messages of a kind, oldest first, of one webhook or of all; raises StoreError."""
         found = map(Address.of, self._source.store.documents(kind))
         return sorted((one for one in found if id in (None, one.webhook)), key=lambda one: one.age)
 
@@ -139,7 +138,7 @@ class Webhooks:
                 yield {"id": address.id, "type": address.type, **numbers, "message": json.loads(letter.body)}
 
     def resend(self, id: str, message: str | None) -> int:
-        """Deliver one dead letter or all again, and return their number; raises UnknownWebhook or StoreError."""
+        """Queue one dead letter or all for delivery, and return their number; raises UnknownWebhook or StoreError."""
         self.get(id)
         count, store = 0, self._source.store
         with self._source.health.store_call("document"):

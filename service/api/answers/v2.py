@@ -28,7 +28,7 @@ class ServerLive(BaseModel):
 
 
 class ServerReady(BaseModel):
-    """Whether the service can answer predictions."""
+    """Whether the service can make predictions."""
 
     ready: bool
 

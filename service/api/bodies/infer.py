@@ -113,7 +113,7 @@ class Asked:
 
 
 async def read_infer(request: Request) -> Body:
-    """Read the body of an inference request; raises as :func:`read_body`."""
+    """Receive the body of an inference request; raises the errors of :func:`read_body`."""
     return await read_body(request, MEDIA)
 
 

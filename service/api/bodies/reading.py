@@ -91,7 +91,7 @@ class Body:
     budget: Budget
 
     def memory(self, size: int) -> AbstractContextManager[None]:
-        """Reserve ``size`` bytes of memory for parsing inside the block; raises BodyTooLarge or MemoryBusy."""
+        """Reserve ``size`` bytes of memory for parsing in the ``with`` block; raises BodyTooLarge or MemoryBusy."""
         return self.budget.holding("bodies", size, COPIES * len(self.data))
 
 

@@ -119,7 +119,7 @@ Within = Annotated[Solve, Depends(_within)]
 
 
 def page_of(home: Collection[A], after: str, limit: int) -> tuple[Sequence[A], str | None]:
-    """Return a page of models or feeds, sorted by id, and its last id; None in place of this id if no page follows."""
+    """Return a page of models or feeds, sorted by id, and the id after which the next page begins, or None."""
     found = home.page(after, limit + 1)
     return found[:limit], found[limit - 1].id if len(found) > limit else None
 
@@ -148,7 +148,7 @@ def scope(needed: str) -> Dependency:
 
 
 def scopes_of(routes: Iterable[BaseRoute]) -> dict[str, str | None]:
-    """Map each path to the least scope that allows one of the path's calls, or to None if one needs no key."""
+    """Map each path to the least scope that one of its calls needs, or to None if one of these needs no key."""
     found: dict[str, str | None] = {}
     for route in routes:
         if isinstance(route, APIRoute):
@@ -276,10 +276,10 @@ def moment(seconds: float | None) -> datetime | None:
 
 
 def quick(needed: str) -> type[APIRoute]:
-    """Return a class of fast routes with ``id`` in their path; if keys are configured, these need one of this scope."""
+    """Return a class of fast routes with ``id`` in the path, for API keys of this scope if keys are configured."""
 
     class QuickRoute(APIRoute):
-        """Route that bypasses FastAPI for a request without a query string or an invalid ``Idempotency-Key``."""
+        """Route that calls its function directly, and leaves only unusual requests to FastAPI."""
 
         def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
             """Return the function that answers the requests of this route."""

@@ -36,7 +36,7 @@ async def examples(
     ] = None,
     format: Annotated[Format | None, Query(description="In place of what `Accept` says.")] = None,
 ) -> Response:
-    """Return the examples of a model's window: keys, features, targets, weights, times, sides and coefficients.
+    """Return the examples of a model's window, with their keys, features, targets, weights and coefficients.
 
     An API key that may update models may read their windows; an API key that may only predict may not. The answer is a
     page of JSON, or csv, Arrow or npz, with the arrays `X`, `y`, `keys` and `weights` that an update can read. The call

@@ -31,10 +31,10 @@ async def live() -> Response:
 @calls("GET /health/serving", None, "Are predictions answered, and do calls belong here?")
 @answers(Health, "They are, and they do.")
 async def serving(service: Parts) -> Response:
-    """Answer that the service serves predictions: it knows its models, and its code is compiled.
+    """Answer that the service can make predictions: it knows its models, and its code is compiled.
 
-    The service serves predictions even if its store is not available. It does not serve predictions while it stands by
-    for another service on the same store, nor when it is about to stop.
+    The service can make predictions even if its store is not available. The answer has status 503 while the service
+    stands by for another service on the same store, and when it is about to stop.
     """
     if reasons := service.health.unserving():
         raise NotReady(reasons)
@@ -44,7 +44,7 @@ async def serving(service: Parts) -> Response:
 @calls("GET /health/ready", None, "Are updates accepted, too?")
 @answers(Health, "They are.")
 async def ready(service: Parts) -> Response:
-    """Answer that the service serves predictions, its store accepts writes, and its models accept updates.
+    """Answer that the service can make predictions, its store accepts writes, and its models accept updates.
 
     If the service is not ready, `reasons` lists why; if it is ready, `degraded` lists what is wrong nevertheless, such
     as models that are still being restored.

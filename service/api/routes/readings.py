@@ -103,7 +103,7 @@ async def announce(id: FeedId, request: Request, service: Parts, key: Idempotenc
 @calls("POST /feeds/{id:feed}/forecast", "read", "Forecast what if", body=ROWS)
 @answers(WhatIfAnswer, "What would be forecast; nothing is stored.")
 async def forecast_if(id: FeedId, request: Request, service: Parts) -> Response:
-    """Return the forecasts as if known columns had the values in the rows; announced values are not used."""
+    """Return the forecasts as if known columns had the values in the rows, which replace announced values."""
     live = service.feeds().get(id)
     body = await read_rows(request)
     with service.workers.place():
@@ -176,7 +176,7 @@ async def look_back(
     step: Step = None,
     points: Points = MOST_POINTS,
 ) -> Response:
-    """List readings of a feed's window, oldest first, each with the forecasts of it that were made before.
+    """List readings of a feed's window, oldest first, each with the earlier forecasts of this reading.
 
     If there are more readings than `points`, or more than 50,000 forecasts, only each `every`-th reading is reported.
     If the answer is an Arrow stream, it has a row for each forecast.
@@ -201,9 +201,9 @@ async def certificate(id: FeedId, request: Request, service: Parts, solve: Withi
 @calls("GET /feeds/{id:feed}/events", "read", "Watch a feed")
 @answers(EVENTS, "Events, until the feed is deleted or the service stops.")
 async def watch(id: FeedId, request: Request, service: Parts, last_event_id: LastEventId = None) -> Response:
-    """Send a feed's events as server-sent events: `readings`, with forecasts, after each call of readings, and others.
+    """Stream a feed's events as server-sent events; each call with readings makes an event `readings` with forecasts.
 
-    The others are `live`, `rescaled`, `drift`, `chosen`, `updated` and `known`. Each event has a number, which stays
+    Other events are `live`, `rescaled`, `drift`, `chosen`, `updated` and `known`. Each event has a number, which stays
     the same over restarts of the service. A client that sends the number of the last event that it got in the header
     `Last-Event-ID` gets all later events. If the service no longer keeps some of these events, an event `missed` says
     so. Without this header the stream begins with the newest event.

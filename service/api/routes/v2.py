@@ -50,7 +50,7 @@ async def live() -> ServerLive:
 @calls("GET /v2/health/ready", None, "Can it do its work? (V2)")
 @answers(ServerReady, "It can.")
 async def ready(service: Parts) -> ServerReady:
-    """Answer whether the service serves predictions, as `/health/serving` does."""
+    """Answer whether the service can make predictions, as `/health/serving` does."""
     if reasons := service.health.unserving():
         raise NotReady(reasons)
     return ServerReady(ready=True)
