@@ -23,7 +23,7 @@ class VersionNotServed(ServiceError):
 
 
 class TooManyModels(ServiceError):
-    """The service already has as many models as its settings allow."""
+    """The service already has the largest allowed number of models."""
 
 
 class EmptyModel(ServiceError):
@@ -87,11 +87,11 @@ class FleetExists(ServiceError):
 
 
 class TooManyFleets(ServiceError):
-    """The service already has as many fleets as its settings allow."""
+    """The service already has the largest allowed number of fleets."""
 
 
 class NoSource(ServiceError):
-    """The feed has no source from which it could read."""
+    """The feed or fleet has no source from which it could read."""
 
 
 class FeedExists(ServiceError):
@@ -99,7 +99,7 @@ class FeedExists(ServiceError):
 
 
 class TooManyFeeds(ServiceError):
-    """The service already has as many feeds as its settings allow."""
+    """The service already has the largest allowed number of feeds."""
 
 
 class UnknownJob(ServiceError):
@@ -111,7 +111,7 @@ class UnknownWebhook(ServiceError):
 
 
 class TooManyWebhooks(ServiceError):
-    """The service already has as many webhooks as its settings allow."""
+    """The service already has the largest allowed number of webhooks."""
 
 
 class UnknownDataset(ServiceError):
@@ -123,7 +123,7 @@ class DatasetElsewhere(ServiceError):
 
 
 class TooManyDatasets(ServiceError):
-    """The service already has as many datasets as its settings allow."""
+    """Another dataset would exceed the limit of the number of datasets, or of their space on the disk."""
 
 
 class WorkerLost(ServiceError):

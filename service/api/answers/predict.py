@@ -15,7 +15,7 @@ class ThresholdAnswer(BaseModel):
 
 
 class PromiseAnswer(BaseModel):
-    """The share of targets that the sets or intervals contain: about `coverage`, and never less than `at_least`."""
+    """The share of targets that the sets or intervals contain: about `coverage`, for any data at least `at_least`."""
 
     coverage: float
     at_least: float

@@ -44,7 +44,7 @@ async def serving(service: Parts) -> Response:
 @calls("GET /health/ready", None, "Are updates accepted, too?")
 @answers(Health, "They are.")
 async def ready(service: Parts) -> Response:
-    """Answer that the service can make predictions, its store accepts writes, and its models accept updates.
+    """Answer that the service can make predictions, its store accepts writes, and not all models are read-only.
 
     If the service is not ready, `reasons` lists why; if it is ready, `degraded` lists what is wrong nevertheless, such
     as models that are still being restored.
