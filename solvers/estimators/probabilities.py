@@ -16,15 +16,15 @@ from livesvm.solvers.models.changing import ChangingEstimator
 from livesvm.solvers.runtime.docstrings import taking_rows
 from livesvm.solvers.runtime.types import Bools, Floats, Ints
 
-JUDGING, OF_EACH = 200, 20  #: examples, in all and of each class, to whose decisions a sigmoid is fitted
+JUDGING, OF_EACH = 100, 10  #: examples, in all and of each class, to whose decisions a sigmoid is fitted
 STEPS, RIDGE = 100, 1e-12  #: of Newton's method, and what is added to the diagonal of its matrix
 METHODS = {True: "sigmoid", "platt": "sigmoid", "sigmoid": "sigmoid", "isotonic": "isotonic"}
 
 PROBABILITY = """    probability : bool, "platt" or "isotonic", default False
         Whether there is ``predict_proba``, and how decisions become probabilities; True is "platt". That is fitted to
         exact decisions of the window's examples by models without their fold, of ten, in windows over 1,000 of five,
-        when it is asked for the first time after an update; of a sigmoid as many folds are left out as hold 200
-        examples and 20 of each class. The class with the largest probability is not always the one that ``predict``
+        when it is asked for the first time after an update; of a sigmoid as many folds are left out as hold 100
+        examples and 10 of each class. The class with the largest probability is not always the one that ``predict``
         returns.
 """
 

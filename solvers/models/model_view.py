@@ -10,15 +10,18 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import ArrayLike
 
+from livesvm.solvers.kernels.kernel import Kernel
 from livesvm.solvers.models.base import LiveEstimator
 from livesvm.solvers.models.pairs_predictor import Two, winners
 from livesvm.solvers.models.predictor import Gate, rows_of
 from livesvm.solvers.models.window import Window
 from livesvm.solvers.problem.piecewise_linear import Losses
+from livesvm.solvers.problem.snapshot import compact_copy
 from livesvm.solvers.problem.state import PathState
 from livesvm.solvers.robust.ramp_losses import CutoffRule
 from livesvm.solvers.robust.settings import Robustness, Terms
 from livesvm.solvers.runtime.types import Floats, Ints
+from livesvm.solvers.tables.encoding import TableEncoding
 
 
 def restored(
@@ -128,9 +131,14 @@ class View:
 
     def copy(self, **parameters: Any) -> View:
         """Return a private copy of the whole model, except for ``parameters`` that leave its losses as they are."""
-        model = self.model
-        own = model._decided() | parameters
-        copied = type(model).from_arrays(own, model.to_arrays())
+        model, window = self.model, self.model._learnt
+        own, is_one = model._decided() | parameters, type(window) is Window
+        arrays = model.to_warm_arrays() if is_one else model.to_arrays()
+        if isinstance(model.feature_scale_, TableEncoding):
+            arrays["encoding"] = model.feature_scale_  # never changed, so it need not be taken apart
+        copied = type(model).from_arrays(own, arrays)
+        if is_one and window.state.is_prepared and type(window.kernel) is Kernel and window.kernel.gram is None:
+            copied._window.state = compact_copy(window.state, window.slots)  # its kernel rows are not computed again
         copied.keeps_record = False
         return View(copied, self)
 

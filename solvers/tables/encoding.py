@@ -219,7 +219,9 @@ def _features(one: Mapping[str, Any], codes: Floats) -> Floats:
 
 
 def restored(arrays: Mapping[str, Any]) -> TableEncoding:
-    """Return the encoding that a checkpoint keeps."""
+    """Return the encoding that a checkpoint or a copy in memory keeps."""
+    if isinstance(arrays["encoding"], TableEncoding):
+        return arrays["encoding"]
     documents = [dict(one) for one in arrays["encoding"]]
     named = [{name: one.pop(name) for name in TableColumn._fields} for one in documents]
     words = {float(code): str(word) for code, word in arrays["words"]}
