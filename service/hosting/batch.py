@@ -89,16 +89,14 @@ class Together(ABC, Generic[H, P]):
 
     @abstractmethod
     def _plan(self, one: H, *, is_stored: bool) -> Reply | P:
-        """Return the checked plan of one replica's part of the call, or the replica's answer to an earlier identical
-        request."""
+        """Return the checked plan of one replica's part of the call, or its answer to an earlier identical request."""
 
     def _ready(self, planned: dict[str, P]) -> dict[str, P]:
         """Return the plans with all that the log must record of them."""
         return planned
 
     def _run(self, ids: Iterable[str]) -> None:
-        """Run the whole call; raises one of ``concerns_all`` if nothing was changed or the client must repeat the
-        call."""
+        """Run the whole call; raises one of ``concerns_all`` if nothing was changed or the client must repeat it."""
         try:
             self._hold(ids)
             planned = self._planned()
@@ -148,8 +146,7 @@ class Together(ABC, Generic[H, P]):
         return planned
 
     def _open(self, id: str) -> None:
-        """Prepare a replica for the call: wake it if it is at rest, and free its caches if the call has woken many
-        replicas."""
+        """Prepare a replica for the call: wake it if it is at rest, and free its caches if many replicas were woken."""
         one = self._held[id]
         was_awake = one.is_awake
         one.open_with()
@@ -205,8 +202,7 @@ class Together(ABC, Generic[H, P]):
     def _each(
         self, ids: Iterable[str], ask: Callable[[str], T], concerns_all: tuple[type[Exception], ...] | None = None
     ) -> Iterator[tuple[str, T]]:
-        """Yield each id with the result of ``ask(id)``; record an error of one replica, but raise an error that ends
-        the whole call."""
+        """Yield each id with the result of ``ask(id)``; record a replica's error, but raise one that ends the call."""
         for id_ in ids:
             try:
                 found = ask(id_)
@@ -226,8 +222,7 @@ def _let_go(one: HostedModel | HostedFeed, held: Future[None]) -> None:
 
 
 class UpdatesTogether(Together[HostedModel, PlannedUpdate]):
-    """Updates of many models, by model id; solves end at ``asked.until``, and no solve begins after ``asked`` has
-    ended."""
+    """Updates of many models, by model id; solves end at ``asked.until``, and none begins after ``asked`` has ended."""
 
     hot = math.inf  # models are updated again soon, and the budget has them cool where memory is short
 
@@ -260,8 +255,7 @@ class UpdatesTogether(Together[HostedModel, PlannedUpdate]):
 
 
 class ReadingsTogether(Together[HostedFeed, Planned]):
-    """New readings of many feeds in one call, which may create missing feeds and frees the caches of all but a few
-    feeds."""
+    """New readings of many feeds in one call, which may create feeds, and frees the caches of all but a few feeds."""
 
     concerns_all = (QueueFull, IdempotencyConflict, StoreUnavailable)
 
@@ -316,8 +310,7 @@ class ReadingsTogether(Together[HostedFeed, Planned]):
         return planned if given is None else planned | {id_: planned[id_].with_given(given) for id_ in filling}
 
     def _choose(self, planned: dict[str, Planned], sample: Sequence[str]) -> list[str]:
-        """Choose the fleet's settings by the windows of a sample of feeds; refuse feeds that fail, and return the plans
-        of the rest."""
+        """Choose a fleet's settings by the windows of some feeds; refuse feeds that fail, return the other plans."""
 
         def choose(ids: Sequence[str]) -> Preset:
             with self._context.turns.turn(self._held[ids[0]].begun()):

@@ -24,8 +24,7 @@ log = logging.getLogger(__name__)
 
 
 def choosing_bytes(n: int) -> int:
-    """Return the bytes that a choice of parameters needs for a window of n examples, in addition to a copy of the
-    model."""
+    """Return the bytes that a choice of parameters for a window of n examples needs, besides a copy of the model."""
     return ARRAYS * 8 * min(n, MOST) ** 2
 
 

@@ -89,8 +89,7 @@ class Collection(Generic[R]):
     # What routes and jobs ask.
 
     def get(self, id: str) -> R:
-        """Return the replica with this id, if it is served; raises UnknownModel or UnknownFeed, ModelUnavailable or
-        Restoring."""
+        """Return the replica if it is served; raises UnknownModel or UnknownFeed, ModelUnavailable or Restoring."""
         served: R = cast("Replica[Any]", self.find(id)).serving()
         if self._is_closed:
             raise ModelUnavailable("the service is being stopped")
@@ -115,15 +114,13 @@ class Collection(Generic[R]):
             return found
 
     def page(self, after: str = "", limit: int | None = None, under: str = "") -> list[R]:
-        """Return replicas with ids after ``after``, sorted: ids with the prefix ``under``, or all but the series of
-        fleets."""
+        """Return replicas with ids after ``after``, sorted: ids that begin with ``under``, or all but fleet series."""
         with self._lock:
             ids = list(islice(self._listed(after, under), limit))
         return [found for id_ in ids if (found := self.known(id_)) is not None]
 
     def _listed(self, after: str, under: str) -> Iterator[str]:
-        """Yield the ids after ``after`` that begin with ``under``; if ``under`` is empty, all ids but the series of
-        fleets."""
+        """Yield the ids after ``after`` that begin with ``under``; if that is empty, all ids but fleets' series."""
         at = bisect_right(self._ids, after) if after else bisect_left(self._ids, under)
         while at < len(self._ids):
             id_ = self._ids[at]
@@ -204,8 +201,7 @@ class Collection(Generic[R]):
         return +counts
 
     def glance(self, limit: int) -> Mapping[str, object]:
-        """Return a value that changes if the description of one of the first ``limit`` replicas, or of an awake
-        replica, changes."""
+        """Return a value that changes with the descriptions of the first ``limit`` replicas and of awake replicas."""
         with self._lock:
             found: dict[str, object] = {id_: self._index[id_] for id_ in islice(self._listed("", ""), limit)}
             kept = [replica for replica in self._kept.values() if fleet_of(replica.id) is None]
@@ -224,8 +220,7 @@ class Collection(Generic[R]):
         return list(_samples(one for one in awake if fleet_of(one.id) is None))
 
     def samples_at_rest(self) -> Iterator[Any]:
-        """Yield the metrics samples of replicas at rest, except the series of fleets; compute each sample only when it
-        is needed."""
+        """Yield the metrics samples of replicas at rest, except fleets' series; each is computed when it is needed."""
         with self._lock:
             held = set[str]().union(*self._held_by.values())
             ids = [id_ for id_ in self._listed("", "") if id_ not in held and id_ not in self._kept]
@@ -312,8 +307,7 @@ class Collection(Generic[R]):
 
     @contextmanager
     def reading(self) -> Iterator[None]:
-        """Record which replicas are dropped while the block reads the store's index, so that the block adds none of
-        these again."""
+        """Record which replicas are dropped while the block reads the store's index, so that it adds none of them."""
         self._dropped = set()
         try:
             yield
@@ -344,8 +338,7 @@ class Collection(Generic[R]):
                 ids.discard(id)
 
     def stale(self) -> list[str]:
-        """Return the ids of replicas that must be woken, as their index entry may be outdated or they must read a
-        source."""
+        """Return the ids of replicas to wake, as their index entry may be outdated or they must read a source."""
         with self._lock:
             return sorted(self._stale)
 
@@ -356,8 +349,7 @@ class Collection(Generic[R]):
             return [id_ for id_ in self._ids if id_ not in referenced]
 
     def holders(self) -> dict[str, list[str]]:
-        """Return, for each other service, the stored names of the replicas that it holds; "" stands for an unknown
-        service."""
+        """Return, by service, the stored names of replicas that other services hold; "" is an unknown service."""
         with self._lock:
             self._addresses.clear()
             found = {name: [self.kind.stored(id_) for id_ in ids] for name, ids in self._held_by.items() if ids}
@@ -443,8 +435,7 @@ def _samples(replicas: Iterable[Any]) -> Iterator[Any]:
 
 
 class Hosting(Protocol):
-    """All models and feeds of one service, in this process or in other processes. Its methods block while the store
-    works."""
+    """All models and feeds of one service, in this process or in others. Its methods block while the store works."""
 
     @property
     def models(self) -> Models:
@@ -464,8 +455,7 @@ class Hosting(Protocol):
         """
 
     def take_over(self) -> None:
-        """Take over replicas that other services released, and drop replicas that other services deleted; raises
-        StoreError."""
+        """Take over replicas that other services released, and drop replicas that these deleted; raises StoreError."""
 
     def stop(self) -> None:
         """Release all models and feeds."""

@@ -58,8 +58,7 @@ class Covering:
     ages: Vector
 
     def memory(self, X: Rows) -> int:
-        """Return the bytes that an answer for these rows needs: the decisions of all leave-one-out models, and the JSON
-        text."""
+        """Return the bytes that an answer for these rows needs, with the decisions of all leave-one-out models."""
         return X.nbytes + 3 * 8 * max(BLOCK, self.ages.size) * self.seen.n_values + 200 * len(X)
 
     def work(self, X: Rows) -> float:
@@ -100,8 +99,7 @@ def _pairs(copy: ModelCopy) -> int:
 
 
 def _leaving(copy: ModelCopy) -> int:
-    """Return the largest number, over all pairs of classes, of leave-one-out models that differ from the model
-    itself."""
+    """Return the largest number, over all pairs of classes, of leave-one-out models that differ from the model."""
     is_weighed = copy.changed.get("class_weight", copy.spec.class_weight) is not None
     if is_weighed or not copy.sizes.n_free or not task_of(copy.spec).has_cost:
         return len(copy.arrays["keys"]) * _pairs(copy)  # each example may influence the model of every pair
@@ -144,8 +142,7 @@ class Coverings:
         self._kept: OrderedDict[str, Covering] = OrderedDict()
 
     def get(self, id: str, now: Published) -> Covering | None:
-        """Return the cached residuals of the model's newest version ``now``; drop cached residuals of an older
-        version."""
+        """Return the cached residuals of the model's newest version ``now``; drop residuals of an older version."""
         with self._lock:
             if (found := self._kept.get(id)) is None:
                 return None

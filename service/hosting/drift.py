@@ -93,15 +93,13 @@ def look_for_drift_of_feed(copy: FeedCopy, asked: DriftQuestion) -> Document:
 
 
 def feed_memory(spec: FeedSpec) -> int:
-    """Return the bytes that a search for drift in a feed needs: for a copy of the feed, and copies of one step's
-    model."""
+    """Return the bytes that a search for drift in a feed needs: for a copy of the feed, and of one step's models."""
     whole = feed_bytes(spec)
     return whole + COPIES * whole // len(spec.horizons)
 
 
 def _of_step(feed: Forecaster, i: int, rate: float, newest: int | None) -> Document:
-    """Return the drift in the window of the forecasting step with index ``i``, with all errors in units of the
-    target."""
+    """Return the drift in the window of the forecasting step with index ``i``, with errors in units of the target."""
     model, step, rows = feed.models[i], feed.steps[i], feed.rows
     assert rows is not None
     assert model.scale is not None

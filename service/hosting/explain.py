@@ -31,8 +31,7 @@ BYTES_OF_EXAMPLE = 800
 
 
 class ExplainRequest(Features):
-    """A request to explain rows; if it has the rows' targets, the answer also has each example's value for these
-    rows."""
+    """A request to explain rows; with the rows' targets, the answer also has each example's value for these rows."""
 
     model_config = ConfigDict(json_schema_extra={**EITHER, "examples": [{"X": [[0.2, 0.5]], "most": 5}]})
 
@@ -132,8 +131,7 @@ def _because(keys: tuple[Key, ...], now: float, without: Vector, most: int, targ
 
 
 def _closest(decisions: NDArray[np.float64], won: int, n_classes: int) -> tuple[int, float, int]:
-    """Return the pair of classes in which the winning class won most narrowly, its sign in this pair, and the other
-    class."""
+    """Return the pair of classes that the winning class won most narrowly, its sign there, and the other class."""
     margins = [
         (1.0 if a == won else -1.0, pair, b if a == won else a)
         for pair, (a, b) in enumerate(combinations(range(n_classes), 2))

@@ -74,8 +74,7 @@ class Planned(NamedTuple):
         return self.call, self.digest
 
     def with_given(self, given: Preset) -> Planned:
-        """Return the plan with the given settings, so that the feed does not choose its settings when it applies the
-        plan."""
+        """Return the plan with the given settings, so that the feed chooses no settings when it applies the plan."""
         return self._replace(call=self.call.with_given(given))
 
 
@@ -160,8 +159,7 @@ class HostedFeed(Replica[FeedState]):
         return self._ask(Observations.of(rows, request, time.time()))
 
     def deliver(self, entries: Sequence[SourceEntry], why: str | None = None) -> Future[Reply]:
-        """Add new entries of the source to the feed, and skip entries added before; refuse all entries if ``why`` gives
-        a reason."""
+        """Add entries of the source that are new to the feed; if ``why`` gives a reason, refuse all entries."""
         return self.change(None, bytes, partial(self._deliver, entries, why))
 
     def pause(self, paused: bool) -> Future[Reply]:
@@ -223,8 +221,7 @@ class HostedFeed(Replica[FeedState]):
 
     @queued(reads=True)
     def what_if(self, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-        """Forecast as if ``rows`` gave the future values of columns known in advance; the future may raise
-        InvalidInput."""
+        """Forecast with ``rows`` as future values of columns known in advance; the future may raise InvalidInput."""
         return what_if(self.current.forecaster, rows)
 
     @queued(reads=True)
@@ -334,8 +331,7 @@ class HostedFeed(Replica[FeedState]):
         return reported
 
     def _follow(self, done: dict[str, Any], began: float, size: int) -> None:
-        """Count a call in the metrics and announce its events; ``began`` is the CPU time at its start, ``size`` its
-        record's bytes."""
+        """Count a call and announce its events; ``began`` is the CPU time at its start, ``size`` its record's bytes."""
         with self.following():
             self.checkpoints.record_change(time.thread_time() - began, size)
             self.announce()
@@ -345,8 +341,7 @@ class HostedFeed(Replica[FeedState]):
     # With others, held: see :mod:`~livesvm.service.hosting.batch`.
 
     def plan_with(self, call: Observations, digest: bytes, *, is_stored: bool) -> Reply | Planned:
-        """Return the checked plan of a call, or the answer to an earlier identical request; raises the errors of a
-        single call."""
+        """Return the checked plan of a call, or the answer to an identical request; raises a single call's errors."""
         if call.request is not None:
             earlier = self.journal.recall(call.request, digest, is_stored=is_stored)
             if earlier is not None:

@@ -1,5 +1,4 @@
-"""The handles of models and feeds: the methods for routes, jobs and erasures, whichever process hosts the model or
-feed."""
+"""The handles of models and feeds: methods for routes, jobs and erasures, whichever process hosts the model or feed."""
 
 from __future__ import annotations
 
@@ -168,8 +167,7 @@ class Reader(Protocol):
         """Seconds since this version was last known to be the newest; None if that is always known."""
 
     def reading(self, X: Rows | TableRows) -> Steps[Published]:
-        """Return, as a generator of steps, the version that predicts rows X; a step may wake the model or wait for its
-        process."""
+        """Return, by a generator of steps, the version that predicts rows X; a step may wait for the model to wake."""
 
     @property
     def recent(self) -> Any:
@@ -285,8 +283,7 @@ class FeedHandle(Hosted, Protocol):
 
     @property
     def glimpse(self) -> Glimpse | None:
-        """The description of the feed at rest, which can be read without waking the feed; None if no description is
-        stored."""
+        """The description of the feed at rest, readable without waking the feed; None if no description is stored."""
 
     @property
     def queue_depth(self) -> int:
@@ -323,8 +320,7 @@ class FeedHandle(Hosted, Protocol):
         """Return past readings, each with the forecasts that were made for it; the future may raise InvalidInput."""
 
     def what_if(self, rows: Sequence[Mapping[str, Any]]) -> Future[dict[str, Any]]:
-        """Forecast as if ``rows`` gave the future values of columns known in advance; the future may raise
-        InvalidInput."""
+        """Forecast with ``rows`` as future values of columns known in advance; the future may raise InvalidInput."""
 
     def events(self) -> Future[list[dict[str, Any]]]:
         """Return all events that the feed still keeps, oldest first."""

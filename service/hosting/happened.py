@@ -1,5 +1,4 @@
-"""Events for webhooks; each follows from the state after a log record alone, so a replay of the log makes the same
-events."""
+"""Events for webhooks; each follows from the state after a log record alone, so a replay makes the same events."""
 
 from __future__ import annotations
 
@@ -31,8 +30,7 @@ def of_model(id: str, state: ModelState) -> Iterator[Happened]:
 
 
 def of_feed(id: str, stored: str, state: FeedState) -> Iterator[Happened]:
-    """Yield the events of the feed's newest call: drift in a step, and forecasts that have just left a webhook's
-    limits."""
+    """Yield the events of the feed's newest call: drift in a step, and forecasts that just left a webhook's limits."""
     calls = _newest_calls(state)
     if not calls:
         return
@@ -44,8 +42,7 @@ def of_feed(id: str, stored: str, state: FeedState) -> Iterator[Happened]:
     before = calls[1][-1]["forecasts"] if len(calls) > 1 else []
 
     def outside(spec: WebhookSpec) -> Document | None:
-        """Return the forecasts outside a webhook's limits; None if all are inside, or if the call before had some
-        outside too."""
+        """Return the forecasts outside a webhook's limits; None if all are inside, or if the call before had some."""
         found = _outside(spec, now["forecasts"])
         if not found or _outside(spec, before):
             return None
@@ -65,8 +62,7 @@ def _outside(spec: WebhookSpec, forecasts: Sequence[Document]) -> list[Document]
 
 
 def _newest_calls(state: FeedState) -> list[list[Document]]:
-    """Return one list of events for each of the newest two calls, newest call first; its last event has the call's
-    readings."""
+    """Return the events of each of the newest two calls, newest call first; its last event has the call's readings."""
     found: list[list[Document]] = []
     for event in reversed(state.events):
         if event["kind"] == "readings":

@@ -173,8 +173,7 @@ class Logged(ABC, Generic[S]):
         return self._held
 
     def begun(self, solve: Solve | None = None) -> Solve:
-        """Record a call's solve as the one in progress, limit its time to the service's maximum, and return the
-        solve."""
+        """Record a call's solve as the one in progress, limit its time to the service's maximum, and return it."""
         self._under_way = solve = solve or Solve()
         solve.seconds = min(solve.seconds, self.context.settings.solve_seconds)
         if self._leaving is not None:
@@ -222,8 +221,7 @@ class Logged(ABC, Generic[S]):
         return done, reported, logged.data, durability
 
     def check_applied(self, sequence: int) -> None:
-        """If a logged record was not applied, for whatever reason, make the next call remove the record from the
-        log."""
+        """If a logged record was not applied, for whatever reason, make the next call mark the record as aborted."""
         if self.journal.is_settled and self.current.sequence < sequence:
             self.journal.lose_sight(self.current, is_unsure=True)
 
@@ -233,8 +231,7 @@ class Logged(ABC, Generic[S]):
         return Appending(self.journal.lease, self.current.sequence + 1, entry.encode(), named)
 
     def remember(self, request: str | None, answer: bytes) -> None:
-        """Store the answer to a request now or, if that fails, before the next call; the log holds the request's effect
-        already."""
+        """Store the answer to a logged request now or, if that fails, before the next call."""
         if request is not None:
             self._owe(lambda: self.journal.remember(request, answer))
 
@@ -252,8 +249,7 @@ class Logged(ABC, Generic[S]):
 
     @contextmanager
     def following(self) -> Iterator[None]:
-        """Log errors of the block instead of raising these errors, because the call before the block has succeeded
-        already."""
+        """Log the block's errors instead of raising them, because the call before the block has succeeded already."""
         try:
             yield
         except StoreError:
@@ -267,8 +263,7 @@ class Logged(ABC, Generic[S]):
         self.journal.owe(self._rebuild)
 
     def supersede(self, intent: Intent) -> int:
-        """Replace all stored data by the state after an erasure, publish the state, and return the number of removed
-        requests."""
+        """Replace all stored data by the state after an erasure, publish it, return the number of removed requests."""
         crash.point("erase-solved")
         stage("log")
         state = self.current
@@ -326,8 +321,7 @@ class Logged(ABC, Generic[S]):
             raise
 
     def withdraw(self, sequence: int) -> None:
-        """Mark a logged record without effect as aborted; after a StoreError, the next call tries to mark the record
-        again."""
+        """Mark a logged record without effect as aborted; after a StoreError, the next call tries that again."""
         self.journal.owe(lambda: self.journal.abort(sequence))
         self.current.skip()
         self.journal.settle()
@@ -344,8 +338,7 @@ class Logged(ABC, Generic[S]):
             yield
 
     def _take_back(self, sequence: int, error: BaseException) -> None:
-        """Mark a record that failed halfway as aborted, and rebuild the state from the log, now or before the next
-        call."""
+        """Mark a record that failed halfway as aborted, and rebuild the state from the log before the next call."""
         if not isinstance(error, SolverError | NotSolved):
             log.exception("%s: a call failed in an unforeseen way; it is recovered from the log", self)
         self.journal.owe(lambda: self.journal.abort(sequence))
@@ -430,8 +423,7 @@ class Logged(ABC, Generic[S]):
         return self.gone(f"{self} was deleted")
 
     def _between(self) -> None:
-        """Write a snapshot between two calls, if one is due; raises no error, because the next call must run in any
-        case."""
+        """Write a snapshot between two calls, if one is due; raises no error, because the next call must run anyway."""
         self.due_at = math.inf
         if self._state is None or self.deleted or self._is_broken:
             return

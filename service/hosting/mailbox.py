@@ -74,8 +74,7 @@ class Mailbox:
 
     @contextmanager
     def borrowed(self) -> Iterator[bool]:
-        """Yield True if no call runs or waits now; calls that are submitted during the block then wait for the block to
-        end."""
+        """Yield True if no call runs or waits now; calls submitted during the block then wait for its end."""
         with self._changed:
             mine = not (self._busy or self._waiting)
             self._busy = self._busy or mine

@@ -105,8 +105,7 @@ class HostedModel(Replica[ModelState]):
         return self._recent
 
     def reader(self, X: Rows | TableRows) -> Published:
-        """Return the newest version, whatever the rows; not for the event loop's thread, as it may have to wake the
-        model."""
+        """Return the newest version, whatever the rows; not for the event loop, as it may have to wake the model."""
         self.used_at = time.monotonic()
         while (seen := self._published) is None:
             self.wake().result()
@@ -369,8 +368,7 @@ class HostedModel(Replica[ModelState]):
         ended()
 
     def _take_choice(self, choice: TuningRun, found: Document | None, digest: bytes, solve: Solve) -> Reply:
-        """Apply the chosen parameters, unless the model's parameters changed or examples were erased after the choice
-        began."""
+        """Apply the chosen parameters, unless the model changed its parameters or lost erased examples meanwhile."""
         state = self.current
         if choice.copy.version >= self.journal.left.version and choice.basis == state.basis:
             if found is not None:
@@ -392,8 +390,7 @@ class HostedModel(Replica[ModelState]):
         return Reply(answer)
 
     def _reckon(self, state: ModelState, entry: LogEntry, seconds: float) -> None:
-        """Add an update's CPU time to the sum that limits the time for choices of parameters; start a choice if one is
-        due."""
+        """Add an update's CPU time to the sum that limits the time of choices of parameters; start a choice if due."""
         tunes_itself = state.tunes_itself
         if tunes_itself and isinstance(entry, Command) and not (entry.edits and entry.edits.tuned):
             state.tuning.updates += seconds
@@ -406,8 +403,7 @@ class HostedModel(Replica[ModelState]):
         return entry.answer(state.version, outcome, durability)
 
     def _follow(self, state: ModelState, entry: LogEntry, outcome: Outcome, size: int, durability: Durability) -> None:
-        """Count the result of an entry in the metrics, and announce its events; ``size`` is the entry's size in the log
-        in bytes."""
+        """Count the result of an entry in the metrics, and announce its events; ``size`` is its record's bytes."""
         metrics, task = self.context.source.metrics, state.spec.task
         with self.following():
             metrics.solve_seconds.labels(task).observe(outcome.seconds)
@@ -429,8 +425,7 @@ class HostedModel(Replica[ModelState]):
     # With others, held: see :mod:`~livesvm.service.hosting.batch`.
 
     def plan_with(self, update: Update, request: str | None, solve: Solve, *, is_stored: bool) -> Reply | PlannedUpdate:
-        """Return the checked plan of an update, or the answer to an identical earlier update; raises the errors of a
-        single call."""
+        """Return the checked plan of an update, or the answer to an identical one; raises a single call's errors."""
         with self._counted():
             solve.check()
             digest = b"" if request is None else update.digest()

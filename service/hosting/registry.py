@@ -1,5 +1,4 @@
-"""The registry of all models and feeds of this process: it reads the store's index, wakes replicas and puts them to
-rest."""
+"""The registry of this process's models and feeds: it reads the store's index, wakes them and puts them to rest."""
 
 from __future__ import annotations
 
@@ -118,8 +117,7 @@ class Registry:
                 return
 
     def _give_way(self) -> None:
-        """Wait until the service is ready; do not wait in its first moments, nor later than :data:`GIVE_WAY_SECONDS`
-        after its start."""
+        """Wait until the service is ready, except right after its start or later than :data:`GIVE_WAY_SECONDS`."""
         health = self._context.source.health
         while not (health.is_restored or self._stopping.is_set()):
             if not START_SECONDS < time.monotonic() - self._began < GIVE_WAY_SECONDS:
@@ -258,8 +256,7 @@ class Registry:
     # Memory.
 
     def make_room(self, size: int) -> None:
-        """Free ``size`` bytes: first the caches of replicas, then by putting replicas to rest, least recently used ones
-        first."""
+        """Free ``size`` bytes: free replicas' caches, then put replicas to rest, least recently used ones first."""
         with self._room:
             fits = self._context.budget.has_room
             if fits(size):
@@ -289,8 +286,7 @@ class Registry:
         return min(MOST_SWEEP_SECONDS, SWEEP_SECONDS * max(1.0, len(self._awake()) / SWEPT))
 
     def _sweep(self) -> None:
-        """Check all awake replicas: request due snapshots, and free caches and states that were not used for a
-        while."""
+        """Check all awake replicas: request due snapshots, free caches and states that were not used for a while."""
         awake, before = self._awake(), self._swept_at
         self._swept_at = time.monotonic()
         self._is_idle = not any(one.is_due or one.used_at > before for one in awake)
@@ -307,8 +303,7 @@ class Registry:
             self._scrub()
 
     def _cool(self, awake: list[Replica[Any]]) -> None:
-        """If kernel rows and factors take more than :data:`HOT_BYTES`, free those of the least recently used
-        replicas."""
+        """If kernel rows and factors exceed :data:`HOT_BYTES`, free those of the least recently used replicas."""
         left = HOT_BYTES
         until = time.monotonic() - HOT_SECONDS
         hot = _by_use(one for one in awake if one.hot)
@@ -327,8 +322,7 @@ class Registry:
         self._is_freed |= rested > 0
 
     def _scrub(self) -> None:
-        """Check the stored data of the next replica at rest; if they are damaged, wake the replica, which recovers or
-        fails visibly."""
+        """Check the stored data of the next replica at rest; if damaged, wake the replica so that it recovers."""
         source = self._context.source
         for home in self._collections:
             resting = home.resting()

@@ -133,8 +133,7 @@ class Replica(Logged[S]):
 
     @property
     def state(self) -> ServingState:
-        """``live`` if fully served, awake or at rest; ``fenced`` or ``behind`` if read-only; another state if not
-        served."""
+        """``live`` if served, awake or at rest; ``fenced`` or ``behind`` if read-only; another state if not served."""
         if self._fault is not None:
             return self._fault[0]
         if self._state is not None:
@@ -149,8 +148,7 @@ class Replica(Logged[S]):
 
     @property
     def indexed(self) -> Indexed | None:
-        """The replica's index entry, if the entry is up to date and the replica is at rest and served; otherwise
-        None."""
+        """The replica's index entry, if it is up to date and the replica is at rest and served; otherwise None."""
         return self._found if self._state is None and self._fault is None and self.is_known else None
 
     @property
@@ -197,8 +195,7 @@ class Replica(Logged[S]):
             self.journal.observe(known, head)
 
     def news(self) -> Future[None] | None:
-        """Return a future that ends once this process knows all announced changes; None if it knows all changes
-        already."""
+        """Return a future that ends once this process knows all announced changes; None if it knows all already."""
         return None if self._fault is not None or self._state is not None or self.is_known else self.wake()
 
     def begin(self, lease: Lease) -> None:
@@ -247,15 +244,13 @@ class Replica(Logged[S]):
     # With others, held: see :mod:`~livesvm.service.hosting.batch`.
 
     def open_with(self) -> None:
-        """Prepare the replica for a call on many replicas: wake it, and make the store calls still due from earlier
-        calls."""
+        """Prepare the replica for a call on many replicas: wake it, and make store calls due from earlier calls."""
         self._be_awake()
         self.begun()
         self.check_open()
 
     def release_with(self, logged: Appending | None) -> None:
-        """Release the replica after a call on many replicas; abort the replica's record if it was logged but not
-        applied."""
+        """Release the replica after a call on many replicas; abort its record if that was logged but not applied."""
         try:
             if logged is not None:
                 self.check_applied(logged.sequence)
@@ -272,8 +267,7 @@ class Replica(Logged[S]):
 
     @queued(always=True)
     def write_back(self) -> dict[str, Any]:
-        """Write the replica into the store again if the store has lost any of its data; see
-        ``writeback.write_back``."""
+        """Write the replica into the store again if the store has lost its data; see ``writeback.write_back``."""
         if self._is_broken:
             raise ModelUnavailable(f"{self} cannot be written back: its newest call has left it broken")
         start, snapshot, version = time.perf_counter(), self._snapshot(), self.current.version
@@ -334,8 +328,7 @@ class Replica(Logged[S]):
             self._mailbox.submit(lambda: None, after=self._between, always=True)
 
     def cool(self) -> bool:
-        """Free the caches, which the next update rebuilds, unless a call is running; return whether the caches were
-        freed."""
+        """Free the caches, which the next update rebuilds, unless a call is running; return whether this was done."""
         with self._mailbox.borrowed() as mine:
             if not mine or self._state is None or self._is_broken:
                 return False
@@ -352,8 +345,7 @@ class Replica(Logged[S]):
             self._held.cooled(FIXED_BYTES + self._state.held_bytes)
 
     def rest(self) -> bool:
-        """Store the state and drop it from memory, unless a call is running or storing fails; return whether this was
-        done."""
+        """Store the state and drop it from memory, unless a call runs or storing fails; return whether it was done."""
         with self._mailbox.borrowed() as mine:
             return mine and self._rest()
 

@@ -64,8 +64,7 @@ class Standby:
 
     @property
     def published(self) -> Published:
-        """The version of the copy; it has no predictor if the next call of :meth:`reader` may have to read the
-        store."""
+        """The version of the copy, without a predictor if the next call of :meth:`reader` may read the store."""
         soon = self._is_due(0.5 * self._context.settings.lease_seconds)
         return replace(self._published, predictor=None) if soon else self._published
 

@@ -1,5 +1,4 @@
-"""Compute the effect of a change on a copy of a model; the model itself stays unchanged, and the change is not
-logged."""
+"""Compute the effect of a change on a copy of a model; the model stays unchanged, and the change is not logged."""
 
 from __future__ import annotations
 
