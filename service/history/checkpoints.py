@@ -85,8 +85,7 @@ class Checkpoints:
             self.record_change(recovered.replay_seconds, recovered.log_bytes)
 
     def record_change(self, seconds: float, size: int) -> None:
-        """Count a change that took ``seconds`` to solve and ``size`` bytes of log; the first sets the age of
-        changes."""
+        """Count a change that took ``seconds`` to solve and ``size`` bytes of log, and when the first change came."""
         self._changed_since = self._changed_since or time.monotonic()
         self._replay += seconds
         self._unsolved += seconds

@@ -45,8 +45,7 @@ class Source:
 
 
 class State(Protocol):
-    """A state that the records of a log lead to: it has the number of the last record and a version, and can be
-    encoded."""
+    """A state that the records of a log lead to, with the number of the last record, a version, and an encoding."""
 
     @property
     def sequence(self) -> int: ...
@@ -236,8 +235,7 @@ class Journal:
         self._call("lease", lambda store: store.release(self.lease))
 
     def check_writable(self) -> None:
-        """Raise Fenced if another writer has taken the model over, StoreBehind if the store lacks acknowledged
-        records."""
+        """Raise Fenced if another writer has taken the model over, StoreBehind if acknowledged records are lost."""
         if self.fenced:
             raise Fenced(f"another writer has taken model {self.lease.model} over")
         if self.behind:
@@ -299,8 +297,7 @@ class Journal:
         raise error
 
     def _learn_why(self, error: Fenced) -> None:
-        """Raise StoreBehind if the lease was lost because the store lost records; otherwise mark the model as
-        fenced."""
+        """Raise StoreBehind if the lease was lost because the store lost records; otherwise mark the model fenced."""
         self.look()
         if self.behind:
             raise StoreBehind(str(error)) from error

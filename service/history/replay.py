@@ -206,8 +206,7 @@ class Replay:
         raise Inapplicable(failure)
 
     def _may_be_acknowledged(self, entry: LogEntry) -> bool:
-        """Return whether the newest entry may have been acknowledged, as it has an answer or older rules accepted
-        it."""
+        """Return whether the newest entry may be acknowledged: it has an answer, or older rules accepted it."""
         if entry.rules != RULES:
             return True
         return entry.request is not None and not self._owes(entry.request)

@@ -200,8 +200,7 @@ class ModelState:
         return outcome if alarm is None else replace(outcome, more=outcome.more | {"drift": alarm})
 
     def watch_by(self, false_alarms: float | None) -> None:
-        """Begin a drift test with a new rate of false alarms, or end the test; keep the test if the rate is the
-        same."""
+        """Begin a drift test with a new rate of false alarms, or end the test; keep a test with the same rate."""
         if false_alarms is None:
             self.watch = None
         elif self.watch is None or self.watch.false_alarms != false_alarms:

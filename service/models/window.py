@@ -24,8 +24,7 @@ FLOAT = getsizeof(0.0)
 
 @dataclass(frozen=True)
 class WindowLimits:
-    """The limits of a window: beyond the ``max`` limits old examples leave, beyond the quotas new examples are
-    refused."""
+    """A window's limits: beyond the ``max`` limits old examples leave, beyond the quotas new ones are refused."""
 
     quota_examples: int
     quota_features: int
