@@ -87,8 +87,7 @@ class Found:
 
 
 class FrontEnds(Protocol):
-    """The access of one front end of a Ray cluster to the other front ends. Its methods wait for the store, and raise
-    StoreError."""
+    """One front end's access to the others of a Ray cluster. Its methods wait for the store, and raise StoreError."""
 
     holder: str
     """Name of this front end, which stays the same after a restart."""
@@ -382,7 +381,7 @@ class Datasets:
         return here if self._fronts is None else self._fronts.where({"held_by": self._fronts.holder} | now)
 
     def brought(self, described: Document, to: Path, check: Callable[[], None]) -> Path:
-        """Return a local directory with a dataset's files; if another front end has the files, copy them ``to`` it.
+        """Return a local directory with a dataset's files; if another front end has the files, copy them into ``to``.
 
         Raises as :meth:`directory`, and any error of ``check``.
         """

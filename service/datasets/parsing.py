@@ -23,8 +23,7 @@ Document = dict[str, Any]
 
 
 def _svmlight(path: Path, sink: Sink, asked: Document) -> None:
-    """Read an svmlight file twice, as its columns are counted from 1 unless it has a column 0. Raises InvalidInput with
-    the line."""
+    """Read the file twice: its columns count from 1 unless it has a column 0. Raises InvalidInput with the line."""
     with path.open("rb") as file:
         origin = 0 if any((X.indices == 0).any() for X, _ in svmlight.blocks(file)) else 1
         file.seek(0)

@@ -34,7 +34,7 @@ class FleetSupervisor:
         self._lock = threading.Lock()
 
     def scores(self, fleet: Fleet, at_least: float = 0.0) -> Document:
-        """Return the scores over all series of a fleet, possibly cached if they took long or are recent enough."""
+        """Return the scores over all series of a fleet; a result from the last ``at_least`` seconds is reused."""
         began = time.monotonic()
         seen = self._seen.get(fleet.id)
         if seen is not None and began - seen[0] < max(seen[1], at_least):

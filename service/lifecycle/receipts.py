@@ -78,8 +78,7 @@ class Receipts:
         return {"verified": True, "is_own": is_own, "reason": None, "receipt": receipt}
 
     def public_keys(self) -> list[str]:
-        """Return the public keys that verify receipts, oldest first; the last is the newest. Raises
-        StoreUnavailable."""
+        """Return the public keys that verify receipts, oldest first. Raises StoreUnavailable."""
         try:
             return self._signer.public_keys
         except (OSError, ValueError) as error:
