@@ -71,8 +71,7 @@ def _has_factor(kernel: Kernel, X: Features, plus: float, R: Floats) -> bool:
 
 
 def indefinite(kernel: Kernel, values: Floats | None, tolerance: float) -> NotPositiveSemidefinite:
-    """Return the error for an indefinite kernel matrix ``values``; None: the matrix is too large for its
-    eigenvalues."""
+    """Return the error for an indefinite kernel matrix ``values``; None: it is too large to compute eigenvalues."""
     found = f"an eigenvalue below {-tolerance:.1g} on these examples"
     is_given, more = kernel.name in ("precomputed", "function"), tolerance
     if values is not None:

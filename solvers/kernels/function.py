@@ -42,8 +42,7 @@ class Memo:
         self.places |= {id(one): place for place, one in self.objects.items()}
 
     def at(self, names: Sequence[bytes | int]) -> Ints:
-        """Return the indices of examples in ``gram`` by their names; the index is -1 for an example that is not
-        stored."""
+        """Return the indices in ``gram`` of the examples ``names``; -1 for an example that is not stored."""
         return np.array([self.places.get(name, -1) for name in names], np.int64)
 
     def keep_only(self, names: set[bytes | int]) -> None:
@@ -176,8 +175,7 @@ class FunctionKernel(Kernel):
         return [row.tobytes() for row in rows]
 
     def frozen(self, rows: Features) -> Self:
-        """Return a separate kernel for a predictor; this kernel knows only the examples ``rows`` and stores no
-        values."""
+        """Return a separate kernel for a predictor; it knows only the examples ``rows`` and stores no values."""
         return replace(self, memo=Memo()) if self.objects is None else self.only(rows)[0]
 
     def diagonal(self, X: Features) -> Floats:
@@ -193,8 +191,7 @@ class FunctionKernel(Kernel):
         return [self.objects.get(number, some) for number in dense(rows)[:, 0].astype(np.int64).tolist()]
 
     def only(self, rows: Features, more: Sequence[Any] = ()) -> tuple[Self, Floats]:
-        """Return a separate kernel that knows only the examples ``rows`` (n, 1) and ``more``, and the numbers of
-        ``more``."""
+        """Return a separate kernel that knows only examples ``rows`` and ``more``, and the numbers of ``more``."""
         known: Mapping[int, Any] = {} if self.objects is None else self.objects
         kept = {number: known[number] for number in np.ravel(dense(rows)).astype(np.int64).tolist()}
         numbers = unused_numbers(known, more)
@@ -271,8 +268,7 @@ def _is_one(example: Any) -> bool:
 
 
 def _are_nested(examples: list[Any]) -> bool:
-    """Say whether examples are lists of texts, or lists or arrays of different lengths or with more dimensions than a
-    row."""
+    """Say whether examples are lists of texts, or have different lengths or more dimensions than a row of numbers."""
     try:
         found = np.asarray(examples)
     except ValueError:  # of different lengths

@@ -158,8 +158,7 @@ class Kernel:
         return kept if self.gram is None else {**kept, "raised": np.array([self.gram.raised, self.gram.precision])}
 
     def moved(self, X: Features, beta: Floats) -> float:
-        """Return by how much the center lowers f, for examples ``X`` (m, d) and coefficients ``beta`` (m,) with the sum
-        0.
+        """Return by how much the center lowers f, for examples ``X`` (m, d) with coefficients ``beta`` of sum 0.
 
         f(x) is w'x + b - moved, with w = sum_j beta_j x_j and the intercept b that belongs to this kernel.
         """
@@ -180,8 +179,7 @@ def _tiles(n: int, products: int) -> tuple[int, int]:
 
 
 def _runs(out: Floats, rows: Ints, first: int, n: int) -> list[Floats]:
-    """Return views of columns ``first`` to ``n`` of the ascending ``rows`` of ``out``, one for each run of adjacent
-    rows."""
+    """Return views of columns ``first`` to ``n`` of ascending ``rows`` of ``out``, one view for each run of rows."""
     if rows.size and rows[-1] - rows[0] == rows.size - 1:
         return [out[rows[0] : rows[-1] + 1, first:n]]
     runs: list[list[int]] = []

@@ -26,8 +26,7 @@ LEAST = 1e-12  # part of the largest diagonal entry: a remainder below it is rou
 
 @dataclass(frozen=True)
 class LowRank:
-    """A low-rank approximation by r pivots out of n examples. A product takes memory that is linear in n, and computes
-    at most 2 n r kernel values."""
+    """A low-rank approximation by r pivots out of n examples. A product computes at most 2 n r kernel values."""
 
     pivots: Ints  #: (r,) numbers of the examples
     factor: Floats  #: (r, r) lower Cholesky factor of their kernel matrix

@@ -94,8 +94,7 @@ class Nystroem:
         return np.where(own > 0.0, np.maximum(1.0 - has / np.where(own > 0.0, own, 1.0), 0.0), 0.0)
 
     def is_of(self, X: Features, weights: Floats) -> bool:
-        """Return whether each landmark is a row of ``X`` (m, p), and the scale, if there is one, was fitted to
-        ``X``."""
+        """Return whether each landmark is a row of ``X`` (m, p), and the scale, if any, was fitted to ``X``."""
         if self.scale is not None and not self.scale.is_of(X, weights):
             return False
         here = {row.tobytes() for row in np.ascontiguousarray(dense(like(X, False))) + 0.0}

@@ -25,8 +25,7 @@ FAR = 1e3  #: largest gamma |x|^2 for distances by matrix products, which then g
 
 
 class KernelRows:
-    """A cache of kernel rows ``k(x_i, .)`` over the n examples of ``X`` (n, d); new rows replace the least recently
-    used.
+    """A cache of kernel rows over the examples of ``X`` (n, d); new rows replace the least recently used.
 
     Parameters
     ----------
@@ -90,8 +89,7 @@ class KernelRows:
         return matrix_products.block(self.examples.take(indices), self.examples.take(others))
 
     def matrix(self) -> Floats:
-        """Return the kernel matrix of all examples, (n, n), with each pair computed once, and without caching the
-        values."""
+        """Return the kernel matrix of all examples, (n, n), each pair computed once, without caching the values."""
         if self.examples is None:
             return self.kernel.matrix(self.X, self._transposed)
         return matrix_products.matrix(self.examples, None)

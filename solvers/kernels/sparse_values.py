@@ -22,8 +22,7 @@ def products(A: Features, X: SparseRows, n: int) -> int:
 
 
 def write(A: Features, X: Features, first: int, n: int, base: int, factor: float, out: Floats, rows: Ints) -> None:
-    """Write the ``base`` (see ``table.Base``) of a_i and x_j times ``factor`` to ``out[rows[i], j]``, ``first <= j <
-    n``."""
+    """Write ``factor`` times the ``base`` of a_i and x_j, see ``table.Base``, to ``out[rows[i], j]`` for j < ``n``."""
     _write(*_parts(A), *_parts(X), first, n, int(base), factor, out, rows)
 
 

@@ -154,8 +154,7 @@ class ClassWindow(KeyedWindow):
         return out
 
     def rename(self, places: Ints, n_classes: int) -> None:
-        """Renumber each class ``i`` as ``places[i]``, ascending, out of ``n_classes``; the other numbers are new
-        classes."""
+        """Renumber each class ``i`` as ``places[i]``, ascending; other numbers below ``n_classes`` are new classes."""
         was = {(int(places[a]), int(places[b])): pair for (a, b), pair in self.pairs.items()}
         numbers, by_number = self.slots, self._y.copy()
         by_number[numbers] = y = places[self._y[numbers]]

@@ -46,8 +46,7 @@ class Fitted:
         return self._window
 
     def _check_features(self, X: ArrayLike, *, reset: bool) -> None:
-        """Store the feature names of ``X`` or compare them with the stored ones; only scikit-learn's estimators do
-        so."""
+        """Store or compare the feature names of ``X``; only scikit-learn's estimators know names and do so."""
 
     def _gate(self) -> Gate | None:
         """Return a function that compares feature names with the present ones, even after the model has changed."""

@@ -26,8 +26,7 @@ Two = tuple[int, int]
 
 @dataclass(frozen=True)
 class PairsCertificate(Certificate):
-    """The certificates of all pairs: sums of objectives and gaps, the largest violation, and the largest relative
-    gap."""
+    """The certificates of all pairs: sums of objectives and gaps, and the largest violation and relative gap."""
 
     pairs: Mapping[Two, Certificate] = field(default_factory=dict)  #: certificate by pair of places in ``classes_``
 

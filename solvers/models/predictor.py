@@ -113,8 +113,7 @@ class Predictor:
 
 
 def blocks(rows: Features, n_support: int) -> Iterator[slice]:
-    """Yield slices of rows, each little work with ``n_support`` support vectors; check for interrupts before each
-    slice."""
+    """Yield slices of rows, each little work with ``n_support`` support vectors; check for interrupts before each."""
     products = max(1, n_support * rows.shape[1])
     step = min(_BLOCK, max(_LEAST, AT_ONCE // products))
     for start in range(0, rows.shape[0], step):

@@ -221,8 +221,7 @@ class Window(KeyedWindow):
         return dense(X) if kernel.gram is not None else kernel.matrix(X, window)
 
     def moved(self, beta: Floats) -> float:
-        """Return by how much the kernel's center lowers f, given the window's coefficients, (n,); see
-        ``Kernel.moved``."""
+        """Return by how much the kernel's center lowers f, given coefficients (n,); see ``Kernel.moved``."""
         kernel = self.state.kernel
         return 0.0 if kernel.center is None else kernel.moved(self.X, beta)
 
