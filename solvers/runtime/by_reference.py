@@ -33,7 +33,8 @@ def by_reference(record: R) -> R:
 class InMemory:
     """A copy of a record in memory that compiled code reads; this object keeps the record's arrays alive.
 
-    Compiled code reads the record through the address ``at``. All numbers of the record must be whole numbers.
+    Compiled code reads the record by the function ``at``, given its ``address``. All numbers of the record must be
+    whole numbers.
     """
 
     def __init__(self, record: Any) -> None:

@@ -212,7 +212,7 @@ class _InnerLibrary(JITCodeLibrary):
         self._finalized = True
 
     def _get_module_for_linking(self) -> Any:
-        """Return the unchanged module, in which functions stay even if Numba's rules would allow to leave them out."""
+        """Return the module unchanged: functions that Numba marks as discardable are included where they are called."""
         return self._final_module
 
 
