@@ -35,8 +35,8 @@ def minimize(Q: Floats, x: Floats, slope: Floats, low: Floats, tol: float) -> No
 
 
 def derivatives(x: Floats, slope: Floats, low: Floats | float) -> Floats:
-    """Return the sizes of the derivatives, but 0 where ``x`` is at its bound and could only decrease the objective
-    below it."""
+    """Return the sizes of the derivatives, but 0 where ``x`` is at its bound and the objective falls only below the
+    bound."""
     return np.where(x > low, np.abs(slope), np.maximum(-slope, 0.0))
 
 
