@@ -192,7 +192,7 @@ def find_beyond(w: Walk) -> bool:
 
 @compiled
 def jump(w: Walk) -> bool:
-    """When no example is free and the betas are out of balance, move b until an example reaches a kink (rule 4)."""
+    """Move b until an example reaches a kink, when no example is free and the betas are out of balance (rule 4)."""
     e, motion = w.examples, w.motion
     up = w.at[0].sum_rate - w.at[0].sum_v < 0.0  # an example's beta must fall, so f must rise to a kink
     least = np.inf
