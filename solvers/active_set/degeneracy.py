@@ -90,8 +90,7 @@ def perturb(w: Walk, random: Floats, size_f: float, size_beta: float) -> None:
 
 @compiled
 def send_dependent(w: Walk, free: Ints) -> None:
-    """Make those of the examples ``free`` that are no longer in the factor bound, and move their betas to the nearer
-    end."""
+    """Make those examples ``free`` bound that are no longer in the factor, and send their betas to the nearer end."""
     e = w.examples
     for slot in free:
         if w.factor.position[slot] >= 0:

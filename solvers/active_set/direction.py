@@ -1,5 +1,4 @@
-"""The direction: rates of the free betas and of b that keep f of each free example at its kink, and the rates of all
-f."""
+"""The direction: rates of the free betas and b that keep f of free examples at their kinks, and rates of all f."""
 
 from __future__ import annotations
 
@@ -65,8 +64,7 @@ def find_rates(w: Walk) -> None:
 
 @compiled
 def along_row(w: Walk, coefficients: Floats, slot: int) -> float:
-    """Return the product of an example's kernel values with the free examples and ``coefficients``, by factor
-    position."""
+    """Return the product of an example's kernel values with the free ones and ``coefficients``, by factor position."""
     row = w.rows[w.row_of[slot]]
     total = 0.0
     for k in range(w.factor.size[0]):
@@ -116,8 +114,7 @@ def add_free_rows(w: Walk, coefficients: Floats, out: Floats, n: int) -> None:
 
 @compiled
 def refine_if_needed(w: Walk, step: float) -> bool:
-    """Refine the direction if f of a free example would leave its kink within ``step``; return whether it was
-    refined."""
+    """Refine the direction if a free example would leave its kink within ``step``; return whether it was refined."""
     if holds(w, step):
         return False
     refine(w, step)

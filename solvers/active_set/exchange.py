@@ -32,8 +32,7 @@ def change_side(w: Walk, slot: int, side: int) -> Exit:
 
 @compiled
 def gather_row(w: Walk, slot: int) -> bool:
-    """Copy the members' columns of an example's cached row to the outer iteration; False: there is no row or no
-    space."""
+    """Copy the members' columns of an example's cached row to the outer iteration; False: no row or no space."""
     if w.members.size == 0 or not gather_seen(w, slot):
         return False
     complete_row(w, slot)
@@ -148,8 +147,7 @@ def become_free(w: Walk, slot: int, side: int, pivot2: float) -> None:
 
 @compiled
 def exchange(w: Walk, slot: int, side: int) -> bool:
-    """Move betas without changing f until example ``slot`` crosses its box, or a free one reaches an end of its (rule
-    5).
+    """Move betas without changing f until example ``slot`` crosses its box, or a free one reaches an end (rule 5).
 
     This is one pivot of the linear program in [Ong et al., eq. 30-34]. Returns whether the example has crossed its box;
     if not, a free one has become bound, and the caller can try again to make the example free.
@@ -185,8 +183,7 @@ def exchange(w: Walk, slot: int, side: int) -> bool:
 
 @compiled
 def refine_dependence(w: Walk, slot: int, z: Floats) -> None:
-    """Refine ``z``, the combination of free examples that equals example ``slot``, by one step of iterative
-    refinement."""
+    """Refine ``z``, the combination of free examples that equals ``slot``, by one step of iterative refinement."""
     fac = w.factor
     kappa = w.at[0].kappa if w.intercept else 0.0
     residual = fac.column

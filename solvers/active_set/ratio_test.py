@@ -18,8 +18,7 @@ UNLIKELY = 0.2  #: an example whose direction takes it less than this part of it
 
 @compiled
 def longest_step(w: Walk) -> tuple[float, int, int]:
-    """Return the step to the next event, the example at it, and the side of the limit that it reaches (-1 low, +1
-    high).
+    """Return the step to the next event, the example at it, and the side of the limit there (-1 low, +1 high).
 
     The example is -1 if the path, or the part of it for this outer iteration, ends first.
 

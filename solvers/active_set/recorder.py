@@ -126,8 +126,7 @@ def is_at_cutoff(w: Walk, cutoffs: Cutoffs, switching: int, side: int) -> bool:
 
 @compiled
 def distance_to_cutoff(w: Walk, cutoffs: Cutoffs, switching: int, side: int) -> float:
-    """Return the distance of an example's f from its cutoff on ``side``; 0 if f is beyond the cutoff, within the
-    slack."""
+    """Return the distance of an example's f from its cutoff on ``side``; 0 if f is just beyond it."""
     way: float = (
         cutoffs.high[switching] - w.examples.f[switching]
         if side > 0

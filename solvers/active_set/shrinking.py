@@ -53,8 +53,7 @@ IDLE_EVENTS = 4  #: ... in this many events, before it goes on without outer ite
 
 @compiled_once_allocating
 def follow_path(w: Walk) -> int:
-    """Follow the path in outer iterations to its end, or until the caller must provide something; return why it
-    stopped.
+    """Follow the path in outer iterations to its end, or until the caller must act; return why it stopped.
 
     After NEED_ROW or FACTOR_FULL example ``at.switching`` is about to have its event; call again once its kernel row is
     cached and the factor has space. If ``at.asking`` is 1, WANT_ROWS requests kernel rows that the next outer iteration
@@ -209,15 +208,13 @@ def expect(w: Walk, out: Floats) -> None:
 
 @compiled
 def is_last(w: Walk) -> bool:
-    """Say whether an ordinary iteration would reach the end of a small window's path; missed events then need another
-    pass."""
+    """Say whether an ordinary iteration would reach the end of a small window's path; events it misses need a pass."""
     return w.n <= LARGE and events_of_iteration(w.n) * 2.0 * w.at[0].pace >= w.at[0].tau
 
 
 @compiled
 def expect_any_way(w: Walk, out: Floats) -> None:
-    """Estimate the same as ``expect`` if the direction is unknown, on a later pass, where f moves no more than kinks
-    do."""
+    """Estimate the same as ``expect`` on a later pass, with an unknown direction: f moves little more than kinks."""
     e, motion = w.examples, w.motion
     most = 1e-300
     for j in range(w.n):
@@ -239,8 +236,7 @@ def count_below(x: Floats, n: int, bound: float) -> int:
 
 @compiled
 def outer_iteration(w: Walk, members: Ints, n_seen: int) -> Exit:
-    """Walk one outer iteration among ``members``, and adapt the choice of members to its result; return why it
-    stopped."""
+    """Walk one outer iteration among ``members``, and adapt the choice of members; return why it stopped."""
     events, through = w.at[0].events, w.at[0].through
     outcome = walk_working_set(w, members, n_seen)
     if w.at[0].switching >= 0:
@@ -251,8 +247,7 @@ def outer_iteration(w: Walk, members: Ints, n_seen: int) -> Exit:
 
 @compiled
 def learn_pace(w: Walk, used: float, events: int) -> None:
-    """Update the estimated part of the path per event; an iteration without events only gives a lower bound of the
-    part."""
+    """Update the estimated part of the path per event; an iteration without events only gives a lower bound."""
     at = w.at[0]
     at.pace = max(LEAST_PACE, used / events) if events > 0 else max(at.pace, used)
 
@@ -268,8 +263,7 @@ def count_idle(w: Walk) -> None:
 
 @compiled
 def learn(w: Walk, through: int, events: int) -> None:
-    """Make the choice of members wider or narrower, depending on how many non-members crossed a limit in this
-    iteration."""
+    """Make the choice of members wider or narrower, as more or fewer non-members crossed a limit."""
     if w.n > LARGE:
         return
     if LOST * (through - 8) > events:

@@ -169,8 +169,7 @@ def set_limits(w: Walk, slot: int) -> None:
 
 @compiled
 def set_velocity(w: Walk, slot: int) -> float:
-    """Set the velocity that takes a bound beta to its level by the end of the path; return the change of the
-    velocity."""
+    """Set the velocity that takes a bound beta to its level by the end of the path; return its change."""
     e, motion = w.examples, w.motion
     gap = e.levels[slot, e.segment[slot] // 2] - e.beta[slot]
     v = 0.0

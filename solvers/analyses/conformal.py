@@ -132,8 +132,7 @@ class Conformal:
             yield part, self.models.decisions(rows[part])
 
     def _quantile(self, values: Floats, level: float) -> Floats:
-        """Return the weighted ``level`` quantile of each column (n, m), to which an infinite value of weight 1 is
-        added."""
+        """Return the weighted ``level`` quantile of each column (n, m), with an infinite value of weight 1 added."""
         order = np.argsort(values, axis=0)
         weight = np.cumsum(self.weights[order], axis=0) / (self.weights.sum() + 1.0)
         place = (weight < level - 1e-12).sum(axis=0)

@@ -1,5 +1,4 @@
-"""Suspected labels: all examples of a window, ranked by how badly each label fits a model trained without the
-example."""
+"""Suspected labels: all examples of a window, ranked by how badly each label fits a model without the example."""
 
 from __future__ import annotations
 
@@ -186,8 +185,7 @@ def _nearest(view: View, places: Ints, better: Ints) -> list[list[int]]:
 
 
 def _doubts(margin: Floats, weights: Floats) -> Floats:
-    """Return 1 - p (n,) for p = 1 / (1 + exp(-a margin)), where ``a`` is fitted to a share (W + 1) / (W + 2) of right
-    labels.
+    """Return 1 - p (n,), p = 1 / (1 + exp(-a margin)), with ``a`` fitted to a share (W + 1) / (W + 2) of right labels.
 
     W is the sum of all weights. This is Platt's sigmoid without an intercept; as in [Platt 1999] the share below 1
     keeps ``a`` finite if all margins are positive. A negative ``a`` becomes 0, so that each doubt is 0.5.

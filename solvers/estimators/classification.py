@@ -203,8 +203,7 @@ class LiveSVC(WithPaths):
         return np.bincount(places, minlength=self.classes_.size).astype(np.int32)
 
     def _places_of(self, targets: Floats) -> Ints:
-        """Return, for each target, the index of its class in ``classes_``; with two classes decisions are also
-        allowed."""
+        """Return, for each target, the index of its class in ``classes_``; with two classes also for decisions."""
         n = self.classes_.size
         return targets.astype(np.int64) if self._has_several() else np.where(targets > 0, n - 1, 0)
 
@@ -216,8 +215,7 @@ class LiveSVC(WithPaths):
         return LABELS
 
     def _of_pair(self, two: tuple[int, int], *, alone: bool) -> LiveSVC:
-        """Return the model of two classes, given as indices into ``classes_``; its decisions are positive for the
-        second class.
+        """Return the model of two classes, given as indices into ``classes_``; decisions are positive for the second.
 
         With ``alone`` its window holds only the examples of the two classes; otherwise it holds all examples, those of
         other classes without weight.
@@ -317,8 +315,7 @@ class LiveSVC(WithPaths):
         self._meet(given)
 
     def _meet(self, given: list[Any]) -> None:
-        """Extend the window to the new classes of an update if there are then more than two; later checks refuse bad
-        labels."""
+        """Extend the window to an update's new classes if there are then over two; later checks refuse bad labels."""
         known = self.classes_
         for labels in given:
             try:
@@ -350,8 +347,7 @@ class LiveSVC(WithPaths):
 
     @staticmethod
     def _values_of(known: NDArray[Any]) -> Iterable[float]:
-        """Return the number that is the target of each of the ``known`` classes: -1 and 1, or with more classes their
-        indices."""
+        """Return the target of each of the ``known`` classes: -1 and 1, or with more classes their indices."""
         return (-1.0, 1.0)[-known.size :] if known.size < 3 else range(known.size)
 
     def _known_classes(self, labels: NDArray[Any], field: str) -> NDArray[Any]:
@@ -374,8 +370,7 @@ class LiveSVC(WithPaths):
         self.classes_ = known
 
     def _mirrors(self, known: NDArray[Any]) -> bool:
-        """Say whether the only class so far, with the target 1, becomes the first of two ``known`` classes, with the
-        target -1."""
+        """Say whether the only class so far, with target 1, becomes the first of two ``known`` ones, with target -1."""
         before = vars(self).get("classes_", known)
         return bool(before.size == 1 and known.size == 2 and known[0] == before[0])
 
@@ -463,8 +458,7 @@ class LiveSVC(WithPaths):
         return np.asarray(np.where(targets > 0, weights[-1], weights[0]), np.float64)
 
     def _weights_by_class(self) -> Floats:
-        """Return the weight of each class in ``class_weight``, (n_classes,); raise InvalidInput if that is not
-        valid."""
+        """Return the weight of each class in ``class_weight``, (n_classes,); raise InvalidInput if it is bad."""
         if not isinstance(self.class_weight, Mapping):
             raise InvalidInput("must be a mapping from label to weight, or 'balanced'", field="class_weight")
         labels = self.classes_.tolist()

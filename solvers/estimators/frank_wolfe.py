@@ -237,8 +237,7 @@ class FrankWolfeSVC(_Classifier, _Estimator):
         return self
 
     def _read(self, X: Any) -> tuple[FunctionKernel | None, Any, Any]:
-        """Return the training data (features or kernel values), and before these the function kernel and its examples,
-        if any."""
+        """Return the function kernel and its examples, if any, and the training data: features or kernel values."""
         if not callable(self.kernel):
             rows = examples_of(X)
             return None, rows, rows
@@ -274,8 +273,7 @@ class FrankWolfeSVC(_Classifier, _Estimator):
         return Kernel(name, validation.positive(gamma, "gamma"), self.degree, self.coef0)
 
     def _last_places(self, places: ArrayLike | None, n: int, classes: NDArray[Any]) -> tuple[Last | None, Ints | None]:
-        """Return the last fit and the position of each row in its training data, or None and None if it cannot be
-        used."""
+        """Return the last fit and the position of each row in its training data, or None twice if there is none."""
         last: Last | None = getattr(self, "_last", None) if self.warm_start else None
         if places is not None and last is None:
             raise InvalidInput("there is no last fit with warm_start to start from", field="places")
@@ -294,8 +292,7 @@ class FrankWolfeSVC(_Classifier, _Estimator):
         return last, found.astype(np.int64)
 
     def _start(self, q: int, pair: PairProblem, last: Last | None, was: Ints | None) -> Known | None:
-        """Return the coefficients from which the search for pair ``q`` starts, or None to start from coefficients of
-        0."""
+        """Return the coefficients from which the search for pair ``q`` starts, or None to start from 0."""
         if last is None or was is None or self._is_given:
             return None
         before = last.pairs[q]

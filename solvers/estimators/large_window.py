@@ -115,8 +115,7 @@ class LiveL2SVC(LiveEstimator):
         robust: Robustness | None = None,
         on_repeat: OnRepeat = "refuse",
     ) -> UpdateReport:
-        """Change the window, completely or after an error not at all; for parameters and errors see
-        ``IncrementalSVC``."""
+        """Change the window, or after an error nothing; for parameters and errors see ``IncrementalSVC``."""
         began, w = time.perf_counter(), self._examples_here
         asked = settled(Asked(add, keys, sample_weight, remove), on_repeat, w.slots)
         add, keys, sample_weight, remove, ignored = asked
@@ -166,8 +165,7 @@ class LiveL2SVC(LiveEstimator):
     def _with_labels(
         self, known: NDArray[Any], y: ArrayLike | None, m: int, field: str
     ) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Return the ``known`` classes joined with those of ``y`` (m,), and ``y`` as an array of labels; raises
-        InvalidInput."""
+        """Return the ``known`` classes joined with those of ``y`` (m,), and ``y`` as labels; raises InvalidInput."""
         return labels_after(known, y, m, field, is_fixed=self.classes is not None)
 
     @property
@@ -185,8 +183,7 @@ class LiveL2SVC(LiveEstimator):
 
     @property
     def counts(self) -> dict[Any, int]:
-        """The number of examples in the window of each class, by label; it may be 0 for a class of the last
-        training."""
+        """The number of the window's examples by label; it may be 0 for a class of the last training."""
         w = self._examples_here
         own = np.bincount(w.y[w.indices], minlength=self._labels.size)
         here = dict(zip(self._labels.tolist(), own.tolist(), strict=True))
@@ -194,8 +191,7 @@ class LiveL2SVC(LiveEstimator):
 
     @property
     def trained_on(self) -> tuple[Any, Mapping[str, Any] | None] | None:
-        """The names of the last training's support vectors, and the mapping of ``keep_origin``; None before any
-        training."""
+        """The names of the last training's support vectors, and the mapping of ``keep_origin``; None if untrained."""
         return None if self._trained is None else (self._trained.names, self._trained.origin)
 
     @property
@@ -228,14 +224,12 @@ class LiveL2SVC(LiveEstimator):
 
     @property
     def window_is_free(self) -> NDArray[np.bool_]:
-        """A mask (n,) of the window's examples with a coefficient, oldest first; with squared losses all of these are
-        free."""
+        """A mask (n,) of the examples with a coefficient, oldest first; with squared losses all of these are free."""
         found = self.window_coefficients != 0.0
         return np.asarray(found if found.ndim == 1 else found.any(axis=1))
 
     def forget_training(self) -> None:
-        """Drop the last training, and all data about removed examples and about classes that have no examples any
-        more."""
+        """Drop the last training, and all data about removed examples and classes without examples."""
         with all_or_nothing(self, self._examples_here):
             self._trained = None
             self._forget_labels()
@@ -346,8 +340,7 @@ class LiveL2SVC(LiveEstimator):
         look: Look | None,
         slots: Ints | None = None,
     ) -> tuple[Training, list[PairProblem], Ints]:
-        """Train on features (n, d), classes (k,), class numbers (n,) and weights (n,); from then on predict by the
-        result.
+        """Train on features (n, d), classes (k,), class numbers (n,) and weights (n,), and then predict by the result.
 
         Examples of the window have ``slots`` (n,). Returns the training, the problems of all pairs, and the rows that
         are support vectors.

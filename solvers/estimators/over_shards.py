@@ -46,8 +46,7 @@ class Sharded:
 
 @dataclass(frozen=True)
 class Trainings:
-    """The result of a training: the largest gap of all pairs of classes, the number of blocks, and the gap over
-    time."""
+    """The result of a training: the largest gap of all pairs, the number of blocks, and the gap over time."""
 
     relative_gap: float
     steps: int

@@ -348,8 +348,7 @@ class LivePUClassifier(WithThresholds, ChangingEstimator):
             self.chosen_lam_ = Folds(kernel, X, known, weights).best_lam(self.prior_)
 
     def _bring_up(self) -> None:
-        """Determine prior and lam if ``set_params`` has left them open; drop estimates of parameters that it has
-        set."""
+        """Determine prior and lam if ``set_params`` left them open; drop estimates of what it has set."""
         window = self._window
         is_known = is_lam_open(self.lam) == (self.chosen_lam_ is not None)
         is_known = is_known and is_open(self.prior) == (self.prior_estimate_ is not None)

@@ -1,5 +1,4 @@
-"""Class probabilities, calibrated by exact decisions on held-out folds, and recalibrated after changes of the
-window."""
+"""Class probabilities, calibrated by exact decisions on held-out folds, again after each change of the window."""
 
 from __future__ import annotations
 
@@ -88,8 +87,7 @@ class Probabilities(ChangingEstimator):
 
 
 def calibrated(model: Any, method: str) -> Calibration:
-    """Return a calibration of a live classifier, fitted to exact decisions on its examples by models without their
-    fold.
+    """Return a live classifier's calibration, fitted to exact decisions on its examples by models without their fold.
 
     Parameters
     ----------
@@ -129,8 +127,7 @@ def _judging(y: NDArray[Any], method: str) -> tuple[Ints, int]:
 
 
 def _sigmoid(f: Floats, positive: Bools, weights: Floats) -> tuple[Floats, Floats]:
-    """Return a and b, (1,) each, for which 1 / (1 + exp(a f + b)) has the least log loss for Platt's target
-    probabilities.
+    """Return a and b, (1,) each, for which 1 / (1 + exp(a f + b)) has the least log loss for Platt's targets.
 
     The method is Newton's with step halving [Lin, Lin & Weng 2007, "A note on Platt's probabilistic outputs"].
     """
@@ -163,8 +160,7 @@ def _sigmoid(f: Floats, positive: Bools, weights: Floats) -> tuple[Floats, Float
 
 
 def _isotonic(f: Floats, positive: Bools, weights: Floats) -> tuple[Floats, Floats]:
-    """Return the thresholds and values of the nondecreasing map from f to probabilities with the least squared
-    error."""
+    """Return thresholds and values of the nondecreasing map from f to probabilities with the least squared error."""
     from sklearn.isotonic import IsotonicRegression
 
     found = IsotonicRegression(out_of_bounds="clip").fit(f, positive.astype(np.float64), sample_weight=weights)

@@ -101,8 +101,7 @@ def check_kernel(examples: PreparedRows) -> None:
 
 
 def check_convex(problem: Problem) -> None:
-    """Raise NotPositiveSemidefinite if the kernel matrix of a sample of examples shows that the problem is not
-    convex."""
+    """Raise NotPositiveSemidefinite if the kernel matrix of a sample shows that the problem is not convex."""
     kernel = problem.examples.kernel
     if kernel.always_positive:
         return

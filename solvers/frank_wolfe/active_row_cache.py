@@ -54,8 +54,7 @@ class ActiveRows:
         return self._owner.size
 
     def fetch(self, indices: Ints) -> Ints:
-        """Return the positions (m,) in ``values`` of the rows of ``indices``, distinct and at most ``most``; compute
-        missing ones."""
+        """Return the positions (m,) in ``values`` of the rows of distinct ``indices``; compute missing ones."""
         missing = indices[self.place_of[indices] < 0]
         if missing.size:
             places = np.sort(self._vacated(missing.size, indices))
@@ -94,8 +93,7 @@ class ActiveRows:
         return out
 
     def extend(self, examples: PreparedRows) -> bool:
-        """Append columns for new examples, those of ``examples`` after the present ones; False if there is no space for
-        them."""
+        """Append columns for new examples, those of ``examples`` after the present ones; False if there is no space."""
         n, more = self.examples.n, examples.n - self.examples.n
         if examples.n > self.values.shape[1]:
             return False
@@ -108,8 +106,7 @@ class ActiveRows:
         return True
 
     def change(self, examples: PreparedRows, stay: Ints) -> None:
-        """Replace the examples by ``examples``: first those at positions ``stay`` until now, in that order, then new
-        ones."""
+        """Replace the examples by ``examples``: first those at ``stay`` until now, in that order, then new ones."""
         values, before = self.values, self.place_of[stay]
         held = np.flatnonzero(before >= 0)
         held = held[np.argsort(before[held])]
@@ -134,8 +131,7 @@ class ActiveRows:
 
 
 def _move_rows(old: Numbers, rows: Ints, columns: Ints, new: Numbers) -> None:
-    """Copy ``columns`` of ``rows`` of ``old``, both ascending, to the start of ``new``, which shares the memory of
-    ``old``.
+    """Copy ``columns`` of ``rows`` of ``old``, both ascending, to the start of ``new``, which shares its memory.
 
     The rows are first moved to the start of ``old``. Then they are copied from the last to the first if the rows of
     ``new`` are longer, and otherwise from the first to the last, so that no row is overwritten before it is read.
@@ -151,8 +147,7 @@ def _move_rows(old: Numbers, rows: Ints, columns: Ints, new: Numbers) -> None:
 
 @compiled
 def _add(values: Numbers, places: Ints, weights: Numbers, first: int, last: int, out: Floats) -> None:
-    """Add ``weights[q, i] * values[places[i], first:last]`` to that part of ``out[q]``, for every q and i, four i at a
-    time."""
+    """Add ``weights[q, i] * values[places[i], first:last]`` to that part of ``out[q]``, for all q and i."""
     end = places.size - 1
     for start in range(first, last, 2048):
         stop = min(last, start + 2048)

@@ -50,23 +50,20 @@ class Active:
 
 
 def active_of(problem: Problem, indices: Ints, b: Floats, parts: Floats, rows: ActiveRows) -> Active:
-    """Return the active examples ``indices`` (k,) of a problem, given ``b`` (n,) and ``parts`` (2, n) of all
-    examples."""
+    """Return the active examples ``indices`` (k,) of a problem, given ``b`` (n,) and ``parts`` (2, n) of all."""
     own = problem.y[indices], problem.ridge[indices], problem.of_class[indices]
     return Active(indices, *own, b[indices], np.ascontiguousarray(parts[:, indices]), rows)
 
 
 def relative_gap(active: Active, least: float = np.inf) -> float:
-    """Return ``2 (R - min g) / R``, where ``least`` is the least g of other examples; infinite if all coefficients are
-    0."""
+    """Return ``2 (R - min g) / R``, with ``least`` as the least g of other examples; infinite if b is 0."""
     g = active.parts.sum(axis=0)
     square = float(active.b @ g)
     return 2.0 * (1.0 - min(float(g.min()), least) * float(active.b.sum()) / square) if square > 0 else np.inf
 
 
 def optimize(active: Active, tol: float, most_blocks: int, tell: Tell) -> tuple[int, bool]:
-    """Take block steps until the gap of the active examples is ``tol``; return their number, and whether ``tol`` is
-    reached."""
+    """Take block steps until the gap of the active examples is ``tol``; return their number, and whether it is."""
     kept: Ints = np.empty(0, np.int64)
     best, since = np.inf, 0
     patience = max(PATIENCE, ROUNDS * active.b.size // BLOCK)
@@ -89,8 +86,7 @@ def optimize(active: Active, tol: float, most_blocks: int, tell: Tell) -> tuple[
 
 
 def _descends(active: Active, indices: Ints, tol: float, *, scales: bool = True) -> bool:
-    """Take a block step; undo it and return False if the objective rises or is below its bound, both due to
-    rounding."""
+    """Take a block step; undo it and return False if rounding raises the objective, or moves it below its bound."""
     before, b, parts = _objective(active), active.b.copy(), active.parts.copy()
     _step(active, indices, tol, scales=scales)
     if -0.5 * float((1.0 / active.ridge).sum()) <= _objective(active) <= before + WORSE * abs(before):

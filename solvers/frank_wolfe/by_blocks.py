@@ -46,8 +46,7 @@ class Search:
         self.active = active_of(self.problem, indices, self.b, self.parts, rows)
 
     def add(self) -> None:
-        """Activate more examples; if that moves the cached rows, deactivate examples that are far from violating
-        optimality."""
+        """Activate more examples; if that moves the cached rows, deactivate examples far from violating optimality."""
         active, outside = self.active, self.outside()
         g, of_class = self.parts[:, outside].sum(axis=0), self.problem.of_class[outside]
         new = growth.added(outside, g, of_class, active.indices.size, self.random)
@@ -61,8 +60,7 @@ class Search:
         self.active = active_of(self.problem, indices, self.b, self.parts, active.rows)
 
     def optimize(self, tol: float, most: int, trace: GapTrace) -> bool:
-        """Optimize the coefficients of the active examples and store them; return whether the gap among these is
-        ``tol``."""
+        """Optimize and store the coefficients of the active examples; return whether their gap is ``tol``."""
         active = self.active
         steps, is_there = optimize(active, tol, most - self.steps, trace)
         self.steps += steps
@@ -139,8 +137,7 @@ class Looking(Protocol):
 
 
 def close_gap(search: Looking, n: int, tol: float, most_steps: int, trace: GapTrace) -> None:
-    """Search until the gap over all ``n`` examples is proved to be ``tol``, or rounding or ``most_steps`` end the
-    search."""
+    """Search until the gap over all ``n`` examples is proved to be ``tol``, or rounding or ``most_steps`` end it."""
     goal = MARGIN * tol if n <= growth.FIRST else max(MARGIN * tol, INSIDE)
     for _ in range(ROUNDS):
         is_there = search.optimize(goal, most_steps, trace)

@@ -44,8 +44,7 @@ class Over:
 
 @dataclass(frozen=True)
 class ShardedSolution:
-    """A solution: the shard, the row in the shard, and ``a_i y_i`` of each example with a coefficient; the ``a_i`` sum
-    to 1."""
+    """A solution: shard, row in the shard, and ``a_i y_i`` of each example with a coefficient; the ``a_i`` sum to 1."""
 
     shard: Ints
     rows: Ints
@@ -75,8 +74,7 @@ class ShardedSearch:
         self.seen = np.zeros(self._at.size)
 
     def _take(self, below: float, there: Ints, counts: Ints) -> list[Taken]:
-        """Activate ``counts`` (2,) random rows of the two classes, among the ``there`` (shards, 2) rows with g <
-        ``below``."""
+        """Activate ``counts`` (2,) random rows by class, among the ``there`` (shards, 2) rows with g < ``below``."""
         each = np.stack([_by_chance(there[:, c], int(counts[c]), self.random) for c in (0, 1)], axis=1)
         seeds = self.random.integers(SEEDS, size=len(there)).tolist()
         return self.over.crew.each(
@@ -97,8 +95,7 @@ class ShardedSearch:
         return self._double if self.is_double else self._double.single()
 
     def add(self) -> None:
-        """Activate the rows that violate optimality or nearly do, or a random choice of all rows if these are too
-        many."""
+        """Activate the rows that violate optimality or nearly do, or a random choice of all if these are too many."""
         capacity = (growth.GROWTH - 1) * self.active.b.size
         is_few = sum(int(reported.violating.sum()) for reported in self.outside) <= capacity
         below = 1.0 + growth.NEAR if is_few else np.inf
@@ -154,8 +151,7 @@ class ShardedSearch:
         self.seen = active.b.copy()
 
     def prove(self) -> None:
-        """Let the shards compute g in double precision, except for rows with a g so large that single precision
-        suffices."""
+        """Let the shards compute g in double precision, except where a large g makes single precision suffice."""
         active = self.active
         indices = np.flatnonzero(active.b)
         change = CoefficientChange(np.zeros(2), self._double.take(indices), self._weights(active.b, indices))
@@ -248,8 +244,7 @@ def _active(costs: Floats, of_class: Ints, b: Floats, parts: Floats, rows: Activ
 
 
 def _of_all(taken: Sequence[Taken]) -> tuple[Ints, Ints, Ints, Floats]:
-    """Return, for all rows taken from shards: the shard, the position in its problem, the row in the shard, and the
-    cost."""
+    """Return, for all rows taken from shards: the shard, the position in its problem, the row in it, and the cost."""
     shard = np.repeat(np.arange(len(taken)), [own.at.size for own in taken])
     at, rows, costs = (np.concatenate([own[i] for own in taken]) for i in (0, 1, 4))
     return shard, at, rows, costs

@@ -1,5 +1,4 @@
-"""Growth of the active set: some examples of each class at first, then violators, until no inactive example
-violates."""
+"""Growth of the active set: some examples of each class first, then violators, until no inactive one violates."""
 
 from __future__ import annotations
 
@@ -57,8 +56,7 @@ def added(outside: Ints, g: Floats, of_class: Ints, active: int, random: np.rand
 
 
 def shared(counts: Ints, capacity: int) -> Ints:
-    """Divide ``capacity`` between the classes: return how many of ``counts`` (2,) candidates of each class to
-    activate."""
+    """Divide ``capacity`` between the classes: return how many of the ``counts`` (2,) candidates to activate."""
     total = int(counts.sum())
     if total <= capacity:
         return counts

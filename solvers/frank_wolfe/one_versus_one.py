@@ -1,5 +1,4 @@
-"""Training with several classes: one problem for each pair of classes, solved by any variant, several at the same
-time."""
+"""Training with several classes: one problem for each pair of classes, solved by any variant, several at once."""
 
 from __future__ import annotations
 

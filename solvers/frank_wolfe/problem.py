@@ -120,8 +120,7 @@ def gap_of(problem: Problem, b: Floats, parts: Floats) -> Gap:
 
 
 def exact_parts(problem: Problem, b: Floats, known: Known | None = None, among: Ints | None = None) -> Floats:
-    """Return the parts of g, (2, k), in double precision, of ``among`` or of all; for ``known`` see
-    :func:`parts_from`."""
+    """Return the parts of g, (2, k), in double precision, of ``among`` or all; see :func:`parts_from` for ``known``."""
     indices = np.arange(problem.n) if among is None else among
     found = parts_from(problem, problem.examples, b, known, indices)
     if known is not None and known.rough is not None:
@@ -145,8 +144,7 @@ def parts_from(
 
 
 def since(of_class: Ints, b: Floats, before: Floats | None) -> tuple[Floats, Floats]:
-    """Split ``b`` (n,) into a multiple of ``before`` (n,), with one factor for each class, and the changes to add to
-    it.
+    """Split ``b`` (n,) into a multiple of ``before`` (n,), with a factor for each class, and changes to add to it.
 
     If the split leaves no fewer changes than ``b`` has coefficients, the factors are 0 and the changes are ``b``.
     """

@@ -38,8 +38,7 @@ class Crew(Protocol):
     """
 
     def prepare(self, works: Sequence[Callable[[Shard], T]]) -> list[T]:
-        """Run ``works[s]``, calls of one method of Shard, on shard s, and later on its replacements; return the
-        results."""
+        """Run ``works[s]``, calls of one method of Shard, on shard s, and later on replacements; return the results."""
 
     def everywhere(self, work: Callable[[Shard], T]) -> list[T]:
         """Run ``work``, a picklable function, on every shard; return the results in the order of the shards."""
@@ -49,8 +48,7 @@ class Crew(Protocol):
 
 
 class Preparation:
-    """The functions that prepared the shards, stored so that they can be run again on the replacement of a lost
-    shard."""
+    """The functions that prepared the shards, stored to be run again on the replacement of a lost shard."""
 
     def __init__(self) -> None:
         self._works: dict[str, list[Callable[[Shard], Any]]] = {}
@@ -77,8 +75,7 @@ class Sums(NamedTuple):
 
 
 class Prepared(NamedTuple):
-    """The result of preparing a shard for a kernel: the largest gamma |x|^2, and the first row with an invalid k(x,
-    x)."""
+    """The result of preparing a shard for a kernel: the largest gamma |x|^2, and the first row with a bad k(x, x)."""
 
     norm: float
     wrong: int | None
@@ -97,8 +94,7 @@ class Taken(NamedTuple):
 
 
 class CoefficientChange(NamedTuple):
-    """A change of coefficients: each part of g is multiplied by its scale, then kernel rows times ``weights`` are
-    added."""
+    """A change of coefficients: parts of g are multiplied by ``scales``, then rows times ``weights`` added."""
 
     scales: Floats
     examples: PreparedRows  #: k examples, in the precision wanted
@@ -106,8 +102,7 @@ class CoefficientChange(NamedTuple):
 
 
 class Outside(NamedTuple):
-    """A report on the inactive rows of a shard: the least g, and numbers by class (2,) of violating, near and all
-    rows."""
+    """A report on the inactive rows of a shard: the least g, and counts by class of violating, near and all rows."""
 
     least: float
     violating: Ints
@@ -139,8 +134,7 @@ class Shard:
         return Sums(counts, float(weights.sum()), columns, float((weights @ self.X).sum()), stored)
 
     def squares(self, weights: Floats, mean: float) -> float:
-        """Return the sum of the squared differences of all entries from ``mean``, with the rows weighted by ``weights``
-        (n,)."""
+        """Return the sum of squared differences of all entries from ``mean``, with ``weights`` (n,) of the rows."""
         if not sparse.issparse(self.X):
             return float((weights @ (self.X - mean) ** 2).sum())
         held = np.diff(self.X.indptr)
@@ -148,8 +142,7 @@ class Shard:
         return own + float(weights @ (self.X.shape[1] - held)) * mean**2
 
     def prepare(self, kernel: Kernel, center: Floats | None) -> Prepared:
-        """Prepare the rows for kernel products: as dense rows around ``center``, the same in all shards, or None:
-        unchanged."""
+        """Prepare the rows for kernel products: dense around ``center``, which all shards share, or unchanged."""
         like = None
         if center is not None:
             self.X = self.X.toarray() if sparse.issparse(self.X) else self.X
@@ -185,8 +178,7 @@ class Shard:
         self._active[at] = True
 
     def take(self, below: float, counts: Ints, seed: int) -> Taken:
-        """Activate ``counts`` (2,) random rows of the two classes among those with g < ``below``, and return the
-        rows."""
+        """Activate ``counts`` (2,) random rows of the two classes with g < ``below``, and return them."""
         random, g, chosen = np.random.default_rng(seed), self._parts.sum(axis=0), []
         for c in (0, 1):
             candidates = np.flatnonzero(~self._active & (self._of_class == c) & (g < below))
@@ -211,8 +203,7 @@ class Shard:
         return self._told(outside)
 
     def prove(self, change: CoefficientChange, at: Ints, scale: float, *, wholly: bool) -> Proof:
-        """Compute parts of g in double precision: of the active rows ``at``, and of inactive rows near the margin or
-        ``wholly``.
+        """Compute parts of g in double precision: of active rows ``at``, and of inactive rows, near ones or ``wholly``.
 
         Parameters
         ----------

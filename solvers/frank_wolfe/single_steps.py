@@ -1,5 +1,4 @@
-"""FW and MFW [Frandi et al., Algorithms 2, 3]: steps of one coefficient, chosen by the derivatives of all or of sampled
-examples.
+"""FW and MFW [Frandi et al., Algorithms 2, 3]: steps of one coefficient, by derivatives of all or sampled examples.
 
 With the derivatives of all n examples, a step needs one kernel row and O(n) time. If n is too large for that, the
 search finds an example in a random sample and adds it to the *core*, the set of examples with coefficients [Frandi et
@@ -148,8 +147,7 @@ class SampledSearch:
         return self._look(tol)
 
     def _look(self, tol: float) -> SampledExample:
-        """Compute g of all examples; store candidates that violate optimality or soon may, and return the worst
-        example."""
+        """Compute g of all examples; store those that violate optimality or soon may, and return the worst."""
         check()
         core = self._core
         g = core.problem.parts(core.examples, core.coefficients()).sum(axis=0)
@@ -170,8 +168,7 @@ PROOFS = 5  #: at most: rounding may leave the recurrences apart from the data
 
 
 def first(of_class: Ints, random: np.random.Generator) -> Floats:
-    """Return coefficients (n,) on the simplex: equal for a few random examples, half of each class if possible, else
-    0."""
+    """Return coefficients (n,) on the simplex: equal for a few random examples, half of each class, else 0."""
     b = np.zeros(of_class.size)
     for c in (0, 1):
         members = np.flatnonzero(of_class == c)
@@ -295,8 +292,7 @@ def _walk_core(core: Core, search: SampledSearch, away: bool, tol: float, most: 
 
 
 def _minimize(core: Core, away: bool, goal: float, tol: float, most: int) -> int:
-    """Take steps within the core until its gap is ``goal``, or a limit of steps is reached; return the number of
-    steps."""
+    """Take steps within the core until its gap is ``goal``, or a limit of steps; return the number of steps."""
     if core.gap <= goal:
         return 0
     few = AT_MOST * core.indices.size if goal > SURE * tol else most

@@ -84,8 +84,7 @@ def solution(
 
 @dataclass
 class GapTrace:
-    """A record of the gap over time, thinned out when it has many points; progress is measured by the gap's
-    logarithm."""
+    """A record of the gap over time, thinned out when it is long; progress is measured by its logarithm."""
 
     tol: float
     tell: Callable[[int, int], None] | None = None

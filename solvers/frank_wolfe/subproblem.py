@@ -35,8 +35,7 @@ def minimize(Q: Floats, x: Floats, slope: Floats, low: Floats, tol: float) -> No
 
 
 def derivatives(x: Floats, slope: Floats, low: Floats | float) -> Floats:
-    """Return the sizes of the derivatives, but 0 where ``x`` is at its bound and the objective falls only below the
-    bound."""
+    """Return the sizes of the derivatives, but 0 where ``x`` is at its bound and the slope is upward."""
     return np.where(x > low, np.abs(slope), np.maximum(-slope, 0.0))
 
 
@@ -64,8 +63,7 @@ def _newton(Q: Floats, x: Floats, slope: Floats, low: Floats, free: Ints) -> Non
 
 
 def _solved(Q: Floats, slope: Floats, free: Ints) -> Floats:
-    """Return the unbounded Newton step of the ``free`` coefficients with its sign reversed, in single precision if
-    accurate.
+    """Return the Newton step of the ``free`` coefficients with its sign reversed, in single precision if accurate.
 
     The slope is updated in double precision, so the next step corrects the error of this one.
     """

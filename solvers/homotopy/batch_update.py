@@ -253,8 +253,7 @@ def insert_batch(state: PathState, slots: Ints, is_far_left_out: bool) -> Ints:
 
 
 def decisions(state: PathState, X: Features) -> list[float]:
-    """Return the decision values f of ``X`` (m, d), examples outside the window, in the window's form (dense or
-    sparse)."""
+    """Return the decision values f of ``X`` (m, d), examples outside the window, in its form."""
     e, out = state.examples, np.full(X.shape[0], state.b)
     columns = np.flatnonzero(e.beta[: state.n_slots])
     if columns.size:
@@ -268,15 +267,13 @@ def decisions(state: PathState, X: Features) -> list[float]:
 
 
 def columns_that_count(state: PathState) -> Ints:
-    """Return the slots with a coefficient or a cached kernel row: an edit needs their kernel values with new
-    examples."""
+    """Return the slots with a coefficient or a cached kernel row: an edit needs these columns of new examples."""
     n = state.n_slots
     return np.flatnonzero((state.examples.beta[:n] != 0.0) | (state.rows.row_of[:n] >= 0))
 
 
 def hold_near(state: PathState, slots: Ints) -> None:
-    """Cache the kernel rows of those new examples ``slots`` that are near a kink, and drop the rows of all far
-    examples.
+    """Cache the kernel rows of the new examples ``slots`` near a kink, and drop the rows of all far examples.
 
     An example is far if it has no coefficient, and its f is further from its kinks than is usual for bound examples.
     """

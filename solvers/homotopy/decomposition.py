@@ -96,8 +96,7 @@ def _fetch(state: PathState, work: Floats, slot: int, partner: int) -> None:
 
 @compiled
 def _start(e: Examples, n: int, total: float, intercept: bool) -> None:
-    """Set each coefficient to its level nearest to 0, then move one coefficient after the other until the sum is
-    ``total``."""
+    """Set each coefficient to its level nearest to 0, then move one after the other until the sum is ``total``."""
     sum_ = 0.0
     for j in range(n):
         best = 0
@@ -134,8 +133,7 @@ def _descend(
     e: Examples, rows: Floats, row_of: Ints, used: Ints, n: int, intercept: bool, work: Floats, stop: Ints,
     at: One[Descent],
 ) -> Exit:  # fmt: skip
-    """Move pairs until none violates optimality by more than the tolerance; NEED_ROW asks for kernel row
-    ``at.missing``.
+    """Move pairs until none violates optimality by more than the tolerance; NEED_ROW asks for row ``at.missing``.
 
     ``work`` (2, n) receives two kinks of each example: its coefficient may rise while f is below the first kink, and
     fall while f is above the second. A kink is infinite where the coefficient may not move.

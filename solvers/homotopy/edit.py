@@ -88,8 +88,7 @@ class Batch(NamedTuple):
 
 @by_reference
 class Before(NamedTuple):
-    """Segments, f and coefficients of all examples before an update, and the old losses of those it removes or
-    changes."""
+    """Segments, f and coefficients of all examples before an update, and the old losses of those it changes."""
 
     segment: Ints
     f: Floats
@@ -102,8 +101,7 @@ class Before(NamedTuple):
 
 @by_reference
 class Work(NamedTuple):
-    """Arrays that a solve needs besides those of its walk; indexed by slot, except where their comments say
-    otherwise."""
+    """Arrays that a solve needs besides those of its walk; by slot, unless their comments say otherwise."""
 
     moving: Ints  #: (4, c) two rows of work; of a pair, vacant slots, the next one last, now and before the update
     come: Ints  #: slots
@@ -178,8 +176,7 @@ def open_pair(w: Walk, s: Work, batch: Batch) -> bool:
 
 @compiled
 def set_hinge(e: Examples, slot: int, y: float, cost: float) -> None:
-    """Give the example in ``slot`` the hinge loss of label ``y`` and ``cost``, as ``problem.piecewise_linear.hinge``
-    does."""
+    """Give example ``slot`` the hinge loss of label ``y`` and ``cost``, as ``problem.piecewise_linear.hinge`` does."""
     e.levels[slot, 0] = max(y, 0.0) * cost
     e.levels[slot, 1:] = min(y, 0.0) * cost
     e.kinks[slot, 0] = y if cost > 0.0 else np.inf
@@ -235,8 +232,7 @@ def make_edit(w: Walk, s: Work) -> None:
 
 @compiled
 def compute_f_of_new(e: Examples, rows: Floats, row_of: Ints, come: Ints, n: int, b: float, work: Ints) -> None:
-    """Compute f of new examples with cached rows, set their segments, and fill their columns of the other cached
-    rows."""
+    """Compute f of new examples with cached rows, set their segments, and fill their columns of other rows."""
     if come.size > 0:
         compute_f(e.f, e.beta[:n], rows, row_of, come, b)
         place(e, come)
@@ -247,8 +243,7 @@ def compute_f_of_new(e: Examples, rows: Floats, row_of: Ints, come: Ints, n: int
 
 @compiled
 def change_losses(w: Walk, s: Work, i: int) -> None:
-    """Replace the loss of changed example ``i``; if that moves its kinks, put the example on the piece that contains
-    its f."""
+    """Replace the loss of changed example ``i``; if that moves its kinks, put it on the piece that contains its f."""
     e, slot, losses = w.examples, s.changed[i], s.losses
     moved = e.n_kinks[slot] != losses.n_kinks[i]
     for k in range(MAX_KINKS):

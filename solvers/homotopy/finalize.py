@@ -35,8 +35,7 @@ def rounding_left(w: Walk, kink: float) -> float:
 
 @compiled
 def compute_all(w: Walk, row: Ints) -> float:
-    """Recompute every f and center b, when no example is free; return -1 if rows are missing or it takes too long, else
-    0."""
+    """Recompute every f and center b, when no example is free; return -1 if rows are missing or it takes too long."""
     e, f, coefficient, m = w.examples, w.examples.f[: w.n], w.motion.work, 0
     for j in range(w.n):
         if e.beta[j] != 0.0:
@@ -56,8 +55,7 @@ def compute_all(w: Walk, row: Ints) -> float:
 
 @compiled
 def compute_free(w: Walk) -> float:
-    """Recompute f of the free examples; return its largest error until now, or -1 if there are too many free
-    examples."""
+    """Recompute f of the free examples; return its largest error until now, or -1 if too many are free."""
     fac, e = w.factor, w.examples
     if fac.size[1] * w.n > AT_ONCE:
         return -1.0

@@ -118,8 +118,7 @@ class Audit(NamedTuple):
 
 @compiled
 def is_good(audit: Audit, goal: float, roundings: float) -> bool:
-    """Say whether the duality gap is at most ``goal`` times the objective, or ``roundings`` times the rounding error of
-    f.
+    """Say whether the gap is at most ``goal`` times the objective, or ``roundings`` times the rounding error of f.
 
     Rounding never excuses a relative gap above ``ROUGH``.
     """

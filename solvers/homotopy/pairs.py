@@ -72,8 +72,7 @@ class PairInMemory:
         return all(map(is_, self._arrays_of(state, slot), self.arrays))
 
     def is_for(self, two: tuple[int, int], slot: Ints, limit: int) -> bool:
-        """Say whether the records were filled for these arguments; let them use the work arrays of the present
-        thread."""
+        """Say whether the records were filled for these arguments; let them use this thread's work arrays."""
         if self._scratch is not scratch():
             self._scratch = scratch()
             self._walk.put("scratch", self._scratch)
@@ -111,15 +110,13 @@ class PairInMemory:
             bring_back(self.state, now.n_before, vacant, self.state.capacity, checkpoint)
 
     def _move(self, here: Ints, gone: Ints) -> None:
-        """Record by number that the examples in slots ``here`` now belong to the pair, and those in ``gone`` no longer
-        do."""
+        """Record by number that the examples in slots ``here`` belong to the pair, and those in ``gone`` do not."""
         slot, numbers = self.numbered[0], self.numbered[1][0]
         slot[numbers[gone].astype(np.int64)] = -1
         slot[numbers[here].astype(np.int64)] = here
 
     def go_on(self, exit_: int, batch: Batch, kind: Any) -> tuple[Trace, int | None]:
-        """Finish a solve that stopped at ``exit_``; return its trace, and the number of bound support vectors if
-        counted.
+        """Finish a solve that stopped at ``exit_``; return its trace, and the number of bound supports if counted.
 
         Raises
         ------
@@ -162,8 +159,7 @@ def call_each(pairs: list[PairInMemory], batch: Batch, kind: Any) -> tuple[list[
 
 
 def vote_each(pairs: list[PairInMemory], values: Floats, votes: Ints) -> None:
-    """Add the votes of ``pairs`` on new rows to ``votes``; the records are of one kind (types), filled from their
-    states.
+    """Add the votes of ``pairs`` on new rows to ``votes``; the records have the same types, and are up to date.
 
     ``values`` (m, c) holds the kernel values of the rows with all examples, by number; ``votes`` is (m, n_classes).
     """

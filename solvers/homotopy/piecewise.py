@@ -54,8 +54,7 @@ class Segments(NamedTuple):
 
 
 class Changes(NamedTuple):
-    """Each change of an example between the pieces and kinks of its loss: its slot, the old and new one, and the
-    tau."""
+    """Changes of examples between the pieces and kinks of their losses: slot, old and new segment, and tau."""
 
     tau: Floats
     slot: Ints
@@ -68,8 +67,7 @@ class Changes(NamedTuple):
 
 
 class Position(NamedTuple):
-    """The solution at one tau: b, and by slot each example's ``segment`` (piece or kink of its loss) and
-    coefficient."""
+    """The solution at one tau: b, and by slot each example's segment (piece or kink) and coefficient."""
 
     segment: Ints
     beta: Floats

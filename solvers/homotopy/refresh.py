@@ -76,8 +76,7 @@ def combine(state: PathState, slots: Ints, coefficients: Floats) -> Floats:
 
 @compiled_allocating
 def add_multiples(total: Floats, rows: Floats, row_of: Ints, slots: Ints, coefficients: Floats) -> None:
-    """Add the cached rows of ``slots``, times their ``coefficients``, to ``total``; slots without a cached row are
-    skipped."""
+    """Add the cached rows of ``slots``, times their ``coefficients``, to ``total``; slots without a row are skipped."""
     row, c = np.empty(slots.size, np.int64), np.empty(slots.size)
     m = 0
     for i in range(slots.size):

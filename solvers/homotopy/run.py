@@ -95,8 +95,7 @@ class PathWorkspace:
     def work(
         self, now: One[Progress], losses: Losses, rows: tuple[Ints, Ints], numbered: tuple[Ints, Floats] = NO_PAIR
     ) -> Work:
-        """Return the arrays of a solve; ``rows`` are the slots of all cached kernel rows, and the times of their last
-        use."""
+        """Return the arrays of a solve; ``rows`` are the slots of all cached rows, and their last use."""
         edited = self.come, self.leave, self.changed, losses, self.before
         return Work(self.moving, *edited, *rows, *numbered, now)
 
@@ -156,8 +155,7 @@ class Solve:
         self.losses = losses if sizes[2] else NO_CHANGES
 
     def go_on(self, now: One[Progress], exit_: int, batch: tuple[Batch, Any], numbered: tuple[Ints, Floats]) -> None:
-        """Continue a pair's solve, begun by compiled code that stopped at ``exit_``; ``batch`` is a batch with its
-        kind."""
+        """Continue a pair's solve, which compiled code has stopped at ``exit_``; ``batch`` is a batch with its kind."""
         self.now, self.exit_, self.numbered = now, exit_, numbered
         self.batch, self.kind = batch
 
@@ -251,8 +249,7 @@ class Solve:
         return buffers.entry
 
     def _judge(self, w: workspace.Walk, band: float) -> Audit:
-        """Recompute each f that decides about optimality, with kernel rows fetched if needed; return the state's
-        audit."""
+        """Recompute each f that decides about optimality, with kernel rows fetched if needed; return an audit."""
         state = self.state
         if band > 0.0:
             refresh_close(state, band)
@@ -272,8 +269,7 @@ class Solve:
 
 
 def walk_of(state: PathState, motion: Motion, units: Scales) -> workspace.Walk:
-    """Return the compiled loop's arguments at the start of a path of its own; ``units`` are the scales of its
-    motion."""
+    """Return the compiled loop's arguments at the start of a path of its own; ``units`` are its scales."""
     w = walk_on(state, motion, workspace.new_counters())
     begin(w, units, float(state.total), 1.0)
     w.at[0].b, w.at[0].kappa, w.at[0].asking = state.b, state.kappa, 1
@@ -364,8 +360,7 @@ def _with_sound_factor(state: PathState, w: workspace.Walk, dependent: float) ->
 
 
 def fetch_rows(state: PathState, w: workspace.Walk) -> None:
-    """Cache the kernel row of the example at the next event, and rows of examples likely to have one of the next
-    events."""
+    """Cache the kernel row of the example at the next event, and rows of examples likely to have an event soon."""
     found = np.empty(w.n, np.int64)
     likely = found[: find_likely(w, found)]
     if likely.size > PREFETCH:

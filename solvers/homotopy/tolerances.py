@@ -67,8 +67,7 @@ def begin(w: Walk, units: Scales, total: float, precision: float) -> None:
 
 @compiled
 def set_tolerances(w: Walk, units: Scales, precision: float) -> None:
-    """Set the tolerances from the settings, the scales of the problem, and the rounding errors of f and of this
-    motion."""
+    """Set the tolerances from the settings, the scales of the problem, and the rounding errors of f and the motion."""
     tol, n_free = w.tol[0], w.factor.size[1]
     rounding = EPS * max(8.0 * units.speed, units.mass) * units.diagonal
     tol.f = max(precision * _RATIO_F * units.kink, rounding)

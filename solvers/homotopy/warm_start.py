@@ -78,8 +78,7 @@ def resume(
 
 
 def near_state(state: PathState, X: Floats, losses: Losses, standing: tuple[Floats, Ints, Floats]) -> PathState:
-    """Return a new state, in slots 0 to m - 1, with some of the examples of ``state``, ``X`` (m, d), and new
-    ``losses``.
+    """Return a new state, in slots 0 to m - 1, with examples ``X`` (m, d) of ``state`` and new ``losses``.
 
     ``standing`` holds the coefficients, segments and f of these examples, which need not be optimal for the new losses.
     Free examples that depend linearly on other free ones become bound, at the nearer end of their box.
@@ -121,8 +120,7 @@ def _leave_dependent(e: Examples, factor: Factor, free: Ints) -> None:
 
 
 def _steadiest_first(state: PathState, free: Ints) -> Ints:
-    """Sort free examples by distance from the ends of their boxes, largest first: a factor drops its last rows
-    cheaply."""
+    """Sort free examples by distance from the ends of their boxes, largest first: a factor drops its last cheaply."""
     e = state.examples
     q = e.segment[free] // 2
     low, high = e.levels[free, q + 1], e.levels[free, q]

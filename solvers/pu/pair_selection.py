@@ -98,8 +98,7 @@ def write_offsets(sigma: Floats, top: Floats, jump: float, up: Floats, down: Flo
 
 @compiled
 def descend(w: WorkingSet, jump: float, tolerance: float, most: int) -> None:
-    """Move violating pairs until none violates by more than ``tolerance``, ``most`` steps are taken, or a stop is
-    requested.
+    """Move violating pairs until none violates by more than ``tolerance``, for ``most`` steps, or until a stop.
 
     In each step the coefficient with the largest ``F + up`` grows. Its partner is the one with which the objective
     falls most, estimated without the jumps of the slope.

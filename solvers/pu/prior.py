@@ -1,5 +1,4 @@
-"""Best bin estimation of the class prior, which is the share of positives among the unlabelled [Garg et al. 2021, alg.
-1].
+"""Best bin estimation of the class prior, the share of positives among unlabelled [Garg et al. 2021, alg. 1].
 
 A scorer trained to separate positives from unlabelled examples ranks held-out examples. Nearly all unlabelled examples
 with high scores are positive. So the ratio of the share of unlabelled above a threshold to the share of positives above
@@ -118,8 +117,7 @@ def estimate_prior(kernel: Kernel, P: Features, U: Features) -> PriorEstimate:
 
 
 def best_bin(positives: Floats, unlabelled: Floats) -> tuple[float, float, float]:
-    """Return the estimated prior, its upper bound, and the share of positives above the threshold, from held-out
-    scores."""
+    """Return the estimated prior, its upper bound, and the share of positives above the threshold, by scores."""
     candidates = np.unique(positives)
     ranked_p, ranked_u = np.sort(positives), np.sort(unlabelled)
     above_p = 1.0 - np.searchsorted(ranked_p, candidates) / positives.size

@@ -138,8 +138,7 @@ class PUProblem:
         return float(self.c1.sum())
 
     def dual(self, sigma: Floats, F: Floats) -> float:
-        """Return the dual objective of ``sigma`` (n,), a lower bound of the primal one, given ``F = q - K_UU sigma``
-        (n,)."""
+        """Return the dual objective of ``sigma`` (n,), a lower bound of the primal, with ``F = q - K_UU sigma``."""
         norm = self.own - sigma @ (F + self.q)
         return float(-0.5 * norm - np.maximum(-sigma, sigma - self.c2).sum())
 

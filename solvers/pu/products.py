@@ -84,8 +84,7 @@ class Whole:
 
 
 class FromRows:
-    """Products by rows computed when needed, of which some are cached, or by a low-rank approximation if there is
-    one."""
+    """Products by rows computed when needed, of which some are cached, or by a low-rank approximation, if any."""
 
     def __init__(self, rows: KernelRows, pivots: LowRank | None = None) -> None:
         self.rows = rows

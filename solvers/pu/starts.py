@@ -21,8 +21,7 @@ def feasible_start(problem: PUProblem) -> Floats:
 
 
 def one_class_start(problem: PUProblem) -> Floats:
-    """Return coefficients (n,) at the upper bound for the unlabelled most similar to the positives, and 0 for all
-    others.
+    """Return coefficients (n,) at the upper bound for the unlabelled most like the positives, else 0.
 
     A one-class support vector machine, trained on the positives, ranks the unlabelled examples [Sansone et al., section
     4.5]. The paper forms five groups of examples; the group sizes that give the required sum (its eq. 18) leave the
@@ -46,8 +45,7 @@ def one_class_scores(problem: PUProblem) -> Floats:
 
 
 def ranked(scores: Floats, tops: Floats, total: float) -> Floats:
-    """Return coefficients (n,) with the sum ``total``, set to ``tops`` (n,) in the order of descending ``scores``
-    (n,)."""
+    """Return coefficients (n,) with the sum ``total``, set to ``tops`` (n,) by descending ``scores`` (n,)."""
     order = np.argsort(-scores, kind="stable")
     before = np.cumsum(tops[order]) - tops[order]
     sigma = np.empty(tops.size)

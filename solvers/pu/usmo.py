@@ -1,5 +1,4 @@
-"""USMO: it moves pairs of coefficients until the optimality conditions hold up to tau [Sansone, De Natale & Zhou, alg.
-1].
+"""USMO: it moves pairs of coefficients until the conditions hold up to tau [Sansone, De Natale & Zhou, alg. 1].
 
 Pairs are chosen within a working set: the non-bound examples, and the examples that violate optimality most. f of the
 examples in this set is updated after every step (the function cache). When no pair of the set violates optimality any
@@ -111,8 +110,7 @@ class Run:
         return w.sigma
 
     def choose(self) -> Ints:
-        """Return the next working set: the non-bound examples, and the examples that violate optimality most in either
-        direction."""
+        """Return the next working set: the non-bound examples, and those that violate optimality most."""
         n, c2 = self.sigma.size, self.problem.c2
         if n <= WORKING:
             return np.arange(n)
@@ -225,8 +223,7 @@ def usmo(
     progress: Progress | None = None,
     look: Callable[[float, float], object] | None = None,
 ) -> PUSolution:
-    """Solve the problem until no pair violates optimality by more than ``tau``, and the relative gap is at most
-    ``tau``.
+    """Solve the problem until no pair violates optimality by more than ``tau``, and the relative gap is as small.
 
     Parameters
     ----------

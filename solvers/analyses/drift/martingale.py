@@ -67,8 +67,7 @@ class _Capital:
         self.risen, self.began = [0.0] * BETTORS, [0] * BETTORS
 
     def bet(self, factors: Sequence[float], number: int) -> None:
-        """Move a share of the bank to the bets, then multiply each bet by its factor for the p-value of score
-        ``number``."""
+        """Move a share of the bank to the bets, then multiply each bet by its factor for score ``number``."""
         share = self.bank / self.run / len(factors)
         self.bank -= self.bank / self.run
         bets, risen = self.bets, self.risen
@@ -209,8 +208,7 @@ class DriftTest:
         return self._capital[kind].value * self._rate(0 if kind is _WHOLE else list(self._capital).index(kind))
 
     def _rate(self, place: int) -> float:
-        """Return the false alarm rate of test number ``place``: 0 is the test of all kinds, others follow in their
-        order."""
+        """Return the false alarm rate of test number ``place``: 0 is that of all kinds, then each kind has one."""
         if place == 0:
             return self.false_alarms if len(self._capital) == 1 else self.false_alarms / 2
         return self.false_alarms / 2 / (place * (place + 1))
@@ -265,8 +263,7 @@ class DriftTest:
 
 
 def _chance(number: int) -> float:
-    """Return a pseudorandom number between 0 and 1 for score ``number``, by which ties of scores are broken
-    [splitmix64]."""
+    """Return a pseudorandom number between 0 and 1 for score ``number``, which breaks ties of scores [splitmix64]."""
     z = (number * 0x9E3779B97F4A7C15) & 0xFFFFFFFFFFFFFFFF
     z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & 0xFFFFFFFFFFFFFFFF
     z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & 0xFFFFFFFFFFFFFFFF

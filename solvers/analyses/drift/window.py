@@ -262,8 +262,7 @@ def _newest(n: int, alarm: Alarm | None) -> int:
 def _tried(
     view: View, order: Ints, m: int, alarm: Alarm | None, tell: Teller
 ) -> Iterator[tuple[Literal["window", "C"], float, Floats]]:
-    """Try shorter windows, then other values of C; yield the kind, the value, and the newest ``m`` losses of each
-    trial."""
+    """Try shorter windows, then other values of C; yield kind, value, and the newest ``m`` losses of each trial."""
     n, keys = order.size, [list(view.window.keys)[place] for place in order]
     sizes = {n // share for share in SHARES} | ({n + 1 - alarm.began} if alarm is not None else set())
     shorter, left = view.copy().model, n

@@ -244,8 +244,7 @@ def _assessment(copy: View, decisions: Floats, events: int, started: float) -> A
 
 
 def _meanings(copy: View) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
-    """Return, for each column of decisions, the label that a positive and the label that a negative decision stands
-    for."""
+    """Return, for each column of decisions, the labels that positive and negative decisions stand for."""
     labels = copy.labels
     if len(labels) == 2:
         return (labels[1],), (labels[0],)

@@ -36,8 +36,7 @@ class _Undone(Exception):
 
 @contextmanager
 def undone(on_error: AbstractContextManager[object]) -> Iterator[None]:
-    """Undo all changes made inside this context, also without an error, by raising one within the context
-    ``on_error``."""
+    """Undo all changes made inside this context, even without an error, by raising one within ``on_error``."""
     try:
         with on_error:
             yield
@@ -79,8 +78,7 @@ def decisions_by_updates(
 def updated_without(
     copy: LiveEstimator, keys: list[Key], weights: Mapping[Key, float] | None = None
 ) -> Iterator[UpdateReport]:
-    """Context in which a private copy lacks the examples ``keys`` and has other ``weights``; afterwards it is as
-    before."""
+    """Context in which a private copy lacks the examples ``keys`` and has other ``weights``; its end restores it."""
     window, learnt = copy._window, dict(vars(copy))
     gram = window.state.kernel.gram
     vacant = [] if gram is None else list(gram.vacant)
@@ -182,8 +180,7 @@ def _cache_rows(state: PathState, indices: Ints) -> None:
 def _leave_portion(
     w: Walk, s: Work, batch: Batch, R: Floats, indices: Ints, totals: Floats, models: Floats
 ) -> tuple[Floats, int]:
-    """Remove one example after the other from the same optimum; return f of each, or NaN if ``solve`` requests
-    something.
+    """Remove one example after the other from the same optimum; return f of each, or NaN if ``solve`` needs help.
 
     ``R`` is the factor at that optimum. ``models`` (m, n + 1) receives the models without one example each, unless it
     is (m, 0).

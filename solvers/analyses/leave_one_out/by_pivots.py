@@ -114,8 +114,7 @@ def leave_by_pivots(state: PathState, indices: Ints, look: Callable[[], object])
 
 
 def _in_order(state: PathState, free: Ints, indices: Ints) -> tuple[Ints, Ints]:
-    """Sort the free slots by distance from a limit, nearest first, and other relevant slots by distance, nearest
-    last."""
+    """Sort the free slots by distance from a limit, nearest first, and other relevant slots, nearest last."""
     e, n = state.examples, state.n_slots
     counts = (e.n_kinks[:n] > 0) & np.any(e.levels[:n] != 0.0, axis=1) | (e.beta[:n] != 0.0)
     counts[indices] = True
@@ -145,8 +144,7 @@ def _waiting(places: Ints, change: Floats) -> Leaving:
 
 
 def _of_others(tableau: Tableau, leaving: Leaving, good: Bools) -> tuple[Ints, Ints, Floats, Floats]:
-    """Return, for m removals, how many betas of examples that were not free changed, their slots and changes, and those
-    of b."""
+    """Return, for m removals, how many bound examples changed their beta, their slots and changes, and those of b."""
     is_member = np.arange(MOST_CHANGED + 1) < np.where(good, leaving.n_members, 0)[:, None]
     is_member &= leaving.members < tableau.n_others
     slots = tableau.order[leaving.members[is_member]]

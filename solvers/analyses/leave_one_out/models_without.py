@@ -51,8 +51,7 @@ class _Part:
         self.which = np.zeros(self.own.size, np.int64)
 
     def know(self, view: View, members: Ints, own: Floats | float) -> None:
-        """Record the model of ``view`` as the model without each of ``members``, and ``own`` as the decisions on
-        these."""
+        """Record the model of ``view`` as the model without each of ``members``, and ``own`` as the decisions."""
         self.own[members], self.which[members] = own, len(self.rows)
         if self.is_kept:
             beta = view.state.examples.beta[view.window.slots]
@@ -152,8 +151,7 @@ class ModelsWithout:
 
     @property
     def matters(self) -> Ints:
-        """Positions of the examples that affect the model, oldest first; removing any other example changes no
-        decision."""
+        """Positions of the examples that affect the model, oldest first; removing any other changes no decision."""
         return np.flatnonzero(np.any(np.stack([models.which for models in self._models]) != 0, axis=0))
 
     @one_blas_thread()
@@ -314,8 +312,7 @@ def _views(view: View) -> Iterator[View]:
 
 
 def _support(view: View) -> Predictor:
-    """Return a predictor with the kernel and examples of the window but no coefficients, for kernel values of new
-    rows."""
+    """Return a predictor with the kernel and examples of the window, but without coefficients."""
     state, slots = view.state, view.window.slots
     scale, support, width = getattr(view.model, "feature_scale_", None), state.columns(slots), state.n_features
     kernel = state.kernel

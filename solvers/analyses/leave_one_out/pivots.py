@@ -32,8 +32,7 @@ OTHERS, INTERCEPT, FIRST_NEAR, LAST_NEAR = range(4)  # entries of the numbers of
 
 @by_reference
 class Sides(NamedTuple):
-    """State of all examples by tableau position: first bound examples, which move in f, then free ones, which move in
-    beta."""
+    """State of all examples by tableau position: first bound ones, which move in f, then free ones, in beta."""
 
     follows: Floats  #: (N,) the following quantity
     low: Floats  #: (N,) its limits
@@ -157,8 +156,7 @@ def pivot(s: Sides, columns: Columns, w: PivotWork, count: int) -> tuple[int, in
 
 @compiled
 def change_sides(columns: Columns, w: PivotWork, count: int, first: int, stop: int) -> int:
-    """Change the sides of wrong examples ``first`` to ``stop``, or mark missing columns; return the number of
-    members."""
+    """Change sides of wrong examples ``first`` to ``stop``, or mark missing columns; return the number of members."""
     for k in range(first, stop):
         j = w.wrong[k]
         if columns.column_of[j] < 0:

@@ -55,8 +55,7 @@ def _room(n: int) -> int:
 
 
 class Tableau:
-    """The free examples of an optimum, the inverse of their linear system, and the columns computed from the
-    inverse."""
+    """The free examples of an optimum, the inverse of their linear system, and the columns computed from it."""
 
     def __init__(self, state: PathState, free: Ints, others: Ints) -> None:
         self._state = state

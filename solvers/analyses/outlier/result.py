@@ -125,14 +125,12 @@ class OutlierPath:
         return Robustness(theta, s, {self.keys[j]: int(leg.sides[j]) for j in np.flatnonzero(leg.sides)})
 
     def outliers(self, value: float | None = None) -> list[Key]:
-        """Return the keys of the outliers at a value of the parameter, by default at the end of the path, oldest
-        first."""
+        """Return the keys of the outliers at a value of the parameter, by default at the end, oldest first."""
         leg = self._leg(self.end if value is None else value)
         return [self.keys[j] for j in np.flatnonzero(leg.sides)]
 
     def order_of_outliers(self) -> list[tuple[Key, float]]:
-        """Return key and parameter value of each outlier at the end of the path, in the order in which they became
-        outliers.
+        """Return key and parameter value of each outlier at the end, in the order in which they became outliers.
 
         Examples beyond their cutoff at the start of the path come first, those furthest beyond it before others.
         """
@@ -147,8 +145,7 @@ class OutlierPath:
         return [(self.keys[j], value) for j, value in since.items()]
 
     def validation_errors(self, X: ArrayLike, y: ArrayLike) -> tuple[Floats, Floats]:
-        """Return the parameter values of all breakpoints, (k,), and the errors at these on examples ``X`` (m, d), ``y``
-        (m,)."""
+        """Return the parameter values of all breakpoints, (k,), and the errors at these on ``X`` (m, d), ``y`` (m,)."""
         model = self.at(self.start)
         view = View(model)
         rows = view.scaled(view.rows(X))

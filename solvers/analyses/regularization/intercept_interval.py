@@ -116,8 +116,7 @@ def _runs(start: Ints, segments: Segments, changes: Changes, tables: Tables) -> 
 
 
 def _pieces(segment: Ints, segments: Segments, i: int, tables: Tables) -> Ints:
-    """Return the piece of every example in segment ``i``; a free example at an end of its box gets the piece at that
-    end."""
+    """Return the piece of every example in segment ``i``; a free one at an end of its box gets the piece there."""
     piece = segment // 2
     pool = segments.pool(i)
     slots, beta = segments.slot[pool], 0.5 * (segments.start_beta[pool] + segments.end_beta[pool])
@@ -133,8 +132,7 @@ def _without_b(state: PathState, beta: Floats) -> Floats:
 
 
 def _limits(tables: Tables, piece: Ints, taus: tuple[float, float], w: list[Floats]) -> tuple[Floats, Floats]:
-    """Return the lines that bound b from below, and from above, each as its values at the start and end of a run, (m,
-    2)."""
+    """Return the lines that bound b from below, and from above, as values at the start and end of a run, (m, 2)."""
     kinks = [tables.kinks(tau) for tau in taus]
     above = np.flatnonzero(piece > 0)
     below = np.flatnonzero(piece < tables.end.n_kinks)
@@ -155,8 +153,7 @@ def _middle(low: Floats, high: Floats) -> tuple[Floats, Floats]:
 
 
 def envelope(lines: Floats) -> tuple[Floats, Floats] | None:
-    """Return the bends, in [0, 1], and the values at the bends of the upper envelope of lines, given as values at 0 and
-    1."""
+    """Return the bends, in [0, 1], and the values there, of the upper envelope of lines given by values at 0 and 1."""
     if lines.shape[0] == 0:
         return None
     slopes = lines[:, 1] - lines[:, 0]

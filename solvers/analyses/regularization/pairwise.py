@@ -137,13 +137,11 @@ class PairwiseRegularizationPath(Optima):
         return np.flatnonzero(np.isin(self._classes, two))
 
     def _winners(self, wins: Bools) -> Ints:
-        """Return, for each row, the class that wins most pairs; ``wins`` (m, n_pairs) is true if a pair's second class
-        wins."""
+        """Return, for each row, the class that wins most pairs; ``wins`` (m, n_pairs) is true for its second class."""
         return winners(np.where(wins, -1.0, 1.0), len(self._view.labels))
 
     def _turns(self, q: int, two: Two, rows: Features) -> Turns:
-        """Return where decisions of pair ``q`` change their sign; if one of its classes has no examples, they never
-        do."""
+        """Return where decisions of pair ``q`` change their sign; if one of its classes is empty, they never do."""
         if two not in self._paths:
             decisions = self._view.model.predictor().decide(rows)[:, q]
             return Turns(~(decisions > 0), np.empty(0), np.empty(0, np.int64))
@@ -151,8 +149,7 @@ class PairwiseRegularizationPath(Optima):
         return self._paths[two].turns(dense(rows)[:, self._here(two)] if given else rows)
 
     def _counts(self, value: float) -> tuple[Ints, Ints]:
-        """Return, for each example (n,), the number of pairs in which it is free, and in which it is a support
-        vector."""
+        """Return, for each example, the number of pairs in which it is free, and in which it is a support vector."""
         free, support = np.zeros((2, len(self.keys)), np.int64)
         for two, path in self._paths.items():
             found, here = path.position(value), self._here(two)

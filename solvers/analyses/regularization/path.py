@@ -258,8 +258,7 @@ def _residual_curve(leg: Leg, parts: list[tuple[Floats, Floats]], m: int) -> Err
 def regularization_path(
     model: LiveEstimator, parameter: str, minimum: float, maximum: float, progress: Progress | None = None
 ) -> RegularizationPath:
-    """Return the regularization path of a fitted model over all values of ``parameter`` from ``minimum`` to
-    ``maximum``.
+    """Return the path of a fitted model's optimum over all values of ``parameter`` from ``minimum`` to ``maximum``.
 
     The model is not changed: the path is computed on a copy.
 

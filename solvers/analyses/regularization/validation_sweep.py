@@ -35,8 +35,7 @@ class Pieces(NamedTuple):
 
 @compiled_allocating
 def sign_changes(p: Pieces, K: Floats, positive: Bools, boundary: float) -> tuple[Bools, Floats, Ints, Ints]:
-    """Return a mask (m,) of the wrong decisions at the start of a leg, and the tau, step (1 or -1) and row of each
-    change.
+    """Return a mask (m,) of the wrong decisions at the start of a leg, and tau, step (1 or -1) and row of each change.
 
     Parameters
     ----------
@@ -80,8 +79,7 @@ def sign_changes(p: Pieces, K: Floats, positive: Bools, boundary: float) -> tupl
 
 @compiled_allocating
 def residual_sums(p: Pieces, K: Floats, y: Floats, above: float, below: float) -> tuple[Floats, Floats]:
-    """Return the sum of weighted absolute residuals in each segment, and the points at which a residual changes its
-    sign.
+    """Return the sums of weighted absolute residuals by segment, and the points at which residuals change their sign.
 
     See ``optima.from_residuals`` for both. ``above`` is the cost of a unit by which y is above f, ``below`` of one
     below.

@@ -196,8 +196,7 @@ class _TableWindow:
         return out
 
     def features(self, columns: TableColumns | None) -> tuple[Floats, Ints]:
-        """Return features (n, d) by the encoding ``columns``, and the column number of each feature (d,), without
-        gaps."""
+        """Return features (n, d) by the encoding ``columns``, and the number of each feature's column (d,)."""
         if columns is not None:
             fitted = encoding.fitted(columns, self.rows, self.weights)
             places = np.unique(fitted.places, return_inverse=True)[1]
@@ -223,8 +222,7 @@ class _TableWindow:
         return min(tried, key=lambda one: one.widths.loss)
 
     def with_widths(self, columns: TableColumns | None, widths: Floats) -> tuple[float, TableColumns | None]:
-        """Return gamma, and the columns with the relevance of each, relative to the column with the narrowest
-        kernel."""
+        """Return gamma, and the columns with their relevance, which is 1 for the narrowest kernel."""
         if self.fixed is not None:
             return self.fixed, columns
         gamma = float(widths.max())

@@ -1,5 +1,4 @@
-"""Folds: training and held-out examples, and the wrong labels of held-out examples for one value of C after the
-other."""
+"""Folds: training and held-out examples, and the wrong labels of the latter at several values of C."""
 
 from __future__ import annotations
 

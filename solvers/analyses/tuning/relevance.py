@@ -40,8 +40,7 @@ def spread_evenly(n: int, most: int = EXAMPLES) -> Ints:
 
 
 def gaussian(Z: Floats) -> Floats:
-    """Return the Gaussian kernel values (n, n) of features (n, d) for gamma 1, computed quickly, with some
-    cancellation."""
+    """Return the Gaussian kernel values (n, n) of features (n, d) for gamma 1, quickly, with some cancellation."""
     squares = np.einsum("ij,ij->i", Z, Z)
     K = Z @ Z.T
     K *= 2.0

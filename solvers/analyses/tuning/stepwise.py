@@ -1,5 +1,4 @@
-"""Decisions on given rows for one value of C after the other, by a two-class problem that starts with coefficients of
-0.
+"""Decisions on given rows for several values of C, by a two-class problem that starts with coefficients of 0.
 
 Compiled code follows the usual path from one value to the next without returning to Python: a tuning solves thousands
 of small problems, for which Python would take nine tenths of the time. Values of C that this code cannot reach are left
@@ -91,8 +90,7 @@ class FoldWorkspace:
 
 @compiled_allocating
 def _walk_over(w: Walk, s: Work, batch: Batch, steps: Steps, out: Floats) -> int:
-    """Solve for one value of C after the other and write the decisions to ``out``; return the number of values
-    reached."""
+    """Solve for one value of C after the other and write decisions to ``out``; return the number of values reached."""
     _begin(w, steps)
     e = w.examples
     for i in range(steps.C.size):

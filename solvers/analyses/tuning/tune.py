@@ -161,8 +161,7 @@ def tune(
 
 
 def _values(view: View, low: float, high: float, judge: Judge) -> Floats:
-    """Return the values of C to try, or for a regression by folds, which tries every value, those to report errors
-    at."""
+    """Return the values of C to try, or for a regression by folds, which tries all, those to report errors at."""
     if view.shares_costs or judge == "leave_one_out":
         return np.geomspace(low, high, STEPS)
     if hasattr(view.model, "classes_"):
@@ -187,8 +186,7 @@ def _gammas(model: Any, given: Sequence[float] | None) -> list[float]:
 
 
 def _over(search: _Search, gammas: list[float], *, thin: bool) -> None:
-    """Try gammas from the middle of the grid outwards; if ``thin``, every second one and then the neighbours of the
-    best.
+    """Try gammas from the middle of the grid outwards; if ``thin``, every second, then neighbours of the best.
 
     If ``thin``, no gamma beyond one that was given up is tried.
     """
@@ -246,8 +244,7 @@ def _least(errors: Floats) -> int:
 
 
 def _is_behind(mine: Bools, best: Bools | None, share: float) -> bool:
-    """Return whether ``mine`` has clearly more wrong labels than ``best``, given the ``share`` of examples judged so
-    far."""
+    """Return whether ``mine`` has clearly more wrong labels than ``best``, for the ``share`` judged so far."""
     if best is None:
         return False
     best = best[: mine.size]
@@ -322,8 +319,7 @@ class _Search:
         return made
 
     def _along(self, walk: Callable[[Any], Any], parameters: dict[str, float], *, bounded: bool = True) -> _Line:
-        """Follow a path in each fold; give up once the errors of some folds exceed the best gamma's error in all
-        folds."""
+        """Follow a path in each fold; give up once the errors so far exceed those of the best gamma in all folds."""
         least = min((line.error for line in self.lines.values()), default=math.inf) if bounded else math.inf
         curves, sizes, total = [], [], sum(judging.size for _, judging in self.parts)
         for learnt, judging in self.parts:
