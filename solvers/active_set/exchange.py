@@ -203,8 +203,8 @@ def refine_dependence(w: Walk, slot: int, z: Floats) -> None:
 
 @compiled
 def blocking(w: Walk, z: Floats, side: int, length: float) -> tuple[int, int]:
-    """Return the free example that first reaches an end of its box along ``side z`` within ``length``, and the end; or
-    -1."""
+    """Return the free example that first reaches an end of its box along ``side z`` by ``length``, or -1, and the
+    end."""
     e, motion, fac = w.examples, w.motion, w.factor
     bound = length
     for k in range(fac.size[0]):

@@ -205,7 +205,7 @@ def work_from_nothing(n: int, n_free: int) -> float:
     """Estimate how many products it takes to solve ``n`` examples from nothing if ``n_free`` of them end up free.
 
     Computing kernel rows and moving pairs of coefficients takes some dozens of products for each pair of examples.
-    Factoring the free block takes ``n_free ** 3 / 3`` products; they count less because blocks of them take less time.
+    Factoring the free block takes ``n_free ** 3 / 3`` products, which count less because they are computed in blocks.
     """
     return LITTLE_WORK + PAIR_WORK * n**2 + FACTOR_WORK * n_free**3
 
@@ -213,8 +213,8 @@ def work_from_nothing(n: int, n_free: int) -> float:
 def needs_few_rows(state: PathState, m: int) -> bool:
     """Say whether to keep no kernel rows of examples far from their kinks when an update adds ``m`` examples.
 
-    In a large window none are kept, and in a smaller one if few examples have a coefficient. But if an update adds few
-    examples, or recent paths had many events, computing all rows takes no more time.
+    No such rows are kept in a large window, nor in a smaller window in which few examples have a coefficient. But if an
+    update adds few examples, or recent paths had many events, computing all rows takes no more time.
     """
     n = state.n_slots
     if n <= LARGE and (n < SMALL or m * n < LITTLE_COMES or state.events > FEW_EVENTS):

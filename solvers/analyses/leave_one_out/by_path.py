@@ -36,7 +36,7 @@ class _Undone(Exception):
 
 @contextmanager
 def undone(on_error: AbstractContextManager[object]) -> Iterator[None]:
-    """Undo all changes made inside this context, even without an error, by raising one within ``on_error``."""
+    """Context that always undoes the changes made inside it, by raising an error within the context ``on_error``."""
     try:
         with on_error:
             yield
