@@ -203,7 +203,7 @@ def refine_dependence(w: Walk, slot: int, z: Floats) -> None:
 
 @compiled
 def blocking(w: Walk, z: Floats, side: int, length: float) -> tuple[int, int]:
-    """Return the first free example at an end of its box on a move by ``length`` along ``side z``, or -1; and its end."""
+    """Return the first free example at an end of its box along ``side z`` by ``length``, or -1; and its end."""
     e, motion, fac = w.examples, w.motion, w.factor
     bound = length
     for k in range(fac.size[0]):
