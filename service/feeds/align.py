@@ -2,8 +2,8 @@
 
 The grid is that of the clock: hours begin at full hours, days at midnight of the feed's time zone, weeks on Mondays,
 months on their first day. With "nearest" a reading gets the nearest time of the grid. With "mean" and "last" all
-readings of an interval become one reading, at the time at which the interval begins, once a later interval has a
-reading.
+readings of an interval become one reading, once a later interval has a reading: the mean at the time at which the
+interval begins, and the last reading at the time at which it ends.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Given = tuple[float | None, ...]
 class OpenInterval(NamedTuple):
     """The interval of the newest readings, which is not over yet."""
 
-    time: float  #: at which it begins, in seconds since 1970
+    time: float  #: of the grid, in seconds since 1970
     latest: float  #: time of its newest reading
     counts: tuple[int, ...]  #: of each column, the readings with a value
     values: tuple[float, ...]  #: of each column, the sum of these values, or the last one
@@ -43,7 +43,7 @@ class OpenInterval(NamedTuple):
 
 
 def opened(time: float, at: float, given: Given) -> OpenInterval:
-    """Return the interval that begins at ``time``, with its first reading, of the time ``at``."""
+    """Return the interval with the grid's time ``time``, with its first reading, which came at ``at``."""
     counts = tuple(int(value is not None) for value in given)
     return OpenInterval(time, at, counts, tuple(value or 0.0 for value in given))
 
@@ -59,7 +59,7 @@ def restored(arrays: Mapping[str, Any]) -> OpenInterval | None:
 def grid_time(time: float, every: Every, align: Align) -> float:
     """Return the time of the grid that a reading gets, in seconds since 1970."""
     begin = every.floor(time)
-    if align != "nearest":
+    if align == "mean" or begin == time:
         return begin
     following = every.floor(every.after(begin, 1))
-    return following if following - time <= time - begin else begin
+    return following if align == "last" or following - time <= time - begin else begin

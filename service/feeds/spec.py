@@ -126,7 +126,8 @@ class FeedSpec(BaseModel):
     align: Align | None = Field(
         default=None,
         description="Puts readings on the grid of `every`, for sensors that are irregular. `nearest`: each gets the "
-        "nearest time. `mean`, `last`: those of an interval become one, once a later interval has a reading.",
+        "nearest time. `mean`, `last`: those of an interval become one, once a later interval has a reading; the "
+        "mean gets the time of its begin, the last that of its end.",
     )
     late: Literal["refuse", "correct"] = Field(default="refuse", description="Of readings older than the newest.")
     ahead: Literal["refuse", "accept"] = Field(

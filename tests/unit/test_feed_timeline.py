@@ -552,7 +552,8 @@ def aligned(rows: list[dict[str, Any]], align: str) -> dict[float, float]:
     if align == "nearest":
         kept = grid.groupby(grid.index.round("h")).first()  # of hours with nothing but empty values NaN
     else:
-        kept = getattr(grid.dropna().resample("h"), align)().dropna()[:-1]
+        side = {"mean": "left", "last": "right"}[align]
+        kept = getattr(grid.dropna().resample("h", closed=side, label=side), align)().dropna()[:-1]
     return {time.timestamp(): float(value) for time, value in kept.dropna().items()}
 
 
