@@ -548,7 +548,7 @@ def test_an_irregular_sensor_has_a_reading_an_hour(http: httpx.Client) -> None:
     http.post("/feeds", json=spec).raise_for_status()
     begin, rng = datetime(2024, 1, 1), np.random.default_rng(0)
     minutes = np.cumsum(rng.integers(5, 50, 150))
-    rows = [
+    rows: list[dict[str, Any]] = [
         {"time": f"{begin + timedelta(minutes=int(at)):%Y-%m-%dT%H:%M}", "y": float(y)}
         for at, y in zip(minutes, rng.normal(size=150).round(3), strict=True)
     ]
@@ -560,9 +560,9 @@ def test_an_irregular_sensor_has_a_reading_an_hour(http: httpx.Client) -> None:
     found = {row["time"][:13]: row["value"] for row in told if not row["held"]}
     assert found == {hour: pytest.approx(means[hour]) for hour in [*means][-41:-1] if hour in found}
     assert len(found) > 30
-    for time, missing in ((rows[-20]["time"], []), (rows[-1]["time"], [])):  # the last hour is not over
-        receipt = http.post("/feeds/irregular/erase", json={"times": [time]})
-        assert (receipt.status_code, receipt.json().get("missing", [])) == (200, missing)
+    for row in (rows[-20], rows[-1]):  # the last hour is not over
+        receipt = http.post("/feeds/irregular/erase", json={"times": [row["time"]]})
+        assert (receipt.status_code, receipt.json().get("missing", [])) == (200, [])
     told = http.get("/feeds/irregular/history").json()["rows"]
     assert hours[-20] not in {row["time"][:13] for row in told if not row["held"]}
     assert http.get("/feeds/irregular/certificate").json()["relative_gap"] <= GAP
