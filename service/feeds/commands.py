@@ -225,7 +225,7 @@ class Delivery(FeedCall):
     def of(
         cls, entries: Sequence[SourceEntry], feed: Forecaster, at: float, why: str | None = None, in_flight: int = 0
     ) -> Delivery:
-        """Return the command for one or more entries; entries that the feed cannot take are refused, all if ``why``."""
+        """Return the command for entries; refuse those that the feed cannot take, or all for the reason ``why``."""
         good: list[Document] = []
         dead: list[DeadLetter] = []
         waiting = list(entries)

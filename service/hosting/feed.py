@@ -352,7 +352,7 @@ class HostedFeed(Replica[FeedState]):
 
     def _choice(self, solve: Solve | None = None) -> Preset:
         """Choose the feed's settings again, because its errors have grown; the chosen settings are logged with the
-        call. Afterwards ``solve`` is again the solve in progress.
+        call. After the choice, ``solve`` is again the solve in progress.
 
         If no settings are found within the time limit of a solve, the present settings stay.
         """

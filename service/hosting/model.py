@@ -105,7 +105,7 @@ class HostedModel(Replica[ModelState]):
         return self._recent
 
     def reader(self, X: Rows | TableRows) -> Published:
-        """Return the newest version, whatever the rows; not for the event loop, as it may have to wake the model."""
+        """Return the newest version, which can predict any rows; not for the event loop, as this may wake the model."""
         self.used_at = time.monotonic()
         while (seen := self._published) is None:
             self.wake().result()
