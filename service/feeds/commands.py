@@ -101,7 +101,7 @@ class Observations(FeedCall):
     """Rows of one call, stored by column if all have the same columns; numbers are arrays (n,), NaN if missing.
 
     With ``is_first`` the record comes from version 0.2.0, and the rules of that version apply, see ``Timeline.read``;
-    there a feed could choose settings in the middle of a call.
+    in 0.2.0 a feed could choose settings in the middle of a call.
     """
 
     table: Document

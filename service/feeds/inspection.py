@@ -1,7 +1,7 @@
 """Inspection of data files: find the meaning of a file's columns, and convert its rows for a feed or a fleet.
 
-The first 64 kB of a text file decide how it is read. One pass over the whole file then counts the rows, finds the end
-of the table, and settles what the first rows leave ambiguous. Only a sample of the rows is kept in memory.
+The first 64 kB of a text file decide how it is read. One pass over the whole file counts the rows, finds the end of the
+table, and settles what the first rows leave ambiguous. Only a sample of the rows is kept in memory.
 """
 
 from __future__ import annotations

@@ -322,8 +322,7 @@ class StepModel:
         self._models, self._cool = models, None
 
     def _stand(self, kept: list[dict[str, Any]], features: FeaturesOf) -> bool:
-        """Set compact models from arrays, and compute decisions; return False if they cannot slide or are not
-        optimal."""
+        """Set compact models from arrays, and compute decisions; False if models cannot slide or are not optimal."""
         cool = self._cooled([{**arrays, "f": np.zeros(len(arrays["keys"])), "events": 0} for arrays in kept], features)
         if not cool.is_slidable:
             return False

@@ -8,11 +8,11 @@ any of its rows takes effect; an error names the row and the column.
   refused.
 - Only readings advance the feed's clock: rows without a target after the newest reading of a call are no readings. If a
   row without a target has every known column, it announces these columns for a future time; otherwise it is ignored.
-- A reading is missing if its row has no value, or if there is a gap in time. With ``hold``, its slot holds the last
-  value, which is neither learnt nor scored. A gap is held for no more slots than features look back, so that a long gap
-  costs no more than a gap as long as a window. ``skip`` leaves missing readings out and closes the gap. ``refuse``
-  refuses the row, or the row after the gap. If another column is missing, it holds its last value or, with ``skip``,
-  the whole reading counts as missing.
+- A reading is missing if its row has no value, or if there is a gap in time. With ``hold``, the slot of a missing
+  reading holds the last value, which is neither learnt nor scored. A gap is held for no more slots than features look
+  back, so that a long gap costs no more than a gap as long as a window. ``skip`` leaves missing readings out and closes
+  the gap. ``refuse`` refuses the row, or the row after the gap. If a column other than the target is missing, this
+  column holds its last value or, with ``skip``, the whole reading counts as missing.
 - Text, truth values, infinities, numbers beyond 1e100, and a set of columns other than the first row's are refused.
 - A time may deviate by a quarter of ``every`` from the feed's clock; with a larger deviation it is refused. A time more
   than a year and more than a window ahead is refused too: after a misspelt year, no later reading could follow.

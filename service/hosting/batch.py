@@ -1,10 +1,9 @@
-"""Changes of many models or feeds in one call: the store logs all changes in one step, then each replica applies its
-own.
+"""Changes of many models or feeds in one call: the store logs all in one step, then each replica applies its change.
 
 While the call runs, all its replicas are held, in one order, so that their other calls come before or after the whole
 change. A replica that refuses its part of the call, or fails in any way, stays unchanged; the other replicas still
-apply theirs. If a call is repeated under its Idempotency-Key, only the replicas that have not applied it before apply
-it.
+apply their parts. If a call is repeated under its Idempotency-Key, only the replicas that have not applied it before
+apply it.
 """
 
 from __future__ import annotations

@@ -193,8 +193,8 @@ class HostedFeed(Replica[FeedState]):
         """Erase readings, named by their times as text, and everything that the store holds of the feed's past.
 
         A time before the window stands for all readings before it. A snapshot without the readings replaces the stored
-        past; until then readers see the old state. Afterwards the caller erases the readings in files, and makes the
-        store overwrite deleted data.
+        past; before this replacement, readers see the old state. After this method, the caller erases the readings in
+        files, and makes the store overwrite deleted data.
         """
         solve = self.begun(solve)
         self.check_open()

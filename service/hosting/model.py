@@ -192,7 +192,7 @@ class HostedModel(Replica[ModelState]):
         """Erase examples, whether still in the window or not, and all stored history of the model.
 
         The model is solved without the erased examples, and a snapshot of the result replaces the stored history. Until
-        then readers get the version before the erasure.
+        the snapshot is stored, readers get the version before the erasure.
         """
         self._end_choice()
         solve = self.begun(solve)

@@ -1,7 +1,7 @@
 """Messages between front ends and actors.
 
-This module pickles the messages, as Ray's own pickling makes arrays read-only, replaces errors by others, and takes
-longer.
+This module pickles the messages, as Ray's own pickling makes arrays read-only, replaces errors by other errors, and
+takes longer.
 """
 
 from __future__ import annotations

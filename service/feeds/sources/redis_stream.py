@@ -1,10 +1,10 @@
 """Readings from a Redis Stream, by a consumer group that no other feed uses.
 
-``XREADGROUP >`` is used only to have entries delivered to the group. The feed then takes all entries after its position
-that are delivered and not acknowledged, to whichever consumer of the group they were delivered (``XAUTOCLAIM``). So no
-entry is missed, even if entries were delivered to a service that has died, or that does not know yet that another
-service has taken over the feed. Entries are acknowledged when their effect is durable; a refused entry is written to
-the dead letters and acknowledged in one step.
+``XREADGROUP >`` is used only to have entries delivered to the group. The feed takes all entries after its position that
+are delivered and not acknowledged, to whichever consumer of the group they were delivered (``XAUTOCLAIM``). No entry is
+missed, even if entries were delivered to a service that has died, or that does not know yet that another service has
+taken over the feed. Entries are acknowledged when their effect is durable; a refused entry is written to the dead
+letters and acknowledged in one step.
 
 If Redis has lost the group, it is created again at the feed's position.
 """
