@@ -3,9 +3,10 @@
 A band is the prediction interval of one forecast step; its lower and its upper end are its sides. Each side keeps its
 latest scores and a miss rate, called its level. A score is the distance by which a reading lay beyond the forecast on
 that side. After a reading beyond this side of the band the level decreases, which widens the band; after any other
-reading it increases a little. The next end of the band is the quantile of the scores that belongs to the level. In the
-long run the share of readings outside the band is the wanted one, even where the series drifts. With quantile models,
-scores are distances from the forecast quantiles [Romano, Patterson & Candès, 2019].
+reading it increases a little. The next end of the band lies as far beyond the forecast as the quantile of the scores
+that the level determines. In the long run the share of readings outside the band is the wanted one, even where the
+series drifts. With quantile models, scores are distances from the forecast quantiles [Romano, Patterson & Candès,
+2019].
 """
 
 from __future__ import annotations
@@ -122,7 +123,7 @@ class ConformalBand:
         return below.held_bytes + above.held_bytes
 
     def around(self, low: float, high: float) -> Band:
-        """Return the band around a forecast, with ``low`` equal to ``high``, or around its lower and upper quantile."""
+        """Return the band around a forecast, given as ``low`` equal to ``high``, or around its two outer quantiles."""
         below, above = self.sides[0].offset(), self.sides[1].offset()
         if below is None or above is None:
             return Band(None, None)

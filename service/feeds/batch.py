@@ -18,7 +18,7 @@ COUNTS = ("accepted", "ignored", "corrected", "announced")
 
 @dataclass(frozen=True)
 class Refusal:
-    """The reason why the readings of one feed were refused, with the row and the column that caused it, if one did."""
+    """The reason why the readings of one feed were refused, with the row and the column at fault, if there are any."""
 
     reason: str
     row: int | None = None

@@ -44,7 +44,7 @@ LEAST = 100  #: readings with all that experts look back on, from which those wi
 
 @lru_cache(maxsize=512)
 def lookback_of(seasons: tuple[int, ...], step: int, longest: int, cycles: tuple[float, ...]) -> Lookback:
-    """Return which past readings experts use, at most ``longest`` back; only the first season has a naive expert."""
+    """Return which past readings the experts use, at most ``longest`` back; naive experts use the first season only."""
     experts: list[list[int]] = [[0]]
     others = [[lag] for lag in LAGS] + [list(range(width)) for width in WIDTHS]
     phases = [seasonal_back(season, step) for season in seasons]
@@ -61,8 +61,8 @@ def lookback_of(seasons: tuple[int, ...], step: int, longest: int, cycles: tuple
 def seasons_of(spec: FeedSpec, layout: RowLayout, every: Every) -> tuple[int, ...]:
     """Return the ascending periods of seasonal experts, in readings: the feed's season, and longer calendar cycles.
 
-    If the feed has no season, only calendar cycles are returned. Days and weeks are then left out if the window is so
-    long that the search for a season would have found them.
+    If the feed has no season, only calendar cycles are returned. Without a season, days and weeks are left out if the
+    window is so long that the search for a season would have found them.
     """
     if not (spec.has_blends and spec.calendar) or spec.time is None or spec.season == 0:
         return layout.seasons
@@ -109,7 +109,7 @@ class Blend:
         self._places = [MODEL, LAST, *([SEASONAL, MEAN] if self.seasons else []), *means, LINEAR, LOG]
 
     def longest_season(self, values: Floats) -> float | None:
-        """Return the newest value with the step's phase in the longest season; None if ``values`` do not reach it."""
+        """Return the newest value with the step's phase in the longest season; None if there are too few ``values``."""
         back = seasonal_back(self.seasons[-1], self.look.step) if self.seasons else len(values)
         return float(values[len(values) - 1 - back]) if back < len(values) else None
 
@@ -135,7 +135,7 @@ class Blend:
         return out[len(at) - len(model) :]
 
     def _least_known(self, at: Ints) -> int:
-        """Return the first index at which all means have a value, except means that too few of ``at`` (n,) have."""
+        """Return the first index at which all means that have values at enough of the indices ``at`` (n,) have one."""
         nearest = np.minimum.reduceat(self.look.back, self.look.first[:-1])
         known = nearest[nearest <= at[-LEAST]] if len(at) >= LEAST else nearest[:0]
         return int(known.max(initial=0))
@@ -149,7 +149,7 @@ class Blend:
         return bool(self.is_served and share and share * self.rare[1] <= self.rare[0])
 
     def forecast(self, values: Floats, slot: int, model: float, bounds: Bounds) -> tuple[float, Said, Said]:
-        """Return the blend made from the newest of ``values``, the forecast of each of ``EXPERTS``, and their weights.
+        """Return the blended forecast from the newest of ``values``, each expert's forecast, and each expert's weight.
 
         Absent experts are None, and all forecasts are clipped to ``bounds``.
         """
@@ -167,7 +167,7 @@ class Blend:
         return tuple(found)
 
     def learn(self, values: Floats, slot: int, said: Said, value: float, actual: float) -> None:
-        """Learn from the ``actual`` reading, for which experts had forecast ``said``, and the blend ``value``."""
+        """Learn from the ``actual`` reading; ``said`` are the experts' forecasts of it, ``value`` is the blend's."""
         if not self.is_served:
             return
         self._compare(value, actual)

@@ -101,7 +101,7 @@ class Observations(FeedCall):
     """Rows of one call, stored by column if all have the same columns; numbers are arrays (n,), NaN if missing.
 
     With ``is_first`` the record comes from version 0.2.0, and the rules of that version apply, see ``Timeline.read``;
-    there a feed could choose settings in the middle of a call.
+    in 0.2.0 a feed could choose settings in the middle of a call.
     """
 
     table: Document
@@ -225,7 +225,7 @@ class Delivery(FeedCall):
     def of(
         cls, entries: Sequence[SourceEntry], feed: Forecaster, at: float, why: str | None = None, in_flight: int = 0
     ) -> Delivery:
-        """Return the command for one or more entries; entries that the feed cannot take are refused, all if ``why``."""
+        """Return the command for entries; refuse those that the feed cannot take, or all for the reason ``why``."""
         good: list[Document] = []
         dead: list[DeadLetter] = []
         waiting = list(entries)

@@ -266,7 +266,7 @@ def shared_row(layout: RowLayout, newest: Floats, reading: Reading) -> Floats:
 
 @lru_cache(maxsize=64)
 def level_ends(layout: RowLayout) -> NDArray[np.int64]:
-    """Return the indices of lagged and seasonal values, from the end of the newest values, with a gap for the mean."""
+    """Return the negative indices of lagged and seasonal values in the newest values, with -1 in the mean's place."""
     return np.array([*(-lag for lag in layout.lags), -1, *(-1 - back for back in layout.phases)], np.int64)
 
 
@@ -290,7 +290,7 @@ _STATISTICS: dict[str, Callable[[Floats], float]] = {
 
 
 def seasonal_back(season: int, step: int) -> int:
-    """Return how many readings back the last one lies with the same seasonal phase as the reading ``step`` ahead."""
+    """Return how many readings ago the seasonal phase was last the same as that of the reading ``step`` ahead."""
     return -step % season
 
 

@@ -105,7 +105,7 @@ class TimeFormat:
 
 
 def find(cells: Sequence[str], name: str, *, alone: bool = False) -> list[TimeFormat]:
-    """Return the formats that read all cells, one for each distinct result; several if the cells are ambiguous.
+    """Return the formats that read all cells and give different times; several formats if the cells are ambiguous.
 
     Parameters
     ----------
@@ -227,7 +227,7 @@ def _of_period(cell: str) -> str:
 
 
 def _written(cells: list[str]) -> list[TimeFormat]:
-    """Return the strptime formats that read all cells, one for each distinct result."""
+    """Return the strptime formats that read all cells; of formats that give equal times, only the first."""
     first, found = _begin(cells[0]), dict[tuple[str, ...], TimeFormat]()
     zone = _ZONE.fullmatch(first)
     shapes = {_shape(first), *([] if zone is None else [_shape(zone[1])])}
@@ -247,7 +247,7 @@ def _packed(text: str) -> int:
 
 
 def joined(cells: Sequence[str]) -> str:
-    """Join parts of a time with blanks; of a range of hours such as 00:00-01:00 keep the begin only."""
+    """Join parts of a time with blanks; of a range of hours such as 00:00-01:00 keep only the beginning."""
     if "-" in cells[-1] or "\N{EN DASH}" in cells[-1]:
         cells = [span[1] if (span := _SPAN.fullmatch(cell.strip())) else cell for cell in cells]
     return " ".join(cells)
@@ -327,8 +327,8 @@ def _iso(when: datetime) -> str:
 def localized(zone: str, in_order: bool = True) -> Callable[[str, str], str]:
     """Return a function that adds the UTC offset of a zone to times without an offset.
 
-    The function takes a time and the name of its series. When clocks go back, one hour comes twice: the order of the
-    times tells the first from the second, and times that are not ``in_order`` get the first.
+    The returned function takes a time and the name of the time's series. When clocks go back, one hour comes twice: the
+    order of the times tells the first from the second, and times that are not ``in_order`` get the first.
     """
     known, place = dict[str, datetime](), times.zone_of(zone)
 

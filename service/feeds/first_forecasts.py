@@ -1,6 +1,6 @@
 """Forecasts before the window is full: the last or the seasonal value, with a band from the quantile of past errors.
 
-They are computed from the readings alone; they are neither stored nor scored.
+These first forecasts are computed from the readings alone, and are neither stored nor scored.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def _seasonal(values: Floats, step: int, season: int) -> float | None:
 
 
 def _rank(errors: Floats, coverage: float) -> float:
-    """Return the quantile of the errors at ``coverage``; if there are too few errors, more than the largest."""
+    """Return the quantile of the errors at ``coverage``; for too few errors, a number above the largest error."""
     n = errors.size
     place = math.ceil((n + 1) * coverage) - 1
     if place >= n:

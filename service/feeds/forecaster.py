@@ -1,8 +1,8 @@
 """The forecasting core of a feed: it takes readings, and gives forecasts, scores and events.
 
 The readings of one call are processed in order, in batches of up to ``batch`` readings. The models learn a batch after
-forecasts were made from all its readings but the last; forecasts from the last reading follow. So no forecast depends
-on later readings. With ``batch`` = 1, or one reading per call, every forecast uses all readings so far. Forecasts are
+forecasts were made from all its readings but the last; forecasts from the last reading follow. No forecast depends on
+later readings. With ``batch`` = 1, or one reading per call, every forecast uses all readings so far. Forecasts are
 scored, and bands are adapted, in the order of the readings. If the newest reading is missing, forecasts are made from
 held values, and are not scored.
 
@@ -150,8 +150,8 @@ class Forecaster:
         """Carry out the plan of the next call, and forecast from the newest reading; raises SolverError.
 
         When the window becomes full, the feed uses ``given`` instead of choosing settings itself. A feed that has
-        models adopts ``given`` before the readings. When errors grow, the feed chooses settings at once if ``chooses``,
-        and otherwise waits for the next call.
+        models adopts ``given`` before it processes the readings. When errors grow, the feed chooses settings at once if
+        ``chooses``, and otherwise waits for the next call.
         """
         self._events, self._scored = [], []
         if given is not None and self.rows is not None:
@@ -523,7 +523,7 @@ class Forecaster:
         self._replayed(step, slots, actual, given)
 
     def _replayed(self, step: int, slots: Ints, actual: Floats, model: Floats) -> Floats:
-        """Train a step's blend on past readings and model forecasts only; return the blend's forecasts of these."""
+        """Train a step's blend on past readings and model forecasts only; return its forecasts of these readings."""
         held, lift = min(self.history.count, self.history.longest), self.plausibility.lift(slots)
         values = self.plausibility.levelled(self.history.newest(held), self.entered)
         lifted = lift[len(lift) - len(model) :]
@@ -573,7 +573,7 @@ class Forecaster:
         return max((model.gap() for model in self.models), default=0.0)
 
     def cool(self) -> None:
-        """Reduce readings and models to the compact form of a snapshot; the next call restores the rest."""
+        """Reduce readings and models to the compact form of a snapshot; the next call computes what was left out."""
         self.timeline.cool()
         self._events, self._scored = [], []
         if self.rows is None:

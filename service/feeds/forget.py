@@ -110,7 +110,7 @@ def _forget_record(feed: Forecaster, layout: RowLayout, i: int, forgotten: Forgo
 
 
 def _forget_pending(feed: Forecaster, layout: RowLayout, newest: int, forgotten: Forgotten) -> None:
-    """Drop pending forecasts that involve erased readings, and those from the newest reading, for renewal."""
+    """Drop pending forecasts that involve erased readings, and those from the newest reading, which are made again."""
 
     def stays(one: Pending) -> bool:
         made = one.forecast.slot - one.forecast.step

@@ -1,7 +1,7 @@
 """Inspection of data files: find the meaning of a file's columns, and convert its rows for a feed or a fleet.
 
-The first 64 kB of a text file decide how it is read. One pass over the whole file then counts the rows, finds the end
-of the table, and settles what the first rows leave ambiguous. Only a sample of the rows is kept in memory.
+The first 64 kB of a text file decide how it is read. One pass over the whole file counts the rows, finds the end of the
+table, and settles what the first rows leave ambiguous. Only a sample of the rows is kept in memory.
 """
 
 from __future__ import annotations
@@ -331,7 +331,7 @@ class _Reader:
         return formats[0]
 
     def _even(self, parts: tuple[int, ...], formats: list[TimeFormat]) -> TimeFormat | None:
-        """Return the format by which times ascend in steps of less than two days, if all others are absurd."""
+        """Return the format by which times ascend in steps below two days, if by all others times jump or descend."""
         steps = []
         for one in formats:
             seconds = self._seconds([*dict.fromkeys(self._cells(parts)[:2000])], one)
@@ -432,7 +432,7 @@ class _Reader:
             number += len(block)
 
     def _local(self, form: TimeFormat | None) -> Callable[[str, str], str] | None:
-        """Return the function that adds the zone's UTC offset to times; None if they have one, or no zone is given."""
+        """Return the function that adds the zone's UTC offset to times; None if times have one, or no zone is given."""
         if form is None or form.zoned or self.given.zone is None:
             return None
         return file_times.localized(self.given.zone, in_order=not self.of_examples)

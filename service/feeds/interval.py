@@ -125,9 +125,9 @@ def duration(value: float | str, zone: tzinfo | None = None) -> Every:
 def found_in(times: Sequence[float], zone: tzinfo | None = None) -> Every:
     """Return the interval between the first readings, from their ascending ``times`` in seconds since 1970.
 
-    It is in months if all readings lie on one day of the month, or on the last day of shorter months, at one time of
-    day. Otherwise it is the most frequent gap or, if no gap comes twice, the median gap, rounded if readings keep to a
-    round interval.
+    The interval is in months if all readings lie on one day of the month, or on the last day of shorter months, at one
+    time of day. If it is not in months, the interval is the most frequent gap or, if no gap comes twice, the median
+    gap, rounded if readings keep to a round interval.
 
     Raises
     ------
@@ -148,7 +148,7 @@ def found_in(times: Sequence[float], zone: tzinfo | None = None) -> Every:
 def _even(gaps: Sequence[float], usual: float) -> float:
     """Return an interval that divides a day evenly, or is whole days, if readings keep to it; else the ``usual`` gap.
 
-    Over all gaps together, the deviation from that interval may be at most twice the largest jitter of one gap.
+    The deviation from that interval, summed over the gaps, may be at most twice the largest jitter of one gap.
     """
     count = sum(round(gap / usual) for gap in gaps)
     if not count:

@@ -34,7 +34,7 @@ class Knowledge:
         return self.looks == 0
 
     def compare(self, slot: int, announced: tuple[float, ...] | None, came: tuple[float, ...]) -> None:
-        """Note whether the columns announced for a slot equal those that came with its reading."""
+        """Record whether the columns announced for a slot equal those that came with the slot's reading."""
         self._is_exact[slot] = announced == came
 
     def score(self, step: int, slot: int, *, was_known: bool) -> None:

@@ -1,9 +1,10 @@
 """Choice of the ``auto`` settings, which are representation, gamma and C, by rolling-origin errors of exact models.
 
-Models are trained on the first part of the window. Then they move through the rest in blocks, and forecast every block
-before they learn it [Tashman 2000]. One setting is varied after the other, starting from values that suit most series:
-the representation, then gamma, then C. If models are not clearly better than naive forecasts, and the feed has no
-blends, models that stay close to naive forecasts are tried too. All trials are kept with their errors, for display.
+Models are trained on the first part of the window. The models then move through the second part in blocks, and forecast
+every block before they learn it [Tashman 2000]. One setting is varied after the other, starting from values that suit
+most series: the representation, then gamma, then C. If models are not clearly better than naive forecasts, and the feed
+has no blends, models that stay close to naive forecasts are tried too. All trials are kept with their errors, for
+display.
 """
 
 from __future__ import annotations

@@ -1,10 +1,11 @@
 """Outliers: a single reading far from all before it is treated as missing, two such readings in a row as a level shift.
 
-A reading is suspected to be an outlier if it lies further outside the range of the window than the range is wide. It is
-suspected too if its change is more than three times the largest change in the window. If fewer than half of the changes
-differ from zero, or few readings are known, the limit is a hundred times the range, as demand that is mostly zero has
-rare sizes. Once a hundredth of the readings in the window are suspects, no further reading is suspected, because such
-values belong to the series. With the wider limit, this share is a tenth.
+A reading is suspected to be an outlier if it lies further outside the range of the window than the range is wide. A
+reading is also suspected if its change from the reading before is more than three times the largest change in the
+window. If fewer than half of the changes differ from zero, or few readings are known, the limit is a hundred times the
+range, as demand that is mostly zero may come in sizes not seen before. Once a hundredth of the readings in the window
+are suspects, no further reading is suspected, because such values belong to the series. Readings beyond a hundred times
+the range are suspected until a tenth of the readings are suspects.
 """
 
 from __future__ import annotations

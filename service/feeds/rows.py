@@ -153,7 +153,7 @@ class Rows:
         self.now[at], self.lead[at], self.slot[at] = 0.0, 0, EMPTY
 
     def know(self, steps: tuple[int, ...], changed: int, lead: int, ahead: Mapping[int, tuple[float, ...]]) -> None:
-        """Set the known columns of steps beyond ``changed`` to those of the step, or of ``lead`` if that is sooner.
+        """Set the known columns of steps beyond ``changed``, from slots as far ahead as the step, but at most ``lead``.
 
         The known columns of a slot are those that came with its reading, or else those in ``ahead``, or else those of
         the slot before.
@@ -223,7 +223,7 @@ class Rows:
         return found
 
     def shorten(self, step: int, keep: int) -> list[int]:
-        """Limit the models of ``step``, an index, to their newest ``keep`` rows; return the ordinals of the others."""
+        """Limit the models of ``step``, an index, to their newest ``keep`` rows; return the removed rows' ordinals."""
         gone = self.learnt_by(step)[:-keep]
         if gone:
             self.since[step] = gone[-1] + 1

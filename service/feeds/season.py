@@ -30,9 +30,9 @@ def find_season(values: Floats, natural: int = 0, longest: int | None = None) ->
     The autocorrelation is that of changes from reading to reading, which contain no level and hardly any trend. The
     changes are clipped against outliers. The period is the least lag with a significant peak that is nearly as high as
     the highest one. A ``natural`` period, like that of a day, needs less evidence, because it is not one of many lags
-    that are tried. A significant peak at this lag is enough, in the changes, or in the values minus their moving
-    average, where a smooth season stands out from noise. A period is at most ``longest``; the limit is needed because
-    held gaps can make ``values`` longer than the window.
+    that are tried. A significant peak at the natural period is enough, in the changes, or in the values minus their
+    moving average, where a smooth season stands out from noise. A period is at most ``longest``; the limit is needed
+    because held gaps can make ``values`` longer than the window.
     """
     changes = np.diff(values)
     limit = values.size if longest is None else longest

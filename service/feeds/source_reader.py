@@ -45,7 +45,7 @@ class Fed(Protocol):
         """The feed's progress in its source."""
 
     def deliver(self, entries: Sequence[SourceEntry], why: str | None = None) -> Future[Any]:
-        """Take entries new to the feed, or refuse them if ``why``; the future ends when their effect is durable."""
+        """Take entries new to the feed; refuse them if ``why`` is given; the future ends once the effect is durable."""
 
 
 @dataclass(frozen=True)
@@ -161,7 +161,7 @@ class SourceReader:
         return True
 
     def _settle(self, source: Source, positions: list[Position], earlier: Sequence[DeadLetter]) -> None:
-        """Settle entries, with dead letters for those refused now, or ``earlier`` without having been settled."""
+        """Settle entries, with the dead letters of those refused now, or refused ``earlier`` and still unsettled."""
         dead = dict.fromkeys((*earlier, *self._feed.progress.dead))
         source.settle(positions, [letter for letter in dead if letter.position in set(positions)])
 

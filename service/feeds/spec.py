@@ -291,7 +291,7 @@ class FeedSpec(BaseModel):
 
 @lru_cache(maxsize=64)
 def stored_spec(text: str) -> FeedSpec:
-    """Return a stored specification, shared by equal ones; missing settings get the defaults of older versions."""
+    """Return a stored specification, one object for equal texts; missing settings get defaults of older versions."""
     before = {"generation": 1, "outliers": "learn", "minimum": None}
     return FeedSpec.model_validate_json(to_json(before | from_json(text)))
 

@@ -78,14 +78,14 @@ class FeedState:
         return self._told(outcome, self.progress.refused - before.refused)
 
     def names(self) -> dict[str, float]:
-        """Return the times of all readings in the window, also of missing ones, with their text in answers as keys."""
+        """Return the times of all readings in the window, also of missing ones, by the texts that answers show."""
         timeline = self.forecaster.timeline
         times = [*timeline.past, *(time for time, _ in timeline.waiting)]
         times += [] if timeline.open is None else [timeline.open.time]
         return {str(presenter.time_of(timeline, time)): time for time in times}
 
     def readings(self) -> dict[str, float]:
-        """Return the times of readings with a value in any column, with their text in answers as keys."""
+        """Return the times of readings with a value in any column, by the texts that answers show."""
         past = self.forecaster.timeline.past
         return {
             name: time

@@ -67,7 +67,7 @@ def new_models(spec: FeedSpec, recipe: Recipe, core: float = 1.0) -> Models:
 
 
 class _LossesOf(NamedTuple):
-    """The losses of a step's models: that of directions, or an epsilon tube, and those of quantiles."""
+    """The losses of a step's models: that of directions or an epsilon tube for the forecast, and of each quantile."""
 
     is_direction: bool
     epsilon: float
@@ -122,7 +122,7 @@ class StepModel:
 
     @property
     def models(self) -> Models:
-        """The models: first the forecast's, then the band's quantiles'. This access restores models in compact form.
+        """The models: first the forecast's, then the band's quantiles'. The access restores compact models.
 
         Raises
         ------
@@ -237,8 +237,8 @@ class StepModel:
     def slides(self, y: Floats, keys: Ints, leaving: list[int], ahead: Ints) -> Floats | None:
         """Update compact models without restoring them, either all or none; then forecast from examples ``ahead``.
 
-        The targets ``y`` (m,) of the new examples are not scaled; examples ``ahead`` are newer than all others. Returns
-        forecasts as :meth:`predict` does; None if the update needs restored models.
+        The targets ``y`` (m,) of the new examples are not scaled; examples ``ahead`` are newer than all other examples.
+        Returns forecasts as :meth:`predict` does; None if the update needs restored models.
         """
         cool = self._cool
         assert cool is not None
@@ -270,7 +270,7 @@ class StepModel:
     # -- keeping -------------------------------------------------------------------------------------------------------
 
     def cool(self, features: FeaturesOf) -> None:
-        """Reduce the models to their compact form until they are needed again, with features from ``features``."""
+        """Reduce the models to compact form until they are needed again; ``features`` then supplies their features."""
         if self._cool is None:
             self._cool, self._models = self._cooled([model.to_warm_arrays() for model in self._models], features), []
         self._cool.slides = True
@@ -322,7 +322,7 @@ class StepModel:
         self._models, self._cool = models, None
 
     def _stand(self, kept: list[dict[str, Any]], features: FeaturesOf) -> bool:
-        """Set compact models from arrays, and compute f; return False if they cannot slide or are not optimal."""
+        """Set compact models from arrays, and compute decisions; False if models cannot slide or are not optimal."""
         cool = self._cooled([{**arrays, "f": np.zeros(len(arrays["keys"])), "events": 0} for arrays in kept], features)
         if not cool.is_slidable:
             return False
@@ -364,7 +364,7 @@ def _small(arrays: dict[str, Any]) -> dict[str, Any]:
 
 
 def _is_slidable(arrays: Mapping[str, Any]) -> bool:
-    """Say whether ``slide`` can update a model from its arrays: few examples, all weights one, and a stored f."""
+    """Say whether ``slide`` can update a model from its arrays: few examples, weights of one, stored decisions."""
     return len(arrays["keys"]) <= LARGEST and arrays["sample_weight"] is None and "f" in arrays
 
 

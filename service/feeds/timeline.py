@@ -6,28 +6,29 @@ any of its rows takes effect; an error names the row and the column.
 - A row that repeats an earlier time with the same values is ignored. A row with other values, for an earlier time in
   the window, is refused or, if the setting ``late`` says so, a correction. Rows for times before the window are
   refused.
-- Only readings advance the feed's clock: rows without a target after the newest reading of a call are no readings. If
-  such a row has every known column, it announces these columns for a future time; otherwise it is ignored.
-- A reading is missing if its row has no value, or if there is a gap in time. With ``hold``, its slot holds the last
-  value, which is neither learnt nor scored. A gap is held for no more slots than features look back, so that a long gap
-  costs no more than one of a window. ``skip`` leaves missing readings out and closes the gap. ``refuse`` refuses the
-  row, or the row after the gap. If another column is missing, it holds its last value or, with ``skip``, the whole
-  reading counts as missing.
+- Only readings advance the feed's clock: rows without a target after the newest reading of a call are no readings. If a
+  row without a target has every known column, it announces these columns for a future time; otherwise it is ignored.
+- A reading is missing if its row has no value, or if there is a gap in time. With ``hold``, the slot of a missing
+  reading holds the last value, which is neither learnt nor scored. A gap is held for no more slots than features look
+  back, so that a long gap costs no more than a gap as long as a window. ``skip`` leaves missing readings out and closes
+  the gap. ``refuse`` refuses the row, or the row after the gap. If a column other than the target is missing, this
+  column holds its last value or, with ``skip``, the whole reading counts as missing.
 - Text, truth values, infinities, numbers beyond 1e100, and a set of columns other than the first row's are refused.
 - A time may deviate by a quarter of ``every`` from the feed's clock; with a larger deviation it is refused. A time more
   than a year and more than a window ahead is refused too: after a misspelt year, no later reading could follow.
 - With ``align``, times are put on the grid of ``every`` first (:mod:`.align`). A row for a time of the grid that has a
   reading is ignored; with "nearest", the setting ``late`` may make it a correction.
-- If ``every`` is not given, it is found from the first readings, eight or more. If one of these does not fit the clock,
-  waiting readings of earlier calls before it are left out.
+- If ``every`` is not given, it is found from the first readings, eight or more. If one of the first readings does not
+  fit the clock, the waiting readings before it that came in earlier calls are left out.
 - Times with and without a zone must not be mixed, unless ``timezone`` gives the zone of the latter. With ``timezone``,
   a time in the hour that clocks skip is refused, and days are calendar days. Without ``timezone``, times without a zone
   are from a clock that never changes: a skipped hour is a gap, and a repeated hour repeats earlier times.
 - In the hour that comes twice when clocks go back, a row that repeats an earlier time with the same values is ignored.
-  Any other row means the first of the two times that is newer than all before, in the order of the rows. For past
-  times, two rows of one call mean the first and the second time, and a single row means the time without a value; if
-  both times have values, the row is refused. An ignored row may still be the next reading, with the same values as an
-  hour ago: it is taken as that once a later reading leaves the slot open.
+  Any other row in the repeated hour means the first of its two times that is newer than all earlier readings and rows.
+  If both times of a row in the repeated hour are past, two rows of one call mean the first and the second time, and a
+  single row means the time without a value; if both times have values, the row is refused. An ignored row may still be
+  the next reading, with the same values as an hour ago: it becomes that reading once a later reading leaves the slot
+  open.
 - A time is refused if it is ahead of the service's clock by more than two of ``every`` and ten minutes, unless
   ``ahead`` says otherwise. Times without a zone may be local times, up to 14 hours ahead of UTC. Records of the log are
   not compared with the clock.
@@ -164,7 +165,7 @@ class Timeline:
 
     @property
     def n_waiting(self) -> int:
-        """The number of readings that wait: until the interval is known, or until theirs is over."""
+        """The number of readings that wait: for the feed's interval to be found, or for the present interval to end."""
         return len(self.waiting) + (self.open is not None)
 
     def read(
@@ -173,9 +174,9 @@ class Timeline:
         """Check a call's rows, and return the plan of their effects; this timeline stays unchanged.
 
         Rows that are ``logged`` may be far apart in time, as they were accepted before. With ``is_first``, rows are
-        read by the rules of the first release, 0.2.0. There, rows without the target advance the feed's clock, and
-        known columns of a row are unknown to other rows of the call. Whole numbers are seconds since 1970, and in the
-        hour that comes twice only the order of rows counts.
+        read by the rules of the first release, 0.2.0. In 0.2.0, rows without the target advanced the feed's clock, and
+        known columns of a row were unknown to other rows of the call. Whole numbers were seconds since 1970 in 0.2.0,
+        and in the hour that comes twice only the order of rows counted.
 
         Parameters
         ----------
@@ -221,7 +222,7 @@ class Timeline:
         return align.grid_time(time, self.every, self.spec.align)
 
     def _aligned(self, rows: Sequence[Tail], how: Align) -> tuple[list[Tail], int, int]:
-        """Return the rows to process, with times of the grid, and how many others were accepted and ignored.
+        """Return rows to process, with times of the grid, and the numbers of other accepted rows and of ignored rows.
 
         Rows that go into one reading are accepted at once, and this reading is processed when its interval is over.
         """
@@ -554,7 +555,7 @@ class Timeline:
         return True
 
     def _begin(self, plan: Plan, came: list[int | None]) -> None:
-        """Find the interval of the first readings and process these, if enough; ``came`` has their row numbers."""
+        """If there are enough first readings, find their interval and process them; ``came`` has their row numbers."""
         while len(self.waiting) >= ENOUGH:
             begun, found = self._copy(), plan._replace(readings=[], along=[])
             begun.waiting = []
@@ -705,7 +706,7 @@ def _past(slot: int, given: Given, values: tuple[float, ...], held: bool) -> Pas
 
 
 def _listed(arrays: Mapping[str, Any], name: str) -> list[tuple[float, Given]]:
-    """Return pairs of a time and the values given for it, from arrays; snapshots of older versions have no twins."""
+    """Return pairs of a time and the values given for it, from arrays; empty if the snapshot lacks these arrays."""
     kept = (arrays[f"{name}.{part}"].tolist() if f"{name}.{part}" in arrays else [] for part in ("time", "given"))
     return [(time, _given(given)) for time, given in zip(*kept, strict=True)]
 

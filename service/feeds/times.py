@@ -2,7 +2,7 @@
 
 Whole numbers are dates if all of them in a column can be read as dates, otherwise seconds since 1970. If some whole
 numbers of 8 or more digits can be read as dates, and others cannot, the column is refused. The first call of a feed
-decides for all later calls.
+decides for all its later calls whether whole numbers are dates.
 """
 
 from __future__ import annotations

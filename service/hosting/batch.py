@@ -1,9 +1,9 @@
-"""Changes of many models or feeds in one call: the store logs all changes in one step, then each replica applies its
-own.
+"""Changes of many models or feeds in one call: the store logs all in one step, then each replica applies its change.
 
-Meanwhile all replicas are held, in one order, so that their other calls come before or after the whole change. A
-replica that refuses its part of the call, or fails in any way, stays unchanged; the other replicas still apply theirs.
-If a call is repeated under its Idempotency-Key, only the replicas that have not applied it before apply it.
+While the call runs, all its replicas are held, in one order, so that their other calls come before or after the whole
+change. A replica that refuses its part of the call, or fails in any way, stays unchanged; the other replicas still
+apply their parts. If a call is repeated under its Idempotency-Key, only the replicas that have not applied it before
+apply it.
 """
 
 from __future__ import annotations
@@ -92,11 +92,11 @@ class Together(ABC, Generic[H, P]):
         """Return the checked plan of one replica's part of the call, or its answer to an earlier identical request."""
 
     def _ready(self, planned: dict[str, P]) -> dict[str, P]:
-        """Return the plans with all that the log must record of them."""
+        """Return the plans, completed with everything that the log must record."""
         return planned
 
     def _run(self, ids: Iterable[str]) -> None:
-        """Run the whole call; raises one of ``concerns_all`` if nothing was changed or the client must repeat it."""
+        """Run the call; raises one of ``concerns_all`` if nothing was changed or the client must repeat the call."""
         try:
             self._hold(ids)
             planned = self._planned()
@@ -255,7 +255,7 @@ class UpdatesTogether(Together[HostedModel, PlannedUpdate]):
 
 
 class ReadingsTogether(Together[HostedFeed, Planned]):
-    """New readings of many feeds in one call, which may create feeds, and frees the caches of all but a few feeds."""
+    """New readings of many feeds in one call; it may create feeds, and frees the caches of all but a few feeds."""
 
     concerns_all = (QueueFull, IdempotencyConflict, StoreUnavailable)
 
@@ -286,7 +286,7 @@ class ReadingsTogether(Together[HostedFeed, Planned]):
     def _plan(self, one: HostedFeed, *, is_stored: bool) -> Reply | Planned:
         """Return the plan of one feed's part, with a digest of this feed's readings alone for the log.
 
-        So an erasure in one feed does not change the digests of other feeds.
+        An erasure in one feed does not change the digests of other feeds.
         """
         call = self._batch.call(one.id)
         digest = b"" if self._request is None else call.digest()
@@ -296,8 +296,8 @@ class ReadingsTogether(Together[HostedFeed, Planned]):
         """Return the plans, and give the fleet's shared settings to feeds with a window that becomes full in this
         batch.
 
-        If the fleet has no stored settings yet, use the settings of a feed of the fleet that has models already. Such a
-        feed exists if a process died after the feed had chosen and before the fleet's settings were stored.
+        If the fleet has no stored settings yet, use the settings of a feed of the fleet that has models already. A feed
+        has models before the fleet has stored settings if a process died between the feed's choice and the storing.
         """
         if self._given is None:
             feeds = map(self._feed, planned)

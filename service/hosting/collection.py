@@ -114,7 +114,7 @@ class Collection(Generic[R]):
             return found
 
     def page(self, after: str = "", limit: int | None = None, under: str = "") -> list[R]:
-        """Return replicas with ids after ``after``, sorted: ids that begin with ``under``, or all but fleet series."""
+        """Return replicas by id, after ``after``: with the prefix ``under``; if that is empty, all but fleet series."""
         with self._lock:
             ids = list(islice(self._listed(after, under), limit))
         return [found for id_ in ids if (found := self.known(id_)) is not None]

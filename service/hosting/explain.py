@@ -116,7 +116,7 @@ def _rows(
 
 
 def _because(keys: tuple[Key, ...], now: float, without: Vector, most: int, targets: dict[Key, Any]) -> list[Document]:
-    """Return the ``most`` examples with the largest influence, the change of the decision if the example is removed."""
+    """Return up to ``most`` examples by influence, which is the decision minus the decision without the example."""
     moved = now - without
     first = np.argsort(-np.abs(moved), kind="stable")[:most]
     return [
@@ -131,7 +131,7 @@ def _because(keys: tuple[Key, ...], now: float, without: Vector, most: int, targ
 
 
 def _closest(decisions: NDArray[np.float64], won: int, n_classes: int) -> tuple[int, float, int]:
-    """Return the pair of classes that the winning class won most narrowly, its sign there, and the other class."""
+    """Return the pair of classes that the winner won most narrowly, the winner's sign in this pair, and the rival."""
     margins = [
         (1.0 if a == won else -1.0, pair, b if a == won else a)
         for pair, (a, b) in enumerate(combinations(range(n_classes), 2))

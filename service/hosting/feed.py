@@ -193,8 +193,8 @@ class HostedFeed(Replica[FeedState]):
         """Erase readings, named by their times as text, and everything that the store holds of the feed's past.
 
         A time before the window stands for all readings before it. A snapshot without the readings replaces the stored
-        past; until then readers see the old state. Afterwards the caller erases the readings in files, and makes the
-        store overwrite deleted data.
+        past; before this replacement, readers see the old state. After this method, the caller erases the readings in
+        files, and makes the store overwrite deleted data.
         """
         solve = self.begun(solve)
         self.check_open()
@@ -352,7 +352,7 @@ class HostedFeed(Replica[FeedState]):
 
     def _choice(self, solve: Solve | None = None) -> Preset:
         """Choose the feed's settings again, because its errors have grown; the chosen settings are logged with the
-        call. Afterwards ``solve`` is again the solve in progress.
+        call. After the choice, ``solve`` is again the solve in progress.
 
         If no settings are found within the time limit of a solve, the present settings stay.
         """

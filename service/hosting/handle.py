@@ -156,7 +156,7 @@ class Reader(Protocol):
 
     @property
     def stale(self) -> bool:
-        """Whether changes are refused now, so that newer data may be unknown."""
+        """Whether changes are refused now; this process may then not know newer data."""
 
     @property
     def published(self) -> Published:
@@ -211,8 +211,8 @@ class Hosted(Protocol):
     def erase(self, intent: Intent, solve: Solve | None = None) -> Future[Erased]:
         """Erase examples or readings, whether still in the window or not, and all stored history of the model or feed.
 
-        A repeated call has the same result. Afterwards the caller erases in files, and makes the store overwrite
-        deleted data.
+        A repeated call has the same result. After this method, the caller erases the same data in files, and makes the
+        store overwrite deleted data.
         """
 
     def certificate(self, solve: Solve | None = None) -> Future[dict[str, Any]]:
@@ -268,7 +268,7 @@ class FeedHandle(Hosted, Protocol):
 
     @property
     def stale(self) -> bool:
-        """Whether changes are refused now, so that newer data may be unknown."""
+        """Whether changes are refused now; this process may then not know newer data."""
 
     @property
     def view(self) -> View:

@@ -204,8 +204,8 @@ class Logged(ABC, Generic[S]):
     ) -> tuple[T, bytes, bytes, Durability]:
         """Log an entry, apply the entry and publish the state; if one of these fails, undo all of them.
 
-        Return the result of ``apply``, the answer that ``show`` makes of this result and the durability, the record's
-        bytes, and the durability of the record.
+        Return the result of ``apply``, the answer that ``show`` makes, the record's bytes, and the durability of the
+        record.
         """
         self.context.turns.check_open()
         solve.check()

@@ -105,7 +105,7 @@ class HostedModel(Replica[ModelState]):
         return self._recent
 
     def reader(self, X: Rows | TableRows) -> Published:
-        """Return the newest version, whatever the rows; not for the event loop, as it may have to wake the model."""
+        """Return the newest version, which can predict any rows; not for the event loop, as this may wake the model."""
         self.used_at = time.monotonic()
         while (seen := self._published) is None:
             self.wake().result()
@@ -192,7 +192,7 @@ class HostedModel(Replica[ModelState]):
         """Erase examples, whether still in the window or not, and all stored history of the model.
 
         The model is solved without the erased examples, and a snapshot of the result replaces the stored history. Until
-        then readers get the version before the erasure.
+        the snapshot is stored, readers get the version before the erasure.
         """
         self._end_choice()
         solve = self.begun(solve)

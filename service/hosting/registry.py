@@ -117,7 +117,7 @@ class Registry:
                 return
 
     def _give_way(self) -> None:
-        """Wait until the service is ready, except right after its start or later than :data:`GIVE_WAY_SECONDS`."""
+        """Wait until the service is ready, but not right after its start, nor after :data:`GIVE_WAY_SECONDS`."""
         health = self._context.source.health
         while not (health.is_restored or self._stopping.is_set()):
             if not START_SECONDS < time.monotonic() - self._began < GIVE_WAY_SECONDS:

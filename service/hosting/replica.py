@@ -177,7 +177,7 @@ class Replica(Logged[S]):
 
     @property
     def stale(self) -> bool:
-        """Whether the replica refuses changes now, so that its data may be outdated."""
+        """Whether the replica refuses changes now; its data may then be outdated."""
         return self.state != "live" or not self.context.source.health.store_is_fresh
 
     @property

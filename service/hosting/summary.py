@@ -15,8 +15,8 @@ class Summary(NamedTuple):
     """The decoded summary of a model or feed.
 
     ``spec`` is the specification as JSON, ``memory`` the bytes that the model or feed held in memory when awake,
-    ``reported`` its description, None while its state is not known. ``wakes`` says that the service wakes it at the
-    start, as it must read a source.
+    ``reported`` its description, None while its state is not known. ``wakes`` says that the service wakes the feed at
+    the start, as the feed must read a source.
     """
 
     spec: str

@@ -50,7 +50,7 @@ log = logging.getLogger(__name__)
 
 
 class Node:
-    """The node of this process in the Ray cluster. Drained nodes are found as in Ray Serve, by no public call."""
+    """The node of this process in the Ray cluster. Drained nodes are found as in Ray Serve, by a non-public call."""
 
     def __init__(self) -> None:
         context = ray.get_runtime_context()

@@ -77,7 +77,7 @@ class RemoteActor:
     # Calls of it.
 
     def takes(self, call: Future[Any]) -> bool:
-        """Count a call that blocks a thread of the actor; return False if the actor has its share of such calls."""
+        """Count a call that blocks a thread of the actor; return False if the actor already has as many as allowed."""
         if len(self._waiting) >= self.owner.share:
             return False
         self._waiting.add(call)
@@ -98,7 +98,7 @@ class RemoteActor:
         return self.owner.cluster.call(self.place, message, by_line=by_line)
 
     def failed(self, error: BaseException) -> None:
-        """Note that a call to the actor has failed."""
+        """Record that a call to the actor has failed."""
         self.owner.cluster.lost(self.place, error)
 
     def begin_again(self) -> None:
@@ -145,7 +145,7 @@ class RemoteActor:
             self.owner.back()
 
     def _lose(self) -> None:
-        """Note that the actor does not answer, or cannot be reached."""
+        """Record that the actor does not answer, or cannot be reached."""
         self.is_lost, self._is_asked = True, False
 
     # What it tells.
@@ -202,7 +202,7 @@ class RemoteActor:
         self._views.pop(stored, None)
 
     def forget_dead(self) -> list[str]:
-        """Drop views of ended incarnations, as the index was read since; return the names of their replicas."""
+        """Drop the views of ended incarnations, once the index was read again; return the names of their replicas."""
         with self._lock:
             gone = [stored for stored, view in self._views.items() if view.life[0] in self._dead]
             for stored in gone:

@@ -60,7 +60,7 @@ class Call(Future[Any]):
     def send(self) -> Call:
         """Send the call and return at once; an actor that is not known yet is looked up in a thread.
 
-        The future raises QueueFull if the actor already has its share of calls that block threads.
+        The future raises QueueFull if the actor already has as many calls that block threads as allowed.
         """
         if self._asked.command.blocks and not self._there.takes(self):
             name = self._there.place.name

@@ -106,7 +106,7 @@ class Cluster:
             self.lines.find(place.name, line)
 
     def lost(self, place: Place, error: BaseException) -> None:
-        """Note that a call to an actor failed; the next call looks up or starts an actor that has ended for good."""
+        """Record that a call to an actor failed; the next call looks up or starts an actor that has ended for good."""
         self.lines.lose(place.name)
         if isinstance(error, ActorDiedError):
             with suppress(NotJoined), MEMBERSHIP.inside():
@@ -224,7 +224,7 @@ class Cluster:
         ray.shutdown()
 
     def _log_head(self, is_up: bool) -> None:
-        """Note whether the cluster's head answers, and log each change."""
+        """Record whether the cluster's head answers, and log each change."""
         if self.head_is_up and not is_up:
             log.error("the head of the cluster does not answer; lost actors are not started again until it does")
         elif is_up and not self.head_is_up:
@@ -259,7 +259,7 @@ class Cluster:
         ).remote(place, settings)
 
     def _bytes(self, spec: ModelSpec | FeedSpec | None) -> int:
-        """Return the bytes of memory for an actor's replicas: the most that ``spec`` permits, else the setting."""
+        """Return an actor's bytes of memory: the most that a replica with ``spec`` needs; if unknown, the setting."""
         settings = self._settings
         if isinstance(spec, FeedSpec):
             return feed_bytes(spec)

@@ -31,7 +31,8 @@ class RemoteCollection(Collection[Any]):
     """All models or all feeds, which live in actors and not in this process. Methods of this collection wait for the
     store and for actors, except :meth:`get` of a known replica.
 
-    Only replicas that are awake or unavailable in their actors have a handle here; all others only have an index entry.
+    Only replicas that are awake or unavailable in their actors have a handle here; all other replicas only have an
+    index entry.
     """
 
     def __init__(self, kind: Kind[Any], context: Context, actors: Actors) -> None:

@@ -198,7 +198,7 @@ class RemoteReplica:
 
 @dataclass(frozen=True, kw_only=True)
 class _Decided(Published):
-    """The number of a model's version in its actor, with the decisions for some rows that the actor computed by it."""
+    """The number of a model's version in its actor, with the decisions that this version made there for some rows."""
 
     found: Any = None
 

@@ -176,7 +176,7 @@ class Host:
             return found
 
         def withdraw() -> None:
-            """Remove the command from the mailbox; if it runs already, end its solver unless it changes the replica."""
+            """Remove the command from the mailbox; if the command already runs and changes nothing, end its solver."""
             if not found.cancel() and not command.mutates:
                 solve.end(Withdrawn("the caller left"))
 

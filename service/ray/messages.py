@@ -1,7 +1,7 @@
 """Messages between front ends and actors.
 
-This module pickles the messages, as Ray's own pickling makes arrays read-only, replaces errors by others, and takes
-longer.
+This module pickles the messages, as Ray's own pickling makes arrays read-only, replaces errors by other errors, and
+takes longer.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ RESTING = FeedNow(0, 0, None, None)
 class View:
     """The last reported state of a replica, ``now``; for a replica at rest, ``now`` is its entry in the index.
 
-    ``life``, the actor's incarnation and a moment, identifies the period since the replica was last loaded. So ``life``
+    ``life``, the actor's incarnation and a moment, identifies the period since the replica was last loaded. ``life``
     changes after the replica was at rest, or was deleted and created again, or its actor was restarted. Within an
     incarnation, ``moment`` shows which of two views is newer."""
 

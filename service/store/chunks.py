@@ -66,7 +66,7 @@ def split(data: bytes) -> Iterator[bytes]:
 
 
 def join(chunks: Sequence[bytes | None], pointer: Pointer, what: str) -> bytes:
-    """Return the bytes of all chunks together; raises StoreDamaged if they do not match the pointer."""
+    """Return the bytes of the joined chunks; raises StoreDamaged if they do not match the pointer."""
     data = b"".join(chunk or b"" for chunk in chunks)
     if len(data) != pointer.size or hashlib.sha256(data).hexdigest() != pointer.sha256:
         raise StoreDamaged(f"{what} does not match its checksum")

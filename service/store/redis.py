@@ -595,7 +595,7 @@ class RedisStore:
                 self._scripts.with_config(scripts.REMEMBER, calls)
 
     def requests(self, model: str) -> dict[str, Remembered]:
-        """Read all requests and answers together; raises StoreDamaged if one is damaged."""
+        """Read all requests and answers in one transaction; raises StoreDamaged if one is damaged."""
         requests, answers = self._all_requests(model)
         found = {}
         for name, request in requests.items():

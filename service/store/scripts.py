@@ -1,8 +1,8 @@
 """Lua scripts of the Redis store, each an atomic step. Each script checks everything before its first write.
 
-Redis runs a script without interruption, but does not undo its writes if it fails. So the first write of each script is
+Redis runs a script without interruption, but does not undo its writes if it fails. The first write of each script is
 one that Redis refuses if it is out of memory, read-only or cannot write to its disk; after a successful first write, no
-later write can fail. A script that must run on a full server too begins with a write that frees memory, so that Redis
+later write can fail. A script that must also run on a full server begins with a write that frees memory, so that Redis
 accepts its later writes: leases can be taken and models deleted however full the memory is.
 
 Every script on a model gets the model's keys in the order of :data:`MODEL_KEYS`, then the index of models; the keys of
@@ -11,10 +11,11 @@ chunks begin with the key "chunk". The model's lease is the string ``epoch:write
 A script answers with an array; its first entry is ``ok``, ``gone``, ``fenced``, ``unindexed``, ``torn``, or a refusal
 that only this script has.
 
-Redis does not distinguish a key that it evicted from one that never existed. So the hashes of the index and of the
-documents have a field with an empty name, which stays when all other fields are removed, and the field ``there`` of a
-model's ``meta`` hash is the number of the model's :data:`COUNTED` keys. A script that finds fewer of a model's keys
-than ``there`` says writes nothing. Scripts make the counters of epochs and changes again if Redis has lost them.
+Redis does not distinguish a key that it evicted from one that never existed. Therefore the hashes of the index and of
+the documents have a field with an empty name, which stays when all other fields are removed, and the field ``there`` of
+a model's ``meta`` hash is the number of the model's :data:`COUNTED` keys. A script writes nothing if it finds fewer of
+a model's keys than the field ``there`` says. Scripts make the counters of epochs and changes again if Redis has lost
+them.
 """
 
 from __future__ import annotations

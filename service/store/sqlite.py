@@ -201,7 +201,7 @@ class SqliteStore(Store):
         return replace(found, damage=damage) if damage else found
 
     def acquire(self, model: str) -> Lease:
-        """Take a new epoch; no other service can hold the model. A lost model gets one too, for its deletion."""
+        """Take a new epoch; no other service can hold the model. A lost model gets an epoch too, for its deletion."""
         if self._database.only_read:
             return self._stored_lease(model)
         self._mend(model)
@@ -450,7 +450,7 @@ class SqliteStore(Store):
             db.execute("DELETE FROM log WHERE model = ? AND sequence <= ?", (model, kept[-1]))
 
     def snapshots(self, model: str) -> list[SnapshotInfo]:
-        """Read the snapshots' rows without data; a snapshot that the model's row lists but has no row is damaged."""
+        """Read the snapshots' rows without data; a snapshot without a row is damaged if the model's row lists it."""
         query = f"""SELECT length(data), model, sequence, version, saved, sha256, seal FROM snapshots
             WHERE {_ROW_OF.format("snapshots")})"""
         found = []

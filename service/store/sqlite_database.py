@@ -132,7 +132,7 @@ class Database:
         return int(db.execute("UPDATE epochs SET newest = newest + 1 RETURNING newest").fetchone()[0])
 
     def refused(self, size: int) -> None:
-        """Note that the disk refused a write of ``size`` bytes; the next probe writes as many."""
+        """Record that the disk refused a write of ``size`` bytes; the next probe writes as many bytes."""
         self._refused = max(1, size)
 
     def probe(self) -> None:
@@ -153,7 +153,7 @@ class Database:
             self._marked_at = time.monotonic()
 
     def wipe(self, *, wholly: bool) -> bool:
-        """Empty the write-ahead log, and rewrite the database without unused space; return whether that was rewritten.
+        """Rewrite the database without unused space, and empty its log; return whether the database was rewritten.
 
         All other calls wait until this one has ended. Without ``wholly``, a large database is rewritten only if many of
         its pages are free.

@@ -1,9 +1,9 @@
 """High-water marks of the embedded store: a file next to the database that tells which records were acknowledged.
 
 The marks name the newest acknowledged record of each model, and acknowledged deletions and changes of documents. If the
-database lacks such a record, deletion or change, the database has lost data. A mark is written once its record is on
-the disk, and never before. Updates do not sync the marks, so that each waits for the disk only once: a crash of the
-process loses no mark, and a loss of power loses the marks of the last seconds.
+database lacks an acknowledged record, deletion or change, the database has lost data. A mark is written once its record
+is on the disk, and never before. Updates do not sync the marks, so that each waits for the disk only once: a crash of
+the process loses no mark, and a loss of power loses the marks of the last seconds.
 
 The file is a sequence of slots of 128 bytes, each with a checksum. The first slot has the id of the machine's boot in
 which the file was made; until the next boot, everything that was acknowledged has its mark.
@@ -157,7 +157,7 @@ class Marks:
         return not self._named(Kind.STORED, *_DAMAGE)
 
     def compare(self, heads: Mapping[bytes, int], epoch: int) -> list[str]:
-        """Find the models that the database has lost wholly or in part; return the ids of models not found before.
+        """Find the models that the database has lost wholly or in part; return the ids of newly found ones.
 
         Parameters
         ----------
@@ -236,7 +236,7 @@ class Marks:
         self.sync()
 
     def reached(self, model: str, sequence: int) -> None:
-        """Note that the record ``sequence`` of a model is on the disk."""
+        """Mark the record ``sequence`` of a model as one that is on the disk."""
         with self._lock:
             name = marked(model).encode()
             mark = self._get(name) or Mark(Kind.STORED)
@@ -245,7 +245,7 @@ class Marks:
                 self.damage.pop(name.decode(), None)
 
     def reached_all(self, sequences: Mapping[str, int]) -> None:
-        """Note that the given record of each of these models is on the disk; adjacent marks are written together."""
+        """Mark the given record of each of these models as one on the disk; adjacent marks take a single write."""
         with self._lock:
             places = []
             for model, sequence in sequences.items():
@@ -258,7 +258,7 @@ class Marks:
                 self._put_slots(first, last)
 
     def created(self, model: str, sequence: int, epoch: int) -> None:
-        """Note that a new model is on the disk."""
+        """Record that a new model is on the disk."""
         with self._lock:
             self._put(marked(model).encode(), Mark(Kind.STORED, sequence, epoch))
             self.damage.pop(marked(model), None)
@@ -272,13 +272,13 @@ class Marks:
                 self._put(name, before._replace(kind=Kind.DELETING))
 
     def deleted(self, model: str, epoch: int) -> None:
-        """Note that the deletion of a model is on the disk."""
+        """Record that the deletion of a model is on the disk."""
         with self._lock:
             self._put(marked(model).encode(), Mark(Kind.DELETED, 0, epoch))
             self.damage.pop(marked(model), None)
 
     def documents_changed(self, epoch: int) -> None:
-        """Note that a change of documents is on the disk."""
+        """Record that a change of documents is on the disk."""
         with self._lock:
             before = self._get(DOCUMENTS) or Mark(Kind.STORED)
             self._put(DOCUMENTS, before._replace(epoch=max(epoch, before.epoch)))

@@ -3,9 +3,9 @@
     header   32 bytes: magic, format, page size, number of checkpoints, two salts, two checksums
     frame    24 bytes: page, size of the database after a commit or 0, two salts, two checksums; then the page
 
-Each checksum covers all frames before, too. SQLite reads a log up to the first frame that does not match its checksum,
-because a crash may have torn the last transaction. If whole transactions follow a damaged frame, SQLite reports no
-error, and overwrites those transactions. See https://www.sqlite.org/fileformat2.html, section 4.
+Each checksum also covers all frames before its own. SQLite reads a log up to the first frame that does not match its
+checksum, because a crash may have torn the last transaction. If whole transactions follow a damaged frame, SQLite
+reports no error, and overwrites those transactions. See https://www.sqlite.org/fileformat2.html, section 4.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """Readings from the topics of an MQTT broker, in a session that the broker keeps while no client is connected.
 
 A message is acknowledged when its effect is durable, and not before. If the connection, the service or the broker
-fails, the broker sends unacknowledged messages again in the next connection. Such messages have their former packet
-identifiers, and are marked as duplicates. By the packet identifier and a digest of the message, a feed knows which
-messages it has taken. If the broker has lost an acknowledgement, or a publisher sent a message twice, the time of the
-reading shows the repetition.
+fails, the broker sends unacknowledged messages again in the next connection. Messages sent again have their former
+packet identifiers, and are marked as duplicates. By the packet identifier and a digest of the message, a feed knows
+which messages it has taken. If the broker has lost an acknowledgement, or a publisher sent a message twice, the time of
+the reading shows the repetition.
 
 At QoS 2 a client has to acknowledge a message before its effect is durable, so QoS 1 is safer.
 """

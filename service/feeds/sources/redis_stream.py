@@ -1,10 +1,10 @@
 """Readings from a Redis Stream, by a consumer group that no other feed uses.
 
-``XREADGROUP >`` is used only to have entries delivered to the group. The feed then takes all entries after its position
-that are delivered and not acknowledged, to whichever consumer of the group they were delivered (``XAUTOCLAIM``). So no
-entry is missed, even if entries were delivered to a service that has died, or that does not know yet that another
-service has taken over the feed. Entries are acknowledged when their effect is durable; a refused entry is written to
-the dead letters and acknowledged in one step.
+``XREADGROUP >`` is used only to have entries delivered to the group. The feed takes all entries after its position that
+are delivered and not acknowledged, to whichever consumer of the group they were delivered (``XAUTOCLAIM``). No entry is
+missed, even if entries were delivered to a service that has died, or that does not know yet that another service has
+taken over the feed. Entries are acknowledged when their effect is durable; a refused entry is written to the dead
+letters and acknowledged in one step.
 
 If Redis has lost the group, it is created again at the feed's position.
 """
@@ -103,7 +103,7 @@ class RedisStream:
                 self._bury(letter)
 
     def backlog(self, taken: Position | None) -> Backlog:
-        """Return the count of waiting entries by the server, or before Redis 7 by reading one page of entries."""
+        """Return how many entries wait: the server's own count or, before Redis 7, the size of one page of them."""
         with self._errors():
             if taken is not None and self._checked_end(taken) == taken:
                 return Backlog(0)  # a server that was killed may count entries that were read as behind
@@ -186,7 +186,7 @@ class RedisStream:
                 self._client.xack(self._stream, self._group, one["message_id"])
 
     def _bury(self, letter: DeadLetter) -> None:
-        """Write a refused entry with its fields to the dead letters, and acknowledge it, unless that is done."""
+        """Write a refused entry with its fields to the dead letters, and acknowledge it, unless it is acknowledged."""
         id_ = _id(letter.position)
         if not self._client.xpending_range(self._stream, self._group, id_, id_, 1):
             return
