@@ -202,7 +202,7 @@ def like(X: Features, is_sparse: bool) -> Features:
 
 
 def checked(indptr: NDArray[Any], indices: NDArray[Any], values: Floats, width: int, field: str = "X") -> SparseRows:
-    """Check CSR arrays from outside, return them as rows; ``indptr`` must ascend from 0 to the number of values.
+    """Check CSR arrays from outside and return them as rows; ``indptr`` must ascend from 0 to the values' length.
 
     Raises
     ------

@@ -115,7 +115,7 @@ def _judging(y: NDArray[Any], method: str) -> tuple[Ints, int]:
     """Return the positions of the examples to hold out, and the number of folds.
 
     A sigmoid has two parameters, for which ``JUDGING`` examples suffice: for a sigmoid only as many folds are held out
-    as contain that number.
+    as contain that many examples.
     """
     folds = folds_for(y.size)
     if method == "sigmoid":

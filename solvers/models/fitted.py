@@ -190,7 +190,7 @@ class Fitted:
 
     @property
     def window_is_free(self) -> NDArray[np.bool_]:
-        """Whether each of the window's examples is on a margin, (n,), oldest first; each pair of classes has one."""
+        """Whether each window example is on a margin, (n,), oldest first; each pair of classes has its own margin."""
         return self._learnt.is_free
 
     @property
