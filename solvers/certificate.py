@@ -4,10 +4,11 @@ With ``f`` recomputed from ``beta``, every example contributes ``L(f) + L*(-beta
 their sum is the duality gap of the model.
 
 The relative gap is the gap in units of the objective, primal or dual, whichever is larger. An objective can be 0 at the
-optimum, as with constant targets; the relative gap would then be 1 after a single rounding. So the unit has a lower
-limit, see ``unit_of_gap``. The limit is the gap caused by one rounding of the decision values, divided by
-``ROUNDING_COUNTS``. It is at least ``NOTHING`` times the cost of the model that is 0 everywhere, and at most that cost.
-So a gap that is a share of the cost is reported as at least that share, whatever the coefficients are.
+optimum, as with constant targets; the relative gap would then be 1 after a single rounding. For this reason the unit of
+the gap has a lower limit, see ``unit_of_gap``. The lower limit of the unit is the gap caused by one rounding of the
+decision values, divided by ``ROUNDING_COUNTS``. The limit is at least ``NOTHING`` times the cost of the model that is 0
+everywhere, and at most that cost. A gap that is a share of the cost of the model that is 0 everywhere is therefore
+reported as at least that share, whatever the coefficients are.
 """
 
 from __future__ import annotations
@@ -128,7 +129,7 @@ def certify(
 
 
 def _kink_violations(losses: Losses, beta: Floats, f: Floats) -> float:
-    """Return how far the worst f is from the interval that its beta allows."""
+    """Return by how much a decision value ``f`` is outside the interval that its coefficient allows, at worst."""
     kinks, levels, n_kinks = losses
     low = np.full(beta.size, -np.inf)
     high = np.full(beta.size, np.inf)

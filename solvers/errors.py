@@ -1,4 +1,4 @@
-"""Errors of the solvers, by name. They know nothing of HTTP."""
+"""Errors of the solvers, by name. The errors know nothing of HTTP."""
 
 from __future__ import annotations
 

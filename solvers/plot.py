@@ -215,7 +215,7 @@ def record(found: Record, axes: Any = None) -> Any:
 
 
 def path(found: RegularizationPath, X: ArrayLike, y: ArrayLike | None = None, axes: Any = None) -> Any:
-    """Draw the error on given rows along a path, its best interval, and the number of support vectors.
+    """Draw the error on given rows along a path, the path's best interval, and the number of support vectors.
 
     Parameters
     ----------
@@ -260,7 +260,7 @@ def two_scales(
 
 
 def tuning(found: Tuning, axes: Any = None) -> Any:
-    """Draw the error over C and gamma; of a kernel without gamma over C.
+    """Draw the error over C and gamma, or over C alone for a kernel without gamma.
 
     Parameters
     ----------

@@ -1,7 +1,7 @@
 """Sparse examples: only features other than 0 are stored, row by row, as in CSR.
 
 Rows may lie anywhere in two long arrays of indices and values; new rows are written only behind the used part of these.
-So rows can be selected, and shared by copies of a window, without copying indices and values.
+Rows can thus be selected, and shared by copies of a window, without copying indices and values.
 """
 
 from __future__ import annotations
@@ -202,7 +202,7 @@ def like(X: Features, is_sparse: bool) -> Features:
 
 
 def checked(indptr: NDArray[Any], indices: NDArray[Any], values: Floats, width: int, field: str = "X") -> SparseRows:
-    """Check CSR arrays from outside and return them as rows; ``indptr`` must ascend from 0 to the others' length.
+    """Check CSR arrays from outside and return them as rows; ``indptr`` must ascend from 0 to the values' length.
 
     Raises
     ------

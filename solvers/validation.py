@@ -183,7 +183,7 @@ def _place(where: Sequence[int]) -> dict[str, int]:
 
 
 def check_width(found: int, width: int | None, field: str) -> None:
-    """Raise InvalidInput unless there are ``width`` features, if that is known."""
+    """Raise InvalidInput unless there are ``width`` features; any number is accepted if ``width`` is None."""
     if width is not None and found != width:
         raise InvalidInput(f"rows have {found} features, but the model has {width}", field=field)
 
@@ -313,7 +313,7 @@ def is_missing(value: Any) -> bool:
 
 
 def check_one_kind(given: Any, found: NDArray[Any], field: str) -> None:
-    """Raise InvalidInput, with the row, for strings mixed with other values, all of which numpy would convert.
+    """Raise InvalidInput, with the row, for strings mixed with other values, which numpy would make strings too.
 
     A missing value is reported first, whichever row it is in.
     """
@@ -383,7 +383,7 @@ def whole(value: Any, field: str) -> int:
 
 
 def _fitting(value: Any, field: str, fits: Callable[[float], bool], what: str) -> float:
-    """Return a finite number for which ``fits`` is true; raises InvalidInput with ``what`` it must be for any other."""
+    """Return a finite number that ``fits`` accepts; raises InvalidInput for others, with the requirement ``what``."""
     number = number_or_none(value)
     if number is None or not fits(number):
         raise InvalidInput(f"must {what}, not {value!r}", field=field)
@@ -418,7 +418,7 @@ def new_keys(keys: Iterable[Key], m: int, window: Container[Key], leaving: Conta
 def repeats(
     keys: Sequence[Key], window: Container[Key], leaving: Container[Key] = (), left: Collection[Key] = ()
 ) -> list[int]:
-    """Return the rows with a repeated key: in an earlier row, in the window and not ``leaving``, or in ``left``."""
+    """Return the rows with a key that an earlier row has, that the window has and keeps, or that is in ``left``."""
     if len(set(keys)) == len(keys) and not any(map(window.__contains__, keys)):
         return [row for row, key in enumerate(keys) if key in left] if left else []
     seen: set[Key] = set()

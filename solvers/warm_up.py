@@ -52,7 +52,7 @@ Array = NDArray[Any]
 def warm_up(*families: Family) -> None:
     """Run every compiled function of some families, or of all, once on tiny problems.
 
-    So none of them is compiled inside a user's first request. What has been compiled before is loaded.
+    None of these functions is then compiled inside a user's first request. What has been compiled before is loaded.
 
     Parameters
     ----------

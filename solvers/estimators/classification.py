@@ -133,9 +133,9 @@ class LiveSVC(WithPaths):
     def decision_function(self, X: Any) -> Floats:
         """Return decisions.
 
-        For two classes they are f(x), positive for ``classes_[1]``. For more, ``decision_function_shape`` selects a
-        score of each class, which is its votes and less than a third of a vote for its margins, or a decision for each
-        pair, positive for the first.
+        For two classes the decisions are f(x), positive for ``classes_[1]``. For more classes,
+        ``decision_function_shape`` selects a score of each class, which is the number of its votes plus less than a
+        third for its margins, or a decision for each pair, positive for the pair's first class.
         """
         decisions = self._decision(X)
         if not self._has_several():
@@ -147,7 +147,7 @@ class LiveSVC(WithPaths):
 
     @taking_rows("ndarray, shape (m,)\n    Labels.")
     def predict(self, X: Any) -> NDArray[Any]:
-        """Return the label of each row: that of the class that wins most pairs, or of the first of equals."""
+        """Return the label of each row: that of the class that wins most pairs, of tied classes the first."""
         if self.break_ties and self.decision_function_shape == "ovo" and self._has_several():
             raise InvalidInput("must be False when decision_function_shape is 'ovo'", field="break_ties")
         decisions, n = self._decision(X), self.classes_.size
@@ -192,7 +192,7 @@ class LiveSVC(WithPaths):
 
     @property
     def support_(self) -> NDArray[np.int32]:
-        """Places in the window of examples with a coefficient, (n_support,): by class, oldest first."""
+        """Places in the window of examples with a coefficient other than 0, (n_support,): by class, oldest first."""
         places = np.flatnonzero(np.atleast_2d(self._learnt.beta).any(axis=0))
         return places[np.argsort(self._learnt.y[places], kind="stable")].astype(np.int32)
 
@@ -203,7 +203,7 @@ class LiveSVC(WithPaths):
         return np.bincount(places, minlength=self.classes_.size).astype(np.int32)
 
     def _places_of(self, targets: Floats) -> Ints:
-        """Return, for each target, the index of its class in ``classes_``; with two classes also for decisions."""
+        """Return the index in ``classes_`` of each target's class; for two classes, decisions are accepted too."""
         n = self.classes_.size
         return targets.astype(np.int64) if self._has_several() else np.where(targets > 0, n - 1, 0)
 
@@ -315,7 +315,7 @@ class LiveSVC(WithPaths):
         self._meet(given)
 
     def _meet(self, given: list[Any]) -> None:
-        """Extend the window to an update's new classes if there are then over two; later checks refuse bad labels."""
+        """Extend the window to an update's new classes if that makes more than two; later checks refuse bad labels."""
         known = self.classes_
         for labels in given:
             try:

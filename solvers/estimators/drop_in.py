@@ -50,7 +50,7 @@ class DropIn(ChangingEstimator):
     def coef_(self) -> Any:
         """Weights of features on the model's scale, (1, d), of several classes (n_pairs, d); linear kernels only.
 
-        They are read-only, and a csr_array if the window is sparse.
+        The weights are read-only, and a csr_array if the window is sparse.
         """
         if self.kernel != "linear":
             raise AttributeError("coef_ is only available when using a linear kernel")
@@ -101,5 +101,5 @@ class DropIn(ChangingEstimator):
 
     @property
     def n_support_(self) -> NDArray[np.int32]:
-        """Number of support vectors, (1,); of a classifier those of each class."""
+        """Number of support vectors, (1,); for a classifier the number of each class."""
         return np.array([self.support_.size], np.int32)

@@ -346,7 +346,7 @@ class FrankWolfeSVC(_Classifier, _Estimator):
         """
     )
     def decision_function(self, X: Any) -> Floats:
-        """Return decisions of two classes, or scores of more."""
+        """Return the decisions of a model of two classes, or the class scores of a model of more classes."""
         decisions = self._decisions(X)
         if self.classes_.size == 2:
             return np.asarray(decisions[:, 0])

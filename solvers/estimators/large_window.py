@@ -388,7 +388,7 @@ class LiveL2SVC(LiveEstimator):
         return Kernel(self.kernel, validation.positive(gamma, "gamma"), self.degree, self.coef0)
 
     def predict_by(self, trained: Trained) -> None:
-        """Make ``trained``, a training on any examples, the one to predict by; the window stays as it is."""
+        """Use ``trained``, a training on any examples, for predictions from now on; the window stays as it is."""
         self._trained, self.gamma_, self.n_features_in_ = trained, trained.kernel.gamma, int(trained.X.shape[1])
         self._examples_here.forget()
 

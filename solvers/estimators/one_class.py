@@ -110,7 +110,7 @@ class LiveOneClassSVM(ChangingEstimator):
 
     @property
     def offset_(self) -> float:
-        """rho, in units of ``score_samples``."""
+        """The threshold rho: ``score_samples`` of inliers are at least rho."""
         return -self._learnt.state.b
 
     def _targets(self, y: ArrayLike | None, m: int, field: str = "y") -> Floats:

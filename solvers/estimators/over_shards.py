@@ -30,7 +30,7 @@ Mask = NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class Sharded:
-    """A training set with its features in shards, and its labels and weights here."""
+    """A training set with its features in shards, and its labels and weights in this process."""
 
     crew: Crew  #: the shards
     parts: Sequence[slice]  #: which rows of all each has, in their order

@@ -35,15 +35,17 @@ class LivePUClassifier(WithThresholds, ChangingEstimator):
 
     It minimizes ``lam |w|^2 + mean over the unlabelled of max(0, (1 + f) / 2, f) - prior times mean over the positives
     of f`` over its window [du Plessis et al. 2015], the problem of :class:`solvers.PUClassifier`. Means are weighted:
-    they change with every example, and so do the losses of all, each a little, along the same path.
+    with every example that comes or goes, the losses of all examples change a little, along the same path.
 
-    An unlabelled example that turns out to be negative is relabelled -1. It stays one of the unlabelled, and the risk
-    of positives and negatives joins that of positives and unlabelled [Sakai et al. 2017]: a confirmed negative counts
-    four times as much as an unlabelled example. Label 1 is for a fair sample of all positives. Positives that were
-    found by checking the examples with the highest decisions are no fair sample: leave them unlabelled.
+    An unlabelled example that turns out to be negative is relabelled -1. A confirmed negative stays one of the
+    unlabelled, and the risk of positives and negatives joins that of positives and unlabelled [Sakai et al. 2017]: a
+    confirmed negative counts four times as much as an unlabelled example. Label 1 is for a fair sample of all
+    positives. Positives that were found by checking the examples with the highest decisions are no fair sample: leave
+    them unlabelled.
 
     While ``update`` has brought examples of only one kind, the model waits for the other kind: it holds the examples
-    and predicts nothing. Once both kinds have come, an update must leave some of each, or none at all.
+    and predicts nothing. Once both kinds have come, an update must leave examples of both kinds in the window, or no
+    examples at all.
 
     Parameters
     ----------
@@ -163,8 +165,8 @@ class LivePUClassifier(WithThresholds, ChangingEstimator):
         """Return the optimum of the window for every lam from ``lam_min`` to ``lam_max``.
 
         The parameter of the path is ``C = 1 / (2 lam)``, in which it is piecewise linear: ``path.at(0.5 / lam)`` is the
-        model for a lam. Its errors are those on labels 1 and 0, where these are known. Otherwise it is as in
-        ``IncrementalSVC.regularization_path``.
+        model for a lam. The errors of the path are those on labels 1 and 0, where these are known. Otherwise the path
+        is as in ``IncrementalSVC.regularization_path``.
 
         Parameters
         ----------
@@ -348,7 +350,7 @@ class LivePUClassifier(WithThresholds, ChangingEstimator):
             self.chosen_lam_ = Folds(kernel, X, known, weights).best_lam(self.prior_)
 
     def _bring_up(self) -> None:
-        """Determine prior and lam if ``set_params`` left them open; drop estimates of what it has set."""
+        """Determine prior and lam if ``set_params`` left them open; drop estimates of parameters that it has set."""
         window = self._window
         is_known = is_lam_open(self.lam) == (self.chosen_lam_ is not None)
         is_known = is_known and is_open(self.prior) == (self.prior_estimate_ is not None)

@@ -43,7 +43,7 @@ class Kept(NamedTuple):
 
 
 class Probabilities(ChangingEstimator):
-    """``predict_proba`` of a live classifier; goes before it among the bases."""
+    """``predict_proba`` for a live classifier: a base class, listed before the live classifier."""
 
     probability: bool | str
     _calibration: Kept | None = None
@@ -87,7 +87,7 @@ class Probabilities(ChangingEstimator):
 
 
 def calibrated(model: Any, method: str) -> Calibration:
-    """Return a live classifier's calibration, fitted to exact decisions on its examples by models without their fold.
+    """Return a live classifier's calibration, fitted to exact decisions on each fold by a model without this fold.
 
     Parameters
     ----------
@@ -114,8 +114,8 @@ def calibrated(model: Any, method: str) -> Calibration:
 def _judging(y: NDArray[Any], method: str) -> tuple[Ints, int]:
     """Return the positions of the examples to hold out, and the number of folds.
 
-    A sigmoid has two parameters, for which ``JUDGING`` examples suffice: only as many folds are held out as contain
-    these.
+    A sigmoid has two parameters, for which ``JUDGING`` examples suffice: for a sigmoid only as many folds are held out
+    as contain that many examples.
     """
     folds = folds_for(y.size)
     if method == "sigmoid":

@@ -1,6 +1,7 @@
 """The live estimators as scikit-learn estimators, with its base class, mixins, tags and checks of feature names.
 
-They are separate from the live models, so that a process that only serves models need not import scikit-learn.
+These estimators are separate from the live models, so that a process that only serves models need not import
+scikit-learn.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ GATE = ("feature_names_in_", "n_features_in_", "kernel")  #: attributes that fea
 
 
 def warn_of(found: Sequence[ModelWarning]) -> None:
-    """Issue a Python warning, to the caller of ``fit``, for each condition that makes its model useless."""
+    """Issue a Python warning, to the caller of ``fit``, for each condition that makes the model useless."""
     for one in found:
         warnings.warn(one.message, UserWarning, stacklevel=3)
 

@@ -14,13 +14,13 @@ TUNE_SHARE = 0.2  #: of the time of updates since the first choice, which later 
 
 
 class SelfTuning(ChangingEstimator):
-    """Goes before a live estimator among the bases.
+    """A base class for self-tuning estimators, listed before the live estimator.
 
-    The encoding of columns is fitted again when few rows have become twice as many, up to 40.
+    The encoding of columns, if fitted to fewer than 40 rows, is fitted again when the window has twice as many rows.
 
     With ``C="auto"`` the first choice is made once there are 40 examples, by ``fit`` or by an update; the next one when
-    the window has twice as many as at the last, or as many have come since as it has. Later choices take at
-    most a fifth of the time of updates since the first.
+    the window has twice as many examples as at the last choice, or when as many new examples have come as the window
+    holds. Later choices take at most a fifth of the time of updates since the first.
     """
 
     choice_: TunedParameters  #: the last that was made: parameters, their score, and that of the defaults

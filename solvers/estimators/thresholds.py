@@ -40,7 +40,7 @@ class WithThresholds:
         return np.asarray(model._decision(X))
 
     def held_out(self) -> HeldOut:
-        """Return decisions on the examples by models without their fold; they are computed once.
+        """Return decisions on the examples of each fold by a model without this fold; decisions are computed once.
 
         Returns
         -------
@@ -54,7 +54,7 @@ class WithThresholds:
         return self._held_out
 
     def predict(self, X: ArrayLike, *, alerts: float | None = None, precision: float | None = None) -> Ints:
-        """Return 1 for each row above 0, or above the :meth:`threshold` that is asked for, else 0.
+        """Return 1 for each row with a decision above 0, or above the requested :meth:`threshold`, else 0.
 
         Parameters
         ----------

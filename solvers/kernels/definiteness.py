@@ -21,8 +21,8 @@ def check_positive(kernel: Kernel, X: Features, limit: int) -> bool:
     """Raise an error unless the kernel matrix of ``X`` (m, d) is positive semi-definite; costs O(m^3).
 
     The test is whether the matrix has a Cholesky factor when ``ROUNDING`` is added to its diagonal. If stored kernel
-    values were rounded to less than double precision, their diagonal is raised if the test fails. The function then
-    returns True, and everything that was computed from the stored values must be computed again.
+    values were rounded to less than double precision, their diagonal is raised if the test fails. After raising the
+    diagonal the function returns True, and everything that was computed from the stored values must be computed again.
 
     Raises
     ------
@@ -71,7 +71,7 @@ def _has_factor(kernel: Kernel, X: Features, plus: float, R: Floats) -> bool:
 
 
 def indefinite(kernel: Kernel, values: Floats | None, tolerance: float) -> NotPositiveSemidefinite:
-    """Return the error for an indefinite kernel matrix ``values``; None: it is too large to compute eigenvalues."""
+    """Return the error for an indefinite matrix ``values``; None if the matrix is too large to compute eigenvalues."""
     found = f"an eigenvalue below {-tolerance:.1g} on these examples"
     is_given, more = kernel.name in ("precomputed", "function"), tolerance
     if values is not None:

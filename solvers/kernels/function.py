@@ -124,7 +124,7 @@ class FunctionKernel(Kernel):
 
     @property
     def held(self) -> Gram | None:
-        """The stored kernel values; None: all values are computed when they are needed."""
+        """The stored kernel values; None if all values are computed when they are needed."""
         return self.memo.gram if self.memo.places else None
 
     def hold(self, X: Features, more: Features) -> bool:
@@ -191,7 +191,7 @@ class FunctionKernel(Kernel):
         return [self.objects.get(number, some) for number in dense(rows)[:, 0].astype(np.int64).tolist()]
 
     def only(self, rows: Features, more: Sequence[Any] = ()) -> tuple[Self, Floats]:
-        """Return a separate kernel that knows only examples ``rows`` and ``more``, and the numbers of ``more``."""
+        """Return a separate kernel that knows only the examples ``rows`` and ``more``, and the numbers of ``more``."""
         known: Mapping[int, Any] = {} if self.objects is None else self.objects
         kept = {number: known[number] for number in np.ravel(dense(rows)).astype(np.int64).tolist()}
         numbers = unused_numbers(known, more)
@@ -206,7 +206,7 @@ def unused_numbers(known: Mapping[int, Any], examples: Sequence[Any]) -> list[in
 
 
 def objects_in(X: Any) -> list[Any] | None:
-    """Return examples that are not rows of numbers as a list; None: the examples are rows of numbers.
+    """Return examples that are not rows of numbers as a list; None if the examples are rows of numbers.
 
     Such examples are texts, in a list, an array, a series or the only column of a data frame; lists of texts; arrays or
     lists of different lengths; or any other objects.
@@ -223,7 +223,7 @@ def objects_in(X: Any) -> list[Any] | None:
 
 
 def objects_for(X: Any, known: Mapping[int, Any] | None) -> list[Any] | None:
-    """Return examples as ``objects_in`` does, for a window of the objects ``known``; None: it has rows of numbers.
+    """Return examples as ``objects_in`` does, for a window of the objects ``known``; None for rows of numbers.
 
     Raises
     ------

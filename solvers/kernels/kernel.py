@@ -37,7 +37,7 @@ class Kernel:
     ``precomputed``: the only feature of an example is its number in ``gram``. See ``kernels.table``.
 
     ``center`` (d,) is for the kernel "linear" of dense features: (x - center)'(z - center). Where the coefficients sum
-    up to 0, as with an intercept, only the intercept differs, by ``moved``; see ``models.scaling``.
+    up to 0, as with an intercept, a center changes only the intercept, by ``moved``; see ``models.scaling``.
     """
 
     name: str = "rbf"
@@ -64,7 +64,7 @@ class Kernel:
 
     @property
     def held(self) -> Gram | None:
-        """The stored kernel values, which were given and may be rounded; None: all values are computed."""
+        """The stored kernel values, which were given and may be rounded; None if all values are computed."""
         return self.gram
 
     @property
@@ -158,7 +158,7 @@ class Kernel:
         return kept if self.gram is None else {**kept, "raised": np.array([self.gram.raised, self.gram.precision])}
 
     def moved(self, X: Features, beta: Floats) -> float:
-        """Return by how much the center lowers f, for examples ``X`` (m, d) with coefficients ``beta`` of sum 0.
+        """Return by how much the center lowers decisions, for ``X`` (m, d) with coefficients ``beta`` that sum to 0.
 
         f(x) is w'x + b - moved, with w = sum_j beta_j x_j and the intercept b that belongs to this kernel.
         """
@@ -170,7 +170,7 @@ class Kernel:
 
 
 def _tiles(n: int, products: int) -> tuple[int, int]:
-    """Return the size of a tile that is little work: its rows and its columns, of ``n``, at ``products`` a value.
+    """Return the rows and columns (at most ``n``) of a tile that is little work, with ``products`` for each value.
 
     Rows are computed in pairs and columns in blocks, so that every value is computed as in the whole matrix.
     """

@@ -41,7 +41,7 @@ class LowRank:
 
 
 def low_rank(kernel: Kernel, X: Floats, tolerance: float, most: int) -> LowRank | None:
-    """Return up to ``most`` pivots of ``X`` (n, d) with an error of at most ``tolerance``; None: more are needed.
+    """Return up to ``most`` pivots of ``X`` (n, d) with an error of at most ``tolerance``; None if more are needed.
 
     Takes ``O(n r (r + d))``, and less if an early test finds that ``most`` pivots are too few.
     """
@@ -72,7 +72,7 @@ def low_rank(kernel: Kernel, X: Floats, tolerance: float, most: int) -> LowRank 
 
 
 def _pivots(kernel: Kernel, X: Floats, before: Floats, left: Floats, tolerance: float, most: int) -> Ints | None:
-    """Choose pivots one by one, each where the error's diagonal is largest; None: ``most`` pivots are too few.
+    """Choose pivots one by one, each where the error's diagonal is largest; None if ``most`` pivots are too few.
 
     ``before`` (r, m) are the examples' coordinates by earlier pivots, and ``left`` (m,) is the diagonal of the error
     that these leave.

@@ -83,7 +83,7 @@ class PreparedRows:
 
     @property
     def largest_norm(self) -> float:
-        """Largest gamma |x|^2 of the kernel rbf, else 0."""
+        """Largest gamma |x|^2 of any example for the kernel rbf; 0 for other kernels."""
         if self.kernel.form.base != Base.SQUARES or not self.n:
             return 0.0
         norms = self.values[:, [self.values.shape[1] - 2]]
@@ -226,8 +226,8 @@ def _pieces(rows: PreparedRows) -> Sequence[slice]:
 def _written_out(rows: PreparedRows) -> Numbers:
     """Return the left factor of matrix products with ``rows``, (m, d), or (d, m) for sparse examples.
 
-    Its product with prepared examples is the inner products of the features, times gamma if the kernel has one, or
-    minus gamma |x - z|^2.
+    The product of this factor with prepared examples gives the inner products of the features, times gamma if the
+    kernel has one, or minus gamma |x - z|^2.
     """
     kernel, values = rows.kernel, rows.values
     base = kernel.form.base

@@ -5,8 +5,8 @@ function of x is projected onto those of the landmarks, and ``k(x, x) - |map(x)|
 the projection. A model applies the map to features as it applies a ``models.feature_scale``, and uses a linear kernel
 of the D mapped features.
 
-Landmarks are pivots of a Cholesky factorization among candidates, which are spread evenly over the first examples. So
-two landmarks are never equal, and no random numbers are needed.
+Landmarks are pivots of a Cholesky factorization among candidates, which are spread evenly over the first examples.
+Pivots are never equal to each other, and choosing them needs no random numbers.
 """
 
 from __future__ import annotations

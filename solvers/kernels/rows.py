@@ -124,7 +124,7 @@ class KernelRows:
 
 
 def _examples(kernel: Kernel, X: Floats, like: PreparedRows | None = None) -> PreparedRows | None:
-    """Prepare examples for matrix products; None: these cannot compute the kernel, or would lose too many digits."""
+    """Prepare examples for matrix products; None if these cannot compute the kernel or would lose too many digits."""
     if kernel.form.base not in (Base.PRODUCT, Base.SQUARES) or not X.size:
         return None
     found = PreparedRows.of(kernel, X, like=like)

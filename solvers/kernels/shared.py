@@ -77,7 +77,7 @@ class SharedFeatures:
         return numbers
 
     def make_positive(self, window: Ints, leave: Ints, come: Ints, limit: int) -> bool:
-        """Make stored kernel values positive semi-definite for a window without ``leave``; say whether values changed.
+        """Make stored kernel values positive semi-definite, for a window less ``leave``; say if values changed.
 
         If the kernel stores no values, nothing is done: each problem checks its own examples.
 
@@ -96,7 +96,7 @@ class SharedFeatures:
         return is_new
 
     def standing(self) -> HeldStanding | None:
-        """Return the state of the stored kernel values, for :meth:`bring_back`; None: the kernel stores no values."""
+        """Return the state of the stored kernel values, for :meth:`bring_back`; None if the kernel stores no values."""
         return None if self.kernel.held is None else self.kernel.held.standing()
 
     def bring_back(self, before: HeldStanding | None, window: Ints) -> None:
@@ -205,7 +205,7 @@ class SharedFeatures:
             self._row_of, self._rows = None, np.empty((0, 0))
 
     def rows_at_hand(self) -> tuple[Ints, Floats] | None:
-        """Return the row index of each number, and the kernel rows that ``at_hand`` stores; None: it stores no rows."""
+        """Return the row index of each number, and the kernel rows that ``at_hand`` stores; None if it stores none."""
         return None if self._row_of is None else (self._row_of, self._rows)
 
     def write(self, numbers: Ints, columns: Ints, out: Floats, rows: Ints) -> None:

@@ -1,7 +1,8 @@
 """Products and distances of sparse examples, pair by pair: a value depends on its two examples alone.
 
-Two sparse rows are read in parallel, by ascending feature index. So k(x, z) equals k(z, x) to the last digit, distances
-are sums of squared differences as for dense examples, and features that are 0 in both take no time.
+Two sparse rows are read in parallel, by ascending feature index. Because of this order k(x, z) equals k(z, x) to the
+last digit, distances are sums of squared differences as for dense examples, and features that are 0 in both rows take
+no time.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ STEP = 4  #: products that a step through two rows takes as long as
 
 
 def products(A: Features, X: SparseRows, n: int) -> int:
-    """Return the average work for the value of a row of ``A`` and one of the first ``n`` rows of ``X``, in products."""
+    """Return the average work for one value of a row of ``A`` with one of ``n`` rows of ``X``, in multiplications."""
     assert isinstance(A, SparseRows)
     return STEP * (A.nnz // max(1, len(A)) + X[:n].nnz // max(1, n))
 

@@ -1,11 +1,11 @@
 """Cholesky factor of the free block, the kernel matrix of the free examples: append, delete, solve.
 
-The factor is the upper triangle ``R`` with ``R'R = K_FF + kappa 1 1'``. Its rows are contiguous, so that both
+The factor is the upper triangle ``R`` with ``R'R = K_FF + kappa 1 1'``. The rows of ``R`` are contiguous, so that both
 triangular solves, appending and deleting read memory in order. A deleted position becomes a row and column of the
 identity ("dead"), so that no data move; ``compact`` removes dead positions from time to time.
 
 The factor also has two forward-solved right-hand sides, ``y[RHS] = R^-T rhs`` and ``y[ONES] = R^-T 1``. Every rotation
-of ``R`` is applied to these too, so that a new direction costs one backward solve.
+of ``R`` is applied to the right-hand sides too, so that a new direction costs one backward solve.
 """
 
 from __future__ import annotations

@@ -120,7 +120,7 @@ class LiveEstimator(Fitted):
 
     @property
     def _prices(self) -> tuple[float, float] | None:
-        """The costs of one unit of f too low and of one too high; None: the error counts wrong decisions."""
+        """The costs of a decision one unit too low and one unit too high; None if the error counts wrong decisions."""
         return None
 
     def _error(self, decisions: Floats, targets: Floats) -> float:
@@ -128,7 +128,7 @@ class LiveEstimator(Fitted):
         raise AssertionError("every live estimator says what an error is")
 
     def _cutoff_rule(self, s: float | None = None) -> CutoffRule:
-        """Return the rule that computes the outlier cutoffs from s; raises InvalidInput if ``s`` is not allowed."""
+        """Return the rule that computes outlier cutoffs from the parameter ``s``; raises InvalidInput for a bad one."""
         raise InvalidInput("models of this kind have no robust losses", field="robust")
 
     def _unit_cost(self, C: float | None) -> float:
@@ -183,7 +183,7 @@ class LiveEstimator(Fitted):
         return False
 
     def _kinds(self, window: Window) -> Ints:
-        """Return groups (n,), oldest first: removing any one example of a group leaves the rest the same losses.
+        """Return the group of each example, (n,), oldest first; the losses after a removal depend only on the group.
 
         Only models in which an example's loss depends on the rest of the window define these groups.
         """
@@ -245,7 +245,7 @@ class LiveEstimator(Fitted):
         return self
 
     def _consider(self, report: UpdateReport | None) -> None:
-        """Choose values for "auto" parameters if a choice is due after the reported update; None: after a fit."""
+        """Choose values for "auto" parameters if a choice is due after an update; ``report`` is None after a fit."""
 
     def _check_first(self, y: ArrayLike | None) -> None:
         """Check the targets of ``fit`` for conditions that ``update`` does not impose."""
@@ -374,9 +374,10 @@ class LiveEstimator(Fitted):
 
     @property
     def record(self) -> Record | None:
-        """How often the model was right about examples before it learnt them; None of a kind without labels.
+        """How often the model was right about examples before it learnt them; None for models without labels.
 
-        ``keeps_record = False`` leaves the record out; ``fit`` begins it again. The first examples are not in it.
+        ``keeps_record = False`` leaves the record out; ``fit`` begins it again. The record does not include the first
+        examples.
         """
         return None if self._record is None else self._record.frozen()
 
@@ -392,7 +393,7 @@ class LiveEstimator(Fitted):
         raise AssertionError("every live estimator that keeps a record says of what")
 
     def record_with(self, examples: Iterable[tuple[Any, Any]]) -> Record | None:
-        """Return the record with further examples, predicted now, which other ways than ``update`` will learn.
+        """Return the record extended by new examples, which are predicted now and learnt without ``update``.
 
         Parameters
         ----------
@@ -559,7 +560,7 @@ class LiveEstimator(Fitted):
     ) -> Checked | None:
         """Check the scale of an update as ``check_scale`` does; return its new examples, fully checked.
 
-        This is for callers that have checked the rest themselves.
+        This method is for callers that have checked everything except the scale themselves.
 
         Parameters
         ----------
@@ -596,7 +597,7 @@ class LiveEstimator(Fitted):
         return Checked(came, rows, targets, weights, self._check_scale(window, rows, weights, heaviest, C))
 
     def _settled_targets(self, y: NDArray[Any] | None, m: int) -> Floats | None:
-        """Return the targets as numbers (m,); None: they may change the classes or settings of the model."""
+        """Return the targets as numbers (m,), or None if they may change the classes or settings of the model."""
         return self._targets(y, m)
 
     def check_scale(
@@ -865,7 +866,7 @@ class LiveEstimator(Fitted):
         return 1.0 / X.shape[1] if self.gamma == "auto" and not is_open else scaling.gamma(X, weights, self.kernel)
 
     def _center_of(self, X: Features) -> Floats | None:
-        """Return the center to subtract from features (n, d); None: a center would change the model, or is near 0."""
+        """Return the center to subtract from features (n, d); None if a center would change the model or is near 0."""
         is_free = not self._total_per_weight() and is_movable(
             self._window_kernel(1.0), intercept=bool(self.fit_intercept)
         )
@@ -879,7 +880,7 @@ class LiveEstimator(Fitted):
         return int(validation.positive(self.cache_mb, "cache_mb") * 2**20)
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Return the parameters by name; ``deep`` makes no difference, as none has parameters of its own."""
+        """Return the parameters by name; ``deep`` makes no difference, as no parameter has parameters of its own."""
         return {name: getattr(self, name) for name in inspect.signature(type(self)).parameters}
 
     def _decided(self) -> dict[str, Any]:
@@ -909,7 +910,7 @@ class LiveEstimator(Fitted):
     # -- robust losses -------------------------------------------------------------------------------------------------
 
     def _robust_after(self, edits: Edits) -> Robustness | None:
-        """Return theta and s of the robust losses after ``edits``; None: the losses are convex."""
+        """Return the parameters theta and s of the robust losses after ``edits``; None if the losses are convex."""
         robust = self.robust_
         if edits.robust is not None:
             robust = Robustness(float(edits.robust.theta), float(edits.robust.s))
@@ -927,7 +928,7 @@ class LiveEstimator(Fitted):
         return base if robust is None else conditional(base, sides, robust.theta)
 
     def robustness(self) -> Robustness | None:
-        """Return theta, s and the outliers of a robust model; None: the losses are convex.
+        """Return the parameters theta and s and the outliers of a robust model; None if the losses are convex.
 
         Returns
         -------
@@ -942,8 +943,9 @@ class LiveEstimator(Fitted):
     def local_optimality(self) -> LocalOptimality:
         """Return how well a robust model satisfies the conditions of a local optimum, recomputed from the data.
 
-        ``certificate`` belongs to the convex problem in which every example stays on its present side. Its solution is
-        a local optimum of the robust problem if every example is on its true side, which this method checks.
+        ``certificate`` belongs to the convex problem in which every example stays on its present side. The solution of
+        the convex problem is a local optimum of the robust problem if every example is on its true side, which this
+        method checks.
 
         Returns
         -------
@@ -970,7 +972,7 @@ class LiveEstimator(Fitted):
     def cool(self) -> None:
         """Free memory that the next update fills again: kernel rows, their factor, work, and space for more examples.
 
-        No answer of the model changes, and updates lead to the same optimum; only the next one takes longer.
+        No answer of the model changes, and updates lead to the same optimum; only the next update takes longer.
         """
         if hasattr(self, "_window"):
             self._window.cool()
@@ -1031,7 +1033,7 @@ class LiveEstimator(Fitted):
         return arrays | kept | {"X": np.asarray(features)}
 
     def to_warm_arrays(self) -> dict[str, Any]:
-        """Return ``to_arrays`` with the present f, so that ``from_arrays`` need not compute it; for this process alone.
+        """Return ``to_arrays`` with the present decisions, which ``from_arrays`` of this process need not compute.
 
         Returns
         -------

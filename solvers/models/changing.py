@@ -113,9 +113,9 @@ class ChangingEstimator(LiveEstimator):
             raise
 
     def adopt(self, chosen: Mapping[str, Any]) -> UpdateReport:
-        """Have chosen values for the parameters that are "auto"; all or nothing.
+        """Set the parameters that are "auto" to chosen values; all or nothing.
 
-        Along a path where gamma and the columns stay; otherwise the window is solved from nothing.
+        The model follows a path if gamma and the columns stay the same; otherwise the window is solved from nothing.
 
         Parameters
         ----------

@@ -1,8 +1,8 @@
 """Labels of classes: which ones are known, what targets they become, and which values are refused.
 
 Two labels are the same where Python says that they are equal: 7 and 7.0 are, 2**60 + 1 and 2.0**60 are not. NumPy
-compares and joins whole numbers of different types as floats, which would make the latter equal. So only this module
-joins arrays of labels, and looks up labels in them.
+compares and joins whole numbers of different types as floats, which would make 2**60 + 1 and 2.0**60 equal. Only this
+module joins arrays of labels and looks up labels in them, because NumPy may treat different labels as equal.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ def _plain(value: Any) -> Any:
 
 
 def _exact_array(values: list[Any], common: np.dtype[Any], kinds: str) -> NDArray[Any] | None:
-    """Return an array of the ``common`` type, or of whole numbers, that keeps each value exactly; None: there is none.
+    """Return an array of the ``common`` type, or of whole numbers, that keeps all values exactly; None if none does.
 
     If ``kinds``, the types of the original arrays, are whole numbers only, the result has whole numbers where possible.
     """

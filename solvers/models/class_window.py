@@ -184,7 +184,7 @@ class ClassWindow(KeyedWindow):
     # -- learning ------------------------------------------------------------------------------------------------------
 
     def update(self, change: ExampleUpdate, total_per_weight: float, terms: object = None) -> Trace:
-        """Apply a checked change to every pair that it affects, to several pairs at the same time.
+        """Apply a checked change to every pair that the change affects; several pairs are solved at the same time.
 
         Raises
         ------
@@ -275,7 +275,7 @@ class ClassWindow(KeyedWindow):
 
     @property
     def relative_gap(self) -> float:
-        """The largest relative gap of any pair, computed from the f that the solver tracks."""
+        """The largest relative gap of any pair, computed from the decision values that the solver tracks."""
         return max((audited(pair.state).relative_gap for pair in self.pairs.values()), default=0.0)
 
     def certificate_of(self, two: Two) -> Certificate:
@@ -283,7 +283,7 @@ class ClassWindow(KeyedWindow):
         return self.pairs[two].certificate()
 
     def standing_of(self, two: Two, indices: NDArray[np.bool_]) -> tuple[Floats, Ints]:
-        """Return the coefficients and segments that the examples ``indices`` (n,) of a pair have in it."""
+        """Return the coefficients and segments that the examples ``indices`` (n,) have in a pair."""
         pair = self.pairs[two]
         slots, e = pair.slot[self.slots[indices]], pair.state.examples
         return e.beta[slots], e.segment[slots]
@@ -333,6 +333,6 @@ class ClassWindow(KeyedWindow):
 
 
 def _together(traces: list[Trace]) -> Trace:
-    """Return one trace for all pairs, with the sums of counts and the largest violation and gap."""
+    """Return one trace for all pairs: the counts summed over pairs, and the largest violation and gap of any pair."""
     columns = zip(*(vars(trace).values() for trace in [Trace(), *traces]), strict=True)
     return Trace(*(max(each) if name in WORST else sum(each) for name, each in zip(NAMES, columns, strict=True)))

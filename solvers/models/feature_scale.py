@@ -85,7 +85,7 @@ def kept(arrays: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def restored(kind: str, arrays: Mapping[str, Any]) -> FeatureScale | TableEncoding | None:
-    """Return the scale, or the encoding of a table, that a checkpoint holds; None: the checkpoint holds neither."""
+    """Return the scale, or the encoding of a table, that a checkpoint holds; None if the checkpoint holds neither."""
     if "encoding" in arrays:
         return encoding.restored(arrays)
     if kind == "none" or "scale_offset" not in arrays:

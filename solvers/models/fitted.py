@@ -49,7 +49,7 @@ class Fitted:
         """Store or compare the feature names of ``X``; only scikit-learn's estimators know names and do so."""
 
     def _gate(self) -> Gate | None:
-        """Return a function that compares feature names with the present ones, even after the model has changed."""
+        """Return a function that compares feature names with the model's present names, even after later changes."""
         return None
 
     # -- answers -------------------------------------------------------------------------------------------------------
@@ -183,18 +183,19 @@ class Fitted:
     def window_coefficients(self) -> Floats:
         """Signed coefficients of the window's examples, (n,), oldest first; of several classes (n, n_classes - 1).
 
-        With several classes, column r belongs to the pair with the r-th other class, positive for the first of the two.
+        With several classes, column r belongs to the pair of the example's class and the r-th other class, and is
+        positive for the pair's first class.
         """
         return self._learnt.coefficients
 
     @property
     def window_is_free(self) -> NDArray[np.bool_]:
-        """Whether each of the window's examples is on the margin, of some pair, (n,), oldest first."""
+        """Whether each window example is on a margin, (n,), oldest first; each pair of classes has its own margin."""
         return self._learnt.is_free
 
     @property
     def support_(self) -> NDArray[np.int32]:
-        """Places in the window, oldest first, of examples with a coefficient, (n_support,)."""
+        """Places in the window, oldest first, of examples with a coefficient other than 0, (n_support,)."""
         return np.flatnonzero(self._learnt.beta).astype(np.int32)
 
     @property
@@ -206,8 +207,8 @@ class Fitted:
     def dual_coef_(self) -> Floats:
         """Signed coefficients of the support vectors, (1, n_support); of several classes (n_classes - 1, n_support).
 
-        With several classes, row r belongs to the pair with the r-th other class, positive for the first, as in
-        scikit-learn.
+        With several classes, row r belongs to the pair of the example's class and the r-th other class, and is positive
+        for the pair's first class, as in scikit-learn.
         """
         return np.atleast_2d(self._learnt.coefficients[self.support_].T)
 

@@ -138,7 +138,7 @@ class KeyedWindow(ABC):
 
     @property
     def sides(self) -> Sides:
-        """The side of its cutoffs on which each example counts, (n,); see ``livesvm.solvers.robust.ramp_losses``."""
+        """On which side of its cutoffs each example counts, (n,); see ``livesvm.solvers.robust.ramp_losses``."""
         return self._sides_of(self.slots)
 
     def targets_of(self, keys: list[Key]) -> tuple[Floats, Floats, Sides]:
@@ -227,7 +227,7 @@ class KeyedWindow(ABC):
             raise
 
     def _commit(self, change: ExampleUpdate, changed: Ints, slots: Ints, known: tuple[Any, Any], **more: Any) -> None:
-        """Replace the tables; ``known`` holds the third array's values for changed and for new examples."""
+        """Replace the tables; ``known`` has the values of changed and of new examples for the last of ``_columns``."""
         keys, columns = self.keys.copy(), [*map(vars(self).__getitem__, self._columns)]
         for key in change.leaving:
             del keys[key]
@@ -279,11 +279,11 @@ class KeyedWindow(ABC):
         }
 
     def _known_of(self, losses: Losses, arrays: Mapping[str, Any]) -> Any:
-        """Return the values of the window's third array for a checkpoint's examples, oldest first."""
+        """Return what the last of ``_columns`` holds for the examples of a checkpoint, oldest first."""
         return np.asarray(arrays["sides"], np.int8)
 
     def restore(self, arrays: Mapping[str, Any], losses: Losses, total: float, n_others: int = 1) -> None:
-        """Fill an empty window with the result of ``to_arrays``; recompute f and factors, and correct rounding errors.
+        """Fill an empty window from ``to_arrays``; recompute decisions and factors, and correct rounding errors.
 
         Parameters
         ----------

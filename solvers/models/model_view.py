@@ -65,12 +65,12 @@ class View:
 
     @property
     def robustness(self) -> Robustness | None:
-        """The robust losses of the model; None: its losses are convex."""
+        """The robust losses of the model; None if its losses are convex."""
         return self.model.robust_
 
     @property
     def prices(self) -> tuple[float, float] | None:
-        """The costs of one unit of f too low and of one too high; None: the error counts wrong decisions."""
+        """The costs of a decision one unit too low and one unit too high; None if the error counts wrong decisions."""
         return self.model._prices
 
     @property
@@ -80,7 +80,7 @@ class View:
 
     @property
     def kinds(self) -> Ints:
-        """Groups (n,), oldest first: removing any one example of a group leaves the rest the same losses."""
+        """The group of each example, (n,), oldest first; the losses after a removal depend only on the group."""
         return self.model._kinds(self.window)
 
     def weigh_without(self, place: int) -> int:
@@ -178,7 +178,7 @@ class View:
 
 
 def strangeness(decisions: Floats, label: int, n_classes: int) -> Floats:
-    """Return by how much a class loses its worst pair, given decisions (...,) or those of pairs (..., n_pairs)."""
+    """Return by how much the class ``label`` loses its worst pair, given decisions (...,) or (..., n_pairs)."""
     if n_classes == 2:
         return -decisions if label == 1 else decisions
     sides = [
@@ -192,7 +192,7 @@ def strangeness(decisions: Floats, label: int, n_classes: int) -> Floats:
 def scores_of(view: View, decisions: Floats, targets: Floats) -> Floats:
     """Return how strange targets (m,) of a window are, given decisions (m,) or (m, n_pairs).
 
-    For regression the score is the residual, abs(y - f); for classes, it is how far the class is from being predicted.
+    For regression the score is the size of the residual; for classes, it is how far the class is from being predicted.
     """
     if view.prices is not None:
         return np.asarray(np.abs(targets - decisions))
@@ -210,7 +210,7 @@ def places_of(view: View, targets: Floats) -> Floats:
 
 
 def losses_of(view: View, decisions: Floats, targets: Floats) -> Floats:
-    """Return the cost of each decision, (m,): 1 for a wrong class; for regression its term in the mean error."""
+    """Return the cost of each decision, (m,): 1 for a wrong class; for regression the decision's share of the error."""
     if view.prices is not None:
         too_low, too_high = view.prices
         return np.asarray(np.maximum(too_low * (targets - decisions), too_high * (decisions - targets)))

@@ -123,7 +123,7 @@ class Pair:
         return trace
 
     def place(self, two: Two, work: PairsWork, cache_bytes: int) -> PairInMemory | None:
-        """Return the records that compiled code needs to update the pair; None: ``update`` must do the work."""
+        """Return the records that compiled code needs to update the pair; None if ``update`` must do the work."""
         if work.moving[two[0]] + work.moving[two[1]] > MOST:
             return None
         self._make_room()
@@ -149,7 +149,7 @@ class Pair:
         return self.state
 
     def go_on(self, exit_: int, work: PairsWork) -> Trace | None:
-        """Continue an update where compiled code stopped, and return its trace; None: ``update`` must do the work."""
+        """Continue an update where compiled code stopped, and return its trace; None if ``update`` must do the work."""
         assert self._memory is not None
         self._let_go()
         try:
@@ -165,7 +165,7 @@ class Pair:
         return self._state.n_free
 
     def n_bound_supports(self) -> int:
-        """Return how many examples that are not free have a coefficient."""
+        """Return how many examples that are not free have a coefficient other than 0."""
         if self._n_bound is None:
             self._n_bound = self._state.n_bound_supports()
         return self._n_bound
@@ -257,7 +257,7 @@ class Pair:
         return self.state.b
 
     def certificate(self) -> Certificate:
-        """Recompute f from features and coefficients, and return the certificate."""
+        """Recompute the decisions from features and coefficients, and return the certificate."""
         state, numbers = self.state, self.numbers
         slots = self.slot[numbers]
         beta = state.examples.beta[slots]

@@ -38,7 +38,7 @@ class PairsCertificate(Certificate):
 
 @dataclass(frozen=True)
 class RankCertificate(PairsCertificate):
-    """The certificate of a model with components, for the kernel that its landmarks approximate the true kernel by."""
+    """The certificate of a model with components, for the approximate kernel that its landmarks define."""
 
     kernel: str = ""  #: the whole kernel
     components: int = 0  #: landmarks of the map

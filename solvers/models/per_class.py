@@ -62,7 +62,7 @@ class Parts:
         return np.bincount(np.concatenate([y, self.coming]), minlength=n_classes)
 
     def work(self, shared: SharedFeatures) -> PairsWork | None:
-        """Return the changes for all pairs together; None: ``update_each`` cannot make these changes.
+        """Return the changes of every pair in one record, or None if ``update_each`` cannot make these changes.
 
         The kernel rows of new examples must be cached.
         """
@@ -116,7 +116,7 @@ class PairShares:
         self._whole = limit
 
     def of(self, pairs: Iterable[Two], counts: Ints) -> dict[Two, int]:
-        """Return the bytes for each of ``pairs``, if the classes have ``counts`` examples."""
+        """Return how many bytes each of ``pairs`` may take, if the classes have ``counts`` examples."""
         squares = {(a, b): (ROOM * float(counts[a] + counts[b]) + SPARE) ** 2 for a, b in pairs}
         total = sum(squares.values())
         if 8.0 * total <= self.limit:

@@ -71,7 +71,7 @@ class Predictor:
         """,
     )
     def validate(self, X: ArrayLike | SparseRows) -> Features:
-        """Return rows checked."""
+        """Check rows and return them."""
         if isinstance(self.scale, TableEncoding):
             return self.scale.read(X)
         return checked_rows(X, self.n_features, self.gate, is_given=self.kernel.gram is not None)

@@ -3,8 +3,8 @@
 A linear kernel has a center, which is subtracted from features, so that features far from the origin lose few digits.
 With an intercept a linear model is the same problem wherever the origin is, but not in double precision: with years or
 seconds since 1970, few digits of x'z are left to tell two examples apart. The Gaussian kernel needs no center, as it is
-computed from differences. Polynomial kernels have none, as they depend on the origin. Sparse features have none, as
-subtracting it would make them dense.
+computed from differences. Polynomial kernels have no center, as they depend on the origin. Sparse features have no
+center, as subtracting one would make them dense.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ class Scale(NamedTuple):
 
     @property
     def fits(self) -> bool:
-        """Whether f and the objective are finite in double precision if all coefficients are at their largest."""
+        """Whether decisions and objective are finite in double precision if all coefficients are at their largest."""
         level = self.n * self.C * self.weight
         return math.isfinite(level * self.kernel) and math.isfinite(level * level * max(self.kernel, 1.0))
 
@@ -116,7 +116,7 @@ NOTHING = Scale(0, 0.0, 0.0, 0.0)
 
 
 def refusal(scale: Scale, diagonal: Floats, weights: Floats) -> InvalidInput:
-    """Return the error for numbers that do not fit; it names the largest of them.
+    """Return the error for numbers too large to be summed in double precision; the error names the largest.
 
     ``diagonal`` (m,) holds k(x, x) of the new examples, ``weights`` (m,) their weights.
     """
@@ -134,7 +134,7 @@ def refusal(scale: Scale, diagonal: Floats, weights: Floats) -> InvalidInput:
 
 
 def _place_of(largest: float, values: Floats) -> int | None:
-    """Return the row of the new example with the ``largest`` number; None: an example of the window has it."""
+    """Return the row of the new example with the ``largest`` number; None if an example of the window has it."""
     return int(values.argmax()) if values.max(initial=0.0) == largest else None
 
 
@@ -159,7 +159,7 @@ def is_movable(kernel: Kernel, *, intercept: bool) -> bool:
 
 
 def center_of(X: Features) -> Floats | None:
-    """Return the center of the features of ``X`` (n, d), as (d,), with 0 for those near 0; None: there is none.
+    """Return the center (d,) of the features ``X`` (n, d), with entries near 0 set to 0; None if there is no center.
 
     The center is the mean of the features, rounded to multiples of a power of two near their spread, so that features
     with few digits lose none.

@@ -130,7 +130,7 @@ class Memory:
         self.factor, self.times = entry_point(_factor, space, 0, 1.0), entry_point(times, one, one[0])
 
     def hold(self, stood: Standing, size: int) -> None:
-        """Write a window's solution into the state, with space for ``size`` examples; ``place`` sets their losses."""
+        """Write a window's solution into the state, with space for ``size`` examples; ``place`` sets the losses."""
         state, e, n = self.state, self.space.examples, stood.y.size
         e.beta[:n], e.segment[:n], e.f[:n] = stood.beta, stood.segments, stood.f
         state.n_slots, state.vacant, state.total, state.b, state.kappa = size, [], 0.0, stood.b, 1.0
@@ -179,7 +179,7 @@ def slide(
 
 
 def stand(model: Sliding, stood: Standing) -> Floats | None:
-    """Return f of all examples, (n,), from the coefficients of ``stood``; None: these are not optimal."""
+    """Return the decisions for all examples, (n,), by the coefficients of ``stood``; None unless they are optimal."""
     n, most = stood.keys.size, 2 * int(model.objective.losses.n_kinks[0])
     is_whole = np.isfinite(stood.beta).all() and math.isfinite(stood.b)
     if not (is_whole and ((stood.segments >= 0) & (stood.segments <= most)).all()):

@@ -72,7 +72,7 @@ class SlidingWindow:
         return out
 
     def leave(self, keys: list[Key]) -> list[int]:
-        """Remove examples; return their slots, which are free for others once this copy has replaced the window."""
+        """Remove examples; return their slots, which new examples may use once this copy has replaced the window."""
         slots = [self.slots.pop(key) for key in keys]
         self.place[slots] = self.taught[slots] = NOWHERE
         return slots
@@ -190,7 +190,7 @@ def signed_coefficients(trained: Trained | None, w: SlidingWindow) -> Floats:
 def next_start(
     trained: Trained | None, w: SlidingWindow, pair: PairProblem, slots: Ints | None, labels: NDArray[Any]
 ) -> Known | None:
-    """Return the point from which the solver starts for the pair of ``labels`` (2,); None: from nothing.
+    """Return the point at which the solver starts for the pair of ``labels`` (2,); None to start from nothing.
 
     Parameters
     ----------

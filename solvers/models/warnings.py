@@ -87,7 +87,7 @@ def _of_kernel(kernel: Any, X: Features, *, is_scaled: bool) -> list[ModelWarnin
 
 
 def _are_most(which: Bools, share: float) -> bool:
-    """Say whether about a ``share`` of ``which`` (m,) is True: a quick test that can make a quantile needless."""
+    """Say whether at least about a ``share`` of ``which`` (m,) is True; this is quicker to compute than a quantile."""
     return bool(np.count_nonzero(which) >= share * which.size - 1)
 
 

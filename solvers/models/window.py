@@ -120,7 +120,8 @@ class Window(KeyedWindow):
         """Follow one path to the optimum after the change; append to ``undo`` a function that restores the state.
 
         The window is solved from nothing instead if more examples come, leave and change than there are in the end, if
-        the path fails, or if the features are far from the kernel's center. The trace says so.
+        the path fails, or if the features are far from the kernel's center. The trace says whether the window was
+        solved from nothing.
         """
         leave, changed = self._slots_of(change.leaving), self._slots_of(change.changing)
         is_raised = not self.state.kernel.always_positive and self._make_positive(change.X, leave)
@@ -221,7 +222,7 @@ class Window(KeyedWindow):
         return dense(X) if kernel.gram is not None else kernel.matrix(X, window)
 
     def moved(self, beta: Floats) -> float:
-        """Return by how much the kernel's center lowers f, given coefficients (n,); see ``Kernel.moved``."""
+        """Return by how much the kernel's center lowers decisions, given coefficients (n,); see ``Kernel.moved``."""
         kernel = self.state.kernel
         return 0.0 if kernel.center is None else kernel.moved(self.X, beta)
 
@@ -253,7 +254,7 @@ class Window(KeyedWindow):
         return Predictor(state.kernel, w[:, None], np.ones(1), state.b, self.width, edge)
 
     def certificate(self) -> Certificate:
-        """Recompute f from features and coefficients, and return the certificate."""
+        """Recompute the decisions from features and coefficients, and return the certificate."""
         slots, state = self.slots, self.state
         f = self._fresh_f()
         losses, diagonal = state.losses(slots), state.examples.diagonal[slots]
@@ -261,11 +262,11 @@ class Window(KeyedWindow):
 
     @property
     def relative_gap(self) -> float:
-        """The relative gap, computed from the f that the solver tracks."""
+        """The relative gap, computed from the decision values that the solver tracks."""
         return audited(self.state).relative_gap
 
     def local_optimality(self, terms: Terms) -> LocalOptimality:
-        """Recompute f from features and coefficients, and check the conditions of a robust local optimum."""
+        """Recompute decisions from features and coefficients, and check the conditions of a robust local optimum."""
         slots, y, state = self.slots, self.y, self.state
 
         def kernel(rows: Ints, columns: Ints) -> Floats:
@@ -275,7 +276,7 @@ class Window(KeyedWindow):
         return local_optimality(base, cutoffs, terms.theta, f, self.beta, kernel, intercept=state.intercept)
 
     def _fresh_f(self) -> Floats:
-        """Recompute f from features and coefficients, oldest first."""
+        """Recompute the decisions for the window from features and coefficients, oldest first."""
         predictor = replace(self.predictor(), boundary=0.0, n_features=None)
         return predictor.decision_function(self.X) if self.keys else np.empty(0)
 
@@ -284,7 +285,7 @@ class Window(KeyedWindow):
         return e.beta[slots], e.segment[slots], self.state.b
 
     def standing(self) -> dict[str, Any]:
-        """Return the present f and the events since f was computed, so that :meth:`restore` need not compute f."""
+        """Return the tracked decisions, and the number of events since their computation, for :meth:`restore`."""
         return {"f": self.state.examples.f[self.slots], "events": self.state.events_since_refresh}
 
     def _resume(self, X: Features, y: Floats, losses: Losses, total: float, arrays: Mapping[str, Any]) -> Ints:

@@ -74,7 +74,7 @@ def positive_unlabelled(
 
     The losses are made of the double hinge ``l(z) = max(0, (1 - z) / 2, -z)`` [du Plessis et al. 2015] and the cost
     ``c``, which is the weight times the price of the label. Unlabelled and negative examples have the loss ``c l(-f)``;
-    positive ones have the share ``linear`` of ``-c f``, and ``c l(f)`` for the rest [Sakai et al. 2017].
+    positive examples have the loss ``linear`` times ``-c f`` plus ``1 - linear`` times ``c l(f)`` [Sakai et al. 2017].
     """
     losses = _empty(weights.size)
     _fill_positive_unlabelled(losses, y, weights, np.array(prices), linear)

@@ -296,7 +296,7 @@ class PathState:
         return slots.copy() if live == size else slots[slots >= 0]
 
     def insert(self, X: Features, losses: Losses) -> Ints:
-        """Store new examples ``X`` (m, d) in slots, with beta = 0; their f is not computed. Returns the slots."""
+        """Store new examples ``X`` (m, d) in slots, with beta = 0, without their decisions. Returns the slots."""
         m = X.shape[0]
         if m == 0 and X.shape[1] == self.n_features:
             return np.empty(0, np.int64)
@@ -332,7 +332,7 @@ class PathState:
         return slots
 
     def make_vacant(self, m: int) -> bool:
-        """Add vacant slots, in full cache lines, until there are ``m``; False: the arrays are too small for that.
+        """Add vacant slots, in full cache lines, until there are ``m``; return False if the arrays are too small.
 
         The features must be dense.
         """
@@ -414,7 +414,7 @@ class PathState:
         return int(count_bound_supports(self.examples.beta, self.examples.segment, self.n_slots))
 
     def mirror(self, undo: list[Callable[[], object]]) -> None:
-        """Replace f by -f in the problem, which keeps an optimum; append to ``undo`` a function that reverts this."""
+        """Change the sign of all decisions, which keeps an optimum; append the reverse of this change to ``undo``."""
         e, b = self.examples, self.b
         before = {name: getattr(e, name).copy() for name in ("kinks", "levels", "segment", "f", "beta")}
 

@@ -18,7 +18,7 @@ log = logging.getLogger(__name__)
 
 
 class AtWork:
-    """Counts the functions that Numba has translated in all threads of the process, one thread at a time.
+    """Counts the functions that Numba has translated in any thread; only one thread translates at a time.
 
     The first function is logged as a warning, so that Python prints it even if no log is set up; later functions are
     logged as information. On a terminal, and in a notebook without a log, a line of progress is shown too, and removed

@@ -162,7 +162,7 @@ class Shared(Entry):
         self._keys: dict[Any, _Key] = {}
 
     def get_call_template(self, args: Any, kws: Any) -> Any:
-        """Make or load machine code, and tell Numba how compiled code calls it."""
+        """Make or load machine code, and tell Numba how compiled code calls the function."""
         return CPUDispatcher.get_call_template(self, args, kws)
 
     def get_overload(self, sig: Any) -> Any:

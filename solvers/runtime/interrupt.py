@@ -1,10 +1,10 @@
 """Solves that can be interrupted: a handler is called in the thread of the solve, while the solve is under way.
 
 A request for an interrupt raises a flag. Python code checks the flag where it calls ``check``. Compiled loops check at
-every event a flag among their own counters, which ``watch`` has registered, and call back to Python if it is raised. So
-compiled code is not left while the handler runs, and if the handler returns, the result of the solve is the same to the
-last bit. A handler that raises an error ends the solve; code that has made changes undoes them, with interrupts
-deferred by ``undisturbed``.
+every event a flag among their own counters, which ``watch`` has registered, and call back to Python if it is raised.
+Compiled code waits while the handler runs, and if the handler returns, the result of the solve is the same to the last
+bit. A handler that raises an error ends the solve; code that has made changes undoes them, with interrupts deferred by
+``undisturbed``.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ WHOLE = (slice(None),)
 class Interrupt:
     """A context in which solves of this thread call ``handler``, in the same thread, soon after ``ask`` is called.
 
-    The handler may raise a SolverError, which ends the solve with the model as it was. It may also return, even after
-    waiting; the solve then continues with the same result. Contexts may be nested; the handlers of outer contexts are
-    called too. ::
+    The handler may raise a SolverError, which ends the solve with the model as it was. The handler may also return,
+    even after waiting; the solve then continues with the same result. Contexts may be nested; the handlers of outer
+    contexts are called too. ::
 
         with interruptible(handler) as interrupt:  # another thread calls interrupt.ask()
             model.update(...)
@@ -74,7 +74,7 @@ interruptible = Interrupt
 
 @contextmanager
 def time_limit(seconds: float) -> Iterator[None]:
-    """Limit the wall time of all that this thread solves inside to ``seconds``.
+    """Limit the wall time of all that this thread solves inside the context to ``seconds``.
 
     The first call of a kind may have to compile its code; that time does not count.
 

@@ -1,7 +1,7 @@
 """The files of machine code on disk, with names that show whether the code is up to date.
 
-Numba's own cache checks only the source file of a function. It would continue to use machine code that includes an
-older version of another file's function. Here the name of a file is a digest of all that the code depends on: the
+Numba's own cache checks only the source file of a function. That cache would continue to use machine code that includes
+an older version of another file's function. Here the name of a file is a digest of all that the code depends on: the
 bytecode of the function and of all functions that it calls, the constants they use, the fields of their records, the
 types of the arguments, and the versions of the packages. So an edit recompiles only the functions that depend on it,
 two versions can share a directory, and different code never has the same name. The name also includes the processor.
@@ -124,8 +124,8 @@ def _calls_of(library: Any) -> list[tuple[str, str, tuple[Any, ...]]]:
 def _files(name: str) -> Iterator[Path]:
     """Yield the files in which the machine code may be: first the installed ones, also for a baseline, then later ones.
 
-    Code that was compiled after the installation is in :func:`directory`. Unless ``NUMBA_CACHE_DIR`` is set, such code
-    may also be next to the source, even in a folder that is not writable.
+    Code that was compiled after the installation is in :func:`directory`. Unless ``NUMBA_CACHE_DIR`` is set, machine
+    code may also be next to the source, even in a folder that is not writable.
     """
     own, *_ = could_be = processors()
     yield from (INSTALLED / f"{name}.{processor}" for processor in could_be)
@@ -174,10 +174,10 @@ def _label(processor: tuple[str, str, str]) -> str:
 
 @cache
 def directory() -> str | None:
-    """Return the directory for new machine code; None: no directory is writable.
+    """Return the directory for new machine code; None if no directory is writable.
 
-    The directory is below ``NUMBA_CACHE_DIR`` if that is set, else next to the source, else in the user's cache. It is
-    never one in which other users could put code, see :func:`is_ours`.
+    The directory is below ``NUMBA_CACHE_DIR`` if that is set, else next to the source, else in the user's cache. The
+    directory is never one in which other users could put code, see :func:`is_ours`.
     """
     given = os.environ.get("NUMBA_CACHE_DIR")
     user = Path(os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser())

@@ -43,7 +43,7 @@ class Codes(np.ndarray[Any, np.dtype[np.float64]]):
     """Rows of a table that have been turned into numbers, (m, p), and need no further conversion.
 
     ``table`` has the words of the rows, and the columns by which they were read, or no columns if the model knows
-    these. Slices of the rows keep ``table``; None: the model also knows the words.
+    these. Slices of the rows keep ``table``, which is None if the model also knows the words.
     """
 
     table: TableColumns | None = None
