@@ -1,4 +1,4 @@
-"""The process that retrains a model, with a solver for each task, and writes the new model for the swap."""
+"""The process that retrains a model, with a solver for each task, and writes the model that replaces the old one."""
 
 from __future__ import annotations
 
@@ -184,7 +184,7 @@ def _parameters(asked: Document, given: Document) -> Document:
 
 
 def _asked_names(asked: Document) -> list[str]:
-    """Return the names of the requested parameters; the model keeps its other parameters when it is swapped."""
+    """Return the names of the requested parameters; the new model gets the live model's values of all others."""
     return [*(["C"] if "C" in asked else []), *(KERNEL_PARAMETERS if "kernel" in asked else ())]
 
 
