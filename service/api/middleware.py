@@ -81,7 +81,7 @@ class RequestLog:
         status, lasts = 0, False
 
         async def noting_send(message: Message) -> None:
-            """Add the request's id and the common headers to the answer; record its status, and whether it streams."""
+            """Add the request's id and common headers to the answer; record its status, and whether it is a stream."""
             nonlocal status, lasts
             if message["type"] == "http.response.start":
                 status, given = message["status"], message["headers"]
@@ -170,8 +170,7 @@ _OWN_SITE = frozenset({"same-origin", "none"})
 
 
 class Gate:
-    """ASGI middleware that refuses requests for other hosts; if no API keys are set, also changes by other sites'
-    pages.
+    """ASGI middleware that refuses requests for other hosts; without API keys, also changes by other sites' pages.
 
     A malicious page in a browser can send requests to a service on this machine in two ways: its own host name may
     resolve to this machine (DNS rebinding), or it sends a cross-origin request, which may do harm although the page

@@ -137,7 +137,7 @@ def _datatype(values: NDArray[Any]) -> str:
 
 
 def _binary(values: NDArray[Any]) -> bytes:
-    """Return values as little-endian bytes; each word is preceded by its length in four bytes."""
+    """Return values as little-endian bytes; each word comes after its length in four bytes."""
     if values.dtype.kind == "U":
         words = [word.encode() for word in values.tolist()]
         return b"".join(len(word).to_bytes(4, "little") + word for word in words)

@@ -184,7 +184,7 @@ def _parameters(asked: Document, given: Document) -> Document:
 
 
 def _asked_names(asked: Document) -> list[str]:
-    """Return the names of the requested parameters; the new model gets the live model's values of all others."""
+    """Return the names of the requested parameters; all others stay the same when the new model takes over."""
     return [*(["C"] if "C" in asked else []), *(KERNEL_PARAMETERS if "kernel" in asked else ())]
 
 

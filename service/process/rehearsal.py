@@ -1,8 +1,8 @@
 """Rehearsal: requests of every common kind before the service is ready, so that no user's first request is slow.
 
 A process loads validators, serializers, pages of machine code and the database library once, when they are first used.
-The rehearsal sends requests to a second application, with a model and a feed in a temporary directory, so that all of
-these are loaded before the first request to the real application.
+The rehearsal sends requests to a second application, with a model and a feed in a temporary directory, so that the
+process has loaded its code before the first request to the real application.
 """
 
 from __future__ import annotations

@@ -37,7 +37,7 @@ SMALL = MEGABYTE
 class Budget:
     """The memory budget of the whole process; safe from any thread.
 
-    Invariant: at most ``limit`` bytes are held, except by :meth:`insist` and by small requests.
+    Invariant: at most ``limit`` bytes are held, unless :meth:`insist` or small requests hold more.
 
     Parameters
     ----------
@@ -215,7 +215,7 @@ class HeldMemory:
         self._budget.insist(self, size)
 
     def cooled(self, size: int) -> None:
-        """Reduce the share to at most ``size`` bytes, as the replica's caches were freed."""
+        """Reduce the share to at most ``size`` bytes, after the replica's caches were freed."""
         self.size = min(self.size, size)
         self._budget.insist(self, self.size)
 

@@ -138,7 +138,7 @@ class Courier:
         return None
 
     def _try(self, address: Address, message: Message) -> bool:
-        """Try to deliver a message, and return whether this succeeded; a failure other than 410 delays all messages."""
+        """Try to deliver a message; return whether this succeeded; a failure without status 410 delays all messages."""
         with self._changed:
             self._waiting[address] = attempt = self._waiting.get(address, 0) + 1
         self.last, patience = self._sent(address, message)

@@ -324,8 +324,7 @@ class OpenObject(NamedTuple):
 
 
 def parsed_bytes(data: bytes, of_field: int = 0) -> int:
-    """Return a bound, in bytes, of the memory that parsing a JSON text needs; each value adds ``of_field`` to the
-    bound.
+    """Return a bound of the memory, in bytes, that parsing a JSON text needs; each value adds ``of_field`` bytes.
 
     Commas and brackets inside strings are counted too, as if they separated values.
     """
