@@ -178,7 +178,7 @@ def _told(path: Path, estimator: LiveEstimator) -> Document:
 def _coefficients(path: Path, estimator: LiveEstimator, best: float | None) -> Document:
     """Return the largest coefficients and the intercepts at logarithmically spaced parameter values and the best value.
 
-    With several classes, an example has a coefficient for each other class, and the largest of them counts.
+    With several classes, an example has a coefficient for each class but its own, and the largest of these counts.
     """
     values = np.geomspace(path.minimum, path.maximum, PLACES).clip(path.minimum, path.maximum)
     if best is not None:

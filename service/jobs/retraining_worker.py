@@ -58,7 +58,7 @@ REPORT_EVERY = 0.1
 
 @dataclass(frozen=True)
 class Work:
-    """One retraining: the model before it, and the request."""
+    """One retraining: the model before the retraining, and the request."""
 
     asked: Document
     spec: ModelSpec
@@ -107,7 +107,7 @@ class Work:
 
 @dataclass(frozen=True)
 class Found:
-    """A trained model, the gap against time, and the error on the held-back examples."""
+    """A trained model, its relative gap as a function of time, and its error on the held-back examples."""
 
     estimator: LiveEstimator
     sizes: Sizes
@@ -350,7 +350,7 @@ class Trained(Protocol):
 
     @property
     def trace(self) -> Floats:
-        """The relative gap against time."""
+        """The relative gap as a function of time."""
 
 
 OnDataset = Callable[[Work, LiveL2SVC, Document], tuple[Trained, int, Document]]
