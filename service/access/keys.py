@@ -83,7 +83,7 @@ def key_of(secret: str, keys: tuple[ApiKey, ...]) -> ApiKey | None:
 
 
 class Keys:
-    """The API keys that are valid now; a file from which all keys are deleted does not make them invalid.
+    """The API keys that are valid now; if all keys are deleted from the file of keys, the earlier keys stay valid.
 
     Parameters
     ----------
@@ -98,7 +98,7 @@ class Keys:
         self._used = dict.fromkeys(self.known, 0.0)
 
     def find(self, secret: str) -> ApiKey | None:
-        """Return the key with this secret, and note that it is used now; None if no key has this secret."""
+        """Return the key with this secret, and record that it is used now; None if no key has this secret."""
         found = key_of(secret, self.known)
         if found in self._used:
             self._used[found] = time.time()

@@ -48,7 +48,7 @@ class ArrowForm:
 
     The columns of the stream are ``prediction``, ``decision`` and ``probability``; with more than two classes, each
     cell of ``decision`` is a list. The schema's metadata holds the model's version, whether a newer version may exist,
-    and the ``classes`` or ``pairs`` to which the entries of these lists belong.
+    and the ``classes`` or ``pairs`` to which the decision values in a list belong.
     """
 
     def __init__(self, seen: Published) -> None:
@@ -126,7 +126,7 @@ def of_page(page: WindowPage) -> bytes:
 
 
 def of_history(reported: Mapping[str, Any]) -> bytes:
-    """Return a feed's history as an Arrow stream: a row for each forecast, and one for each unforecast reading."""
+    """Return a feed's history as an Arrow stream: a row for each forecast, and for each reading without forecasts."""
     rows = []
     for reading in reported["rows"]:
         head = {name: reading[name] for name in ("time", "value", "held")}

@@ -58,7 +58,7 @@ def _accepted(accept: str) -> Format:
 
 
 def memory(model: Description, count: int | None, format: Format) -> int:
-    """Return the bytes of memory that an answer with ``count`` examples takes until it is sent; None: all examples."""
+    """Return the bytes of memory that an answer with ``count`` examples, or all if None, takes until it is sent."""
     n = model.sizes.n_examples if count is None else min(count, model.sizes.n_examples)
     return int(_BYTES[format] * n * (model.row_bytes / _SMALLEST + _BESIDE))
 
@@ -119,7 +119,7 @@ def _listed(X: Rows) -> list[Any]:
 
 
 def _npz(page: WindowPage) -> bytes:
-    """Return an npz file with the arrays that an update can read, and others; keys are text unless all are integers."""
+    """Return an npz file with the arrays that updates read, and more arrays; keys are text unless all are integers."""
     if page.rows is not None:
         raise NotAcceptable(f"rows with names are sent as {MEDIA['json']} or {MEDIA['csv']}, not as {MEDIA['npz']}")
     keys = page.keys if all(type(key) is int for key in page.keys) else [str(key) for key in page.keys]

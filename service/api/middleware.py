@@ -81,7 +81,7 @@ class RequestLog:
         status, lasts = 0, False
 
         async def noting_send(message: Message) -> None:
-            """Add the request's id and the common headers to the answer; note its status, and if it is a stream."""
+            """Add the request's id and common headers to the answer; record its status, and whether it is a stream."""
             nonlocal status, lasts
             if message["type"] == "http.response.start":
                 status, given = message["status"], message["headers"]
@@ -170,11 +170,11 @@ _OWN_SITE = frozenset({"same-origin", "none"})
 
 
 class Gate:
-    """ASGI middleware that refuses requests for other hosts, and without API keys, changes by other sites' pages.
+    """ASGI middleware that refuses requests for other hosts; without API keys, also changes by other sites' pages.
 
     A malicious page in a browser can send requests to a service on this machine in two ways: its own host name may
     resolve to this machine (DNS rebinding), or it sends a cross-origin request, which may do harm although the page
-    cannot read the answer. Such a page has no API key.
+    cannot read the answer. A malicious page has no API key.
 
     Parameters
     ----------
@@ -295,7 +295,7 @@ def _with_header(send: Send, name: bytes, value: bytes) -> Send:
 
 
 def _policed(send: Send) -> Send:
-    """Return a ``send`` that adds a security policy to a page: it allows inline scripts and the service's own files."""
+    """Return a ``send`` that adds a security policy to a page, which allows inline scripts and the service's files."""
     start: Message = {}
 
     async def sending(message: Message) -> None:

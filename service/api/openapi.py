@@ -14,7 +14,7 @@ from livesvm.service.settings import Settings
 
 
 def describe(app: FastAPI, settings: Settings, bodies: Iterable[type[BaseModel]], *, secured: bool) -> None:
-    """Add the schemas of request bodies to the OpenAPI document; ``secured``: whether API keys are required."""
+    """Add the schemas of request bodies to the OpenAPI document; ``secured`` says whether API keys are required."""
     generate = app.openapi
 
     def complete() -> dict[str, Any]:

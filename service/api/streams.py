@@ -68,7 +68,7 @@ class Streams:
         shown: Event | None = None
 
         def changed() -> list[Event] | None:
-            """Return a list of the event from ``look``, empty if it is unchanged; None if ``look`` returns None."""
+            """Return the event from ``look`` in a list, or an empty list if it is unchanged; None without an event."""
             nonlocal shown
             before, shown = shown, look()
             return None if shown is None else [] if shown == before else [shown]

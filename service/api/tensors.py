@@ -69,7 +69,7 @@ class TensorForm:
             self._outputs.setdefault(name, _Output(binary)).add(values)
 
     def end(self, answered: Answered) -> tuple[bytes, bytes | None]:
-        """Return the JSON of the answer, and the binary outputs that follow the JSON, None without binary outputs."""
+        """Return the JSON of the answer, and the binary outputs that follow the JSON, or None if it has none."""
         if answered.seen.classes is not None and task_of(answered.spec).has_labels:
             self._add("classes", answered.seen.classes)
         named = {} if self._asked.id is None else {"id": self._asked.id}
@@ -137,7 +137,7 @@ def _datatype(values: NDArray[Any]) -> str:
 
 
 def _binary(values: NDArray[Any]) -> bytes:
-    """Return values as little-endian bytes; four bytes with its length precede each word."""
+    """Return values as little-endian bytes; each word comes after its length in four bytes."""
     if values.dtype.kind == "U":
         words = [word.encode() for word in values.tolist()]
         return b"".join(len(word).to_bytes(4, "little") + word for word in words)

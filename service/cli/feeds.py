@@ -149,7 +149,7 @@ def run(
     *,
     given: dict[str, Any],
 ) -> Any:
-    """Send the readings in a file that a feed does not have yet, in several calls; may be interrupted and repeated.
+    """Send, in several calls, those readings in a file that a feed does not have yet; may be interrupted and repeated.
 
     Each call also announces the values of known columns in the rows after the rows that it sends.
     """
@@ -291,7 +291,7 @@ def _line(event: dict[str, Any]) -> str:
 
 
 def _known(feed: dict[str, Any], found: InspectedTable) -> int:
-    """Return how many readings in a file the feed has already, judged by its newest time, or by its number of rows."""
+    """Return how many of a file's readings a feed already has, judged by the feed's newest time or number of rows."""
     from livesvm.service.feeds.presenter import seconds_asked, seconds_in
     from livesvm.service.feeds.spec import FeedSpec
 

@@ -18,7 +18,7 @@ def inspect(
     *,
     given: dict[str, Any],
 ) -> None:
-    """Show how a file is read, and which commands would use it; options replace what would be inferred from it."""
+    """Show how a file is read, and which commands would use it; options replace what is inferred from the file."""
     from livesvm.service.feeds import file_report
 
     wanted = options(given)

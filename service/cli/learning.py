@@ -129,7 +129,7 @@ def explain(
     *,
     given: dict[str, Any],
 ) -> Any:
-    """List the examples of a model's window that influence the predictions for a file's rows, or make them worse."""
+    """List the examples of a model's window that most influence predictions for a file's rows, or worsen these most."""
     found = _read(client, model, file, given, target, key_column)
     answer = client.explain(model, found.X, found.y if worth else None, most=most)
     if worth:

@@ -150,7 +150,7 @@ def _are_amounts(targets: list[str]) -> bool:
 
 
 def _columns(found: TableToLearn) -> Any:
-    """Return the kinds of all columns if the first batch of rows suggests other kinds, otherwise ``"auto"``."""
+    """Return the kinds of the columns, judged by all rows; ``"auto"`` if the first batch shows the same kinds."""
     first, all_rows = found.first.X, dict[str, dict[Any, None]]()
     for _, batch in found.batches():
         for name in found.table.features:

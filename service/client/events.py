@@ -24,7 +24,8 @@ def event_in(line: str) -> dict[str, Any] | None:
 class FeedEvents:
     """Parser of a feed's event stream; after a break, the next stream continues with the first event not yet parsed.
 
-    ``after`` is the number of the event before the first one; without it, the stream begins with the newest event.
+    ``after`` is the number of the event after which the stream begins; if it is None, the stream begins with the newest
+    event.
     """
 
     def __init__(self, after: int | None) -> None:

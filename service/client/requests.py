@@ -473,7 +473,7 @@ def put_dataset(
     weights: str | None = None,
     key: str | None = None,
 ) -> Request[Document]:
-    """Store a dataset; it replaces one with the same name.
+    """Store a dataset; a stored dataset with the same name is replaced.
 
     Parameters
     ----------

@@ -39,7 +39,7 @@ class Policy(TypedDict):
 def policy(is_repeatable: bool, patience: float) -> Policy:
     """Return the rules for repeating a request; after ``patience`` seconds, the last answer or error is final.
 
-    After each answer that the service is still compiling its solvers, these seconds begin again.
+    After each answer that says that the service is still compiling its solvers, the ``patience`` seconds begin again.
     """
     busy = {429, *AWAY} if is_repeatable else {429}
     passing = httpx.TransportError if is_repeatable else UNSENT
@@ -69,7 +69,7 @@ def _wait(state: RetryCallState) -> float:
 
 
 def _is_compiling(state: RetryCallState) -> bool:
-    """Return whether the last answer came from a service that compiles its solvers, and says for how long."""
+    """Return whether the last answer says that the service is compiling its solvers, and how long to wait."""
     assert state.outcome is not None
     if state.outcome.failed or state.outcome.result().status_code != HTTPStatus.SERVICE_UNAVAILABLE:
         return False
@@ -83,7 +83,7 @@ def _last(state: RetryCallState) -> Any:
 
 
 def _asked_for(response: httpx.Response) -> float:
-    """Return for how many seconds an answer asks the client to wait, at most one."""
+    """Return for how many seconds an answer asks the client to wait, but at most one second."""
     said = _said(response)
     return said if 0 <= said <= MOST_SECONDS else MOST_SECONDS
 

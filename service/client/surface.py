@@ -76,7 +76,7 @@ def call(build: Callable[P, Request[T]]) -> Call[P, T]:
 def every_page(build: Callable[Concatenate[str, P], Request[Page]]) -> Call[P, list[Document]]:
     """Return a method of the clients that requests all pages of a list, one after the other, and returns all entries.
 
-    The first argument of ``build`` is the id after which a page begins; the others are the method's arguments.
+    The first argument of ``build`` is the id after which a page begins; its other arguments are those of the method.
     """
 
     def now(self: Sender, /, *arguments: P.args, **named: P.kwargs) -> list[Document]:

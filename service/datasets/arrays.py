@@ -207,7 +207,7 @@ class Sink:
 
 @contextmanager
 def _after(rows: int) -> Iterator[None]:
-    """Add ``rows``, the number of earlier rows, to the row number in errors of the block."""
+    """Add ``rows``, the number of earlier rows, to the row number in errors raised in the ``with`` block."""
     try:
         yield
     except InvalidInput as error:

@@ -87,7 +87,7 @@ class Found:
 
 
 class FrontEnds(Protocol):
-    """One front end's access to the others of a Ray cluster. Its methods wait for the store, and raise StoreError."""
+    """One front end's access to the others of a Ray cluster. All methods wait for the store, and raise StoreError."""
 
     holder: str
     """Name of this front end, which stays the same after a restart."""
@@ -99,13 +99,13 @@ class FrontEnds(Protocol):
         """Publish the location of this front end's files, if the location has changed."""
 
     def leave(self) -> None:
-        """Publish that this front end has left; raises nothing."""
+        """Publish that this front end has left; errors of the store are not raised."""
 
     def is_away(self, holder: str) -> bool:
         """Return whether a front end has left, or shows no sign of life."""
 
     def where(self, described: Mapping[str, Any]) -> Document:
-        """Return the location of a dataset's files, for processes that can read there; raises DatasetElsewhere."""
+        """Return the location of a dataset's files, for processes with access to it; raises DatasetElsewhere."""
 
     def bring(self, described: Mapping[str, Any], to: Path, check: Callable[[], None]) -> None:
         """Copy the files of a dataset to a directory; raises DatasetElsewhere, and any error of ``check``."""
@@ -313,7 +313,7 @@ class Datasets:
         return replace(asked, marks=to_text(wanted[among(wanted, marks)]), rows=rows) if rows else None
 
     def narrowed(self, asked: Found) -> Found | None:
-        """Search a local dataset for rows, and return the rows found; None if it has none or was replaced.
+        """Search a local dataset for rows, and return the rows found; None if it has no such rows or was replaced.
 
         Raises StoreError.
         """
@@ -394,7 +394,7 @@ class Datasets:
         return to
 
     def _holder_of(self, described: Document) -> FrontEnds | None:
-        """Return the front ends if another front end has a dataset's files; None if the files must be on this one."""
+        """Return the access to front ends if another one has a dataset's files; None if this one must have them."""
         own = None if self._fronts is None else self._fronts.holder
         return None if described["is_here"] or described.get("held_by", own) == own else self._fronts
 
@@ -461,7 +461,7 @@ def _named(salt: str, keys: Sequence[int | str], rows: Found) -> set[int | str]:
 
 @contextmanager
 def _on_disk() -> Iterator[None]:
-    """Convert disk errors of the block to StoreUnavailable."""
+    """Convert disk errors in the ``with`` block to StoreUnavailable."""
     try:
         yield
     except OSError as error:

@@ -1,4 +1,4 @@
-"""Part one: a feed that is configured with column names only forecasts the river's flow 1, 3 and 7 days ahead.
+"""Part one: a feed, configured by nothing but column names, forecasts the river's flow 1, 3 and 7 days ahead.
 
 The demonstration sends the feed the unchanged readings of the file: first two years, which fill its window, then single
 days. The feed stores every forecast, and scores the forecast when the reading of the forecast's day arrives. The feed's

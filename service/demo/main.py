@@ -2,8 +2,8 @@
 
 ``livesvm demo``, or ``python -m livesvm.service.demo``, starts the service on a free loopback port with an empty data
 directory, and drives it through REST alone. First a feed forecasts the flow 1, 3 and 7 days ahead from the readings as
-they come (``feed.py``); then a model says whether it will rise, and each month's update is timed against training
-again (``rise.py``).
+they come (``feed.py``); then a model predicts whether the flow will rise, and each month's update is timed against
+training from scratch (``rise.py``).
 """
 
 from __future__ import annotations

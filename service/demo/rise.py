@@ -4,9 +4,9 @@ The model's window holds the last two years. Every month the model forecasts 30 
 these 30 days and removes the 30 oldest.
 
 ``C`` and ``gamma`` were chosen on the first two years alone. Of the 28 cells of C in 1e-1..1e5 by gamma in 1e-3..1,
-three are within one standard error of the most accurate. The chosen cell is the one of these three with which training
-from scratch takes longest. ``python -m tests.benchmarks.river_choice`` prints the grid; ``--C 1e4`` shows the most
-accurate cell.
+three are within one standard error of the most accurate. Of the three most accurate cells, the chosen one is that with
+which training from scratch takes longest. ``python -m tests.benchmarks.river_choice`` prints the grid; ``--C 1e4``
+shows the most accurate cell.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Arrow streams and files in memory: the size of their unpacked data, and their columns as cells.
 
-Any client can send such files. So the declared sizes are checked before pyarrow unpacks any data, and pyarrow checks
-all offsets and texts.
+Any client can send Arrow files, also damaged or malicious ones. Declared sizes are therefore checked before pyarrow
+unpacks any data, and pyarrow checks all offsets and texts.
 """
 
 from __future__ import annotations

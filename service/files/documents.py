@@ -276,7 +276,7 @@ def workbook(path: Path) -> tuple[Any, dict[str, Any]]:
 
 
 def _of_column(cells: Sequence[Any]) -> Line:
-    """Return a column of a workbook as text; in a column of times, the reader reports midnight as a mere date."""
+    """Return a column of a workbook as text; in a column of times, a date without a time is read as its midnight."""
     has_clock = any(isinstance(cell, datetime) for cell in cells)
     return [_of_cell(datetime(*cell.timetuple()[:3]) if has_clock and type(cell) is date else cell) for cell in cells]
 

@@ -89,7 +89,7 @@ def backtest(asked: Document, copy: FeedCopy, progress: Progress) -> Document:
 def _observe(feed: Forecaster, rows: Sequence[Document], begin: int) -> None:
     """Observe a block of rows, and the known columns of the rows that follow; raises InvalidInput with the row.
 
-    The scores thus assume that the values of known columns were known in advance exactly as they came.
+    The scores assume that the values that the rows have in known columns were known in advance.
     """
     end = begin + CALL
     ahead = rows[end : end + feed.steps[-1]] if feed.spec.known else []
@@ -136,7 +136,7 @@ def _curve(feed: Forecaster, step: int) -> list[Document]:
 
 
 def tune(asked: Document, copy: FeedCopy, progress: Progress) -> Document:
-    """Choose by the present window the settings that are ``auto``; return them with the feed's present choice."""
+    """Choose values for a feed's ``auto`` settings by its present window; return the new and the present values."""
     feed = copy.state().forecaster
     if feed.rows is None:
         raise InvalidInput("the feed has no models yet", field="id")

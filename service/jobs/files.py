@@ -79,7 +79,7 @@ class JobFiles:
         return sorted(found, key=lambda record: record.created_at)
 
     def save(self, record: JobRecord) -> None:
-        """Write a record, which replaces the earlier one of its job."""
+        """Write the record of a job, which replaces the job's earlier record."""
         self._write(self._path(record.id, "job"), asdict(record))
 
     def save_result(self, id: str, result: Document) -> None:

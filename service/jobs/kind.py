@@ -61,7 +61,7 @@ class Examples(Request):
 
 @dataclass(frozen=True)
 class Order:
-    """A checked request for a job: its parameters as JSON values, and by name the examples that came with it."""
+    """A checked request for a job: its parameters as JSON values, and the examples that came with it, by name."""
 
     asked: Document
     given: dict[str, Examples] = field(default_factory=dict)

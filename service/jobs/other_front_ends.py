@@ -42,7 +42,7 @@ class OtherJob:
 
 
 class SharedJobs:
-    """The documents by which front ends share their jobs. Its calls wait for the store, and raise StoreError."""
+    """The documents by which front ends share their jobs. All methods wait for the store, and raise StoreError."""
 
     def __init__(self, store: Store, health: Health, fronts: FrontEnds) -> None:
         self._store, self._health, self._fronts = store, health, fronts

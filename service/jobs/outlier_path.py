@@ -74,7 +74,7 @@ def _ordered(request: OutlierPathRequest, spec: ModelSpec, now: Description) -> 
 
 
 def _check_share(share: float, n: int) -> None:
-    """Raise InvalidInput unless a share of ``n`` examples is at least one example, and at least one other is left."""
+    """Raise InvalidInput unless a share of ``n`` examples is at least one example, and leaves at least one example."""
     if n < 2 or share * n < 1.0:
         raise InvalidInput(f"is less than one of the window's {n} examples, or none would be left", field="hold_out")
 

@@ -105,7 +105,7 @@ class JobLimits:
 class Jobs:
     """The jobs of one service; its calls may wait for disk and store, except :meth:`get` and :meth:`all`.
 
-    Invariant: records are never changed, only replaced, and that only under the lock, so that readers need no lock.
+    Invariant: records are never changed; they are replaced, which needs the lock, so that readers need no lock.
     """
 
     def __init__(
@@ -148,7 +148,7 @@ class Jobs:
                 self._finish(record.id, "failed", JobInterrupted("the service ended while this job was under way"))
 
     def get(self, id: str) -> JobRecord:
-        """Return a job of this front end, or of another one as of the last :meth:`look`; raises UnknownJob."""
+        """Return a job of this front end, or of another one as the last :meth:`look` found it; raises UnknownJob."""
         found = self._records.get(id)
         if found is None and (other := self._others.get(id)) is not None:
             found = other.record
@@ -167,7 +167,7 @@ class Jobs:
         return self.get(id)
 
     def _other(self, id: str) -> OtherJob | None:
-        """Return a job of another front end, None if this one has it; raises the errors of :meth:`find`."""
+        """Return a job of another front end, None for a job of this front end; raises the errors of :meth:`find`."""
         if self._shared is None or id in self._records:
             return None
         try:
@@ -198,7 +198,7 @@ class Jobs:
         return sorted(found, key=lambda record: record.created_at), sorted(away)
 
     def look(self) -> None:
-        """Read other front ends' jobs, publish this front end's jobs, and carry out others' requests to end these.
+        """Read other front ends' jobs, publish this front end's jobs, and end those that others have asked to end.
 
         Raises StoreError.
         """
@@ -388,7 +388,7 @@ class Jobs:
             return self.get(id)
 
     def update_of(self, id: str, choice: Document) -> tuple[str, Any]:
-        """Return a job's model and the update that applies the result; raises NotApplicable, or as :meth:`result`."""
+        """Return a job's model and the update that applies the result; raises NotApplicable, and as :meth:`result`."""
         record = self.find(id)
         if self._kinds[record.kind].swaps:
             self.result(id)
@@ -506,7 +506,7 @@ class Jobs:
 
     def _work(self, id: str, live: Subject, given: dict[str, Any], wanted: Wanted) -> None:
         def progress(done: int, total: int) -> bool:
-            """Note the progress, and return whether to go on; raises OutOfMemory if the process has grown too large."""
+            """Record the progress, and return whether to go on; raises OutOfMemory if the process is too large."""
             self._change(id, done=done, total=total)
             check_grown(self._budget)
             return not wanted.is_over

@@ -112,7 +112,7 @@ def check_shape(given: Examples, name: str, width: int | None, spec: ModelSpec) 
 
 
 def _check_learnable(data: Examples, spec: ModelSpec) -> None:
-    """Raise InvalidInput for examples that have no path, as all weights are 0, or there are too few or many classes."""
+    """Raise InvalidInput for examples without a path: all weights are 0, or there are too few or too many classes."""
     if data.weights is not None and not data.weights.any():
         raise InvalidInput("all weights are zero", field="data.weights")
     if not task_of(spec).has_classes or data.y is None:
@@ -176,9 +176,9 @@ def _told(path: Path, estimator: LiveEstimator) -> Document:
 
 
 def _coefficients(path: Path, estimator: LiveEstimator, best: float | None) -> Document:
-    """Return the largest coefficients and the intercepts at logarithmically spaced parameter values, and at the best.
+    """Return the largest coefficients and the intercepts at logarithmically spaced parameter values and the best value.
 
-    With several classes, an example has a coefficient for each other class, and the largest of them counts.
+    With several classes, an example has a coefficient for each class but its own, and the largest of these counts.
     """
     values = np.geomspace(path.minimum, path.maximum, PLACES).clip(path.minimum, path.maximum)
     if best is not None:

@@ -178,7 +178,7 @@ class Course:
 
 
 def _checked(asked: Document, place: Workplace, width: int | None) -> Document:
-    """Return the description of a dataset, and the limit of its classes; raises UnknownDataset or InvalidInput."""
+    """Return a dataset's description, and the limit on the number of classes; raises UnknownDataset or InvalidInput."""
     if place.datasets is None:
         raise UnknownDataset("this service keeps no datasets")
     described = place.datasets.check(asked)
@@ -190,7 +190,7 @@ def _checked(asked: Document, place: Workplace, width: int | None) -> Document:
 
 
 def _brought(work: Document, place: Workplace) -> str:
-    """Copy the dataset's files to this machine if they are elsewhere; return the name of the function for the work."""
+    """Copy the dataset's files to this machine if they are elsewhere; return the name of the function that trains."""
     if "dataset" in work and place.datasets is not None:
         at = place.datasets.brought(work["dataset"]["described"], place.directory / BROUGHT, place.check)
         work["dataset"]["at"] = str(at)

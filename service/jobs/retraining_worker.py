@@ -1,4 +1,4 @@
-"""The process that retrains a model, with a solver for each task, and writes the new model for the swap."""
+"""The process that retrains a model, with a solver for each task, and writes the model that replaces the old one."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ REPORT_EVERY = 0.1
 
 @dataclass(frozen=True)
 class Work:
-    """One retraining: the model before it, and the request."""
+    """One retraining: the model before the retraining, and the request."""
 
     asked: Document
     spec: ModelSpec
@@ -107,7 +107,7 @@ class Work:
 
 @dataclass(frozen=True)
 class Found:
-    """A trained model, the gap against time, and the error on the held-back examples."""
+    """A trained model, its relative gap as a function of time, and its error on the held-back examples."""
 
     estimator: LiveEstimator
     sizes: Sizes
@@ -184,7 +184,7 @@ def _parameters(asked: Document, given: Document) -> Document:
 
 
 def _asked_names(asked: Document) -> list[str]:
-    """Return the names of the requested parameters; the model keeps its other parameters when it is swapped."""
+    """Return the names of the requested parameters; all others stay the same when the new model takes over."""
     return [*(["C"] if "C" in asked else []), *(KERNEL_PARAMETERS if "kernel" in asked else ())]
 
 
@@ -350,7 +350,7 @@ class Trained(Protocol):
 
     @property
     def trace(self) -> Floats:
-        """The relative gap against time."""
+        """The relative gap as a function of time."""
 
 
 OnDataset = Callable[[Work, LiveL2SVC, Document], tuple[Trained, int, Document]]

@@ -28,7 +28,7 @@ class SuspectedLabelsRequest(Request):
 
 
 def rank(asked: Document, model: ModelCopy, progress: Progress) -> Document:
-    """Rank all labels of a window, the most likely wrong first, by exact decisions of models without the example."""
+    """Rank all labels of a window, the most likely wrong first, by the examples' exact leave-one-out decisions."""
     found = suspected_labels(model.estimator(), progress=progress)
     return {
         "n_examples": len(found.keys),

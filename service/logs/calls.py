@@ -72,7 +72,7 @@ def stage(name: str) -> None:
 
 
 def known_as(key: str) -> None:
-    """Note the label of the API key that made the call under way."""
+    """Record the label of the API key that made the call under way."""
     call = _current.get()
     if call is not None:
         call.key = key

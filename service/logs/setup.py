@@ -35,7 +35,7 @@ def set_up(level: str, format: Format, audit_file: str, **facts: str) -> None:
 
 
 def _handlers(as_text: bool, colors: bool, audit: _AuditFile | None) -> Callable[[str], logging.Handler]:
-    """Return a function from a logger's name to its handler; imports the renderers."""
+    """Return a function that maps a logger's name to its handler; this imports the formatters of log lines."""
     from livesvm.service.logs.lines import formatter
 
     main = logging.StreamHandler()

@@ -1,4 +1,4 @@
-"""OpenTelemetry traces of calls: a span for each request, with a child span for each stage, made after its end."""
+"""OpenTelemetry traces of calls: a span for each request, and a child span for each stage, made when the call ended."""
 
 from __future__ import annotations
 

@@ -193,7 +193,7 @@ class Replicas(Protocol[T_co]):
 
 
 class _Totals(Generic[T]):
-    """Totals over all models or feeds; values of those at rest come from the last complete pass over these.
+    """Totals over all models or feeds; those at rest count with their values in the last complete pass over them.
 
     A pass over many models or feeds at rest takes several scrapes.
     """
@@ -253,7 +253,7 @@ class ReplicaSeries(Collector, Generic[T]):
         self._series_of, self._table, self._totals = series_of, totals, _Totals(totals, replicas)
 
     def collect(self) -> Iterator[Metric]:
-        """Yield the numbers by state, the metrics of the first models or feeds, and the totals over all."""
+        """Yield the number of models or feeds in each state, the metrics of the first ones, and the totals over all."""
         counts, shown = self._replicas.states(), list(self._replicas.samples(self._limit))
         states = GaugeMetricFamily(f"livesvm_{self._word}s", f"{self._word.title()}s held", labels=["state"])
         for state in get_args(ServingState):
@@ -265,7 +265,7 @@ class ReplicaSeries(Collector, Generic[T]):
 
 
 def series_of_feeds(shown: Sequence[FeedSample]) -> Iterator[Metric]:
-    """Yield the metric families about feeds, about their sources, and about their first steps."""
+    """Yield the metric families about feeds, about their sources, and about each feed's first forecast steps."""
     yield from gauges("feed", ["feed"], _PER_FEED, [([sample.id], sample) for sample in shown])
     yield from _of_sources("feed", shown)
     steps = [([sample.id, str(step.step)], step) for sample in shown for step in sample.steps[:MOST_STEPS]]

@@ -116,27 +116,27 @@ class Health:
         return time.monotonic() - self._answered_at >= SILENCE_SECONDS
 
     def learnt_active(self, other: str) -> None:
-        """Note the name of the other service that answers the calls; an empty name if this service answers them."""
+        """Record the name of the other service that answers the calls; an empty name if this service answers them."""
         self._active = other
 
     def came_back(self) -> None:
-        """Note that all models are restored."""
+        """Record that all models are restored."""
         self._came_back = True
 
     def warmed(self) -> None:
-        """Note that the solvers of updates are compiled and loaded."""
+        """Record that the solvers of updates are compiled and loaded."""
         self._warm = True
 
     def restored(self) -> None:
-        """Note that models are restored, solvers are compiled, and requests have been rehearsed."""
+        """Record that models are restored, solvers are compiled, and requests have been rehearsed."""
         self.is_restored = True
 
     def draining(self) -> None:
-        """Note that the service is about to stop: it still answers, but no more calls should be sent to it."""
+        """Record that the service is about to stop: it still answers, but no more calls should be sent to it."""
         self.is_draining = True
 
     def stopping(self) -> None:
-        """Note that the service accepts no more work."""
+        """Record that the service accepts no more work."""
         self.is_stopping = self.is_draining = True
 
     @contextmanager
@@ -184,13 +184,13 @@ class Health:
             self._metrics.durability.labels(each.value).set(each is level)
 
     def _set_weakness(self, weakness: str | None) -> None:
-        """Note why the store may lose acknowledged data, None if it cannot lose any; log each new reason."""
+        """Record why the store may lose acknowledged data, None if it cannot lose any; log each new reason."""
         if weakness not in (None, self._weakness):
             log.error("the durability is memory: %s", weakness)
         self._weakness = weakness
 
     def _set_store(self, fault: str | None) -> None:
-        """Note the reason why the store accepts no writes, None if it accepts writes; log each change."""
+        """Record the reason why the store accepts no writes, None if it accepts writes; log each change."""
         with self._lock:
             if self.store_up == (fault is None):
                 return

@@ -1,8 +1,8 @@
 """Rehearsal: requests of every common kind before the service is ready, so that no user's first request is slow.
 
 A process loads validators, serializers, pages of machine code and the database library once, when they are first used.
-So the rehearsal sends requests to a second application, with a model and a feed in a temporary directory, which makes
-the first requests to the real application fast.
+The rehearsal sends requests to a second application, with a model and a feed in a temporary directory, so that the
+process has loaded its code before the first request to the real application.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ log = logging.getLogger(__name__)
 
 
 def rehearse(data_dir: Path, create: Callable[[Settings], FastAPI]) -> None:
-    """Send every request of the rehearsal once, and wait for the answers. A failure is only logged."""
+    """Send every request of the rehearsal once, and wait for the answers. A failure of the rehearsal is only logged."""
     place = data_dir / DIRECTORY
     try:
         shutil.rmtree(place, ignore_errors=True)  # of a start that was cut off
@@ -109,7 +109,7 @@ async def _ask(app: FastAPI, method: str, path: str, body: bytes) -> int:
         return parts.pop()
 
     async def send(message: MutableMapping[str, Any]) -> None:
-        """Note the status in a message of the answer, if the message has one."""
+        """Record the HTTP status in a message of the answer, if the message has one."""
         statuses.append(message.get("status", 0))
 
     headers = [

@@ -48,7 +48,7 @@ class _Server(uvicorn.Server):
             self._loop.call_soon_threadsafe(self._ending.set)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """Note a signal, and end the process."""
+        """Record which signal came, and end the process."""
         super().handle_exit(sig, frame)
         self.end()
 

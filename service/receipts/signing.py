@@ -35,12 +35,12 @@ class Signer:
 
     @property
     def public_key(self) -> str:
-        """Public key that verifies the signatures, in hex; raises as :meth:`sign`."""
+        """Public key that verifies the signatures, in hex; raises the errors of :meth:`sign`."""
         return self._private().public_key().public_bytes_raw().hex()
 
     @property
     def public_keys(self) -> list[str]:
-        """This public key and all earlier ones, oldest first; raises as :meth:`sign`."""
+        """This public key and all earlier ones, oldest first; raises the errors of :meth:`sign`."""
         return list(dict.fromkeys([*self._noted(), self.public_key]))
 
     def _private(self) -> Ed25519PrivateKey:
@@ -64,7 +64,7 @@ class Signer:
 
 
 def is_signed(data: bytes, signature: str, public_key: str) -> bool:
-    """Return whether a key, in hex, has signed these bytes; points of small order are refused."""
+    """Return whether a key, in hex, has signed these bytes; keys that are points of small order are refused."""
     try:
         key, signed = bytes.fromhex(public_key), bytes.fromhex(signature)
         if _has_small_order(key) or _has_small_order(signed[:32]):

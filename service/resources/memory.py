@@ -37,7 +37,7 @@ SMALL = MEGABYTE
 class Budget:
     """The memory budget of the whole process; safe from any thread.
 
-    Invariant: at most ``limit`` bytes are held, except by :meth:`insist` and by small requests.
+    Invariant: at most ``limit`` bytes are held, unless :meth:`insist` or small requests hold more.
 
     Parameters
     ----------
@@ -58,7 +58,7 @@ class Budget:
         return dict(self._held)
 
     def rest_on(self, resident: int, least: int = 0) -> None:
-        """Set the bytes of the service itself to ``resident`` minus the bytes of models, but at least to ``least``.
+        """Count ``resident`` minus the bytes of models, but at least ``least``, as bytes that the service itself holds.
 
         Without ``least`` the result would be too small at a start, as models that are being restored hold bytes before
         they use them.
@@ -85,8 +85,8 @@ class Budget:
     def take(self, kind: Kind, size: int, held_already: int = 0) -> None:
         """Hold ``size`` bytes more; raises BodyTooLarge, MemoryBusy or OutOfMemory if they do not fit.
 
-        ``held_already`` bytes are held by the same request already; if both together can never fit, the error is
-        BodyTooLarge, otherwise MemoryBusy.
+        ``held_already`` bytes are held by the same request already; if these and ``size`` together can never fit, the
+        error is BodyTooLarge, otherwise MemoryBusy.
         """
         with self._lock:
             if held_already + size > self._small or kind in LASTING:
@@ -215,7 +215,7 @@ class HeldMemory:
         self._budget.insist(self, size)
 
     def cooled(self, size: int) -> None:
-        """Reduce the share to at most ``size`` bytes, as the replica's caches were freed."""
+        """Reduce the share to at most ``size`` bytes, after the replica's caches were freed."""
         self.size = min(self.size, size)
         self._budget.insist(self, self.size)
 
@@ -250,7 +250,8 @@ def model_bytes(n: int, row_bytes: float, n_free: int, cache_mb: int, n_classes:
     """Return the largest size in bytes of a model of ``n`` examples with ``row_bytes`` bytes of features each.
 
     Kernel rows, including those of free support vectors, take at most ``cache_mb`` megabytes. With more than two
-    classes each example is in as many problems as there are other classes, and ``n_free`` counts it in each.
+    classes each example is in as many problems as there are other classes, and ``n_free`` counts a free support vector
+    once for each problem in which it is free.
     """
     others = max(1, n_classes - 1)
     pairs = others * n_classes // 2 if others > 1 else 1

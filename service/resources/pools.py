@@ -35,7 +35,7 @@ class Places:
         self._held: Counter[Hashable] = Counter()
 
     def take(self, caller: Hashable, size: int = 1) -> None:
-        """Take ``size`` places for a caller: half of all at most, or all for ``None``. Raises QueueFull at once."""
+        """Take ``size`` places; a caller other than None gets half of all at most. Raises QueueFull at once if full."""
         if self._held.total() + size > self._limit:
             raise QueueFull(self._full)
         if caller is not None and self._held[caller] + size > self._share:

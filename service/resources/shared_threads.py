@@ -48,7 +48,7 @@ class SharedThreads:
         self._open: set[Future[Any]] = set()
 
     def submit(self, steps: Steps[T]) -> Future[T]:
-        """Start a task; the future gets its result. Cancelling the future ends the task after its present step."""
+        """Start a task, and return its future result. Cancelling this future ends the task after its present step."""
         future: Future[T] = Future()
         self._open.add(future)
         future.add_done_callback(self._open.discard)

@@ -1,7 +1,7 @@
 """Schedule solves: a limited number at once, short ones before long ones, none longer than its limit.
 
 Long solves take turns, and each continues where it was interrupted. A solve can also be ended between two events of its
-path, which leaves its model as it was. So no update waits for the end of another model's long solve.
+path, which leaves its model as it was. No update waits for the end of another model's long solve.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class Solve:
         return None
 
     def rest(self) -> float | None:
-        """Return the seconds until the solve must end, None without ``until``."""
+        """Return the seconds until the solve must end, None if it has no time limit ``until``."""
         return None if self.until == inf else max(0.0, self.until - time.monotonic())
 
     def used_by(self, now: float) -> float:

@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 
 
 class Webhooks:
-    """All webhooks of one service. Methods wait for the store.
+    """All webhooks of one service. Methods of this class wait for the store.
 
     Parameters
     ----------

@@ -1,8 +1,8 @@
-"""The courier of a webhook: a thread that sends only its messages, so that a slow receiver delays no other webhook.
+"""The courier of a webhook: a thread that sends this webhook's messages only; a slow receiver delays no other webhook.
 
-The courier tries to deliver the oldest message until it is delivered or becomes a dead letter; later messages wait. So
-the number of attempts to reach a receiver that does not answer depends on the time, and not on the number of waiting
-messages.
+The courier tries to deliver the oldest message until it is delivered or becomes a dead letter; later messages wait.
+While a receiver does not answer, the number of attempts to reach it depends on the time, and not on the number of
+waiting messages.
 """
 
 from __future__ import annotations
@@ -138,7 +138,7 @@ class Courier:
         return None
 
     def _try(self, address: Address, message: Message) -> bool:
-        """Try to deliver a message, and return whether this succeeded; a failure other than 410 delays all messages."""
+        """Try to deliver a message; return whether this succeeded; a failure without status 410 delays all messages."""
         with self._changed:
             self._waiting[address] = attempt = self._waiting.get(address, 0) + 1
         self.last, patience = self._sent(address, message)

@@ -77,8 +77,8 @@ class Address(NamedTuple):
 class Message:
     """One message to the receiver of one webhook.
 
-    ``since`` is the Unix time of the beginning of its delivery. A dead letter also has the number of ``attempts``, the
-    ``reason`` why the last attempt failed, and the time at which the message was given up.
+    ``since`` is the Unix time at which the delivery of the message began. A dead letter also has the number of
+    ``attempts``, the ``reason`` why the last attempt failed, and the time at which the message was given up.
     """
 
     body: str

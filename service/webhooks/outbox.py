@@ -1,7 +1,7 @@
 """The outbox of webhooks: messages about the events of a call are stored before the call is answered, and sent later.
 
 If the process dies before a message is stored, the next start repeats the call from the log, and stores the message
-then. So messages about all events of an acknowledged call are sent at least once.
+then. Messages about all events of an acknowledged call are thus sent at least once, even if the process dies.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ REST_BYTES, REST_SECONDS = 65_536, 1.0
 
 @cache
 def authorities() -> ssl.SSLContext:
-    """Return a TLS context with the default certificate authorities, or those of SSL_CERT_FILE or SSL_CERT_DIR."""
+    """Return a TLS context with the default certificate authorities, or those in SSL_CERT_FILE or SSL_CERT_DIR."""
     return httpx.create_ssl_context()
 
 
@@ -51,7 +51,7 @@ class Connection:
     def post(self, headers: dict[str, str], body: bytes, seconds: float) -> tuple[int, float]:
         """Send a body to the receiver; return the answer's status, and the seconds that it asks to wait (Retry-After).
 
-        If the answer's body is long or slow, the rest is not read, and the connection is closed.
+        If the answer's body is long or slow, the connection is closed before the whole body is read.
 
         Parameters
         ----------

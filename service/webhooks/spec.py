@@ -77,7 +77,7 @@ class WebhookSpec(BaseModel):
         return (self.above is not None and value > self.above) or (self.below is not None and value < self.below)
 
     def concerns(self, model: str | None, feed: str | None) -> bool:
-        """Return whether the webhook wants events about this model or feed, or without either, about the service."""
+        """Return whether the webhook wants events about this model or feed, or about the service if both are None."""
         if (model is None and feed is None) or (self.models is None and self.feeds is None):
             return True
         if feed is None:

@@ -6,7 +6,7 @@ from pydantic import BaseModel, Field
 
 
 class Robust(BaseModel):
-    """Proof that a robust model is a local optimum: `violation`, and distance of the nearest example to the cutoff."""
+    """Proof that a robust model is a local optimum: `violation`, and the least distance of an example to the cutoff."""
 
     theta: float
     s: float

@@ -30,7 +30,7 @@ class Warned(BaseModel):
 
 
 class RobustLosses(BaseModel):
-    """Losses with `theta` times their slope beyond the cutoff `s`, and the number of examples beyond the cutoff."""
+    """A robust model's losses: beyond the cutoff `s`, their slope is reduced to `theta` times the usual slope."""
 
     theta: float
     s: float

@@ -15,7 +15,7 @@ class ThresholdAnswer(BaseModel):
 
 
 class PromiseAnswer(BaseModel):
-    """The share of targets that the sets or intervals contain: about `coverage`, for any data at least `at_least`."""
+    """The share of targets that sets or intervals contain: about `coverage`, and at least `at_least` for any data."""
 
     coverage: float
     at_least: float

@@ -186,7 +186,7 @@ def _of_tensor(tensor: InputTensor, data: memoryview, body: Body) -> Matrix:
 
 
 def _of_columns(each: Iterable[tuple[InputTensor, memoryview]], body: Body) -> TableRows:
-    """Return the rows of a table from tensors of its columns, (m,) or (m, 1); other columns have missing values."""
+    """Return the rows of a table from tensors of columns, (m,) or (m, 1); columns without a tensor are missing."""
     columns: dict[str, list[Any]] = {}
     with ExitStack() as held:
         for tensor, data in each:
@@ -212,7 +212,7 @@ def _json_cells(tensor: InputTensor) -> list[Any]:
 
 
 def _binary_cells(tensor: InputTensor, data: memoryview) -> list[Any]:
-    """Return the cells of a binary tensor; NaN means missing, and four bytes with its length precede each text."""
+    """Return the cells of a binary tensor; NaN is a missing cell, and each text comes after its length in 4 bytes."""
     if tensor.datatype != "BYTES":
         cells = np.frombuffer(data, DTYPES[tensor.datatype])
         return [cell if cell == cell else None for cell in cells.tolist()]

@@ -1,8 +1,8 @@
 """Request bodies: received by the event loop with limits of size, time and speed, and parsed in other threads.
 
-The JSON parser itself limits the depth of nesting and the size of numbers. But this parser reports each unknown name in
-a kilobyte of text, and keeps only the last of two values with the same name. So this module limits the number of names,
-and refuses repeated names.
+The JSON parser itself limits the depth of nesting and the size of numbers. But the JSON parser reports each unknown
+name in a kilobyte of text, and keeps only the last of two values with the same name. To prevent huge error reports and
+ignored values, this module limits the number of names in a body, and refuses repeated names.
 """
 
 from __future__ import annotations
@@ -171,7 +171,7 @@ def with_json(body: Body, use: Callable[[bytes], T]) -> T:
 
 
 def may_ask_for_more(body: Body) -> bool:
-    """Return whether a JSON body of rows may also ask for probabilities or a coverage."""
+    """Return whether a JSON body of rows contains the name of the field ``probability`` or ``coverage``."""
     return body.media == JSON and (b'"probability"' in body.data or b'"coverage"' in body.data)
 
 
@@ -324,7 +324,7 @@ class OpenObject(NamedTuple):
 
 
 def parsed_bytes(data: bytes, of_field: int = 0) -> int:
-    """Return the most memory that parsing a JSON text needs, in bytes; each value needs another ``of_field`` bytes.
+    """Return a bound of the memory, in bytes, that parsing a JSON text needs; each value adds ``of_field`` bytes.
 
     Commas and brackets inside strings are counted too, as if they separated values.
     """
@@ -335,7 +335,7 @@ def parsed_bytes(data: bytes, of_field: int = 0) -> int:
 
 
 def names(data: bytes) -> Iterator[bytes]:
-    """Yield the field names in a JSON text, with escapes as written; in a malformed text, those before the fault."""
+    """Yield the field names in a JSON text, with escapes as written; if it is malformed, the names before the fault."""
     return (found[1] for found in _STRINGS.finditer(data) if found[2])
 
 

@@ -94,7 +94,7 @@ def parse_backtest(body: Body, spec: FeedSpec) -> tuple[list[Row] | None, Row]:
 
 
 def _document(body: Body, allowed: set[str]) -> Row:
-    """Parse a JSON body, and check its ``rows``; ``rows`` may be absent only if ``allowed`` has ``settings``."""
+    """Parse a JSON body, and check its ``rows``, which may be absent only if ``allowed`` contains ``settings``."""
     with body.memory(parsed_bytes(body.data, BYTES_A_CELL)):
         try:
             document: Any = from_json(body.data)

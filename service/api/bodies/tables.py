@@ -82,7 +82,8 @@ def parse_updates(body: Body, roles: Roles, model: str | None) -> Updates:
     """Parse updates of many models; each row of a table is an example for the model that its cell ``model`` names.
 
     If a column has only missing cells in a model's rows, that model's update does not contain the column. Row numbers
-    in errors count the rows of one model from 0. Raises the errors of :func:`parse_update`.
+    in errors begin with 0 at the first row of the model that the error is about. Raises the errors of
+    :func:`parse_update`.
     """
     if body.media not in TABLES_OF_MANY:
         _refuse(roles, TABLES_OF_MANY, *([] if model is None else ["model"]))
@@ -127,7 +128,7 @@ def _weights(cells: Any) -> arrays.Vector:
 
 
 def _taken(rows: list[Row], name: str | None, field: str, read: Callable[[Any], Any], is_text: bool) -> Any:
-    """Remove the column ``name`` from the rows, and return its cells, converted by ``read``; None without a name."""
+    """Remove column ``name`` from the rows, and return its cells, converted by ``read``; None if ``name`` is None."""
     if name is None:
         return None
     if not any(name in row for row in rows):

@@ -31,7 +31,7 @@ class Admission:
         self._held: set[CountedConnection] = set()
 
     def admit(self, connection: CountedConnection) -> bool:
-        """Admit a connection, if need be after closing an idle one; return False if a limit is met and none is idle.
+        """Admit a connection, if need be by closing an idle one; return False at a limit without an idle connection.
 
         Among the idle connections of the client with the most connections, the one that is idle for longest is closed.
         """

@@ -153,13 +153,13 @@ class Connection(HttpToolsProtocol):
         super().on_body(body)
 
     def on_message_complete(self) -> None:
-        """Note that the body is complete; stop the timer, which runs if the answer came before the end of the body."""
+        """Record that the body is complete; stop the timer, which runs if the answer came before the body's end."""
         self._unclaimed = 0
         self._stop_clock()
         super().on_message_complete()
 
     def on_response_complete(self) -> None:
-        """Note that the answer is complete, so that the connection is idle from now on."""
+        """Record that the answer is complete, so that the connection is idle from now on."""
         super().on_response_complete()
         self.rests_since = self.loop.time()
 
@@ -182,7 +182,7 @@ class Connection(HttpToolsProtocol):
             self._clock = None
 
     def _give_up(self) -> None:
-        """Close a connection without a complete head; if a head has begun, answer with a problem document first."""
+        """Close a connection without a complete request head; if a head has begun, send a problem document first."""
         if self._unclaimed and self._under_way is None:
             self._refuse(HeadTimeout(f"the head of the request did not arrive within {self._limits.head_seconds:g} s"))
         else:

@@ -70,7 +70,7 @@ FleetId = Annotated[str, Path(json_schema_extra={"pattern": FLEET_ID, "maxLength
 
 
 class _FeedPath(Convertor[str]):
-    """Converter of feed ids in URL paths: an id may have one slash, if the name of a feed call does not follow it."""
+    """Converter of feed ids in URL paths: an id may have one slash, unless a feed call's name follows the slash."""
 
     regex = rf"[^/]+(?:/(?!(?:{'|'.join(sorted(OF_FEEDS))})(?:[/.]|$))[^/]+)?"
 
@@ -148,7 +148,7 @@ def scope(needed: str) -> Dependency:
 
 
 def scopes_of(routes: Iterable[BaseRoute]) -> dict[str, str | None]:
-    """Map each path to the least scope that one of its calls needs, or to None if one of these needs no key."""
+    """Map each path to the least scope that any of its calls needs, or to None if any of its calls needs no key."""
     found: dict[str, str | None] = {}
     for route in routes:
         if isinstance(route, APIRoute):
@@ -159,12 +159,12 @@ def scopes_of(routes: Iterable[BaseRoute]) -> dict[str, str | None]:
 
 
 def may(request: Request, service: Service, needed: str) -> bool:
-    """Return whether the caller of an admitted request has a scope; if no keys are configured, all callers do."""
+    """Return whether the caller of an admitted request has a scope, as all callers have if no keys are configured."""
     return not service.keys.known or allows(request.state.caller.scope, needed)
 
 
 def let_in(held: ApiKey | None, needed: str) -> ApiKey:
-    """Return the caller's API key; raises Unauthorized if this is None, Forbidden if it does not include the scope."""
+    """Return the caller's API key; raises Unauthorized if there is none, Forbidden if it does not include the scope."""
     if held is None:
         raise Unauthorized("send a valid API key as a bearer token")
     known_as(held.label)

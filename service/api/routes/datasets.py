@@ -49,16 +49,16 @@ async def put(
 ) -> Response:
     """Store a dataset completely or not at all; an earlier dataset of this name is kept until the new one is complete.
 
-    An `npz` file has the arrays `X` (n, d) and `y` (n,), and may have `weights` and `keys`. In place of `X`, it may
-    have the arrays `data`, `indices`, `indptr` and `shape` of a CSR array, as SciPy's `save_npz` writes them. A dataset
-    in svmlight format is stored as a sparse array too. In tables, which are csv in UTF-8 or parquet, the parameter
-    `target` names the column of targets; without it, this is the column `y`, or else the last column. If the first line
-    of a csv file has only numbers, it is an example; otherwise it has the names of the columns. In a problem document,
-    rows and columns are counted from 0.
+    An `npz` file has the arrays `X` (n, d) and `y` (n,), and may have `weights` and `keys`. In place of `X`, an `npz`
+    file may have the arrays `data`, `indices`, `indptr` and `shape` of a CSR array, as SciPy's `save_npz` writes them.
+    A dataset in svmlight format is stored as a sparse array. In tables, which are csv in UTF-8 or parquet, the
+    parameter `target` names the column of targets; without this parameter, the targets are in the column `y`, or if
+    there is none, in the last column. If the first line of a csv file has only numbers, it is an example; otherwise it
+    has the names of the columns. In a problem document, rows and columns are counted from 0.
 
     The parameter `key` names a column of text or whole numbers that identifies the owner of each row. If examples with
-    such a key are erased from any model, the dataset's rows with this key are removed. The dataset stores only salted
-    hashes of the keys.
+    the key of a row are erased from any model, the dataset's rows with this key are removed. The dataset stores only
+    salted hashes of the keys.
     """
     service.models()
     check_name(name)

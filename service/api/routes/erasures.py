@@ -55,12 +55,13 @@ async def erase(id: ModelId, request: Request, service: Parts, key: IdempotencyK
     The model is solved without these examples, and the resulting version replaces its history: earlier versions cannot
     be restored. The model's jobs are removed, and the rows of datasets with these keys too. Stored answers that name
     the examples are erased; of the requests that they answered, only the fact remains that each had its effect. If no
-    stored data contain any of the keys and tags, the answer has status 404, and nothing is changed. Otherwise
-    `not_found` lists the keys and tags that no stored data contain, and the receipt's `elsewhere` lists other models
-    that contain some of the keys and tags. A call that is repeated with the same Idempotency-Key is answered with the
-    first call's receipt. Only one erasure runs at a time; if too many wait, a further call is answered with status 429.
-    An erasure that has begun is always completed, if necessary by the next start of the service. The receipt proves
-    what this service has declared to be erased; it does not prove what backups, replicas and clients store.
+    stored data contain any of the keys and tags, the answer has status 404, and nothing is changed. In a successful
+    answer, `not_found` lists the keys and tags that no stored data contain, and the receipt's `elsewhere` lists other
+    models that contain some of the keys and tags. A call that is repeated with the same Idempotency-Key is answered
+    with the first call's receipt. Only one erasure runs at a time; if too many wait, a further call is answered with
+    status 429. An erasure that has begun is always completed, if necessary by the next start of the service. The
+    receipt proves what this service has declared to be erased; it does not prove what backups, replicas and clients
+    store.
     """
     service.models().get(id)
     body = await read_body(request)
@@ -121,9 +122,9 @@ async def erase_readings(id: FeedId, request: Request, service: Parts, key: Idem
     """Erase readings by time, or in a range of times, from a feed's window, its record and all of its stored data.
 
     The erased readings then count as missing: each is replaced by the reading before it, and the feed's models learn
-    the window again. A time before the window erases all readings before the window that models still use. Of earlier
-    requests with an Idempotency-Key, the feed keeps only the fact that each had its effect. In all other respects the
-    call works like the erasure of examples from a model.
+    the window again. If a requested time is before the window, all readings before the window that models still use are
+    erased. Of earlier requests with an Idempotency-Key, the feed keeps only the fact that each had its effect. In all
+    other respects the call works like the erasure of examples from a model.
     """
     service.feeds().get(id)
     body = await read_body(request)
@@ -162,7 +163,7 @@ def _series_of(service: Service, id: str, names: Sequence[str | int] | None) -> 
 @calls("POST /receipts/verify", "read", "Verify a receipt", body={JSON: {"schema": {"type": "object"}}})
 @answers(Verification, "Whether it is as this service, or another one, signed it.")
 def verify(service: Parts, body: Whole) -> Response:
-    """Check whether a receipt, sent as its file, is unchanged since a service signed it, and if this service did.
+    """Check whether a receipt, sent as its file, is unchanged since a service signed it, and was signed by this one.
 
     The command `livesvm receipt verify FILE` makes the same check without the service.
     """

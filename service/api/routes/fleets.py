@@ -161,7 +161,7 @@ def forecast(
     after: After = "",
     limit: Limit = PAGE,
 ) -> Response:
-    """Return the newest forecasts of all series or of some, a row for each series and step; never wait for readings.
+    """Return the newest forecasts of all or some series, a row for each series and step, without waiting for readings.
 
     Series at rest are woken only if they have more forecast steps than the service keeps in memory for series at rest.
     """

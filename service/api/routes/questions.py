@@ -161,7 +161,8 @@ def _decided(
 ) -> Steps[bytes]:
     """Compute the answer for rows in blocks; raises InvalidInput for more rows than the time limit allows.
 
-    A row takes as long as the plain prediction of hundreds of rows. Other calls run between the blocks.
+    The answer for one row takes as long as the plain prediction of hundreds of rows. Other calls can run between two
+    blocks of rows.
     """
     work, seconds = covering.work(X), service.settings.solve_seconds
     most = max(1, int(seconds * A_SECOND / work))
@@ -205,8 +206,8 @@ async def worked_out(
 ) -> T:
     """Call ``answer`` with a copy of a model or feed when a solve may begin, and return its result.
 
-    ``memory`` returns how many bytes the copy and ``answer`` need, and these are reserved. Raises OutOfMemory if this
-    memory is not available.
+    ``memory`` returns how many bytes the copy and ``answer`` need, and these are reserved. Raises OutOfMemory if the
+    memory for the copy and the answer is not available.
     """
     solve.seconds = min(solve.seconds, service.settings.solve_seconds)
     copy = await awaited(request, live.copy(), solve, changes=False)

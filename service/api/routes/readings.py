@@ -203,10 +203,10 @@ async def certificate(id: FeedId, request: Request, service: Parts, solve: Withi
 async def watch(id: FeedId, request: Request, service: Parts, last_event_id: LastEventId = None) -> Response:
     """Stream a feed's events as server-sent events; each call with readings makes an event `readings` with forecasts.
 
-    Other events are `live`, `rescaled`, `drift`, `chosen`, `updated` and `known`. Each event has a number, which stays
-    the same over restarts of the service. A client that sends the number of the last event that it got in the header
-    `Last-Event-ID` gets all later events. If the service no longer keeps some of these events, an event `missed` says
-    so. Without this header the stream begins with the newest event.
+    The stream also has the events `live`, `rescaled`, `drift`, `chosen`, `updated` and `known`. Each event has a
+    number, which stays the same over restarts of the service. A client that sends the number of the last event that it
+    got in the header `Last-Event-ID` gets all later events. If the service no longer keeps some of the later events, an
+    event `missed` says so. Without the header `Last-Event-ID`, the stream begins with the newest event.
     """
     await up_to_date(service.feeds().find(id))
     live = service.feeds().get(id)
