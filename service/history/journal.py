@@ -126,7 +126,7 @@ class Journal:
         return level
 
     def lose_sight(self, state: State, *, is_unsure: bool) -> None:
-        """Note that an append after ``state`` failed; its record may have been written and must then be aborted.
+        """Remember that an append after ``state`` failed: a record that was nevertheless written must be aborted.
 
         ``is_unsure`` says that the store gave no answer, so that it may still write the record.
         """
@@ -141,7 +141,8 @@ class Journal:
             state.skip()
 
     def appended(self, state: State, record: Appending, error: StoreError | None) -> None:
-        """Note the result of an append to many logs for this one; raise ``error`` if the append failed."""
+        """Record, for this log, the result of an append to many logs; raise ``error`` if the append to this log
+        failed."""
         try:
             if error is not None:
                 self._raise(error)
@@ -256,7 +257,8 @@ class Journal:
         self.known = sequence
 
     def observe(self, known: int, head: Head | None) -> None:
-        """Compare the model's ``head``, read from the store, with ``known``, which was read before; for any thread.
+        """Compare the model's ``head`` in the store with ``known``, which was read before ``head``; any thread may do
+        this.
 
         If the store has fewer records than it had acknowledged, it has lost some, even if it names another writer,
         because an older backup names an older writer.

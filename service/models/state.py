@@ -448,7 +448,7 @@ class ModelState:
         return {"scale": "none", "columns": None, **mapped}
 
     def _robust(self, edits: Edits) -> Robustness | None:
-        """Return the settings of the model's robust losses, with the outliers that keep their labels in the edits."""
+        """Return the settings of the model's robust losses, without the outliers that ``edits`` gives new labels."""
         robust = self.estimator.robustness() if self.is_fitted else None
         if robust is None:
             return None
@@ -456,7 +456,8 @@ class ModelState:
         return replace(robust, outliers=kept)
 
     def _settled(self, update: Update, edits: Edits) -> Update:
-        """Set the cutoffs in an update that asks for convex losses; raises InvalidInput if they are convex now."""
+        """Put theta = 1 and the present s into an update that asks for convex losses; raises InvalidInput if losses are
+        convex."""
         if edits.robust != CONVEX:
             return update
         now = self.estimator.robustness() if self.is_fitted else None
@@ -564,7 +565,7 @@ class ModelState:
         return None if found is None else TrainedOn.of(*found)
 
     def is_retrained_without(self, keys: list[Key], *, is_trained_on: bool) -> bool:
-        """Return whether erasing these keys removes the last training; parameters as of :meth:`forget`."""
+        """Return whether erasing these keys removes the last training; the parameters are those of :meth:`forget`."""
         training = self.trained_on
         if training is None or is_trained_on:
             return training is not None
@@ -605,7 +606,7 @@ class ModelState:
         return None
 
     def _holds_of_others(self, keys: list[Key]) -> bool:
-        """Return whether a class, the scale, gamma or prior depends on ``keys``, or on examples out of the window."""
+        """Return whether a class, the scale, gamma or prior depends on ``keys``, or on examples outside the window."""
         if not self.is_fitted:
             return False
         gone, model = set(keys), self.estimator

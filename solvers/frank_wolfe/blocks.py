@@ -50,7 +50,8 @@ class Active:
 
 
 def active_of(problem: Problem, indices: Ints, b: Floats, parts: Floats, rows: ActiveRows) -> Active:
-    """Return the active examples ``indices`` (k,) of a problem, given ``b`` (n,) and ``parts`` (2, n) of all."""
+    """Return the active examples ``indices`` (k,) of a problem, given ``b`` (n,) and ``parts`` (2, n) of all
+    examples."""
     own = problem.y[indices], problem.ridge[indices], problem.of_class[indices]
     return Active(indices, *own, b[indices], np.ascontiguousarray(parts[:, indices]), rows)
 
@@ -63,7 +64,8 @@ def relative_gap(active: Active, least: float = np.inf) -> float:
 
 
 def optimize(active: Active, tol: float, most_blocks: int, tell: Tell) -> tuple[int, bool]:
-    """Take block steps until the gap of the active examples is ``tol``; return their number, and whether it is."""
+    """Take block steps until the gap of the active examples is ``tol``; return the number of steps, and whether it was
+    reached."""
     kept: Ints = np.empty(0, np.int64)
     best, since = np.inf, 0
     patience = max(PATIENCE, ROUNDS * active.b.size // BLOCK)

@@ -203,7 +203,8 @@ class Shard:
         return self._told(outside)
 
     def prove(self, change: CoefficientChange, at: Ints, scale: float, *, wholly: bool) -> Proof:
-        """Compute parts of g in double precision: of active rows ``at``, and of inactive rows, near ones or ``wholly``.
+        """Compute parts of g in double precision, of active rows ``at`` and inactive rows with a small g, or ``wholly``
+        of all.
 
         Parameters
         ----------

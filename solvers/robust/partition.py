@@ -194,7 +194,8 @@ class Rounds:
                 self._correct()
 
     def spread_ties(self) -> bool:
-        """Spread ties after the walk stalled; False: no more spread is allowed, see ``tolerances.spread_ties``."""
+        """Spread ties after the walk stalled; return False if no more spread is allowed, see
+        ``tolerances.spread_ties``."""
         is_spread = spread_ties(self.state, self.w, self.stalls + 1)
         self.stalls += is_spread
         return is_spread

@@ -72,7 +72,7 @@ class PairwiseOutlierPath:
 
     @property
     def fixed(self) -> float:
-        """The value of the parameter that does not run."""
+        """The value of the parameter that is constant along the paths."""
         return self._any.fixed
 
     @property
@@ -123,7 +123,8 @@ class PairwiseOutlierPath:
         return out
 
     def order_of_outliers(self) -> list[tuple[Key, float]]:
-        """Return the keys of ``suspects``, in their order, and the value at which each gave way first.
+        """Return the key of each of ``suspects``, in order, and the parameter's value at which it first became an
+        outlier.
 
         Returns
         -------
