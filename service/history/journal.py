@@ -250,7 +250,7 @@ class Journal:
         self.observe(known, heads.get(self.lease.model))
 
     def begin_again(self, sequence: int) -> None:
-        """Drop all debts, as the store was just given all data up to record ``sequence`` under this lease."""
+        """Drop all debts, because the store has just received all data up to record ``sequence`` under this lease."""
         self._debts.clear()
         self._is_unsure = self.behind = False
         self._attempt = 0
@@ -260,8 +260,8 @@ class Journal:
         """Compare the model's ``head`` in the store with ``known``, which was read before ``head``; any thread may do
         this.
 
-        If the store has fewer records than it had acknowledged, it has lost some, even if it names another writer,
-        because an older backup names an older writer.
+        If the store has fewer records than it had acknowledged, the store has lost records, even if it names another
+        writer, because an older backup names an older writer.
         """
         is_behind = head is None or head.sequence < known
         if head is not None and not is_behind and head.lease.writer != self.lease.writer:

@@ -492,7 +492,7 @@ class Erasures:
         return any(one["name"] == "untrained" for one in self._models.get(stored).describe().warnings)
 
     def _forgotten(self, part: ErasurePart, intent: Intent) -> Erased:
-        """Let the writer of a model or feed erase its part; leave a history without any of the keys unchanged."""
+        """Let the writer of a model or feed erase its part; do nothing if the history has none of the keys to erase."""
         if not part.is_named:
             return Erased(part.version, 0, None)
         home, id_ = self._home(part.stored)

@@ -68,7 +68,7 @@ class Naming:
 def held(store: Store, data_dir: Path, stored: str, sought: Sought, *, behind: int = 0) -> Naming:
     """Return the wanted names that occur in the history of a model or a feed; raises StoreUnavailable.
 
-    Readings of a feed have times instead of keys, so a name can occur only in the names of requests to the feed. With
+    For a feed, the search reads only the names of requests, because readings have times instead of keys. With
     ``behind``, the search reads only log records after that number, and no snapshot, solution or file.
     """
     found = _Looking(sought)

@@ -225,7 +225,7 @@ class ModelState:
         return Outcome(sizes_of(report), int(report.events), float(report.seconds), int(report.changed), more)
 
     def look(self, *, afresh: bool = False) -> None:
-        """Update the warnings for this version about its predictions in the window, and about the scale of features.
+        """Update this version's warnings, which are about predictions in the window and about the scale of features.
 
         The scale is checked if ``afresh``, or if as many examples were added since the last check as the window held
         then.
@@ -862,7 +862,7 @@ class ModelState:
 
     @property
     def _is_watched_as_made(self) -> bool:
-        """Whether the model has no drift test, and was created without a drift test."""
+        """Whether the model has no drift test now, and had none when it was created."""
         return self.watch is None and self.spec.drift_alarms is None
 
     def encode(self) -> bytes:

@@ -88,7 +88,8 @@ def optimize(active: Active, tol: float, most_blocks: int, tell: Tell) -> tuple[
 
 
 def _descends(active: Active, indices: Ints, tol: float, *, scales: bool = True) -> bool:
-    """Take a block step; undo it and return False if rounding raises the objective, or moves it below its bound."""
+    """Take a block step; undo the step and return False if rounding raises the objective, or moves it below its
+    bound."""
     before, b, parts = _objective(active), active.b.copy(), active.parts.copy()
     _step(active, indices, tol, scales=scales)
     if -0.5 * float((1.0 / active.ridge).sum()) <= _objective(active) <= before + WORSE * abs(before):

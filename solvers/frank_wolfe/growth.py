@@ -16,7 +16,7 @@ MANY = 0.75  #: examples are deactivated only if at most this share must stay, a
 def first(of_class: Ints, random: np.random.Generator) -> Ints:
     """Return the indices of the first active examples.
 
-    ``FIRST`` examples are chosen at random, at least a quarter of them from each class if it has so many.
+    ``FIRST`` examples are chosen at random, at least a quarter of them from each class that has so many examples.
     """
     if of_class.size <= FIRST:
         return np.arange(of_class.size)

@@ -195,7 +195,8 @@ class Shard:
         self._parts[:, at] = parts
 
     def look(self, change: CoefficientChange) -> Outside:
-        """Apply a change of coefficients to the parts of g of the inactive rows, and return a report on these."""
+        """Apply a change of coefficients to the parts of g of the inactive rows, and return a report on the inactive
+        rows."""
         outside = np.flatnonzero(~self._active)
         if change.examples.n or (change.scales != 1.0).any():
             moved = change.scales[:, None] * self._parts[:, outside]

@@ -36,7 +36,7 @@ class SampledExample(NamedTuple):
 
 
 class Core:
-    """The core: examples ``indices`` (k,), their coefficients ``a`` (k,) on the simplex, and ``g = K~a`` there.
+    """The core: examples ``indices`` (k,), their coefficients ``a`` (k,) on the simplex, and their ``g = K~a``.
 
     Parameters
     ----------

@@ -96,7 +96,7 @@ def distances(base: Losses, cutoffs: LossCutoffs, theta: float, f: Floats, beta:
 
 
 def _depend(kernel: Callable[[Ints, Ints], Floats], indices: Ints, others: Ints, intercept: bool) -> Bools:
-    """Say which kernel rows are linear combinations of the rows of ``others``, with coefficients of sum 1 if
+    """Say which kernel rows of ``indices`` are linear combinations of those of ``others``, with sum 1 if
     ``intercept``."""
     if indices.size == 0:
         return np.empty(0, np.bool_)

@@ -114,7 +114,7 @@ def outermost_level(p: Split, j: int) -> float:
 def fill_tables(kinks: Floats, levels: Floats, tables: Floats) -> None:
     """Write the kinks, the changes of slope at the kinks, and the outermost levels of losses (n,) to ``tables`` (8, n).
 
-    For a kink that does not exist the tables have the position 0 and no change of slope, and as a limit of f infinity.
+    A kink that does not exist has the position 0 and no change of slope in the table, and is infinite as a limit of f.
     """
     last = levels.shape[1] - 1
     for j in range(kinks.shape[0]):

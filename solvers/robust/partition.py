@@ -159,7 +159,8 @@ class Rounds:
         self.run(course(CROSSING))
 
     def part_at_cutoffs(self) -> None:
-        """Put examples at a cutoff beyond it if falling theta moves their f there; both sides are equal at theta = 1.
+        """Count an example at a cutoff as beyond it if f moves outwards as theta falls; at theta = 1 both sides are
+        equal.
 
         ``look`` must have found an example at a cutoff. While all such examples count on the same side, their effects
         may cancel, and they would stay at their cutoffs. The method finds the examples that leave from the rates of f

@@ -88,13 +88,13 @@ class PairwiseOutlierPath:
 
     @property
     def note(self) -> str:
-        """The reason why every path is a single model, if it is; else empty."""
+        """The reason if every path is only a single model; else an empty text."""
         notes = {path.note for path in self.pairs.values()}
         return notes.pop() if len(notes) == 1 else ""
 
     @property
     def d_steps(self) -> int:
-        """How often examples switched sides, in all pairs."""
+        """The number of D-steps, at which examples switch sides, on the paths of all pairs."""
         return sum(path.d_steps for path in self.pairs.values())
 
     @property

@@ -35,7 +35,7 @@ BEYOND = 3  #: so many more values of gamma are tried beyond an end that is the 
 
 @dataclass(frozen=True)
 class Tuning:
-    """What was tried, and what is best.
+    """The parameters that were tried, with their errors, and the best parameters.
 
     Attributes
     ----------
