@@ -85,8 +85,7 @@ class Checkpoints:
             self.record_change(recovered.replay_seconds, recovered.log_bytes)
 
     def record_change(self, seconds: float, size: int) -> None:
-        """Count a change that took ``seconds`` to solve and ``size`` bytes of log; record the time of the first
-        change."""
+        """Count a change that took ``seconds`` to solve and ``size`` bytes of log; record when the first one came."""
         self._changed_since = self._changed_since or time.monotonic()
         self._replay += seconds
         self._unsolved += seconds
@@ -126,8 +125,7 @@ class Checkpoints:
         )
 
     def keep_solution(self, state: ModelState, record: bytes, seconds: float) -> None:
-        """Store the solution after ``record``, the newest record, unless solving again is quick; it was solved in
-        ``seconds``.
+        """Store the solution after the newest ``record``, solved in ``seconds``, unless solving again would be quick.
 
         A failure to store the solution is logged. If solving took :data:`CERTAIN_SECONDS` or more, the failure is
         raised too, so that no answer is sent.

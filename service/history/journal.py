@@ -141,8 +141,7 @@ class Journal:
             state.skip()
 
     def appended(self, state: State, record: Appending, error: StoreError | None) -> None:
-        """Record, for this log, the result of an append to many logs; raise ``error`` if the append to this log
-        failed."""
+        """Record the result, for this log, of an append to many logs; raise ``error`` if this append failed."""
         try:
             if error is not None:
                 self._raise(error)
@@ -257,8 +256,7 @@ class Journal:
         self.known = sequence
 
     def observe(self, known: int, head: Head | None) -> None:
-        """Compare the model's ``head`` in the store with ``known``, which was read before ``head``; any thread may do
-        this.
+        """Compare the model's ``head`` in the store with ``known``, which was read first; any thread may call this.
 
         If the store has fewer records than it had acknowledged, the store has lost records, even if it names another
         writer, because an older backup names an older writer.

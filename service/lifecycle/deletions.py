@@ -78,8 +78,7 @@ class Deletions:
                 self.end([stored], stored)
 
     def end(self, stored: Sequence[str], name: str) -> None:
-        """Remove all remaining data of deleted models or feeds, then the record ``name`` of the deletion; raises
-        StoreError."""
+        """Remove all remaining data of deleted models or feeds, then the record of the deletion; raises StoreError."""
         for one in stored:
             self._remove(one)
         with self._health.store_call("delete"):

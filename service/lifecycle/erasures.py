@@ -241,13 +241,11 @@ class Erasures:
             log.warning("erasures that were begun are not ended yet: %s", error)
 
     def _is_anothers(self, intent: Intent) -> bool:
-        """Return whether another front end may be running this erasure; on Ray every front end can reach every
-        model."""
+        """Return whether another front end may be running this erasure; on Ray each front end reaches every model."""
         return bool(self._settings.ray) and time.time() - intent.at < self._settings.solve_seconds + OTHERS_SECONDS
 
     def _follow(self) -> None:
-        """Remove this front end's jobs and files of models in which other front ends have erased examples; raises
-        StoreError."""
+        """Remove jobs and files here of models in which other front ends have erased examples; raises StoreError."""
         if not self._settings.ray:
             return
         now = set(self._store.documents(RECEIPT))
@@ -404,8 +402,7 @@ class Erasures:
         return replace(erased, training=f"{erased.training}; {how}")
 
     def _asked_for(self, stored: str, asked: Document, away: Container[str] = ()) -> str:
-        """Start a job that retrains a model and applies the result; return its id, or in words why no job was
-        started."""
+        """Start a job that retrains a model and applies the result; return its id, or a text why there is no job."""
         self._retraining[stored] = None, asked
         if asked.get("dataset") in away:
             return "retrain it when the front end that has the dataset is back"
@@ -434,8 +431,7 @@ class Erasures:
             self._store.put_document(DocumentName(RETRAINING, stored), data)
 
     def _is_trained(self, stored: str) -> None:
-        """Remove the record of an untrained model, because the model is trained or deleted by now; raises
-        StoreError."""
+        """Remove the record of an untrained model, because the model is now trained or deleted; raises StoreError."""
         self._retraining.pop(stored, None)
         with self._health.store_call("document"):
             self._store.delete_document(DocumentName(RETRAINING, stored))

@@ -26,8 +26,7 @@ from livesvm.solvers.validation import plain_features
 
 @dataclass(frozen=True)
 class Cut:
-    """A request for a threshold on decision values with at most a given share of alerts, or at least a given
-    precision."""
+    """A request for a threshold on decision values, by the largest share of alerts or the least precision."""
 
     alerts: float | None = None
     precision: float | None = None

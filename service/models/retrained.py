@@ -100,8 +100,7 @@ def _brought(
 
 
 def _has_only_slid(state: ModelState, estimator: LiveEstimator, found: dict[str, Any], asked: list[str]) -> bool:
-    """Return whether only the model's window, and the parameters that the job was ``asked`` for, differ from the
-    job's."""
+    """Return whether the model differs from the job's only in its window and in the parameters ``asked`` for."""
     own, apart = state.estimator, {"gamma", *asked}
     then, now = ({k: v for k, v in each.items() if k not in apart} for each in (found["changed"], state.changed))
     gammas, priors = ([getattr(m, name, None) for m in (own, estimator)] for name in ("gamma_", "prior_estimate_"))

@@ -56,8 +56,7 @@ class TuningSchedule:
         self.last, self.since = {**choice, "version": version, "at": at}, 0
 
     def refused(self, n: int) -> None:
-        """Record that a window of ``n`` examples allowed no choice, for instance because a class has too few
-        examples."""
+        """Record that a window of ``n`` examples allowed no choice, for instance as a class has too few examples."""
         self.wait = max(LEAST, n // 4)
 
     def due(self, n: int, most: int | None, alarm: int | None, share: float) -> str | None:

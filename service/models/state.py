@@ -456,8 +456,7 @@ class ModelState:
         return replace(robust, outliers=kept)
 
     def _settled(self, update: Update, edits: Edits) -> Update:
-        """Put theta = 1 and the present s into an update that asks for convex losses; raises InvalidInput if losses are
-        convex."""
+        """Put theta = 1 and the present s into an update to convex losses; raises InvalidInput if losses are convex."""
         if edits.robust != CONVEX:
             return update
         now = self.estimator.robustness() if self.is_fitted else None

@@ -119,8 +119,7 @@ def clear(fac: Factor) -> None:
 def extend(
     fac: Factor, rows: Floats, row_of: Ints, free: Ints, diagonal: Floats, kappa: float, dependent: float
 ) -> None:
-    """Append the examples ``free`` to a factor, except those with a squared pivot of at most ``dependent`` times the
-    diagonal.
+    """Append the examples ``free`` to a factor, unless the squared pivot is at most ``dependent`` times the diagonal.
 
     If ``dependent`` is 0, every example is appended, and a pivot spoiled by rounding is replaced by the least usable
     pivot. The forward-solved right-hand sides of the factor are not computed.

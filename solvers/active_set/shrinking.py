@@ -208,15 +208,13 @@ def expect(w: Walk, out: Floats) -> None:
 
 @compiled
 def is_last(w: Walk) -> bool:
-    """Say whether an ordinary iteration would reach the end of a small window's path; missed events cost another
-    pass."""
+    """Say whether an ordinary iteration would end a small window's path; events that it misses need another pass."""
     return w.n <= LARGE and events_of_iteration(w.n) * 2.0 * w.at[0].pace >= w.at[0].tau
 
 
 @compiled
 def expect_any_way(w: Walk, out: Floats) -> None:
-    """Estimate the same as ``expect`` without the direction, assuming that on a later pass f moves little more than
-    kinks."""
+    """Estimate the same as ``expect`` for a later pass without its direction, where f moves little more than kinks."""
     e, motion = w.examples, w.motion
     most = 1e-300
     for j in range(w.n):

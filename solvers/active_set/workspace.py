@@ -111,8 +111,7 @@ def whole_walk(
     scratch: Floats,
     counters: Counters,
 ) -> Walk:
-    """Return a walk over all ``n`` slots in use; ``rows`` are the cached kernel rows, and the number of each slot's
-    row."""
+    """Return a walk over all ``n`` slots in use; ``rows`` are the cached kernel rows, and each slot's row number."""
     values, row_of = rows
     return Walk(
         n, n, intercept, *arrays, values, row_of, values, NO_FLAGS, NO_MEMBERS, values, row_of, scratch, *counters

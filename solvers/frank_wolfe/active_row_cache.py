@@ -94,8 +94,7 @@ class ActiveRows:
         return out
 
     def extend(self, examples: PreparedRows) -> bool:
-        """Append columns for the new examples at the end of ``examples``; return False if there is no space for the
-        columns."""
+        """Append columns for the new examples at the end of ``examples``; return False if there is too little space."""
         n, more = self.examples.n, examples.n - self.examples.n
         if examples.n > self.values.shape[1]:
             return False

@@ -137,8 +137,7 @@ class Looking(Protocol):
 
 
 def close_gap(search: Looking, n: int, tol: float, most_steps: int, trace: GapTrace) -> None:
-    """Search until the gap over all ``n`` examples is proved to be ``tol``, or rounding or ``most_steps`` end the
-    search."""
+    """Search until the gap over all ``n`` examples is proved to be ``tol``, or rounding or ``most_steps`` stop that."""
     goal = MARGIN * tol if n <= growth.FIRST else max(MARGIN * tol, INSIDE)
     for _ in range(ROUNDS):
         is_there = search.optimize(goal, most_steps, trace)
@@ -160,8 +159,7 @@ def close_gap(search: Looking, n: int, tol: float, most_steps: int, trace: GapTr
 def solve(
     problem: Problem, options: Options, start: Known | None, random: np.random.Generator, trace: GapTrace
 ) -> DualSolution:
-    """Return a solution with a relative gap of ``options.tol``, unless rounding or ``max_steps`` end the search
-    sooner."""
+    """Return a solution with a relative gap of ``options.tol``, unless the search ends by rounding or ``max_steps``."""
     search = _begun(problem, start, options.cache_bytes, random)
     close_gap(search, problem.n, options.tol, options.max_steps or BLOCKS, trace)
     found = solution(problem, search.b, search.parts, options.tol, search.steps, search.kernel_values, trace)

@@ -95,8 +95,7 @@ class ShardedSearch:
         return self._double if self.is_double else self._double.single()
 
     def add(self) -> None:
-        """Activate all rows that violate or nearly violate optimality; if too many do, activate a random choice of all
-        rows."""
+        """Activate all rows that violate or nearly violate optimality, or a random choice of rows if too many do."""
         capacity = (growth.GROWTH - 1) * self.active.b.size
         is_few = sum(int(reported.violating.sum()) for reported in self.outside) <= capacity
         below = 1.0 + growth.NEAR if is_few else np.inf

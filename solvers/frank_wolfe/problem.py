@@ -120,8 +120,7 @@ def gap_of(problem: Problem, b: Floats, parts: Floats) -> Gap:
 
 
 def exact_parts(problem: Problem, b: Floats, known: Known | None = None, among: Ints | None = None) -> Floats:
-    """Return parts of g, (2, k), in double precision, of examples ``among`` or all; :func:`parts_from` explains
-    ``known``."""
+    """Return the parts of g, (2, k), in double precision, of examples ``among`` or all (see :func:`parts_from`)."""
     indices = np.arange(problem.n) if among is None else among
     found = parts_from(problem, problem.examples, b, known, indices)
     if known is not None and known.rough is not None:

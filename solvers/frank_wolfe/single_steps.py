@@ -147,8 +147,7 @@ class SampledSearch:
         return self._look(tol)
 
     def _look(self, tol: float) -> SampledExample:
-        """Compute g of all examples; store the examples that violate optimality or may soon do so, and return the
-        worst."""
+        """Compute g of all examples; store the examples that violate optimality or soon may, and return the worst."""
         check()
         core = self._core
         g = core.problem.parts(core.examples, core.coefficients()).sum(axis=0)

@@ -61,8 +61,7 @@ def update(
     *,
     allowance: float = 1.0,
 ) -> tuple[Ints, Trace]:
-    """Along one path, add examples ``X`` (m, d) with their losses, and remove and change the examples that ``edit``
-    names.
+    """Along one path, add examples ``X`` (m, d) with losses, and remove and change the examples that ``edit`` names.
 
     Returns the slots of the new examples and the counts of the path. After any error the state is as it was before.
     ``undone`` can undo the update later, and must have been made with the indices of ``edit``. ``allowance`` bounds the
@@ -225,8 +224,7 @@ def needs_few_rows(state: PathState, m: int) -> bool:
 
 
 def insert_batch(state: PathState, slots: Ints, is_far_left_out: bool) -> Ints:
-    """Compute kernel values of new examples ``slots``, and place examples; return the slots that the edit has yet to
-    place.
+    """Compute kernel values of new examples ``slots``, and place examples; return slots that the edit has yet to place.
 
     Whole kernel rows are computed, as far as the cache has space, if ``is_far_left_out`` is false or most columns are
     needed. Otherwise only f and the columns that ``columns_that_count`` returns are computed. The rows of the returned
@@ -256,8 +254,7 @@ def insert_batch(state: PathState, slots: Ints, is_far_left_out: bool) -> Ints:
 
 
 def decisions(state: PathState, X: Features) -> list[float]:
-    """Return the decision values of examples ``X`` (m, d) outside the window; ``X`` is stored as the window's rows
-    are."""
+    """Return the decision values of examples ``X`` (m, d) outside the window, stored in the same form as the window."""
     e, out = state.examples, np.full(X.shape[0], state.b)
     columns = np.flatnonzero(e.beta[: state.n_slots])
     if columns.size:
@@ -290,8 +287,7 @@ def hold_near(state: PathState, slots: Ints) -> None:
 
 @compiled
 def _forget_far(e: Examples, way: Floats, row_of: Ints, slot_of: Ints, used: Ints, slots: Ints, near: Ints) -> int:
-    """Drop the kernel rows of far examples; fill ``near`` with those ``slots`` near a kink that have no cached kernel
-    row."""
+    """Drop the kernel rows of far examples; fill ``near`` with those ``slots`` near a kink that have no kernel row."""
     slack, supports, rest, others = 0.0, 0, 0.0, 0
     for j in range(row_of.size):
         way[j] = distance(e, j)

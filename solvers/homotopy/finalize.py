@@ -35,8 +35,7 @@ def rounding_left(w: Walk, kink: float) -> float:
 
 @compiled
 def compute_all(w: Walk, row: Ints) -> float:
-    """If no example is free, recompute every f, and b as the middle of its interval; -1 if rows are missing or too
-    many."""
+    """Recompute every f, and b as the middle of its interval; return -1 if rows are missing or if this takes long."""
     e, f, coefficient, m = w.examples, w.examples.f[: w.n], w.motion.work, 0
     for j in range(w.n):
         if e.beta[j] != 0.0:

@@ -137,8 +137,7 @@ def is_optimal(audit: Audit, goal: float, roundings: float) -> bool:
 
 
 def audited(state: PathState, band: float = -1.0) -> Audit:
-    """Return a state's violation and duality gap by its tracked decision values, and how many bound examples are near a
-    kink.
+    """Return the violation and duality gap by tracked decision values, and the number of bound examples near a kink.
 
     An example is near if its f is within ``band`` of a kink; with the default ``band`` the count is 0.
     """

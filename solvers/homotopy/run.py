@@ -95,8 +95,7 @@ class PathWorkspace:
     def work(
         self, now: One[Progress], losses: Losses, rows: tuple[Ints, Ints], numbered: tuple[Ints, Floats] = NO_PAIR
     ) -> Work:
-        """Return the arrays of a solve; ``rows`` are the slots of all cached rows, and the time of each row's last
-        use."""
+        """Return the arrays of a solve; ``rows`` are the slots of all cached rows, and when each was last used."""
         edited = self.come, self.leave, self.changed, losses, self.before
         return Work(self.moving, *edited, *rows, *numbered, now)
 
@@ -117,8 +116,7 @@ def workspace_of(state: PathState) -> PathWorkspace:
 
 
 def given_to_round(state: PathState, events: int, precision: float, dust: float, allowance: float) -> tuple[Any, ...]:
-    """Return a round's inputs in the order of the fields of ``Progress``; ``events`` is the number of earlier rounds'
-    events."""
+    """Return a round's inputs in the order of the fields of ``Progress``; earlier rounds had ``events`` events."""
     own = state.b, state.kappa, state.rows.clock, events, state.events_since_refresh
     return (*own, precision, dust, allowance, state.heaviest, state.drift)
 
@@ -157,8 +155,7 @@ class Solve:
         self.losses = losses if sizes[2] else NO_CHANGES
 
     def go_on(self, now: One[Progress], exit_: int, batch: tuple[Batch, Any], numbered: tuple[Ints, Floats]) -> None:
-        """Take over a pair's solve, which stopped at ``exit_`` in compiled code; ``batch`` is a batch of examples and
-        its kind."""
+        """Take over a pair's solve, which stopped at ``exit_`` in compiled code; ``batch`` is a batch and its kind."""
         self.now, self.exit_, self.numbered = now, exit_, numbered
         self.batch, self.kind = batch
 
@@ -242,8 +239,7 @@ class Solve:
         return self.buffers.work(now, self.losses, (self.rows.slot_of, self.rows.used), self.numbered)
 
     def _entry(self, w: workspace.Walk, s: Work) -> Callable[..., int]:
-        """Return ``way`` compiled for the types of these arrays; the types of the last call's arrays are not checked
-        again."""
+        """Return ``way`` compiled for the types of these arrays; types of the last call's arrays are not rechecked."""
         buffers = self.buffers
         if s.losses is not NO_CHANGES:
             return self.way
@@ -273,8 +269,7 @@ class Solve:
 
 
 def walk_of(state: PathState, motion: Motion, units: Scales) -> workspace.Walk:
-    """Return the compiled loop's arguments at the start of a path; ``units`` are the sizes that scale its
-    tolerances."""
+    """Return the compiled loop's arguments at the start of a path; ``units`` are the sizes that scale tolerances."""
     w = walk_on(state, motion, workspace.new_counters())
     begin(w, units, float(state.total), 1.0)
     w.at[0].b, w.at[0].kappa, w.at[0].asking = state.b, state.kappa, 1

@@ -132,8 +132,7 @@ class Folds:
         return support.product(self.X[out], np.arange(beta.size), beta) + found.b
 
     def best_lam(self, prior: float) -> float:
-        """Return the lam with the least estimated risk, of equal risks the largest lam; return 0.01 for very few
-        examples."""
+        """Return the lam with the least estimated risk, of equal risks the largest; or 0.01 for very few examples."""
         if min(self.sizes) < FEWEST:
             return LAM
         best, least, worse = LAM, np.inf, 0

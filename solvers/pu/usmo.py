@@ -223,8 +223,7 @@ def usmo(
     progress: Progress | None = None,
     look: Callable[[float, float], object] | None = None,
 ) -> PUSolution:
-    """Solve the problem until no pair violates optimality by more than ``tau``, and the relative gap is at most
-    ``tau``.
+    """Solve the problem until no pair violates optimality by more than ``tau``, and the relative gap is within ``tau``.
 
     Parameters
     ----------

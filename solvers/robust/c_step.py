@@ -194,8 +194,7 @@ def steps_of_s(
 
 @compiled
 def nearest_cutoff(w: Walk, p: Split, zero: LossCutoffs) -> float:
-    """Return how far the cutoffs must move inwards until they reach the first of the examples that are within
-    cutoffs."""
+    """Return how far the cutoffs must move inwards to reach the first of the examples that are within cutoffs."""
     f, low, high, way = w.examples.f, zero.low, zero.high, w.motion.work
     for j in range(w.n):
         below, above = low[j] - f[j], f[j] - high[j]
@@ -322,8 +321,7 @@ def set_rate_of_outliers(w: Walk, p: Split, pull: Pull, end: float) -> bool:
 
 @compiled
 def differing(bound: Floats, pull: Pull) -> int:
-    """Write the examples with a rate that differs from ``bound`` (n,) to ``pull.changed``; return the number of
-    these."""
+    """Write the examples with a rate that differs from ``bound`` (n,) to ``pull.changed``; return their number."""
     many = 0
     for j in range(bound.size):
         pull.changed[many] = j

@@ -30,8 +30,7 @@ LEAST_WAY = 1e-6  #: of a walk: with less left, an example at a cutoff switches 
 
 @compiled
 def follow_over_cutoffs(w: Walk, p: Split) -> int:
-    """Follow the path to its end like ``follow_path``, but let each example that reaches a cutoff on the way switch
-    sides."""
+    """Follow the path to its end like ``follow_path``, but switch each example that reaches a cutoff on the way."""
     at = w.at[0]
     if at.passes > 0 or at.events >= at.whole:
         return follow_path(w)

@@ -96,8 +96,7 @@ def distances(base: Losses, cutoffs: LossCutoffs, theta: float, f: Floats, beta:
 
 
 def _depend(kernel: Callable[[Ints, Ints], Floats], indices: Ints, others: Ints, intercept: bool) -> Bools:
-    """Say which kernel rows of ``indices`` are linear combinations of those of ``others``, with sum 1 if
-    ``intercept``."""
+    """Say which kernel rows ``indices`` are linear combinations of rows ``others``, with sum 1 if ``intercept``."""
     if indices.size == 0:
         return np.empty(0, np.bool_)
     own = np.diag(kernel(indices, indices))

@@ -52,8 +52,7 @@ def decisions_by_updates(
     look: Callable[[Ints], object] = lambda _: None,
     weights: Callable[[Ints], Mapping[Key, float] | None] = lambda _: None,
 ) -> tuple[Floats, int]:
-    """Return the decision (n,) on each example, by the model without the part that has the example, and the count of
-    events.
+    """Return the decision (n,) on each example by a model without the example's part, and the total number of events.
 
     ``copy`` is a private copy of the model. With several classes the decisions are (n, n_pairs). ``look`` is called
     with each part while the part is removed from the copy. ``weights`` returns the new weights that remaining examples

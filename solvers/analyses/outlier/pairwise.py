@@ -123,8 +123,7 @@ class PairwiseOutlierPath:
         return out
 
     def order_of_outliers(self) -> list[tuple[Key, float]]:
-        """Return the key of each of ``suspects``, in order, and the parameter's value at which it first became an
-        outlier.
+        """Return the key of each of ``suspects``, in order, and the value at which the example first became an outlier.
 
         Returns
         -------

@@ -44,8 +44,7 @@ class Leg(NamedTuple):
 
     @property
     def ends(self) -> tuple[Ints, Ints]:
-        """Return every example's ``segment`` at the leg's least value of the parameter, and at its largest, (n,)
-        each."""
+        """Return every example's ``segment`` (n,) at the least parameter value of the leg, and at the largest value."""
         both = self.places, places(self.places, self.changes, self.changes.tau.size)
         return both if self.start < self.end else both[::-1]
 

@@ -138,8 +138,7 @@ class PairwiseRegularizationPath(Optima):
         return np.flatnonzero(np.isin(self._classes, two))
 
     def _winners(self, wins: Bools) -> Ints:
-        """Return, for each row, the class that wins most pairs; ``wins`` (m, n_pairs) is true where a pair's second
-        class wins."""
+        """Return the class that wins most pairs in each row; ``wins`` (m, n_pairs) says where the second class wins."""
         return winners(np.where(wins, -1.0, 1.0), len(self._view.labels))
 
     def _turns(self, q: int, two: Two, rows: Features) -> Turns:

@@ -162,8 +162,7 @@ def tune(
 
 
 def _values(view: View, low: float, high: float, judge: Judge) -> Floats:
-    """Return the values of C to try; for a regression by folds, which tries every C, those at which to report
-    errors."""
+    """Return the values of C to try; for a regression by folds, which tries every C, the values that get errors."""
     if view.shares_costs or judge == "leave_one_out":
         return np.geomspace(low, high, STEPS)
     if hasattr(view.model, "classes_"):
@@ -188,8 +187,7 @@ def _gammas(model: Any, given: Sequence[float] | None) -> list[float]:
 
 
 def _over(search: _Search, gammas: list[float], *, thin: bool) -> None:
-    """Try gammas from the middle of the grid outwards; if ``thin``, every second gamma, then neighbours of the best
-    gamma.
+    """Try gammas from the middle of the grid outwards; if ``thin``, every second one, then neighbours of the best one.
 
     If ``thin``, no gamma beyond one that was given up is tried.
     """
