@@ -48,7 +48,7 @@ class Due:
 
     @classmethod
     def by(cls, settings: Settings, worth: tuple[float, float]) -> Due:
-        """Return the limits in the service's settings, and ``worth`` as (``worth_seconds``, ``worth_at_rest``)."""
+        """Return the limits in the service's settings; ``worth`` is (``worth_seconds``, ``worth_at_rest``)."""
         return cls(
             settings.snapshot_updates,
             settings.snapshot_seconds,
@@ -85,7 +85,7 @@ class Checkpoints:
             self.record_change(recovered.replay_seconds, recovered.log_bytes)
 
     def record_change(self, seconds: float, size: int) -> None:
-        """Count a change that took ``seconds`` to solve and ``size`` bytes of log, and when the first change came."""
+        """Count a change that took ``seconds`` to solve and ``size`` bytes of log; record when the first one came."""
         self._changed_since = self._changed_since or time.monotonic()
         self._replay += seconds
         self._unsolved += seconds
@@ -125,7 +125,7 @@ class Checkpoints:
         )
 
     def keep_solution(self, state: ModelState, record: bytes, seconds: float) -> None:
-        """Store the solution after ``record``, the newest, if solving again would take long; it took ``seconds``.
+        """Store the solution after the newest ``record``, solved in ``seconds``, unless solving again would be quick.
 
         A failure to store the solution is logged. If solving took :data:`CERTAIN_SECONDS` or more, the failure is
         raised too, so that no answer is sent.

@@ -126,7 +126,7 @@ class Journal:
         return level
 
     def lose_sight(self, state: State, *, is_unsure: bool) -> None:
-        """Note that an append after ``state`` failed; its record may have been written and must then be aborted.
+        """Remember that an append after ``state`` failed: a record that was nevertheless written must be aborted.
 
         ``is_unsure`` says that the store gave no answer, so that it may still write the record.
         """
@@ -141,7 +141,7 @@ class Journal:
             state.skip()
 
     def appended(self, state: State, record: Appending, error: StoreError | None) -> None:
-        """Note the result of an append to many logs for this one; raise ``error`` if the append failed."""
+        """Record the result, for this log, of an append to many logs; raise ``error`` if this append failed."""
         try:
             if error is not None:
                 self._raise(error)
@@ -249,17 +249,17 @@ class Journal:
         self.observe(known, heads.get(self.lease.model))
 
     def begin_again(self, sequence: int) -> None:
-        """Drop all debts, as the store was just given all data up to record ``sequence`` under this lease."""
+        """Drop all debts, because the store has just received all data up to record ``sequence`` under this lease."""
         self._debts.clear()
         self._is_unsure = self.behind = False
         self._attempt = 0
         self.known = sequence
 
     def observe(self, known: int, head: Head | None) -> None:
-        """Compare the model's ``head``, read from the store, with ``known``, which was read before; for any thread.
+        """Compare the model's ``head`` in the store with ``known``, which was read first; any thread may call this.
 
-        If the store has fewer records than it had acknowledged, it has lost some, even if it names another writer,
-        because an older backup names an older writer.
+        If the store has fewer records than it had acknowledged, the store has lost records, even if it names another
+        writer, because an older backup names an older writer.
         """
         is_behind = head is None or head.sequence < known
         if head is not None and not is_behind and head.lease.writer != self.lease.writer:

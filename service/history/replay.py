@@ -187,8 +187,8 @@ class Replay:
     def _reapply(self, entry: LogEntry) -> Outcome:
         """Apply an entry that succeeded when it was new; after SolverError the state is unchanged.
 
-        If the solution path fails in an unforeseen way, the entry is applied by a new solve without a path. If both
-        fail, the entry counts as the cause only if the solvers still work on other problems.
+        If the solution path fails in an unforeseen way, the entry is applied by a new solve without a path. If the path
+        and the new solve both fail, the entry counts as the cause only if the solvers still work on other problems.
         """
         if not self.alone:
             return reapply(self.state, entry)

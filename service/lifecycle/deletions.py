@@ -57,12 +57,12 @@ class Deletions:
         self._remove, self._drop = remove, drop
 
     def begin(self, stored: str) -> None:
-        """Note in the store that a model or feed is being deleted; raises StoreError."""
+        """Record in the store that a model or feed is being deleted; raises StoreError."""
         with self._health.store_call("document"):
             self._store.put_document(DocumentName(DELETING, stored), b"")
 
     def begin_fleet(self, fleet: str, feeds: Collection[str]) -> list[str]:
-        """Note in the store that a fleet's feeds are being deleted; return these feeds and feeds noted before."""
+        """Record in the store that a fleet's feeds are being deleted; return these feeds and feeds recorded before."""
         at = DocumentName(DELETING, FLEET + fleet)
         with self._health.store_call("document"):
             known = set(json.loads(self._store.document(at) or b"[]"))
@@ -78,7 +78,7 @@ class Deletions:
                 self.end([stored], stored)
 
     def end(self, stored: Sequence[str], name: str) -> None:
-        """Remove all remaining data of deleted models or feeds, and then the note ``name``; raises StoreError."""
+        """Remove all remaining data of deleted models or feeds, then the record of the deletion; raises StoreError."""
         for one in stored:
             self._remove(one)
         with self._health.store_call("delete"):

@@ -241,11 +241,11 @@ class Erasures:
             log.warning("erasures that were begun are not ended yet: %s", error)
 
     def _is_anothers(self, intent: Intent) -> bool:
-        """Return whether another front end may be running this erasure, as on Ray each can reach every model."""
+        """Return whether another front end may be running this erasure; on Ray each front end reaches every model."""
         return bool(self._settings.ray) and time.time() - intent.at < self._settings.solve_seconds + OTHERS_SECONDS
 
     def _follow(self) -> None:
-        """Remove this front end's jobs and files of models in which others have erased examples; raises StoreError."""
+        """Remove jobs and files here of models in which other front ends have erased examples; raises StoreError."""
         if not self._settings.ray:
             return
         now = set(self._store.documents(RECEIPT))
@@ -289,7 +289,7 @@ class Erasures:
             log.warning("an erasure in %s that was cut off has been ended", where)
 
     def begin_deletion(self, stored: str) -> Future[None]:
-        """Begin to delete a model or a feed, and note in the store that its jobs and files must be removed too.
+        """Begin to delete a model or a feed, and record in the store that its jobs and files must be removed too.
 
         Raises UnknownModel, UnknownFeed, ModelUnavailable or StoreError; the caller then calls :meth:`end_deletion`.
         """
@@ -402,7 +402,7 @@ class Erasures:
         return replace(erased, training=f"{erased.training}; {how}")
 
     def _asked_for(self, stored: str, asked: Document, away: Container[str] = ()) -> str:
-        """Start a job that retrains a model and applies the result; return its id, or in words why there is none."""
+        """Start a job that retrains a model and applies the result; return its id, or a text why there is no job."""
         self._retraining[stored] = None, asked
         if asked.get("dataset") in away:
             return "retrain it when the front end that has the dataset is back"
@@ -425,13 +425,13 @@ class Erasures:
             log.warning("model %s stays untrained after an erasure, as job %s came to nothing: %s", stored, job, error)
 
     def _note(self, stored: str, asked: Document) -> None:
-        """Note in the store that this service has started a model's retraining; raises StoreError."""
+        """Record in the store that this service has started a model's retraining; raises StoreError."""
         data = json.dumps({"by": self._holder, "asked": asked}).encode()
         with self._health.store_call("document"):
             self._store.put_document(DocumentName(RETRAINING, stored), data)
 
     def _is_trained(self, stored: str) -> None:
-        """Remove the note on an untrained model, because the model is trained or deleted by now; raises StoreError."""
+        """Remove the record of an untrained model, because the model is now trained or deleted; raises StoreError."""
         self._retraining.pop(stored, None)
         with self._health.store_call("document"):
             self._store.delete_document(DocumentName(RETRAINING, stored))
@@ -488,7 +488,7 @@ class Erasures:
         return any(one["name"] == "untrained" for one in self._models.get(stored).describe().warnings)
 
     def _forgotten(self, part: ErasurePart, intent: Intent) -> Erased:
-        """Let the writer of a model or feed erase its part; leave a history without any of the keys unchanged."""
+        """Let the writer of a model or feed erase its part; do nothing if the history has none of the keys to erase."""
         if not part.is_named:
             return Erased(part.version, 0, None)
         home, id_ = self._home(part.stored)

@@ -430,7 +430,7 @@ def address_of(host: str, port: int) -> str:
 
 @contextmanager
 def _asking() -> Iterator[None]:
-    """Ignore store errors of the block, as it is run again later; log unforeseen errors."""
+    """Ignore store errors in a block of code that is run again later; log unforeseen errors."""
     try:
         yield
     except StoreError:

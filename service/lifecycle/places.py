@@ -16,7 +16,7 @@ ELSEWHERE: Places = {"backups, other copies, disks below the files": "not in thi
 
 
 def in_words(stored: str) -> str:
-    """Return in words for people the model or feed with a stored name, or the target of an erasure."""
+    """Return a readable text for the model or feed with a stored name, or for the target of an erasure."""
     if stored == EVERYWHERE:
         return "all models and feeds"
     if stored.startswith(FLEET):

@@ -38,7 +38,7 @@ class ErasureOutcome:
 
 
 class RemoteErasures:
-    """Erasures requested of, or by, other front ends; ``fronts`` is None without others. May block for long."""
+    """Erasures requested of, or by, other front ends; ``fronts`` is None if there are none. Calls may take long."""
 
     def __init__(self, store: Store, fronts: FrontEnds | None, jobs: Jobs, datasets: Datasets) -> None:
         self._store, self._fronts, self._jobs, self._datasets = store, fronts, jobs, datasets

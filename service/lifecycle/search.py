@@ -68,8 +68,8 @@ class Naming:
 def held(store: Store, data_dir: Path, stored: str, sought: Sought, *, behind: int = 0) -> Naming:
     """Return the wanted names that occur in the history of a model or a feed; raises StoreUnavailable.
 
-    A feed has times and no keys, so the search reads only the names of the feed's requests. With ``behind``, the search
-    reads only log records after that number, and no snapshot, solution or file.
+    For a feed, the search reads only the names of requests, because readings have times instead of keys. With
+    ``behind``, the search reads only log records after that number, and no snapshot, solution or file.
     """
     found = _Looking(sought)
     is_of_keys = not is_feed(stored)

@@ -26,7 +26,7 @@ from livesvm.solvers.validation import plain_features
 
 @dataclass(frozen=True)
 class Cut:
-    """A request for a threshold on decision values that keeps to a largest share of alerts, or a least precision."""
+    """A request for a threshold on decision values, by the largest share of alerts or the least precision."""
 
     alerts: float | None = None
     precision: float | None = None

@@ -76,9 +76,9 @@ def _brought(
 ) -> tuple[LiveEstimator, Sizes | None, int]:
     """Return the optimum for the window and parameters of ``state``, but with the parameters the job was asked for.
 
-    Also return the sizes, or None if the sizes in ``found`` are right, and how many examples differ from the job's
-    window. If the model has changed in more than its window, a copy of the model gets the parameters that the job was
-    asked for.
+    The function also returns the sizes, or None if the sizes in ``found`` are right, and how many examples differ from
+    the job's window. If the model has changed in more than its window, a copy of the model gets the parameters that the
+    job was asked for.
 
     Raises
     ------
@@ -100,7 +100,7 @@ def _brought(
 
 
 def _has_only_slid(state: ModelState, estimator: LiveEstimator, found: dict[str, Any], asked: list[str]) -> bool:
-    """Return whether, since the job began, only the model's window and parameters ``asked`` for have changed."""
+    """Return whether the model differs from the job's only in its window and in the parameters ``asked`` for."""
     own, apart = state.estimator, {"gamma", *asked}
     then, now = ({k: v for k, v in each.items() if k not in apart} for each in (found["changed"], state.changed))
     gammas, priors = ([getattr(m, name, None) for m in (own, estimator)] for name in ("gamma_", "prior_estimate_"))

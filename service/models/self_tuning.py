@@ -56,7 +56,7 @@ class TuningSchedule:
         self.last, self.since = {**choice, "version": version, "at": at}, 0
 
     def refused(self, n: int) -> None:
-        """Record that no choice was possible by a window of ``n`` examples, for example as one class has too few."""
+        """Record that a window of ``n`` examples allowed no choice, for instance as a class has too few examples."""
         self.wait = max(LEAST, n // 4)
 
     def due(self, n: int, most: int | None, alarm: int | None, share: float) -> str | None:

@@ -225,7 +225,7 @@ class ModelState:
         return Outcome(sizes_of(report), int(report.events), float(report.seconds), int(report.changed), more)
 
     def look(self, *, afresh: bool = False) -> None:
-        """Update the warnings for this version about its predictions in the window, and about the scale of features.
+        """Update this version's warnings, which are about predictions in the window and about the scale of features.
 
         The scale is checked if ``afresh``, or if as many examples were added since the last check as the window held
         then.
@@ -448,7 +448,7 @@ class ModelState:
         return {"scale": "none", "columns": None, **mapped}
 
     def _robust(self, edits: Edits) -> Robustness | None:
-        """Return the settings of the model's robust losses, with the outliers that keep their labels in the edits."""
+        """Return the settings of the model's robust losses, without the outliers that ``edits`` gives new labels."""
         robust = self.estimator.robustness() if self.is_fitted else None
         if robust is None:
             return None
@@ -456,7 +456,7 @@ class ModelState:
         return replace(robust, outliers=kept)
 
     def _settled(self, update: Update, edits: Edits) -> Update:
-        """Set the cutoffs in an update that asks for convex losses; raises InvalidInput if they are convex now."""
+        """Put theta = 1 and the present s into an update to convex losses; raises InvalidInput if losses are convex."""
         if edits.robust != CONVEX:
             return update
         now = self.estimator.robustness() if self.is_fitted else None
@@ -564,7 +564,7 @@ class ModelState:
         return None if found is None else TrainedOn.of(*found)
 
     def is_retrained_without(self, keys: list[Key], *, is_trained_on: bool) -> bool:
-        """Return whether erasing these keys removes the last training; parameters as of :meth:`forget`."""
+        """Return whether erasing these keys removes the last training; the parameters are those of :meth:`forget`."""
         training = self.trained_on
         if training is None or is_trained_on:
             return training is not None
@@ -605,7 +605,7 @@ class ModelState:
         return None
 
     def _holds_of_others(self, keys: list[Key]) -> bool:
-        """Return whether a class, the scale, gamma or prior depends on ``keys``, or on examples out of the window."""
+        """Return whether a class, the scale, gamma or prior depends on ``keys``, or on examples outside the window."""
         if not self.is_fitted:
             return False
         gone, model = set(keys), self.estimator
@@ -861,7 +861,7 @@ class ModelState:
 
     @property
     def _is_watched_as_made(self) -> bool:
-        """Whether the model has no drift test, and was created without a drift test."""
+        """Whether the model has no drift test now, and had none when it was created."""
         return self.watch is None and self.spec.drift_alarms is None
 
     def encode(self) -> bytes:

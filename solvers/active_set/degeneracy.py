@@ -90,7 +90,7 @@ def perturb(w: Walk, random: Floats, size_f: float, size_beta: float) -> None:
 
 @compiled
 def send_dependent(w: Walk, free: Ints) -> None:
-    """Make those examples ``free`` bound that are no longer in the factor, and send their betas to the nearer end."""
+    """Make bound every example of ``free`` outside the factor, and let its beta move to the nearer end of its box."""
     e = w.examples
     for slot in free:
         if w.factor.position[slot] >= 0:
@@ -119,7 +119,7 @@ def clear(fac: Factor) -> None:
 def extend(
     fac: Factor, rows: Floats, row_of: Ints, free: Ints, diagonal: Floats, kappa: float, dependent: float
 ) -> None:
-    """Append the examples ``free`` to a factor, except for squared pivots of at most ``dependent`` times the diagonal.
+    """Append the examples ``free`` to a factor, unless the squared pivot is at most ``dependent`` times the diagonal.
 
     If ``dependent`` is 0, every example is appended, and a pivot spoiled by rounding is replaced by the least usable
     pivot. The forward-solved right-hand sides of the factor are not computed.

@@ -32,7 +32,7 @@ def change_side(w: Walk, slot: int, side: int) -> Exit:
 
 @compiled
 def gather_row(w: Walk, slot: int) -> bool:
-    """Copy the members' columns of an example's cached row to the outer iteration; False: no row or no space."""
+    """Copy the members' columns of an example's cached row to the outer iteration; False if no row or space exists."""
     if w.members.size == 0 or not gather_seen(w, slot):
         return False
     complete_row(w, slot)
@@ -41,7 +41,7 @@ def gather_row(w: Walk, slot: int) -> bool:
 
 @compiled
 def gather_seen(w: Walk, slot: int) -> bool:
-    """Copy the near members' columns of an example's cached row to the outer iteration; False: no row or no space."""
+    """Copy near members' columns of an example's cached row to the outer iteration; False if no row or space exists."""
     parent = w.parent_row_of[w.members[slot]]
     if parent < 0 or w.at[0].rows >= w.rows.shape[0]:
         return False
@@ -203,7 +203,7 @@ def refine_dependence(w: Walk, slot: int, z: Floats) -> None:
 
 @compiled
 def blocking(w: Walk, z: Floats, side: int, length: float) -> tuple[int, int]:
-    """Return the first free example at an end of its box along ``side z`` by ``length``, or -1; and its end."""
+    """Return which free example (or -1) is first at an end of its box on a step ``length`` of ``side z``; which end."""
     e, motion, fac = w.examples, w.motion, w.factor
     bound = length
     for k in range(fac.size[0]):

@@ -174,7 +174,7 @@ def step_over_several(w: Walk, first: float, switching: int) -> bool:
 
 @compiled
 def find_beyond(w: Walk) -> bool:
-    """Set ``at.switching`` to an example that a step over several events took beyond its limit; False: there is none.
+    """Set ``at.switching`` to an example that a step over several events took beyond its limit; False if there is none.
 
     If an example is beyond its limit by less than the tolerance, the limit moves to the example instead.
     """

@@ -27,7 +27,7 @@ def start(w: Walk) -> None:
 
 @compiled
 def is_moving(w: Walk, slot: int) -> bool:
-    """Say whether an example has a velocity of its own as a bound one, or moving limits."""
+    """Say whether an example has a nonzero velocity ``v``, which only bound examples have, or limits that move."""
     motion = w.motion
     moving: bool = motion.v[slot] != 0.0 or motion.dlow[slot] != 0.0 or motion.dhigh[slot] != 0.0
     return moving
@@ -37,8 +37,8 @@ def is_moving(w: Walk, slot: int) -> bool:
 def another_pass(w: Walk) -> bool:
     """Start another pass, on which the kinks that were moved for examples beyond a limit move back to their places.
 
-    The pass also corrects the rounding error of the sum of the betas. Returns whether such a pass is needed. All other
-    kinks, levels and betas have reached their final values, and rest.
+    The pass also corrects the rounding error of the sum of the betas. Returns whether such a pass is needed. Kinks that
+    were not moved, and all levels and bound betas, have reached their final values and rest on this pass.
     """
     e, motion = w.examples, w.motion
     off = w.at[0].sum_end

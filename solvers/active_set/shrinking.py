@@ -124,8 +124,8 @@ def count_speeds(w: Walk) -> None:
 def choose(w: Walk, direction_valid: bool) -> tuple[Ints, int]:
     """Plan an outer iteration: return its members, near examples before other free ones, and the number of near ones.
 
-    The number is -1, and the loop works on all examples, if most would be members even of a much shorter iteration, or
-    up to ``at.whole`` events.
+    The returned number is -1 if the loop works on all examples: in a small window, for the first ``at.whole`` events,
+    or if most examples would be members even of a much shorter iteration.
     """
     at = w.at[0]
     at.stride_end = at.events + SHORT
@@ -208,13 +208,13 @@ def expect(w: Walk, out: Floats) -> None:
 
 @compiled
 def is_last(w: Walk) -> bool:
-    """Say whether an ordinary iteration would reach the end of a small window's path; events it misses need a pass."""
+    """Say whether an ordinary iteration would end a small window's path; events that it misses need another pass."""
     return w.n <= LARGE and events_of_iteration(w.n) * 2.0 * w.at[0].pace >= w.at[0].tau
 
 
 @compiled
 def expect_any_way(w: Walk, out: Floats) -> None:
-    """Estimate the same as ``expect`` on a later pass, with an unknown direction: f moves little more than kinks."""
+    """Estimate the same as ``expect`` for a later pass without its direction, where f moves little more than kinks."""
     e, motion = w.examples, w.motion
     most = 1e-300
     for j in range(w.n):

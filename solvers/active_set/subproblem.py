@@ -130,8 +130,8 @@ def rename(slot: Ints, size: int, name: Ints, position: Ints) -> None:
 def update_all_examples(near: Walk, w: Walk, used: float, db: float) -> None:
     """Update all examples after an outer iteration that moved tau by ``used`` and b by ``db``.
 
-    The update reads the kernel rows of all free examples. From these it also computes the next direction, or at the end
-    of the path f of the free examples from all betas.
+    The update reads the kernel rows of all free examples. From these rows the update also computes the next direction,
+    or at the end of the path f of the free examples.
     """
     e, motion, members = w.examples, w.motion, near.members
     change, df = motion.work, motion.df

@@ -111,7 +111,7 @@ def whole_walk(
     scratch: Floats,
     counters: Counters,
 ) -> Walk:
-    """Return a walk over all ``n`` slots in use; ``rows`` are the cached kernel rows, and the row of each slot."""
+    """Return a walk over all ``n`` slots in use; ``rows`` are the cached kernel rows, and each slot's row number."""
     values, row_of = rows
     return Walk(
         n, n, intercept, *arrays, values, row_of, values, NO_FLAGS, NO_MEMBERS, values, row_of, scratch, *counters

@@ -51,7 +51,7 @@ class Conformal:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of its arrays."""
+        """The number of bytes of all arrays."""
         return self.models.nbytes + self.scores.nbytes + self.weights.nbytes
 
     def intervals(self, X: Any, coverage: float, method: Method = "plus") -> tuple[Floats, Floats]:
@@ -93,7 +93,7 @@ class Conformal:
         return low, high
 
     def sets(self, X: Any, coverage: float) -> Bools:
-        """Return which classes are in the set of each row, (m, k); a set may be empty, or have all.
+        """Return which classes are in the set of each row, (m, k); a set may be empty, or have all classes.
 
         Parameters
         ----------

@@ -19,10 +19,10 @@ def update_singly(
     *,
     keys: Iterable[Key] | None = None,
 ) -> list[UpdateReport]:
-    """Do what ``model.update`` does, by one path for each example: the new ones first, then those that leave.
+    """Do what ``model.update`` does, by one path for each example: first the new examples, then those that leave.
 
     The optimum at the end is the same; the cost of reaching it is compared with that of the multiple update [Karasuyama
-    & Takeuchi, section 3.4]. An error leaves the model as it was after the examples before.
+    & Takeuchi, section 3.4]. If the update for one example fails, the updates for earlier examples remain.
 
     Parameters
     ----------

@@ -88,8 +88,9 @@ def suspected_labels(model: LiveEstimator, *, progress: Progress | None = None) 
     """Return all examples of a classifier's window, worst label first, by exact decisions of models without them.
 
     Leave-one-out ranks a little better than folds, and is used unless it costs more than about three times as much: for
-    more than ten classes, or where many examples are free. It is not used if a pair of classes has no free example,
-    because it may then be wrong about every label, see ``leave_one_out``. Folds are those of ``predict_proba``.
+    more than ten classes, or where many examples are free. Leave-one-out is not used if a pair of classes has no free
+    example, because every leave-one-out label may then be wrong, see ``leave_one_out``. Folds are those of
+    ``predict_proba``.
 
     Parameters
     ----------

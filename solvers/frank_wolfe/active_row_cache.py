@@ -19,7 +19,8 @@ class ActiveRows:
     """A bounded cache of kernel rows ``k(x_i, .)`` of ``examples``; a full cache replaces randomly chosen rows.
 
     A search that visits all examples in turn would never find a row in a cache that drops the least recently used rows,
-    because those are needed next. With random replacement the search finds as large a share of the rows as fits.
+    because the search needs exactly these rows next. With random replacement the search finds as large a share of the
+    rows as fits.
 
     Parameters
     ----------
@@ -54,7 +55,7 @@ class ActiveRows:
         return self._owner.size
 
     def fetch(self, indices: Ints) -> Ints:
-        """Return the positions (m,) in ``values`` of the rows of distinct ``indices``; compute missing ones."""
+        """Return the positions (m,) in ``values`` of the rows of distinct ``indices``; compute missing rows."""
         missing = indices[self.place_of[indices] < 0]
         if missing.size:
             places = np.sort(self._vacated(missing.size, indices))
@@ -93,7 +94,7 @@ class ActiveRows:
         return out
 
     def extend(self, examples: PreparedRows) -> bool:
-        """Append columns for new examples, those of ``examples`` after the present ones; False if there is no space."""
+        """Append columns for the new examples at the end of ``examples``; return False if there is too little space."""
         n, more = self.examples.n, examples.n - self.examples.n
         if examples.n > self.values.shape[1]:
             return False
@@ -106,7 +107,7 @@ class ActiveRows:
         return True
 
     def change(self, examples: PreparedRows, stay: Ints) -> None:
-        """Replace the examples by ``examples``: first those at ``stay`` until now, in that order, then new ones."""
+        """Replace the examples by ``examples``: first the old examples at the positions ``stay``, then new examples."""
         values, before = self.values, self.place_of[stay]
         held = np.flatnonzero(before >= 0)
         held = held[np.argsort(before[held])]
@@ -131,7 +132,7 @@ class ActiveRows:
 
 
 def _move_rows(old: Numbers, rows: Ints, columns: Ints, new: Numbers) -> None:
-    """Copy ``columns`` of ``rows`` of ``old``, both ascending, to the start of ``new``, which shares its memory.
+    """Copy ``columns`` of ``rows`` (both ascending) of ``old`` to the start of ``new``, an array in the same memory.
 
     The rows are first moved to the start of ``old``. Then they are copied from the last to the first if the rows of
     ``new`` are longer, and otherwise from the first to the last, so that no row is overwritten before it is read.
@@ -147,7 +148,7 @@ def _move_rows(old: Numbers, rows: Ints, columns: Ints, new: Numbers) -> None:
 
 @compiled
 def _add(values: Numbers, places: Ints, weights: Numbers, first: int, last: int, out: Floats) -> None:
-    """Add ``weights[q, i] * values[places[i], first:last]`` to that part of ``out[q]``, for all q and i."""
+    """Add ``weights[q, i] * values[places[i], first:last]`` to ``out[q, first:last]``, for all q and i."""
     end = places.size - 1
     for start in range(first, last, 2048):
         stop = min(last, start + 2048)

@@ -50,7 +50,7 @@ class Active:
 
 
 def active_of(problem: Problem, indices: Ints, b: Floats, parts: Floats, rows: ActiveRows) -> Active:
-    """Return the active examples ``indices`` (k,) of a problem, given ``b`` (n,) and ``parts`` (2, n) of all."""
+    """Return a problem's active examples ``indices`` (k,), given ``b`` (n,) and ``parts`` (2, n) of all examples."""
     own = problem.y[indices], problem.ridge[indices], problem.of_class[indices]
     return Active(indices, *own, b[indices], np.ascontiguousarray(parts[:, indices]), rows)
 
@@ -63,7 +63,7 @@ def relative_gap(active: Active, least: float = np.inf) -> float:
 
 
 def optimize(active: Active, tol: float, most_blocks: int, tell: Tell) -> tuple[int, bool]:
-    """Take block steps until the gap of the active examples is ``tol``; return their number, and whether it is."""
+    """Take block steps until the active examples have the gap ``tol``; return the number of steps, and the success."""
     kept: Ints = np.empty(0, np.int64)
     best, since = np.inf, 0
     patience = max(PATIENCE, ROUNDS * active.b.size // BLOCK)
@@ -86,7 +86,7 @@ def optimize(active: Active, tol: float, most_blocks: int, tell: Tell) -> tuple[
 
 
 def _descends(active: Active, indices: Ints, tol: float, *, scales: bool = True) -> bool:
-    """Take a block step; undo it and return False if rounding raises the objective, or moves it below its bound."""
+    """Take a block step; undo the step and return False if rounding raises the objective, or makes it too small."""
     before, b, parts = _objective(active), active.b.copy(), active.parts.copy()
     _step(active, indices, tol, scales=scales)
     if -0.5 * float((1.0 / active.ridge).sum()) <= _objective(active) <= before + WORSE * abs(before):

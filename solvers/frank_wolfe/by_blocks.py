@@ -85,8 +85,8 @@ class Search:
     def prove(self) -> None:
         """Compute g in double precision, except for examples with a g so large that single precision suffices.
 
-        Such an example has no coefficient, no loss, and not the least g. The error of single precision is measured at
-        all other examples; if it is too large, every g is computed.
+        An example with so large a g has no coefficient and no loss, and its g is not the least. The error of single
+        precision is measured at all other examples; if it is too large, every g is computed.
         """
         problem, b, age = self.problem, self.b, 0 if self.exact is None else self.exact.age
         g, is_active = self.parts.sum(axis=0), np.zeros(problem.n, bool)
@@ -137,7 +137,7 @@ class Looking(Protocol):
 
 
 def close_gap(search: Looking, n: int, tol: float, most_steps: int, trace: GapTrace) -> None:
-    """Search until the gap over all ``n`` examples is proved to be ``tol``, or rounding or ``most_steps`` end it."""
+    """Search until the gap over all ``n`` examples is proved to be ``tol``, or rounding or ``most_steps`` stop that."""
     goal = MARGIN * tol if n <= growth.FIRST else max(MARGIN * tol, INSIDE)
     for _ in range(ROUNDS):
         is_there = search.optimize(goal, most_steps, trace)
@@ -159,7 +159,7 @@ def close_gap(search: Looking, n: int, tol: float, most_steps: int, trace: GapTr
 def solve(
     problem: Problem, options: Options, start: Known | None, random: np.random.Generator, trace: GapTrace
 ) -> DualSolution:
-    """Return a solution with a relative gap of ``options.tol``, unless rounding or ``max_steps`` end it sooner."""
+    """Return a solution with a relative gap of ``options.tol``, unless the search ends by rounding or ``max_steps``."""
     search = _begun(problem, start, options.cache_bytes, random)
     close_gap(search, problem.n, options.tol, options.max_steps or BLOCKS, trace)
     found = solution(problem, search.b, search.parts, options.tol, search.steps, search.kernel_values, trace)

@@ -95,7 +95,7 @@ class ShardedSearch:
         return self._double if self.is_double else self._double.single()
 
     def add(self) -> None:
-        """Activate the rows that violate optimality or nearly do, or a random choice of all if these are too many."""
+        """Activate all rows that violate or nearly violate optimality, or a random choice of rows if too many do."""
         capacity = (growth.GROWTH - 1) * self.active.b.size
         is_few = sum(int(reported.violating.sum()) for reported in self.outside) <= capacity
         below = 1.0 + growth.NEAR if is_few else np.inf
@@ -222,7 +222,7 @@ class ShardedSearch:
 def solve(
     over: Over, tol: float, *, cache_bytes: int, most_steps: int, random: np.random.Generator, trace: GapTrace
 ) -> ShardedSolution:
-    """Return a solution with a relative gap of ``tol``, unless rounding or ``most_steps`` blocks end it sooner.
+    """Return a solution with a relative gap of ``tol``, unless rounding or ``most_steps`` blocks end the search sooner.
 
     If a shard is lost, the search continues from its present coefficients.
     """

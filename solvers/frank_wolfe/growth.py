@@ -16,7 +16,7 @@ MANY = 0.75  #: examples are deactivated only if at most this share must stay, a
 def first(of_class: Ints, random: np.random.Generator) -> Ints:
     """Return the indices of the first active examples.
 
-    ``FIRST`` examples are chosen at random, at least a quarter of them from each class if it has so many.
+    ``FIRST`` examples are chosen at random, at least a quarter of them from each class that has so many examples.
     """
     if of_class.size <= FIRST:
         return np.arange(of_class.size)
@@ -39,9 +39,9 @@ def of_first(counts: Ints) -> Ints:
 def added(outside: Ints, g: Floats, of_class: Ints, active: int, random: np.random.Generator) -> Ints:
     """Return which of the inactive examples ``outside`` (k,), with ``g`` (k,) and classes (k,), become active.
 
-    If few examples violate optimality, these and nearly violating ones become active. If many examples violate it, a
-    random choice of all examples becomes active: the worst violators alone, which are noise or far on the wrong side,
-    would mislead the search.
+    If few examples violate optimality, these and nearly violating ones become active. If many examples violate
+    optimality, a random choice of all examples becomes active: the worst violators alone, which are noise or far on the
+    wrong side, would mislead the search.
     """
     capacity = (GROWTH - 1) * active
     is_few = int((g < 1.0).sum()) <= capacity

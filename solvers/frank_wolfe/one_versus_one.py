@@ -48,7 +48,7 @@ class Training:
 
     @property
     def steps(self) -> int:
-        """The steps of all pairs together."""
+        """The number of steps, summed over the searches of all pairs."""
         return sum(found.steps for found in self.solutions)
 
 

@@ -120,7 +120,7 @@ def gap_of(problem: Problem, b: Floats, parts: Floats) -> Gap:
 
 
 def exact_parts(problem: Problem, b: Floats, known: Known | None = None, among: Ints | None = None) -> Floats:
-    """Return the parts of g, (2, k), in double precision, of ``among`` or all; see :func:`parts_from` for ``known``."""
+    """Return the parts of g, (2, k), in double precision, of examples ``among`` or all (see :func:`parts_from`)."""
     indices = np.arange(problem.n) if among is None else among
     found = parts_from(problem, problem.examples, b, known, indices)
     if known is not None and known.rough is not None:
@@ -144,7 +144,7 @@ def parts_from(
 
 
 def since(of_class: Ints, b: Floats, before: Floats | None) -> tuple[Floats, Floats]:
-    """Split ``b`` (n,) into a multiple of ``before`` (n,), with a factor for each class, and changes to add to it.
+    """Split ``b`` (n,) into ``before`` (n,) times a factor for each class, and changes to add to this product.
 
     If the split leaves no fewer changes than ``b`` has coefficients, the factors are 0 and the changes are ``b``.
     """
@@ -179,8 +179,8 @@ OLD = 100  #: updates after which g is computed afresh, as rounding adds up
 def carried(problem: Problem, before: Problem, known: Known, places: Ints) -> Known:
     """Transfer ``known`` coefficients from the problem ``before`` to ``problem``, 0 for new examples, with parts of g.
 
-    The effect of removed examples is subtracted from g, and g is computed for new examples, which takes a share of the
-    time for all of g. An example with a changed label counts as removed and as new; changed costs change only the
+    The effect of removed examples is subtracted from g, and g is computed for new examples, which takes less time than
+    computing all of g. An example with a changed label counts as removed and as new; changed costs change only the
     diagonal of K~. If the kernel has changed, or no fewer support vectors were removed than kept, all of g is computed.
 
     Parameters

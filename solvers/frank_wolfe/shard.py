@@ -195,7 +195,7 @@ class Shard:
         self._parts[:, at] = parts
 
     def look(self, change: CoefficientChange) -> Outside:
-        """Apply a change of coefficients to the parts of g of the inactive rows, and return a report on these."""
+        """Apply a change of coefficients to the parts of g of inactive rows, and return a report on inactive rows."""
         outside = np.flatnonzero(~self._active)
         if change.examples.n or (change.scales != 1.0).any():
             moved = change.scales[:, None] * self._parts[:, outside]
@@ -203,7 +203,7 @@ class Shard:
         return self._told(outside)
 
     def prove(self, change: CoefficientChange, at: Ints, scale: float, *, wholly: bool) -> Proof:
-        """Compute parts of g in double precision: of active rows ``at``, and of inactive rows, near ones or ``wholly``.
+        """Compute parts of g in double precision, of active rows ``at``, and of inactive rows with small g (or all).
 
         Parameters
         ----------

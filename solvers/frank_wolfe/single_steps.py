@@ -36,7 +36,7 @@ class SampledExample(NamedTuple):
 
 
 class Core:
-    """The core: examples ``indices`` (k,), their coefficients ``a`` (k,) on the simplex, and ``g = K~a`` there.
+    """The core: examples ``indices`` (k,), their coefficients ``a`` (k,) on the simplex, and their ``g = K~a``.
 
     Parameters
     ----------
@@ -114,7 +114,7 @@ class Core:
 
 
 class SampledSearch:
-    """A search for an example with a small derivative, in random samples and among candidates of the last check of all.
+    """A search for an example with a small derivative, in random samples and among candidates of the last full check.
 
     Parameters
     ----------
@@ -147,7 +147,7 @@ class SampledSearch:
         return self._look(tol)
 
     def _look(self, tol: float) -> SampledExample:
-        """Compute g of all examples; store those that violate optimality or soon may, and return the worst."""
+        """Compute g of all examples; store the examples that violate optimality or soon may, and return the worst."""
         check()
         core = self._core
         g = core.problem.parts(core.examples, core.coefficients()).sum(axis=0)
@@ -179,10 +179,10 @@ def first(of_class: Ints, random: np.random.Generator) -> Floats:
 def solve_by_rows(
     problem: Problem, options: Options, a: Floats, random: np.random.Generator, trace: GapTrace
 ) -> DualSolution:
-    """Return a solution with a relative gap of ``options.tol``, unless rounding or ``max_steps`` end it sooner.
+    """Return a solution with a relative gap of ``options.tol``, unless rounding or ``max_steps`` end the search sooner.
 
-    Each step uses the derivatives of all examples, by FW or by MFW, which also takes steps away from an example. ``a``
-    (n,) is on the simplex.
+    Each step uses the derivatives of all examples, by FW or by MFW, which also takes steps away from an example. The
+    initial coefficients ``a`` (n,) are on the simplex.
     """
     at, most = At.of(), options.max_steps or STEPS
     examples, computed, goal = problem.quick(), 0, options.tol
@@ -229,7 +229,7 @@ def _walk_rows(
 
 
 def _next(rows: ActiveRows, wanted: int, g: Floats) -> Ints:
-    """Return the example ``wanted``, and other examples without a row that the next steps may need."""
+    """Return the example ``wanted``, and other examples that the next steps may need and that have no cached row."""
     count = min(TOGETHER, rows.most, g.size - 1)
     if count < 2:
         return np.array([wanted])
@@ -251,7 +251,7 @@ def solve_by_samples(
 
     Without ``options.looks_at_all``, a sample without a violating example ends the search too, as in the paper's
     program. The second result is whether the search ended because the kernel values of the core would exceed
-    ``cache_bytes``. ``a`` (n,) is on the simplex.
+    ``cache_bytes``. The initial coefficients ``a`` (n,) are on the simplex.
     """
     sampling, most = options.sampling or problem.n, options.max_steps or CORE_STEPS
     examples, goal, taken, computed = problem.quick(), options.tol, 0, 0

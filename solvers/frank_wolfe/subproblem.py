@@ -21,9 +21,9 @@ SWEEPS = (30, 10)  #: rounds of coordinate descent before the first, and after e
 def minimize(Q: Floats, x: Floats, slope: Floats, low: Floats, tol: float) -> None:
     """Minimize ``1/2 d'Qd + slope'd`` over ``x + d >= low``; ``x`` (m,) and ``slope`` are updated in place.
 
-    The function returns when no derivative that the bounds let a step follow exceeds ``tol``, or after ``ROUNDS``
-    rounds, each of which lowers the objective. Projected Newton steps [Bertsekas 1982] optimize the free coefficients;
-    coordinate descent determines the free ones.
+    The function returns when all derivatives are at most ``tol`` in the directions that the bounds allow, or after
+    ``ROUNDS`` rounds, each of which lowers the objective. Coordinate descent determines which coefficients are free;
+    projected Newton steps [Bertsekas 1982] optimize these.
     """
     descend(Q, x, slope, low, SWEEPS[0], tol)
     for _ in range(ROUNDS):

@@ -61,7 +61,7 @@ def update(
     *,
     allowance: float = 1.0,
 ) -> tuple[Ints, Trace]:
-    """Add examples ``X`` (m, d) with their losses, and remove and change those that ``edit`` names, along one path.
+    """Along one path, add examples ``X`` (m, d) with losses, and remove and change the examples that ``edit`` names.
 
     Returns the slots of the new examples and the counts of the path. After any error the state is as it was before.
     ``undone`` can undo the update later, and must have been made with the indices of ``edit``. ``allowance`` bounds the
@@ -112,7 +112,7 @@ def release(state: PathState, solving: Solve, leave: Ints) -> None:
 def is_another_window(state: PathState, edit: Edit, come: int) -> bool:
     """Say whether an edit that adds ``come`` examples changes more examples of the window than it keeps.
 
-    An example with a new weight only keeps the kinks of its loss, and counts as kept.
+    An example counts as kept if only its weight is new, because the kinks of its loss stay the same.
     """
     remaining = state.n - edit.leave.size + come
     if edit.leave.size + edit.changed.size + come <= remaining:
@@ -213,8 +213,9 @@ def work_from_nothing(n: int, n_free: int) -> float:
 def needs_few_rows(state: PathState, m: int) -> bool:
     """Say whether to keep no kernel rows of examples far from their kinks when an update adds ``m`` examples.
 
-    No such rows are kept in a large window, nor in a smaller window in which few examples have a coefficient. But if an
-    update adds few examples, or recent paths had many events, computing all rows takes no more time.
+    Kernel rows of such examples are not kept in a large window, nor in a smaller window in which few examples have a
+    coefficient. But a window that is not large keeps all kernel rows if the update adds few examples, or if recent
+    paths had many events.
     """
     n = state.n_slots
     if n <= LARGE and (n < SMALL or m * n < LITTLE_COMES or state.events > FEW_EVENTS):
@@ -223,7 +224,7 @@ def needs_few_rows(state: PathState, m: int) -> bool:
 
 
 def insert_batch(state: PathState, slots: Ints, is_far_left_out: bool) -> Ints:
-    """Compute kernel values of the new examples ``slots`` and place them; return those that the edit has yet to place.
+    """Compute kernel values of new examples ``slots``, and place examples; return slots that the edit has yet to place.
 
     Whole kernel rows are computed, as far as the cache has space, if ``is_far_left_out`` is false or most columns are
     needed. Otherwise only f and the columns that ``columns_that_count`` returns are computed. The rows of the returned
@@ -253,7 +254,7 @@ def insert_batch(state: PathState, slots: Ints, is_far_left_out: bool) -> Ints:
 
 
 def decisions(state: PathState, X: Features) -> list[float]:
-    """Return the decision values f of ``X`` (m, d), examples outside the window, in its form."""
+    """Return the decision values of examples ``X`` (m, d) outside the window, stored in the same form as the window."""
     e, out = state.examples, np.full(X.shape[0], state.b)
     columns = np.flatnonzero(e.beta[: state.n_slots])
     if columns.size:
@@ -286,7 +287,7 @@ def hold_near(state: PathState, slots: Ints) -> None:
 
 @compiled
 def _forget_far(e: Examples, way: Floats, row_of: Ints, slot_of: Ints, used: Ints, slots: Ints, near: Ints) -> int:
-    """Drop the kernel rows of far examples; write those ``slots`` that are near a kink and have no row to ``near``."""
+    """Drop the kernel rows of far examples; fill ``near`` with those ``slots`` near a kink that have no kernel row."""
     slack, supports, rest, others = 0.0, 0, 0.0, 0
     for j in range(row_of.size):
         way[j] = distance(e, j)
@@ -323,8 +324,8 @@ def distance(e: Examples, j: int) -> float:
 class UndoneOnError:
     """Context that brings a state back to what it was when an error occurs inside it.
 
-    Code inside the context may change the losses of new examples and of ``indices`` only, by default of all examples.
-    With ``indices``, the context is for one ``update``, which itself copies the data needed to undo it.
+    Code inside the context may change losses only of new examples and of the examples ``indices``, by default of all
+    examples. With ``indices``, the context is for one ``update``, which itself copies the data needed to undo it.
     """
 
     def __init__(self, state: PathState, indices: Ints | None = None) -> None:

@@ -46,7 +46,7 @@ def is_for(state: PathState, X: Features, n: int) -> bool:
 
 
 def update(state: PathState, slots: Ints, leave: Ints, changed: Ints, losses: Losses) -> Trace:
-    """Bring a state to its optimum with new examples ``slots``, without ``leave``, and with ``losses`` for ``changed``.
+    """Bring a state to its optimum with new examples ``slots``, without examples ``leave``, and with new ``losses``.
 
     Raises
     ------
@@ -89,7 +89,7 @@ def fill(state: PathState, X: Floats, losses: Losses, total: float) -> tuple[Int
 
 
 def settle(state: PathState, moving: Ints) -> Trace:
-    """Bring a state to its optimum, of which only the ``moving`` examples violate the conditions now.
+    """Bring a state to its optimum; only the examples ``moving`` violate the conditions of optimality at the start.
 
     Raises
     ------

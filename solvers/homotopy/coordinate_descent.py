@@ -2,11 +2,11 @@
 
 Each step moves one coefficient to its optimum with all others fixed, and updates ``w = sum_j beta_j x_j``. The
 intercept is treated as the weight of a constant feature, so the sum of the coefficients is not fixed during the
-descent. The path that follows corrects the error of the sum and the remaining duality gap.
+descent. The path that is followed after the descent corrects the sum of the coefficients and the remaining duality gap.
 
-After the descent more coefficients are inside their boxes than examples can be free. So free coefficients move along
-combinations that change neither w nor the sum, until enough of them are at an end of their box: the crossover of linear
-programming.
+After the descent more coefficients are strictly inside their boxes than the path algorithm allows free examples. So
+free coefficients move along combinations that change neither w nor the sum, until enough of them are at an end of their
+box: the crossover of linear programming.
 """
 
 from __future__ import annotations
@@ -139,7 +139,7 @@ def cross_over(X: Floats, e: Examples, intercept: bool) -> None:
 
 @compiled
 def _exchange(table: Floats, basis: Ints, rest: Ints, e: Examples) -> None:
-    """Move each of ``rest`` to an end of its box; a basis example that reaches an end first leaves the basis instead.
+    """Move each example of ``rest`` to an end of its box; if a basis example reaches an end first, it leaves the basis.
 
     Column c of ``table`` holds the linear combination of the basis that equals example c of ``rest``.
     """

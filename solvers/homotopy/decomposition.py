@@ -96,7 +96,7 @@ def _fetch(state: PathState, work: Floats, slot: int, partner: int) -> None:
 
 @compiled
 def _start(e: Examples, n: int, total: float, intercept: bool) -> None:
-    """Set each coefficient to its level nearest to 0, then move one after the other until the sum is ``total``."""
+    """Set each coefficient to its level nearest to 0, then move coefficients one by one until they sum to ``total``."""
     sum_ = 0.0
     for j in range(n):
         best = 0

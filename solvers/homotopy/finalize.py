@@ -35,7 +35,7 @@ def rounding_left(w: Walk, kink: float) -> float:
 
 @compiled
 def compute_all(w: Walk, row: Ints) -> float:
-    """Recompute every f and center b, when no example is free; return -1 if rows are missing or it takes too long."""
+    """Recompute every f, and b as the middle of its interval; return -1 if rows are missing or if this takes long."""
     e, f, coefficient, m = w.examples, w.examples.f[: w.n], w.motion.work, 0
     for j in range(w.n):
         if e.beta[j] != 0.0:
@@ -55,7 +55,7 @@ def compute_all(w: Walk, row: Ints) -> float:
 
 @compiled
 def compute_free(w: Walk) -> float:
-    """Recompute f of the free examples; return its largest error until now, or -1 if too many are free."""
+    """Recompute f of the free examples; return the largest error that an old f had, or -1 if too many are free."""
     fac, e = w.factor, w.examples
     if fac.size[1] * w.n > AT_ONCE:
         return -1.0
@@ -70,8 +70,8 @@ def compute_free(w: Walk) -> float:
 def refresh_close(w: Walk, close: Ints, band: float, drift: float) -> bool:
     """Recompute f of bound examples within ``band`` of a kink; return False if a row is missing or every f is needed.
 
-    If there are many such examples, nothing is computed: see ``refresh.refresh_close``. Then every f is needed if
-    ``drift``, the error found in f of free examples, is large.
+    If many bound examples are within ``band``, nothing is computed, see ``refresh.refresh_close``, and every f is
+    needed if ``drift``, the error found in f of free examples, is large.
     """
     e, m, has_rows = w.examples, 0, True
     for j in range(w.n):

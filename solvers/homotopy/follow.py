@@ -1,9 +1,9 @@
 """``follow`` moves a model along an exact path, from the losses that it is optimal for to its new losses.
 
 The state may violate optimality in three ways: a bound ``beta`` differs from the level of its piece, the ``f`` of a
-free example from its kink, or either is beyond a limit. ``solve.solve`` turns each violation into a motion that removes
-it by the end of the path, follows the path, and judges the state there. Rounding and the ratio test leave small
-violations, which another round removes (rule 7).
+free example differs from its kink, or a ``beta`` or ``f`` is beyond a limit. ``solve.solve`` turns each violation into
+a motion that removes it by the end of the path, follows the path, and judges the state there. Rounding and the ratio
+test leave small violations, which another round removes (rule 7).
 """
 
 from __future__ import annotations

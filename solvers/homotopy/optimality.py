@@ -1,4 +1,4 @@
-"""Quality of a state, computed from the f that the state tracks; a certificate computes it from the data instead."""
+"""Quality of a state by the decision values that the state tracks; a certificate computes the quality from the data."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ ROUGH = 1e-4  # largest relative gap that rounding excuses; also of a state whos
 
 
 class Audit(NamedTuple):
-    """The quality of a state, computed from the f that the state tracks."""
+    """The quality of a state, computed from the decision values f that the state tracks."""
 
     violation: float  #: in units of f
     gap: float  #: in units of the objective; if f is not sharp, the largest that its rounding may cause
@@ -137,7 +137,7 @@ def is_optimal(audit: Audit, goal: float, roundings: float) -> bool:
 
 
 def audited(state: PathState, band: float = -1.0) -> Audit:
-    """Return the state's violation and duality gap by its tracked f, and its number of bound examples near a kink.
+    """Return the violation and duality gap by tracked decision values, and the number of bound examples near a kink.
 
     An example is near if its f is within ``band`` of a kink; with the default ``band`` the count is 0.
     """

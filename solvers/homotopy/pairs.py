@@ -72,7 +72,7 @@ class PairInMemory:
         return all(map(is_, self._arrays_of(state, slot), self.arrays))
 
     def is_for(self, two: tuple[int, int], slot: Ints, limit: int) -> bool:
-        """Say whether the records were filled for these arguments; let them use this thread's work arrays."""
+        """Say whether the records were filled for these arguments; make them refer to this thread's work arrays."""
         if self._scratch is not scratch():
             self._scratch = scratch()
             self._walk.put("scratch", self._scratch)
@@ -116,7 +116,7 @@ class PairInMemory:
         slot[numbers[here].astype(np.int64)] = here
 
     def go_on(self, exit_: int, batch: Batch, kind: Any) -> tuple[Trace, int | None]:
-        """Finish a solve that stopped at ``exit_``; return its trace, and the number of bound supports if counted.
+        """Finish a solve that stopped at ``exit_``; return its trace, and the number of bound support vectors or None.
 
         Raises
         ------
@@ -134,7 +134,7 @@ class PairInMemory:
 
 
 def call_each(pairs: list[PairInMemory], batch: Batch, kind: Any) -> tuple[list[list[int]], Trace]:
-    """Solve ``pairs`` in one compiled call; their records are of one kind (types), and filled from their states.
+    """Solve ``pairs`` in one compiled call; all pairs have records of the same types, filled from the pairs' states.
 
     Returns exit, events and number of bound examples with a coefficient for each pair, and the trace of all pairs that
     are done. ``kind`` is that of the batch.
@@ -170,7 +170,7 @@ def vote_each(pairs: list[PairInMemory], values: Floats, votes: Ints) -> None:
 
 @compiled
 def _vote_each(w: Walk, s: Work, places: Ints, values: Floats, votes: Ints) -> None:
-    """Add a vote of each pair, with records like ``w`` and ``s`` at the addresses ``places`` (m, 2), to ``votes``."""
+    """Add each pair's vote to ``votes``; ``places`` (m, 2) are addresses of its records, typed as ``w`` and ``s``."""
     for k in range(len(places)):
         walk, work = at(places[k, 0], w), at(places[k, 1], s)
         now, beta = work.now[0], walk.examples.beta

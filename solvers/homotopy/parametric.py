@@ -1,8 +1,9 @@
 """``track`` moves the losses of a model linearly to new ones, keeps the model optimal throughout, and records the path.
 
-``follow`` may choose any path, because only the end of it counts. ``track`` moves the kinks and levels of every example
-in a straight line to their final values, and at each tau the state is optimal for the losses of that tau. Errors from
-rounding and from spread ties are corrected only at the end, by ``follow``, so long paths are best split into several.
+``follow`` may choose any path, because only the optimum at the end of that path counts. ``track`` moves the kinks and
+levels of every example in a straight line to their final values, and at each tau the state is optimal for the losses of
+that tau. Errors from rounding and from spread ties are corrected only at the end, by ``follow``, so long paths are best
+split into several.
 """
 
 from __future__ import annotations

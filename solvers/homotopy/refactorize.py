@@ -1,6 +1,6 @@
 """Build a factor and its kernel rows from nothing, on as many threads as ``livesvm.solvers.runtime.threads`` allows.
 
-Restoring a model or undoing an update postpones this work until it is needed (``state.put_off``).
+Restoring a model or undoing an update postpones the building of the factor until it is needed (``state.put_off``).
 """
 
 from __future__ import annotations

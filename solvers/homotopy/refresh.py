@@ -118,9 +118,10 @@ def uncertain_band(past: float, drift: float, scale: float) -> float:
 def refresh_close(state: PathState, band: float) -> bool:
     """Recompute f of bound examples within ``band`` (``uncertain_band``) of a kink; return whether any was recomputed.
 
-    Only f of these and of the free examples decides about optimality; small errors in f of all others do no harm. If
-    many examples are this close to a kink, recomputing their f costs as much as recomputing every f. Then every f is
-    recomputed if f of the free examples has had large errors since the last time, and otherwise none.
+    Only f of bound examples close to a kink and of free examples decides about optimality; small errors in f of other
+    examples do no harm. If many examples are this close to a kink, recomputing their f costs as much as recomputing
+    every f. In that case every f is recomputed if f of the free examples has had large errors since every f was last
+    recomputed; otherwise no f is recomputed.
     """
     e, n = state.examples, state.n_slots
     off = np.abs(e.f[:n, None] - e.kinks[:n]).min(axis=1)  # kinks that are not there are infinite
@@ -169,11 +170,12 @@ def refactor(state: PathState, free: Ints | None = None, dependent: float = 0.0)
 
 
 def settle_at_nothing(state: PathState) -> None:
-    """Make the decision function a constant if a constant is optimal and the state is almost there.
+    """Make the decision function a constant if a constant is optimal and the function is almost constant already.
 
     A constant is optimal if all kinks are equal and the betas cancel out: with equal targets, or in a one-class model
-    with the origin among the data. The optimal objective is then 0, which rounded betas and a rounded b would miss. So
-    betas that are 0 up to rounding are set to 0, and b to the value of the kinks.
+    with the origin among the data. If a constant is optimal, the optimal objective is 0, but rounding errors in the
+    betas and b would make the objective larger. So betas that are 0 up to rounding are set to 0, and b to the value of
+    the kinks.
     """
     e, n = state.examples, state.n_slots
     there = np.flatnonzero(e.n_kinks[:n] > 0)

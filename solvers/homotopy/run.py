@@ -95,7 +95,7 @@ class PathWorkspace:
     def work(
         self, now: One[Progress], losses: Losses, rows: tuple[Ints, Ints], numbered: tuple[Ints, Floats] = NO_PAIR
     ) -> Work:
-        """Return the arrays of a solve; ``rows`` are the slots of all cached rows, and their last use."""
+        """Return the arrays of a solve; ``rows`` are the slots of all cached rows, and when each was last used."""
         edited = self.come, self.leave, self.changed, losses, self.before
         return Work(self.moving, *edited, *rows, *numbered, now)
 
@@ -116,7 +116,7 @@ def workspace_of(state: PathState) -> PathWorkspace:
 
 
 def given_to_round(state: PathState, events: int, precision: float, dust: float, allowance: float) -> tuple[Any, ...]:
-    """Return a round's inputs in the order of the fields of ``Progress``; ``events`` counts those of earlier rounds."""
+    """Return a round's inputs in the order of the fields of ``Progress``; earlier rounds had ``events`` events."""
     own = state.b, state.kappa, state.rows.clock, events, state.events_since_refresh
     return (*own, precision, dust, allowance, state.heaviest, state.drift)
 
@@ -155,7 +155,7 @@ class Solve:
         self.losses = losses if sizes[2] else NO_CHANGES
 
     def go_on(self, now: One[Progress], exit_: int, batch: tuple[Batch, Any], numbered: tuple[Ints, Floats]) -> None:
-        """Continue a pair's solve, which compiled code has stopped at ``exit_``; ``batch`` is a batch with its kind."""
+        """Take over a pair's solve, which stopped at ``exit_`` in compiled code; ``batch`` is a batch and its kind."""
         self.now, self.exit_, self.numbered = now, exit_, numbered
         self.batch, self.kind = batch
 
@@ -239,7 +239,7 @@ class Solve:
         return self.buffers.work(now, self.losses, (self.rows.slot_of, self.rows.used), self.numbered)
 
     def _entry(self, w: workspace.Walk, s: Work) -> Callable[..., int]:
-        """Return ``way`` compiled for the types of these arrays; arrays of the last call are not checked again."""
+        """Return ``way`` compiled for the types of these arrays; types of the last call's arrays are not rechecked."""
         buffers = self.buffers
         if s.losses is not NO_CHANGES:
             return self.way
@@ -269,7 +269,7 @@ class Solve:
 
 
 def walk_of(state: PathState, motion: Motion, units: Scales) -> workspace.Walk:
-    """Return the compiled loop's arguments at the start of a path of its own; ``units`` are its scales."""
+    """Return the compiled loop's arguments at the start of a path; ``units`` are the sizes that scale tolerances."""
     w = walk_on(state, motion, workspace.new_counters())
     begin(w, units, float(state.total), 1.0)
     w.at[0].b, w.at[0].kappa, w.at[0].asking = state.b, state.kappa, 1
@@ -294,9 +294,9 @@ def walk_to_the_end(
 ) -> tuple[int, workspace.Walk]:
     """Call ``go`` until the path ends: provide rows that it requests, spread ties; return the last exit and the walk.
 
-    ``exit_`` is the exit of an earlier call, if there was one. A recorded walk passes ``answer``, which handles further
-    exits and returns whether to continue. On a recorded walk the factor is not repaired, because that would move
-    examples without an event.
+    ``exit_`` is the exit of an earlier call, if there was one. The caller of a recorded walk passes ``answer``, which
+    handles further exits and returns whether to continue. On a recorded walk the factor is not repaired, because that
+    would move examples without an event.
     """
     dependent, events = SETTINGS.spoiled, -1
     while True:
@@ -326,7 +326,7 @@ def walk_to_the_end(
 def grant(
     state: PathState, w: workspace.Walk, exit_: int, fetch: Callable[[PathState, workspace.Walk], None]
 ) -> workspace.Walk | None:
-    """Provide the kernel rows or factor space that an exit requests, and return the walk; None: it requests neither."""
+    """Provide the kernel rows or factor space that an exit requests; return the walk, or None for any other exit."""
     if exit_ == Exit.NEED_ROW or exit_ == Exit.WANT_ROWS:
         fetch(state, w)
         return w._replace(rows=state.rows.values, parent_rows=state.rows.values)

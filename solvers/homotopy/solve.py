@@ -1,7 +1,8 @@
 """The path algorithm in one compiled call: from a change of the losses to an optimum that has been checked.
 
-It follows [Karasuyama & Takeuchi] for many examples added and removed along one path, and [Ong, Shao & Yang] for
-linearly dependent examples. The loop from event to event is ``active_set.loop.walk``. Comments refer to these rules:
+The algorithm is that of [Karasuyama & Takeuchi] for many examples added and removed along one path, and of [Ong, Shao &
+Yang] for linearly dependent examples. The loop from event to event is ``active_set.loop.walk``. Comments refer to these
+rules:
 
 1. A change is a motion. The beta of a new example starts at 0 and moves straight to the level of the piece that its f
    is on; that of a leaving example moves straight to 0. A kink that f violates starts at f and moves to its place.
@@ -92,7 +93,7 @@ def solve(w: Walk, s: Work, batch: Batch) -> int:
 
 @compiled
 def solve_each(w: Walk, s: Work, batch: Batch, places: Ints, found: Ints, sums: One[Progress]) -> None:
-    """Solve pairs of classes, with records like ``w`` and ``s`` at the addresses ``places`` (m, 2), until an interrupt.
+    """Solve pairs of classes until an interrupt; ``places`` (m, 2) are addresses of records, typed as ``w`` and ``s``.
 
     Fills ``found`` (m, 3) with each pair's exit and, if the pair is solved, its number of events and of bound support
     vectors. Fills ``sums`` with the totals of the solved pairs.
@@ -135,7 +136,7 @@ def start(w: Walk, s: Work) -> None:
 
 @compiled
 def land(w: Walk, s: Work) -> bool:
-    """Move betas near an end of their box to it; return whether one of a free example moved by more than rounding."""
+    """Move each beta near an end of its box to this end; return whether a free beta moved by more than rounding."""
     now = s.now[0]
     moved = put_on_ends(w, now.level, now.top_speed, now.dust)
     now.moved = moved

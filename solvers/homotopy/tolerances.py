@@ -95,10 +95,10 @@ def spread_ties(w: Walk, random: Floats, kink: float, level: float) -> bool:
 
 @compiled
 def is_due(since: int, events: int, heaviest: float, mass: float) -> bool:
-    """Say whether to recompute every f, ``since`` events after the last time, of which ``events`` are of this walk.
+    """Say whether to recompute every f, ``since`` events after that was last done, and ``events`` into this walk.
 
-    Every f is recomputed after many events, or at the end of a single walk with half as many: the walk that fills a
-    large window takes longer than recomputing every f, and a short walk after it does not. Every f is also recomputed
+    Every f is recomputed after many events, or at the end of a single walk with half as many events: a walk that fills
+    a large window takes longer than recomputing every f, but a short walk takes less time. Every f is also recomputed
     when the betas have become much smaller, for instance with C, because earlier rounding errors are then no longer
     small.
     """

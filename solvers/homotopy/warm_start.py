@@ -120,7 +120,7 @@ def _leave_dependent(e: Examples, factor: Factor, free: Ints) -> None:
 
 
 def _steadiest_first(state: PathState, free: Ints) -> Ints:
-    """Sort free examples by distance from the ends of their boxes, largest first: a factor drops its last cheaply."""
+    """Sort free examples by distance from their boxes' ends, largest first: a factor drops its last examples fast."""
     e = state.examples
     q = e.segment[free] // 2
     low, high = e.levels[free, q + 1], e.levels[free, q]
@@ -140,7 +140,7 @@ def compute_all_f(state: PathState) -> None:
     XT, beta = state.columns(order), e.beta[order]
 
     def contribute(part: Ints) -> tuple[Floats, Floats]:
-        """Return what a part adds to f of the examples before it, and what those and the part add to f of the part."""
+        """Return what a part adds to f of earlier examples, and what all examples up to the part's end add to its f."""
         start, stop = part[0], part[-1] + 1
         block = state.kernel.matrix(_rows_of(XT, start, stop), XT, stop)
         return _weighted(block, start, beta[start:stop]), times(block, beta[:stop])

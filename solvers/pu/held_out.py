@@ -1,7 +1,7 @@
 """Decisions on held-out examples, by which lam (by the risk) and a threshold (by shares above it) are chosen.
 
 The decisions on the examples of a fold are those of the model trained on all other folds. The weights of examples count
-in training, but not in the shares.
+in training, but not in the shares of examples above a threshold.
 """
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ class Folds:
         return support.product(self.X[out], np.arange(beta.size), beta) + found.b
 
     def best_lam(self, prior: float) -> float:
-        """Return the lam with the least estimated risk, of equal ones the largest; 0.01 for very few examples."""
+        """Return the lam with the least estimated risk, of equal risks the largest; or 0.01 for very few examples."""
         if min(self.sizes) < FEWEST:
             return LAM
         best, least, worse = LAM, np.inf, 0
@@ -165,7 +165,7 @@ def zero_one_risk(positives: Floats, unlabelled: Floats, prior: float) -> float:
     """Return an unbiased estimate of the share of wrong labels, from decisions on positive and unlabelled examples.
 
     The estimate is ``2 prior P(f <= 0 | positive) + P(f > 0) - prior`` [du Plessis et al. 2014]; with few examples it
-    may be below 0. It is NaN if either kind is missing.
+    may be below 0. The estimate is NaN if there are no positive or no unlabelled examples.
     """
     if not positives.size or not unlabelled.size:
         return float("nan")

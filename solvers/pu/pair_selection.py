@@ -98,7 +98,7 @@ def write_offsets(sigma: Floats, top: Floats, jump: float, up: Floats, down: Flo
 
 @compiled
 def descend(w: WorkingSet, jump: float, tolerance: float, most: int) -> None:
-    """Move violating pairs until none violates by more than ``tolerance``, for ``most`` steps, or until a stop.
+    """Move violating pairs until no violation exceeds ``tolerance``, for at most ``most`` steps, or until interrupted.
 
     In each step the coefficient with the largest ``F + up`` grows. Its partner is the one with which the objective
     falls most, estimated without the jumps of the slope.

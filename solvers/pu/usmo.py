@@ -223,7 +223,7 @@ def usmo(
     progress: Progress | None = None,
     look: Callable[[float, float], object] | None = None,
 ) -> PUSolution:
-    """Solve the problem until no pair violates optimality by more than ``tau``, and the relative gap is as small.
+    """Solve the problem until no pair violates optimality by more than ``tau``, and the relative gap is within ``tau``.
 
     Parameters
     ----------
@@ -294,7 +294,7 @@ def _finished(run: Run, tau: float, tell: Callable[[Run], None]) -> Run:
 
 
 def _done(violation: float, first: float, tau: float) -> int:
-    """Return the progress in ``PARTS``, as the share of the way from ``first`` to ``tau`` on a logarithmic scale."""
+    """Return the progress, 0 to ``PARTS``, as the share of the way from ``first`` to ``tau`` on a logarithmic scale."""
     if violation <= tau or first <= tau:
         return PARTS
     return int(PARTS * max(0.0, math.log(first / violation) / math.log(first / tau)))

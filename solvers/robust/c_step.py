@@ -194,7 +194,7 @@ def steps_of_s(
 
 @compiled
 def nearest_cutoff(w: Walk, p: Split, zero: LossCutoffs) -> float:
-    """Return how far inwards the cutoffs must move to reach the first example within them."""
+    """Return how far the cutoffs must move inwards to reach the first of the examples that are within cutoffs."""
     f, low, high, way = w.examples.f, zero.low, zero.high, w.motion.work
     for j in range(w.n):
         below, above = low[j] - f[j], f[j] - high[j]
@@ -289,7 +289,7 @@ def leave_for(w: Walk, p: Split, pull: Pull, end: float) -> None:
 
 @compiled
 def set_rate_of_outliers(w: Walk, p: Split, pull: Pull, end: float) -> bool:
-    """Update the rates of f for examples that became or ceased to be bound outliers; False: a kernel row is missing.
+    """Update the rates of f for examples that became or ceased to be bound outliers; return False if a row is missing.
 
     If the row of a former bound outlier is missing, the rates are computed again from all bound outliers.
     """
@@ -321,7 +321,7 @@ def set_rate_of_outliers(w: Walk, p: Split, pull: Pull, end: float) -> bool:
 
 @compiled
 def differing(bound: Floats, pull: Pull) -> int:
-    """Write to ``pull.changed`` the examples with another rate than in ``bound`` (n,); return how many there are."""
+    """Write the examples with a rate that differs from ``bound`` (n,) to ``pull.changed``; return their number."""
     many = 0
     for j in range(bound.size):
         pull.changed[many] = j

@@ -30,7 +30,7 @@ LEAST_WAY = 1e-6  #: of a walk: with less left, an example at a cutoff switches 
 
 @compiled
 def follow_over_cutoffs(w: Walk, p: Split) -> int:
-    """Follow the path to its end like ``follow_path``, but let examples that reach a cutoff early switch."""
+    """Follow the path to its end like ``follow_path``, but switch each example that reaches a cutoff on the way."""
     at = w.at[0]
     if at.passes > 0 or at.events >= at.whole:
         return follow_path(w)
@@ -62,7 +62,7 @@ def follow_over_cutoffs(w: Walk, p: Split) -> int:
 
 @compiled
 def cross(w: Walk, p: Split) -> None:
-    """Switch the bound example that has reached a cutoff; its loss is that of the other side by the end of the walk.
+    """Switch the bound example at a cutoff; by the end of the walk its loss changes to that of the cutoff's other side.
 
     No cutoff stops the example a second time; if it ends on the wrong side, it switches after the walk.
     """

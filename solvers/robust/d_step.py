@@ -5,7 +5,7 @@ An outlier path makes dozens of D-steps of a few events each. So everything arou
 whole run of steps is one call. A round costs little more than its events: quantities that do not change along a path
 are computed once, and f is not recomputed but tracked. The f of free examples is recomputed every hundred events. The
 caller recomputes the f of all examples from time to time and at the end. Arrays are indexed by slot; an empty slot has
-no loss and no cutoffs, and counts as within.
+no loss and no cutoffs, and counts as an example within its cutoffs.
 """
 
 from __future__ import annotations

@@ -96,7 +96,7 @@ def distances(base: Losses, cutoffs: LossCutoffs, theta: float, f: Floats, beta:
 
 
 def _depend(kernel: Callable[[Ints, Ints], Floats], indices: Ints, others: Ints, intercept: bool) -> Bools:
-    """Say which examples have a kernel row in the span of those of others; with an intercept, combined with sum one."""
+    """Say which kernel rows ``indices`` are linear combinations of rows ``others``, with sum 1 if ``intercept``."""
     if indices.size == 0:
         return np.empty(0, np.bool_)
     own = np.diag(kernel(indices, indices))

@@ -1,7 +1,7 @@
 """Compiled code that finds the side of every example under robust losses, and the examples on the wrong side of a
 cutoff.
 
-Arrays are indexed by slot; an empty slot has no loss and no cutoffs, and counts as within.
+Arrays are indexed by slot; an empty slot has no loss and no cutoffs, and counts as an example within its cutoffs.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ def outermost_level(p: Split, j: int) -> float:
 def fill_tables(kinks: Floats, levels: Floats, tables: Floats) -> None:
     """Write the kinks, the changes of slope at the kinks, and the outermost levels of losses (n,) to ``tables`` (8, n).
 
-    For a kink that does not exist the table has the position 0 and no change of slope; as a limit it is infinite.
+    A kink that does not exist has the position 0 and no change of slope in the table, and is infinite as a limit of f.
     """
     last = levels.shape[1] - 1
     for j in range(kinks.shape[0]):
@@ -174,9 +174,9 @@ def objective(w: Walk, p: Split) -> float:
 def choose_misplaced(p: Split) -> None:
     """Choose for a switch the examples that are not on their true side.
 
-    An example at a cutoff must try its other side. If other examples keep its f at the cutoff, the example is optimal
-    on either side. It then no longer switches once it has tried both sides, or if it has just switched and is still at
-    the cutoff.
+    An example at a cutoff counts as misplaced on its present side, so that it tries the other side of the cutoff too.
+    If other examples keep its f at the cutoff, the example is optimal on either side. Such an example is no longer
+    chosen once it has tried both sides, or if it has just switched and is still at the cutoff.
     """
     for j in range(p.sides.size):
         p.wrong[j] = p.proper[j] != p.sides[j] and not (p.at_cutoff[j] and (p.resting[j] or p.wrong[j]))
@@ -185,7 +185,7 @@ def choose_misplaced(p: Split) -> None:
 
 @compiled
 def choose_loose(w: Walk, p: Split) -> bool:
-    """Choose an example at a cutoff with an f that examples at kinks do not keep there; False if there is none.
+    """Choose an example at a cutoff, if examples at kinks do not fix its f; return False if there is no such example.
 
     If several examples switch together, their effects may cancel, as for equal features with different labels; if only
     one of these switches, its f moves.

@@ -159,7 +159,7 @@ class Rounds:
         self.run(course(CROSSING))
 
     def part_at_cutoffs(self) -> None:
-        """Put examples at a cutoff beyond it if falling theta moves their f there; both sides are equal at theta = 1.
+        """Count an example at a cutoff as beyond it if f moves outwards as theta falls; at theta = 1 sides are equal.
 
         ``look`` must have found an example at a cutoff. While all such examples count on the same side, their effects
         may cancel, and they would stay at their cutoffs. The method finds the examples that leave from the rates of f
@@ -194,7 +194,7 @@ class Rounds:
                 self._correct()
 
     def spread_ties(self) -> bool:
-        """Spread ties after the walk stalled; False: no more spread is allowed, see ``tolerances.spread_ties``."""
+        """Spread ties after the walk stalled; return False if no spread is left, see ``tolerances.spread_ties``."""
         is_spread = spread_ties(self.state, self.w, self.stalls + 1)
         self.stalls += is_spread
         return is_spread

@@ -136,7 +136,7 @@ class Jump:
 
 @dataclass
 class Walked:
-    """The legs of a path in order, with a D-step between each two; both lists are built when first asked for."""
+    """The legs of a path in order, and the D-steps between consecutive legs; both lists are built when first read."""
 
     made: Callable[[], tuple[list[Leg], list[Jump]]]
     events: int = 0

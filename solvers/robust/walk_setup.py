@@ -1,8 +1,8 @@
 """Loops over all examples before and after a walk of an outlier path, compiled to vector instructions.
 
 An outlier path has dozens of walks of a few events each, so work that is done once for each walk costs as much as the
-events. On a walk only the losses of examples that have switched move. The limits of every other example do not depend
-on rates: a bound example is limited by the kinks next to its f or by its cutoffs, whichever are nearer.
+events. On a walk only the losses of examples that have switched move. The limits of examples that have not switched do
+not depend on rates: a bound example is limited by the kinks next to its f or by its cutoffs, whichever are nearer.
 """
 
 from __future__ import annotations

@@ -91,9 +91,10 @@ class _Capital:
 class DriftTest:
     """Test whether scores grow, with at most one false alarm in ``1 / false_alarms`` runs.
 
-    Without kinds, all of the rate is for all scores together. Otherwise half of it is, and the i-th kind that appears
-    gets 1 / (i (i + 1)) of the other half, so that kinds may appear at any time. The promise assumes that scores of a
-    kind are exchangeable, or fall, while nothing changes.
+    If scores have no kinds, the one test of all scores gets the whole false alarm rate. If scores have kinds, the test
+    of all scores gets half of the rate, and the test of the i-th kind that appears gets 1 / (i (i + 1)) of the other
+    half, so that new kinds may appear at any time. The bound on false alarms assumes that scores of a kind are
+    exchangeable, or fall, while nothing changes.
 
     Parameters
     ----------
@@ -136,7 +137,7 @@ class DriftTest:
         self._sorted: dict[Any, array[float]] = {}
 
     def learn(self, scores: ArrayLike, kinds: Iterable[Any] | None = None) -> Alarm | None:
-        """Take scores in their order; return the newest alarm, if there is one. The test then begins again.
+        """Take scores in their order; return the newest alarm, if there is one. After an alarm the test begins again.
 
         Parameters
         ----------
@@ -208,14 +209,14 @@ class DriftTest:
         return self._capital[kind].value * self._rate(0 if kind is _WHOLE else list(self._capital).index(kind))
 
     def _rate(self, place: int) -> float:
-        """Return the false alarm rate of test number ``place``: 0 is that of all kinds, then each kind has one."""
+        """Return the false alarm rate of test number ``place``: test 0 is for all scores, each other for one kind."""
         if place == 0:
             return self.false_alarms if len(self._capital) == 1 else self.false_alarms / 2
         return self.false_alarms / 2 / (place * (place + 1))
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the scores that it holds."""
+        """The number of bytes of the stored scores."""
         return 2 * sum([scores.itemsize * len(scores) for scores in self._scores.values()])
 
     @property

@@ -68,9 +68,9 @@ class Assessment:
 def leave_one_out(model: LiveEstimator, *, progress: Progress | None = None) -> Assessment:
     """Return the exact leave-one-out decisions of a model's window, by paths from its optimum [Karasuyama & Takeuchi].
 
-    They are exact even where they mislead. If a classifier has equally many examples of each class and none is free,
-    the intercept turns against the class that an example leaves, and all labels may be wrong. That happens if C is too
-    small; ``k_fold`` with folds that hold equally many of each class is not misled.
+    Exact decisions may mislead: if a classifier has equally many examples of each class and no free example, the
+    intercept turns against the class that an example leaves, and all leave-one-out labels may be wrong. No example is
+    free if C is too small; ``k_fold``, with folds that hold equally many examples of each class, does not mislead then.
 
     Parameters
     ----------

@@ -52,11 +52,11 @@ def decisions_by_updates(
     look: Callable[[Ints], object] = lambda _: None,
     weights: Callable[[Ints], Mapping[Key, float] | None] = lambda _: None,
 ) -> tuple[Floats, int]:
-    """Return the decision (n,) on each example by the model without the example's part, and the number of all events.
+    """Return the decision (n,) on each example by a model without the example's part, and the total number of events.
 
     ``copy`` is a private copy of the model. With several classes the decisions are (n, n_pairs). ``look`` is called
-    with each part while the part is removed from the copy. ``weights`` returns new weights of other examples for the
-    time that a part is removed.
+    with each part while the part is removed from the copy. ``weights`` returns the new weights that remaining examples
+    have while a part is removed.
 
     Raises
     ------
@@ -99,8 +99,8 @@ PORTION = 32  # examples that leave between two reports of progress
 def decisions_without(state: PathState, slots: Ints, total: float, model: Floats | None = None) -> tuple[Floats, int]:
     """Remove the examples ``slots``; return f of them by the model without them, and the number of events.
 
-    The betas of the remaining examples sum to ``total``. The state is restored. ``model`` (n_slots + 1,) receives the
-    coefficients and, as its last entry, b.
+    The betas of the remaining examples sum to ``total``. The state is restored afterwards. ``model`` (n_slots + 1,)
+    receives the coefficients and, as its last entry, b.
     """
     with undone(UndoneOnError(state)):
         state.drop_losses(slots)

@@ -144,7 +144,7 @@ def _waiting(places: Ints, change: Floats) -> Leaving:
 
 
 def _of_others(tableau: Tableau, leaving: Leaving, good: Bools) -> tuple[Ints, Ints, Floats, Floats]:
-    """Return, for m removals, how many bound examples changed their beta, their slots and changes, and those of b."""
+    """Return how many bound betas changed in each of m removals, their slots and changes, and the changes of b."""
     is_member = np.arange(MOST_CHANGED + 1) < np.where(good, leaving.n_members, 0)[:, None]
     is_member &= leaving.members < tableau.n_others
     slots = tableau.order[leaving.members[is_member]]

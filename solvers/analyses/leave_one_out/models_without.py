@@ -296,7 +296,7 @@ def _after(tell: Tell, before: int, total: int) -> Tell:
 
 
 def _may_be_missed(view: View, slots: Ints) -> Bools:
-    """Return a mask of the examples in ``slots`` (m,) that may affect the model, which differs without them."""
+    """Return a mask (m,) that is true for each example of ``slots`` (m,) without which the model may be another one."""
     state, e = view.state, view.state.examples
     if view.total_of(1.0) or (state.intercept and state.n_free == 0):  # b depends on the others too
         return np.ones(slots.size, dtype=bool)

@@ -342,7 +342,7 @@ def note(s: Sides, columns: Columns, w: PivotWork, i: int, leaving: Leaving, tol
 
 @compiled
 def agrees(s: Sides, columns: Columns, w: PivotWork, i: int, count: int, leaving: Leaving, tol_f: float) -> bool:
-    """Say whether the changes of f and of the betas agree, by sums of f's errors at free examples with random signs."""
+    """Say whether the changes of f and of the betas agree, by randomly signed sums of errors in f of free examples."""
     q, n = s.numbers[OTHERS], w.ends.size
     for z in range(columns.signs.shape[0]):
         signs, sketch, off = columns.signs[z], columns.sketch[z], 0.0

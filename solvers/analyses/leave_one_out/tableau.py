@@ -4,9 +4,9 @@ Of each example one quantity *rests* (f of a free example, beta of a bound one),
 of an example holds the changes of all following quantities per unit change of its resting quantity [Ong et al., eq.
 30-34].
 
-With F the free examples, M = [K_FF 1; 1' 0] is the system of the direction [Karasuyama & Takeuchi, eqs. 3-4]. Let
-P = (K_FF + kappa 1 1')^-1, u = P 1, s = 1'u. Then M^-1 = [A v; v' kappa - 1/s] with A = P - u u'/s and v = u/s,
-whatever kappa is; without an intercept A = P and the rest is 0.
+With F the free examples, M = [K_FF 1; 1' 0] is the system of the direction [Karasuyama & Takeuchi, eqs. 3-4]. Let P =
+(K_FF + kappa 1 1')^-1, u = P 1, s = 1'u. For every kappa, M^-1 = [A v; v' kappa - 1/s] with A = P - u u'/s and v = u/s.
+Without an intercept A = P, and all other entries are 0.
 """
 
 from __future__ import annotations
@@ -184,8 +184,9 @@ class Tableau:
     def _write(self, out: slice, made: Floats, pulls: Floats) -> None:
         """Write columns from ``made`` (m, F + 1), their effects on the betas of the F free examples and on b.
 
-        The kernel values of bound examples are not included yet. If the effects do not balance ``pulls`` (m, F + 1),
-        the change of f of the free examples per unit, one step of iterative refinement improves the effects.
+        The written columns do not include the kernel values of bound examples yet. If the effects do not balance
+        ``pulls`` (m, F + 1), the change of f of the free examples per unit, one step of iterative refinement improves
+        the effects.
         """
         q, columns = self.n_others, self.columns
         signs = np.append(columns.signs, np.zeros((SKETCHES, 1)), axis=1).T

@@ -72,7 +72,7 @@ class PairwiseOutlierPath:
 
     @property
     def fixed(self) -> float:
-        """The value of the parameter that does not run."""
+        """The value of the parameter that is constant along the paths."""
         return self._any.fixed
 
     @property
@@ -88,13 +88,13 @@ class PairwiseOutlierPath:
 
     @property
     def note(self) -> str:
-        """The reason why every path is a single model, if it is; else empty."""
+        """The reason if every path is only a single model; else an empty text."""
         notes = {path.note for path in self.pairs.values()}
         return notes.pop() if len(notes) == 1 else ""
 
     @property
     def d_steps(self) -> int:
-        """How often examples switched sides, in all pairs."""
+        """The number of D-steps, at which examples switch sides, on the paths of all pairs."""
         return sum(path.d_steps for path in self.pairs.values())
 
     @property
@@ -123,7 +123,7 @@ class PairwiseOutlierPath:
         return out
 
     def order_of_outliers(self) -> list[tuple[Key, float]]:
-        """Return the keys of ``suspects``, in their order, and the value at which each gave way first.
+        """Return the key of each of ``suspects``, in order, and the value at which the example first became an outlier.
 
         Returns
         -------

@@ -107,8 +107,8 @@ class OutlierPath:
     def at(self, value: float) -> LiveEstimator:
         """Return the robust model for a value of the parameter, as a fitted, live copy.
 
-        At the value of a D-step this is the model after the step. For a value of s at which no example is beyond its
-        cutoff yet, this is the convex model.
+        At the value of a D-step the returned model is that after the step. For a value of s at which no example is
+        beyond its cutoff yet, the returned model is the convex one.
 
         Raises
         ------

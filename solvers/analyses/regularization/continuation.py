@@ -44,7 +44,7 @@ class Leg(NamedTuple):
 
     @property
     def ends(self) -> tuple[Ints, Ints]:
-        """Return every example's ``segment`` (n,) at the least, and at the largest value of the leg."""
+        """Return every example's ``segment`` (n,) at the least parameter value of the leg, and at the largest value."""
         both = self.places, places(self.places, self.changes, self.changes.tau.size)
         return both if self.start < self.end else both[::-1]
 
@@ -194,5 +194,5 @@ class Walker:
         return Leg(start, end, *path)
 
     def tell(self, more: float = 0.0) -> None:
-        """Report the finished share of the path, ``more`` of it in the present leg; may raise Cancelled."""
+        """Report the finished share of the path, to which the present leg adds ``more`` so far; may raise Cancelled."""
         self.teller(min(round((self.done + more) * STEPS), STEPS), STEPS)

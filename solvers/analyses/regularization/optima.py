@@ -204,8 +204,8 @@ class Optima(ABC):
     def validation_error(self, X: ArrayLike, y: ArrayLike | None = None) -> ErrorCurve:
         """Return the error for every value of the parameter.
 
-        It is the share of wrong labels (classification, one-class) or, in regression, the mean absolute error in units
-        of y; the mean pinball loss where the model has that.
+        The error is the share of wrong labels (classification, one-class) or, in regression, the mean absolute error in
+        units of y; for a model with pinball loss it is the mean pinball loss.
 
         Parameters
         ----------

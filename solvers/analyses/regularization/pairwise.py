@@ -46,7 +46,8 @@ class PairBreakpoints(NamedTuple):
 class PairwiseRegularizationPath(Optima):
     """The optimum of several classes for every C in [``minimum``, ``maximum``].
 
-    These are the ends that were asked for, or where the path of some pair ended: see ``report.ended``.
+    ``minimum`` and ``maximum`` are the requested ends, or values of C at which the path of a pair ended early: see
+    ``report.ended``.
 
     Attributes
     ----------
@@ -137,7 +138,7 @@ class PairwiseRegularizationPath(Optima):
         return np.flatnonzero(np.isin(self._classes, two))
 
     def _winners(self, wins: Bools) -> Ints:
-        """Return, for each row, the class that wins most pairs; ``wins`` (m, n_pairs) is true for its second class."""
+        """Return the class that wins most pairs in each row; ``wins`` (m, n_pairs) says where the second class wins."""
         return winners(np.where(wins, -1.0, 1.0), len(self._view.labels))
 
     def _turns(self, q: int, two: Two, rows: Features) -> Turns:

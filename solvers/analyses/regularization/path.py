@@ -1,10 +1,10 @@
 """The whole regularization path: the optimum for every value of a parameter, exact between its breakpoints.
 
 The parameter is C [Ong, Shao & Yang], epsilon of a regression, or nu of a one-class model. Kinks, levels and the sum of
-the coefficients are linear in each of the three, so the path can be tracked by ``parametric``. It is computed in legs,
-up and down from the model's value; a leg spans at most a factor of ten, so that small values keep their digits. A path
-stores its linear segments and all changes of sides, so its memory grows with the number of events times that of free
-examples.
+the coefficients are linear in each of the three, so the path can be tracked by ``parametric``. The path is computed in
+legs, up and down from the model's value of the parameter; a leg spans at most a factor of ten, so that small values
+keep their digits. A path stores its linear segments and all changes of sides, so its memory grows with the number of
+events times that of free examples.
 """
 
 from __future__ import annotations
@@ -69,8 +69,9 @@ class Turns(NamedTuple):
 class RegularizationPath(Optima):
     """The optimum of a window for every value of a parameter in [``minimum``, ``maximum``].
 
-    These are the ends that were asked for, or where the path could not be followed any further: see ``report.ended``.
-    Where no example is free, b is the middle of the optimal interval, as in a model that was trained there.
+    ``minimum`` and ``maximum`` are the requested ends, or values beyond which the path could not be followed: see
+    ``report.ended``. Where no example is free, b is the middle of the optimal interval, as in a model that was trained
+    there.
 
     Attributes
     ----------
@@ -178,7 +179,7 @@ class RegularizationPath(Optima):
 
     @at_a_value("Position\n    By example, oldest first.")
     def position(self, value: float) -> Position:
-        """Return coefficients, places on the staircase and b at a value of the parameter, oldest example first."""
+        """Return coefficients, segments of the losses and b at a value of the parameter, oldest example first."""
         if not self.minimum <= value <= self.maximum:
             raise InvalidInput(
                 f"the path goes from {self.minimum:.6g} to {self.maximum:.6g}, not to {value!r}", field=self.parameter

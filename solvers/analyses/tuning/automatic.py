@@ -1,11 +1,12 @@
 """Automatic choice of a model's parameters by its window: encoding and relevance of columns, gamma, C and epsilon.
 
 For each encoding of the columns, the kernel widths with the largest evidence are found (see ``relevance``). For a
-regression the encoding with the largest evidence is chosen. It also gives the variances of f and of the noise, from
-which C and epsilon follow; C is that for Laplacian noise with the same deviation. For a classifier encoding and C are
-chosen by cross-validation, with C along a path in each fold. The loss of held-out decisions is their log loss, after
-one sigmoid has turned them into probabilities [Platt 1999], plus twice the share of wrong labels. The log loss
-distinguishes settings that give the same labels; the share of wrong labels is what users want to be small.
+regression the encoding with the largest evidence is chosen. The search for the largest evidence also finds the
+variances of f and of the noise, from which C and epsilon follow; C is that for Laplacian noise with the same deviation.
+For a classifier, the encoding and C are chosen by cross-validation, along a path over C in each fold. The loss of
+held-out decisions is their log loss, after one sigmoid has turned them into probabilities [Platt 1999], plus twice the
+share of wrong labels. The log loss distinguishes settings that give the same labels; the share of wrong labels is what
+users want to be small.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ LAPLACE = 2.0 * math.sqrt(2.0)  #: C by the variance of f over that deviation
 
 @dataclass(frozen=True)
 class TunedParameters:
-    """What was chosen, and how well it does.
+    """The chosen parameters, and their held-out error.
 
     Attributes
     ----------
@@ -77,7 +78,7 @@ class TunedParameters:
 
     @property
     def is_better(self) -> bool:
-        """Whether it is worth a change of the model."""
+        """Whether the chosen parameters are so much better that a change of the model is worthwhile."""
         return self.loss < (1.0 - CLOSE) * self.present
 
 

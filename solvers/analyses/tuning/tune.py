@@ -35,7 +35,7 @@ BEYOND = 3  #: so many more values of gamma are tried beyond an end that is the 
 
 @dataclass(frozen=True)
 class Tuning:
-    """What was tried, and what is best.
+    """The parameters that were tried, with their errors, and the best parameters.
 
     Attributes
     ----------
@@ -93,9 +93,10 @@ def tune(
 ) -> Tuning:
     """Return the best parameters of a fitted classifier or regressor for its window. The model stays as it is.
 
-    The least error is the best. Where values of C in a row have it, the middle one of the longest such row is taken;
-    where several gammas have it, the one that was tried first, which is nearest to the middle of the grid. Parts are
-    learnt with the model's other parameters; its ``scale`` is fitted to each.
+    The parameters with the least error are best. If consecutive values of C have the least error, the middle of the
+    longest such run is chosen; if several gammas have the least error, the gamma that was tried first, which is nearest
+    to the middle of the grid. Each training part is learnt with the model's other parameters, and the ``scale`` of
+    features is fitted to this part.
 
     Parameters
     ----------
@@ -161,7 +162,7 @@ def tune(
 
 
 def _values(view: View, low: float, high: float, judge: Judge) -> Floats:
-    """Return the values of C to try, or for a regression by folds, which tries all, those to report errors at."""
+    """Return the values of C to try; for a regression by folds, which tries every C, the values that get errors."""
     if view.shares_costs or judge == "leave_one_out":
         return np.geomspace(low, high, STEPS)
     if hasattr(view.model, "classes_"):
@@ -186,7 +187,7 @@ def _gammas(model: Any, given: Sequence[float] | None) -> list[float]:
 
 
 def _over(search: _Search, gammas: list[float], *, thin: bool) -> None:
-    """Try gammas from the middle of the grid outwards; if ``thin``, every second, then neighbours of the best.
+    """Try gammas from the middle of the grid outwards; if ``thin``, every second one, then neighbours of the best one.
 
     If ``thin``, no gamma beyond one that was given up is tried.
     """
@@ -373,10 +374,10 @@ class _Search:
             yield model
 
     def _together(self, gamma: float) -> _Line:
-        """Follow C from value to value in each fold, and compute the error from all held-out decisions together.
+        """Follow C from value to value in each fold, and compute one error from the held-out decisions of all folds.
 
-        This is for positive and unlabelled examples: their error is not a mean over examples, as their labels do not
-        show which decisions are wrong.
+        This method is for positive and unlabelled examples: their error is not a mean over examples, because their
+        labels do not show which decisions are wrong.
         """
         f = np.empty((self.C.size, self.y.size))
         for learnt, judging in self.parts:
