@@ -253,16 +253,9 @@ class LiveSVC(WithPaths):
         self._record.window = Counter(self.window_y.tolist())
 
     def _judge(self, change: ExampleUpdate) -> None:
-        record, window, labels = self._record, self._window, self.classes_.tolist()
-        told: Iterable[float] = window.unlearnt[: change.y.size]
-        names: dict[float, Any]
-        if len(labels) > 2:
-            names = dict(enumerate(labels))
-        else:  # by target, and by whether f is positive
-            names, told = {-1: labels[0], False: labels[0], 1: labels[-1]}, map((0.0).__lt__, told)
-        assert record is not None
-        name = names.__getitem__
-        self._record = record.judged(map(name, told), [*map(name, change.y.tolist())], map(name, window.left))
+        window, m = self._window, change.y.size
+        assert self._record is not None
+        self._record = self._record.judged(window.unlearnt[:m], change.y.tolist(), window.left, self.classes_)
 
     def _foretold(self, X: Any) -> list[Any]:
         decisions = self.predictor().decision_function(X)
