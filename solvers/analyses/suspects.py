@@ -23,7 +23,6 @@ from livesvm.solvers.validation import Key
 
 SMALL = 1500  #: examples up to which leave-one-out costs at most three times as much as folds
 MOST_FREE = 0.2  #: share of free examples up to which this holds in larger windows
-MOST_CLASSES = 10  #: classes up to which this holds; with 26, leave-one-out costs seven times as much
 NEAREST = 3  #: examples of the better label that are listed with an example
 EXPLAINED = 100  #: labels with which they are listed: so many, or all with a negative margin
 
@@ -89,8 +88,8 @@ class SuspectedLabels:
 def suspected_labels(model: LiveEstimator, *, progress: Progress | None = None) -> SuspectedLabels:
     """Return all examples of a classifier's window, worst label first, by exact decisions of models without them.
 
-    Leave-one-out ranks a little better than folds, and is used unless it costs more than about three times as much: for
-    more than ten classes, or where many examples are free. It is not used if a pair of classes has no free example,
+    Leave-one-out ranks a little better than folds, and is used unless it may cost more than about three times as much:
+    where many examples of a large window are free. It is not used if a pair of classes has no free example,
     because it may then be wrong about every label, see ``leave_one_out``. Folds are those of ``predict_proba``.
 
     Parameters
@@ -160,7 +159,7 @@ def _is_worth_its_cost(view: View) -> bool:
     """Say whether leave-one-out may be trusted, and costs no more than about three times what folds cost."""
     n, pairs = view.model.n_window_, getattr(view.window, "pairs", {})
     free = [pairs[two].n_free for two in view.both_there] if pairs else [view.state.n_free]
-    return min(free) > 0 and len(view.labels) <= MOST_CLASSES and (n <= SMALL or max(free) <= MOST_FREE * n)
+    return min(free) > 0 and (n <= SMALL or max(free) <= MOST_FREE * n)
 
 
 def _margins(decisions: Floats, places: Ints, counts: Ints) -> tuple[Floats, Ints]:

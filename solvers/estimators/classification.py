@@ -214,12 +214,12 @@ class LiveSVC(WithPaths):
             raise InvalidInput(f"a margin beyond which labels are wrong is not positive, but s is {s:g}", field="s")
         return LABELS
 
-    def _of_pair(self, two: tuple[int, int], *, alone: bool) -> LiveSVC:
-        """Return the model of one pair of places in ``classes_``, positive for the second.
+    def _of_pair(self, two: tuple[int, int], arrays: Mapping[str, Any], *, alone: bool) -> LiveSVC:
+        """Return the model of one pair of places in ``classes_``, positive for the second; ``arrays`` are all.
 
         With ``alone`` it has only the examples of its classes, else the whole window, in which others have no weight.
         """
-        window, arrays = self._of_classes, self.to_arrays()
+        window, arrays = self._of_classes, dict(arrays)
         y = window.y.astype(np.int64)
         is_here = np.isin(y, two)
         beta, segments = np.zeros(y.size), np.zeros(y.size, np.int64)

@@ -44,6 +44,7 @@ class _OfPair(NamedTuple):
     """A pair of classes within a model of several: what paths without an example read of a view."""
 
     of: View
+    arrays: dict[str, Any]  #: of the model, once a pair has been copied
     two: Two
     state: PathState
     window: _Standing
@@ -54,7 +55,9 @@ class _OfPair(NamedTuple):
 
     def copy(self) -> View:
         """Return a private copy of the pair."""
-        return View(self.of.of_pair(self.two, alone=True))
+        if not self.arrays:
+            self.arrays.update(self.of.model.to_arrays())
+        return View(self.of.of_pair(self.two, self.arrays, alone=True))
 
 
 @dataclass
@@ -281,13 +284,13 @@ def leave_own(view: View, tell: Tell) -> Floats:
         alone.leave(view, np.arange(alone.own.size), tell, is_private=False)
         return alone.own
     y, window = view.window.y, cast(Any, view.window)
-    decisions = np.zeros((y.size, len(view.pairs)))
-    for number, two in enumerate(view.both_there):
-        tell(number * y.size // len(view.both_there), y.size)
+    decisions, there, arrays = np.zeros((y.size, len(view.pairs))), view.both_there, dict[str, Any]()
+    for number, two in enumerate(there):
+        tell(number * y.size // len(there), y.size)
         members = np.flatnonzero(np.isin(y, two))
         pair, part = window.pairs[two], _Part(np.empty(members.size), is_kept=False)
         slots = pair.slot[window.slots[members]]
-        standing = _OfPair(view, two, pair.state, _Standing(slots, window.weights[members]))
+        standing = _OfPair(view, arrays, two, pair.state, _Standing(slots, window.weights[members]))
         part.leave(standing, np.arange(slots.size), _tell_nothing, is_private=False)
         decisions[members, view.pairs.index(two)] = -part.own
     return decisions
@@ -354,8 +357,10 @@ def _views(view: View) -> Iterator[View]:
     """Yield the view itself, or for several classes a private view of each pair with the whole window."""
     if not view.pairs:
         yield view
+        return
+    arrays = view.model.to_arrays()
     for two in view.pairs:
-        yield View(view.of_pair(two))
+        yield View(view.of_pair(two, arrays))
 
 
 def _support(view: View) -> Predictor:
