@@ -193,6 +193,7 @@ def test_confirmed_negatives_count_as_in_the_live_model(kernel: str) -> None:
     assert batch.certificate().relative_gap <= 1e-8
     np.testing.assert_allclose(batch.decision_function(rows), live.decision_function(rows), atol=1e-6)
     assert batch.threshold(alerts=0.1) == pytest.approx(live.threshold(alerts=0.1), abs=1e-9)
+    assert batch.score(rows, s) == live.score(rows, s) == np.mean(live.predict(rows) == np.maximum(s, 0))
     without = PUClassifier(0.4, batch.lam_, kernel=kernel, gamma=0.5).fit(rows, np.maximum(s, 0), weights)
     assert np.abs(without.decision_function(rows) - batch.decision_function(rows)).max() > 0.01
 
