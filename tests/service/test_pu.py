@@ -84,8 +84,8 @@ def test_its_jobs(make: Make, http: httpx.Client) -> None:
     relabel = {"relabel": {"keys": [50, 51], "y": [-1, -1]}}
     http.post(f"/models/{model}/update", json=relabel).raise_for_status()
     shown = http.post(f"/models/{model}/predict", json={"X": Z.tolist()}).json()["decision"]
-    for asked in ({"hold_out": 0.2}, {"solver": "batch"}):
-        found: Any = finished(http, http.post(f"/models/{model}/retrain", json=asked))
+    for request in ({"hold_out": 0.2}, {"solver": "batch"}):
+        found: Any = finished(http, http.post(f"/models/{model}/retrain", json=request))
         assert found["relative_gap"] <= 1e-6
         assert http.get(f"/models/{model}/certificate").json()["relative_gap"] <= 1e-9
         decisions = http.post(f"/models/{model}/predict", json={"X": Z.tolist()}).json()["decision"]
