@@ -1,4 +1,4 @@
-"""``python -m livesvm.service`` starts the service."""
+"""The entry point of ``python -m livesvm.service``, which starts the service."""
 
 import sys
 

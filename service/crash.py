@@ -1,7 +1,8 @@
-"""Named points at which a fault test may kill the process.
+"""Named points in the code at which a fault test can make the process kill itself.
 
-``LIVESVM_CRASH_AT=after-log:3`` kills the process, as ``kill -9`` does, the third time it passes ``after-log``. Nothing
-else reads that variable, and without it a point does nothing.
+With ``LIVESVM_CRASH_AT=after-log:3``, the process kills itself, as ``kill -9`` would, when it passes the point
+``after-log`` for the third time. Only this module reads this environment variable; if it is not set, the points do
+nothing.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ _paused = False
 
 @contextmanager
 def paused() -> Iterator[None]:
-    """Disable all points during the block, in every thread."""
+    """Disable all points in all threads during the ``with`` block."""
     global _paused
     _paused = True
     try:
@@ -58,7 +59,7 @@ def paused() -> Iterator[None]:
 
 
 def _die_at(name: str) -> None:
-    """Kill the process here if the environment asks for it."""
+    """Kill the process if the environment variable asks for this at the point ``name``."""
     global _left
     if name != _name or _paused:
         return

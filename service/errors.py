@@ -1,4 +1,4 @@
-"""Errors of the service, by name; ``api.problems`` says how HTTP shows them."""
+"""The exceptions of the service; ``api.problem_documents`` defines how HTTP answers report each of them."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ LONGEST_TEXT = 1000
 
 
 class ServiceError(Exception):
-    """Base class of errors that the service raises on purpose; the message is for the caller."""
+    """Base class of errors that the service raises on purpose, with a message that is sent to the caller."""
 
 
 class UnknownModel(ServiceError):
-    """No model has that id."""
+    """No model has the requested id."""
 
 
 class VersionNotServed(ServiceError):
-    """A version is asked for that is not the current one."""
+    """The requested version of a model is not its current version."""
 
 
 class TooManyModels(ServiceError):
-    """The quota of models is used up."""
+    """The service already has the largest allowed number of models."""
 
 
 class EmptyModel(ServiceError):
@@ -35,7 +35,7 @@ class ModelUnavailable(ServiceError):
 
 
 class NotReady(ServiceError):
-    """The service cannot do its work now, for one or more reasons."""
+    """The service is not ready to answer the call, for the listed reasons."""
 
     def __init__(self, reasons: Sequence[str]) -> None:
         super().__init__("; ".join(reasons))
@@ -43,27 +43,27 @@ class NotReady(ServiceError):
 
 
 class WritebackRefused(ServiceError):
-    """The store has newer records of the model, or another service holds it, so that it must not be written back."""
+    """A model must not be written back, because the store has newer records of it or another service holds it."""
 
 
 class NotSolved(ServiceError):
-    """A solve was ended before it had reached its optimum; the model is as it was."""
+    """A solve was stopped before it reached the optimum; the model is not changed."""
 
 
 class OutOfTime(NotSolved):
-    """A solve used up its time."""
+    """A solve has taken longer than its time limit."""
 
 
 class Withdrawn(NotSolved):
-    """The result of a solve is not wanted any more."""
+    """A solve was stopped because its caller no longer waits for the result."""
 
 
 class CutOff(NotSolved):
-    """The service stopped before it could answer."""
+    """The service stopped before it could answer the call."""
 
 
 class TurnMissed(NotSolved):
-    """The time that the caller gave was over before the command's turn came."""
+    """The caller's time limit was over before the command could begin."""
 
 
 class Restoring(ServiceError):
@@ -71,79 +71,79 @@ class Restoring(ServiceError):
 
 
 class QueueFull(ServiceError):
-    """Too many calls wait already."""
+    """Too many calls are already waiting."""
 
 
 class UnknownFeed(ServiceError):
-    """No feed has that id."""
+    """No feed has the requested id."""
 
 
 class UnknownFleet(ServiceError):
-    """No fleet has that id."""
+    """No fleet has the requested id."""
 
 
 class FleetExists(ServiceError):
-    """A fleet of that id exists."""
+    """A fleet with the id of the new fleet already exists."""
 
 
 class TooManyFleets(ServiceError):
-    """The quota of fleets is used up."""
+    """The service already has the largest allowed number of fleets."""
 
 
 class NoSource(ServiceError):
-    """The feed takes its readings from no source."""
+    """The feed or fleet has no source from which it could read."""
 
 
 class FeedExists(ServiceError):
-    """A feed of that id exists."""
+    """A feed with the id of the new feed already exists."""
 
 
 class TooManyFeeds(ServiceError):
-    """The quota of feeds is used up."""
+    """The service already has the largest allowed number of feeds."""
 
 
 class UnknownJob(ServiceError):
-    """No job has that id."""
+    """No job has the requested id."""
 
 
 class UnknownWebhook(ServiceError):
-    """No webhook has that id."""
+    """No webhook has the requested id."""
 
 
 class TooManyWebhooks(ServiceError):
-    """The quota of webhooks is used up."""
+    """The service already has the largest allowed number of webhooks."""
 
 
 class UnknownDataset(ServiceError):
-    """No dataset has that name, or it was replaced by another one."""
+    """No dataset has the requested name, or the dataset was replaced by another one of the same name."""
 
 
 class DatasetElsewhere(ServiceError):
-    """The files of a dataset are not on this machine, but on another one with the same store, which took the upload."""
+    """The files of a dataset are on another machine with the same store, to which they were uploaded."""
 
 
 class TooManyDatasets(ServiceError):
-    """The quota of datasets is used up."""
+    """Another dataset would exceed the limit of the number of datasets, or of their space on the disk."""
 
 
 class WorkerLost(ServiceError):
-    """A worker process ended without an answer: it was killed, or had too little memory."""
+    """A worker process ended without a result, because it was killed or had too little memory."""
 
 
 class JobNotDone(ServiceError):
-    """The job has no result, or none yet."""
+    """The job has no result, because it is not done, has failed or was cancelled."""
 
 
 class JobInterrupted(ServiceError):
-    """The service ended while the job was under way."""
+    """The service stopped while the job was running."""
 
 
 class JobElsewhere(ServiceError):
-    """Another front end was asked for the job, and does not answer."""
+    """The job belongs to another front end, which does not answer now."""
 
     @classmethod
     def of(cls, job: str, front: str) -> Self:
-        """Return the error about a job at a front end, by their names."""
+        """Return the error about the job with the id ``job`` of the front end ``front``, which does not answer."""
         what = "when it is back it knows its jobs again: what was under way has failed, what had ended is as it was"
         return cls(f"job {job} was asked for at front end {front}, which does not answer; {what}")
 
@@ -157,23 +157,23 @@ class NoDocumentation(ServiceError):
 
 
 class NoPlot(ServiceError):
-    """There is no picture of the results of this kind of job."""
+    """The results of this kind of job cannot be plotted."""
 
 
 class IdempotencyConflict(ServiceError):
-    """An Idempotency-Key came back with another request."""
+    """The Idempotency-Key of the request was already used for a different request."""
 
 
 class NothingToErase(ServiceError):
-    """Nothing in the store has one of the keys or tags to erase."""
+    """No stored data contain any of the keys and tags to erase."""
 
 
 class RequestErased(ServiceError):
-    """A request had its effect, and its answer named examples that were erased since."""
+    """The repeated request has already had its effect, but its answer was erased with the examples that it named."""
 
 
 class TooManyConnections(ServiceError):
-    """All connections are in use, so that none can be closed for another one."""
+    """The limit of connections is met, and none is idle, so that none can be closed for a new connection."""
 
 
 class HeadTimeout(ServiceError):
@@ -185,15 +185,15 @@ class HeadTooLarge(ServiceError):
 
 
 class MalformedRequest(ServiceError):
-    """The received bytes are no HTTP request."""
+    """The received bytes are not an HTTP request."""
 
 
 class WrongHost(ServiceError):
-    """The request is for another host."""
+    """The Host header of the request names a host for which the service does not answer."""
 
 
 class CrossSite(ServiceError):
-    """A page of another site asks for a change."""
+    """A page of another site requests a change, and no API keys are configured."""
 
 
 class BodyTooLarge(ServiceError):
@@ -201,7 +201,7 @@ class BodyTooLarge(ServiceError):
 
 
 class MemoryBusy(ServiceError):
-    """Other calls hold the memory that this call needs."""
+    """Other calls use the memory that this call needs."""
 
 
 class OutOfMemory(ServiceError):
@@ -209,7 +209,7 @@ class OutOfMemory(ServiceError):
 
 
 class NoRoom(ServiceError):
-    """Other replicas in use leave no memory to wake this one now; one of them may soon go to rest."""
+    """Models and feeds in use leave no memory to wake this one now; some may soon be at rest."""
 
 
 class BodyTimeout(ServiceError):
@@ -217,7 +217,7 @@ class BodyTimeout(ServiceError):
 
 
 class MalformedBody(ServiceError):
-    """The request body does not match its media type."""
+    """The request body does not have the form that its media type requires."""
 
 
 class UnsupportedMedia(ServiceError):
@@ -225,11 +225,11 @@ class UnsupportedMedia(ServiceError):
 
 
 class NotAcceptable(ServiceError):
-    """The caller accepts no format that this call answers in."""
+    """The caller accepts none of the formats in which this call can answer."""
 
 
 class InvalidRequest(ServiceError):
-    """Parts of the request are not valid.
+    """Some parts of the request are not valid.
 
     Parameters
     ----------
@@ -242,20 +242,20 @@ class InvalidRequest(ServiceError):
 
 
 class Unauthorized(ServiceError):
-    """No valid API key came with the request."""
+    """The request has no valid API key."""
 
 
 class Forbidden(ServiceError):
-    """The API key may not do this."""
+    """The scope of the API key does not include this call."""
 
 
 def cut(text: str, longest: int = LONGEST_TEXT) -> str:
-    """Return the text, cut off with dots if it is too long, so that no answer grows with a caller's text."""
+    """Return the text, shortened with dots if it is too long, so that a caller's text cannot make answers long."""
     return text if len(text) <= longest else text[:longest] + "..."
 
 
 def not_among(name: str, known: Iterable[str], inside: Iterable[str] = ()) -> str:
-    """Return the message that a name is not one of the known ones, with the known name that it may be meant for.
+    """Return the message that a name is not one of the known names, with the known name that is most similar.
 
     Parameters
     ----------

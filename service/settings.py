@@ -1,4 +1,4 @@
-"""Every setting of the service, read from the environment, each documented and with a safe default."""
+"""All settings of the service, which are read from environment variables and have safe defaults."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ TAKEN = (
 
 
 class Settings(BaseSettings):
-    """The settings; field ``max_models`` is the environment variable ``LIVESVM_MAX_MODELS``."""
+    """The settings of the service; the environment variable ``LIVESVM_MAX_MODELS`` sets the field ``max_models``."""
 
     model_config = SettingsConfigDict(env_prefix=PREFIX, frozen=True, allow_inf_nan=False)
 
@@ -353,7 +353,7 @@ class Settings(BaseSettings):
 
     @property
     def named_sources(self) -> dict[str, str]:
-        """Return the URLs that feeds may read from, by name; raises ValueError, which never repeats a password."""
+        """Map names of sources to the URLs that feeds may read from; raises ValueError, never with a password."""
         known = connect.named_urls(self.sources, _check_source)
         return {"store": self.redis_url} | known if self.redis_url else known
 
@@ -434,7 +434,7 @@ def _check_source(url: str) -> None:
 
 
 def table() -> list[tuple[str, str, str]]:
-    """Return (variable, default, meaning) of every setting, in order."""
+    """Return the environment variable, the default and the meaning of each setting."""
     rows = []
     for name, field in Settings.model_fields.items():
         default = _DEFAULTS.get(name, str(field.default))

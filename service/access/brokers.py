@@ -1,9 +1,9 @@
-"""MQTT brokers by URL.
+"""URLs of MQTT brokers.
 
     mqtt://[user:password@]host:1883          mqtts://[user:password@]host:8883  over TLS
 
-Options follow as a query: ``version``, 5 by default or 3.1.1; over TLS ``ssl_ca_certs``, and ``ssl_certfile`` with
-``ssl_keyfile`` for a broker that asks for a certificate.
+The URL's query may contain options: ``version``, which is 5 by default, or 3.1.1; over TLS ``ssl_ca_certs``, and for a
+broker that requires a client certificate, ``ssl_certfile`` and ``ssl_keyfile``.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _VERSIONS = {"3.1.1": False, "5": True}
 
 @dataclass(frozen=True)
 class Broker:
-    """Address and login of a broker; it speaks MQTT 5, or MQTT 3.1.1 without ``is_five``."""
+    """Address and login of a broker, and ``is_five``: whether it uses MQTT 5 instead of MQTT 3.1.1."""
 
     host: str
     port: int
@@ -33,12 +33,12 @@ class Broker:
 
     @property
     def address(self) -> str:
-        """Host and port, as messages show them."""
+        """Host and port of the broker, in the form in which messages show the address."""
         return f"{self.host}:{self.port}"
 
 
 def is_broker(url: str) -> bool:
-    """Return whether a URL is one of an MQTT broker."""
+    """Return whether a URL has the scheme of an MQTT broker."""
     return url.partition("://")[0] in SCHEMES
 
 

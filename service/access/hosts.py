@@ -1,4 +1,4 @@
-"""Allowed hosts of requests, against DNS rebinding from a browser."""
+"""The hosts for which the service answers requests; others are refused to prevent DNS rebinding."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _AUTHORITY = re.compile(r"(?:\[(?P<v6>[0-9a-f:.]+)\]|(?P<name>[a-z0-9_.-]+))(?::
 
 
 def parse_hosts(text: str) -> frozenset[str]:
-    """Read ``name,address,...`` or ``*``; raises ValueError that names the bad entry by its position."""
+    """Parse a list of hosts, ``name,address,...`` or ``*``; raises ValueError with the position of an invalid entry."""
     entries = text.split(",") if text else []
     return frozenset(_parsed(number, entry.strip()) for number, entry in enumerate(entries, start=1))
 
@@ -24,9 +24,9 @@ def _parsed(number: int, entry: str) -> str:
 
 
 def host_of(authority: str) -> str | None:
-    """Return the host of a ``Host`` header or an origin, in lower case and without its port.
+    """Return the host in a ``Host`` header or an origin, in lower case and without the port.
 
-    Return None if the text is not a host with an optional port.
+    If the text is not a host with an optional port, return None.
     """
     match = _AUTHORITY.fullmatch(authority)
     if match is None:
@@ -39,7 +39,7 @@ def host_of(authority: str) -> str | None:
 
 
 def is_loopback(host: str) -> bool:
-    """Return whether ``host`` is reached from this machine alone."""
+    """Return whether only this machine can reach ``host``."""
     address = _address(host)
     return host == "localhost" if address is None else address.is_loopback
 
@@ -52,7 +52,7 @@ def _address(host: str) -> IPv4Address | IPv6Address | None:
 
 
 class Hosts:
-    """Host names and addresses by which this service may be called: loopback, the bound address, and a list.
+    """The host names and addresses that requests may name: loopback, the bound address, and those in a setting.
 
     Parameters
     ----------
@@ -67,6 +67,6 @@ class Hosts:
         self._any_address = address is not None and address.is_unspecified
 
     def admit(self, host: str) -> bool:
-        """Return whether requests to a host, as :func:`host_of` returns it, are allowed."""
+        """Return whether requests may name this host, which :func:`host_of` has returned."""
         known = host in self._names or ANY in self._names or is_loopback(host)
         return known or (self._any_address and _address(host) is not None)

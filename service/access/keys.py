@@ -1,7 +1,7 @@
-"""API keys: stored hashed, compared in constant time, each with a scope.
+"""API keys, which have a scope each, are stored as hashes, and are compared in constant time.
 
-They come from ``LIVESVM_API_KEYS``, or from a file that is read again whenever it has changed. The file has one entry
-a line, in the form of the variable; lines that begin with ``#`` are comments.
+The keys come from the setting ``LIVESVM_API_KEYS``, or from a file that is read again whenever it has changed. Each
+line of the file has one entry in the form of the setting; lines that begin with ``#`` are comments.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class ApiKey:
 
 
 def digest(secret: str) -> str:
-    """SHA-256 of a secret, in hex (secrets are random and long: no salt or stretching is needed)."""
+    """Return the SHA-256 of a secret in hex; secrets are random and long, so that they need no salt or stretching."""
     return hashlib.sha256(secret.encode()).hexdigest()
 
 
@@ -46,7 +46,7 @@ _OF_NOTHING = frozenset(map(digest, ("", " ", "\n", "\r\n")))
 
 
 def parse_keys(text: str) -> tuple[ApiKey, ...]:
-    """Parse ``label:scope:sha256hex,...``; an empty text has no keys, but a blank entry in a list is an error.
+    """Parse ``label:scope:sha256hex,...``; an empty text yields no keys, but an empty entry in a list is an error.
 
     Raises ValueError that names the bad entry by its position.
     """
@@ -65,7 +65,7 @@ def _parsed(number: int, entry: str) -> ApiKey:
 
 
 def new_key(label: str, scope: str) -> tuple[str, str]:
-    """Return a new secret and the entry for ``LIVESVM_API_KEYS`` that admits it."""
+    """Return a new random secret, and the entry for ``LIVESVM_API_KEYS`` that makes the secret valid."""
     secret = "lsk_" + secrets.token_urlsafe(32)
     entry = f"{label}:{scope}:{digest(secret)}"
     parse_keys(entry)
@@ -73,7 +73,7 @@ def new_key(label: str, scope: str) -> tuple[str, str]:
 
 
 def key_of(secret: str, keys: tuple[ApiKey, ...]) -> ApiKey | None:
-    """Return the key of ``secret``, or None; compares it with every key, so that the time shows nothing."""
+    """Return the key with this ``secret``, or None; all keys are compared, so that the time reveals nothing."""
     given = digest(secret)
     found = None
     for key in keys:
@@ -83,7 +83,7 @@ def key_of(secret: str, keys: tuple[ApiKey, ...]) -> ApiKey | None:
 
 
 class Keys:
-    """The API keys in force. A file without keys does not replace them, as a service without keys is open to all.
+    """The API keys that are valid now; a file from which all keys are deleted does not make them invalid.
 
     Parameters
     ----------
@@ -98,14 +98,14 @@ class Keys:
         self._used = dict.fromkeys(self.known, 0.0)
 
     def find(self, secret: str) -> ApiKey | None:
-        """Return the key of a secret, and note the time of its use; None if no key has this secret."""
+        """Return the key with this secret, and note that it is used now; None if no key has this secret."""
         found = key_of(secret, self.known)
         if found in self._used:
             self._used[found] = time.time()
         return found
 
     def used(self) -> Mapping[tuple[str, str], float]:
-        """Return the Unix time of the last use, by label and scope; 0 if there was none since the start."""
+        """Map the label and scope of each key to the Unix time of its last use, 0 if unused since the start."""
         found: dict[tuple[str, str], float] = {}
         for key, at in list(self._used.items()):
             named = key.label, key.scope
@@ -113,7 +113,7 @@ class Keys:
         return found
 
     def look(self) -> None:
-        """Read the file again if it has changed; if it cannot be read, the keys stay as they are."""
+        """Read the file of keys again if it has changed; if this fails, the present keys stay valid."""
         if not self._file:
             return
         try:
@@ -147,7 +147,7 @@ def _content(file: str) -> bytes:
 
 
 def keys_in(content: bytes, file: str) -> tuple[ApiKey, ...]:
-    """Return the keys of a file, at least one; raises ValueError that names a bad line by its number."""
+    """Read the keys in a file; raises ValueError if there are none, or with the number of a line that is not valid."""
     if len(content) > MOST_BYTES:
         raise ValueError(f"{file} has more than {MOST_BYTES} bytes, and is no file of API keys")
     found: list[ApiKey] = []
@@ -162,5 +162,5 @@ def keys_in(content: bytes, file: str) -> tuple[ApiKey, ...]:
 
 
 def allows(scope: str, needed: str) -> bool:
-    """Return whether ``scope`` includes ``needed``."""
+    """Return whether a key of the scope ``scope`` may make calls that need the scope ``needed``."""
     return SCOPES.index(scope) >= SCOPES.index(needed)

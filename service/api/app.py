@@ -1,4 +1,4 @@
-"""The application: wires the parts, owns start and stop."""
+"""The web application: its routes, its middleware, its start and its stop."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def create_app(
     rehearse: Callable[[], None] = lambda: None,
     service: Service | None = None,
 ) -> FastAPI:
-    """Return the application for these settings; opens the data directory at once, and raises StoreError if it cannot.
+    """Open the data directory, and return the web application for these settings; raises StoreError on failure.
 
     Parameters
     ----------
@@ -67,7 +67,7 @@ def create_app(
     parts = service or Service(settings)
 
     def restore() -> None:
-        """Restore the models, and report success or failure."""
+        """Restore the models, and call ``on_ready`` if this succeeds, or ``on_failure`` if it fails."""
         try:
             parts.restore(rehearse)
         except Exception as error:

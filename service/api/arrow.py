@@ -1,4 +1,4 @@
-"""Answers as Arrow IPC streams, where pyarrow is installed (``pip install livesvm[arrow]``)."""
+"""Answers as Arrow IPC streams; they need pyarrow (``pip install livesvm[arrow]``)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _FORECAST = ("low", "high", "error", "last", "seasonal", "model", "right")
 
 
 def is_accepted(accept: str) -> bool:
-    """Return whether an Accept header names Arrow streams; raises NotAcceptable if so and pyarrow is missing."""
+    """Return whether an Accept header names Arrow streams; if it does and pyarrow is missing, raises NotAcceptable."""
     if ARROW not in accept.lower():
         return False
     named = any(part.partition(";")[0].strip().lower() == ARROW for part in accept.split(","))
@@ -44,10 +44,11 @@ def library() -> Any:
 
 
 class ArrowForm:
-    """Predictions as an Arrow stream with a record batch for each block of rows.
+    """Writer of predictions as an Arrow stream with a record batch for each block of rows.
 
-    Its columns are ``prediction``, ``decision`` and ``probability``; for many classes, decisions are lists. The
-    schema's metadata has the version, whether a newer one may exist, and the ``classes`` and ``pairs`` of the lists.
+    The columns of the stream are ``prediction``, ``decision`` and ``probability``; with more than two classes, each
+    cell of ``decision`` is a list. The schema's metadata holds the model's version, whether a newer version may exist,
+    and the ``classes`` or ``pairs`` to which the entries of these lists belong.
     """
 
     def __init__(self, seen: Published) -> None:
@@ -55,7 +56,7 @@ class ArrowForm:
         self._batches: list[Any] = []
 
     def add(self, decision: Vector, prediction: NDArray[Any], probability: Matrix | None) -> None:
-        """Write the next rows."""
+        """Append the predictions for the next block of rows to the stream."""
         columns = {"prediction": self._pa.array(prediction), "decision": self._array(decision)}
         if probability is not None:
             columns["probability"] = self._array(probability)
@@ -68,7 +69,7 @@ class ArrowForm:
         return self._pa.FixedSizeListArray.from_arrays(flat, values.shape[1])
 
     def end(self, answered: Answered) -> bytes:
-        """Return the stream."""
+        """Return the bytes of the whole Arrow stream."""
         said: dict[str, Any] = {"version": answered.seen.version, "stale": answered.stale}
         if answered.seen.classes is not None:
             classes = said["classes"] = answered.seen.classes.tolist()
@@ -80,20 +81,20 @@ class ArrowForm:
 
 
 def _microseconds(times: Vector) -> NDArray[np.int64]:
-    """Return Unix seconds as whole microseconds, rounded as ``datetime`` does it for JSON."""
+    """Convert Unix seconds to whole microseconds, rounded in the same way as the times in JSON answers."""
     whole = np.floor(times)
     return whole.astype(np.int64) * 1_000_000 + np.rint((times - whole) * 1e6).astype(np.int64)
 
 
 def of_answer(reported: Mapping[str, Any]) -> bytes:
-    """Return an answer to ``predict`` with a coverage: fields for each row become columns, the others metadata."""
+    """Return prediction sets or intervals as an Arrow stream; fields that are not about single rows become metadata."""
     pa = library()
     columns = {name: pa.array(reported[name]) for name in OF_ROWS if name in reported}
     return _stream(pa.table(columns), {name: value for name, value in reported.items() if name not in columns})
 
 
 def of_page(page: WindowPage) -> bytes:
-    """Return examples of a window: columns as CSV has them; for sparse rows, lists ``indices`` and ``values``."""
+    """Return a page of examples as an Arrow stream with the columns of the CSV form; a sparse row is two lists."""
     pa = library()
     are_numbers = all(type(key) is int for key in page.keys)
     columns: dict[str, Any] = {"key": pa.array(page.keys if are_numbers else [str(key) for key in page.keys])}
@@ -125,7 +126,7 @@ def of_page(page: WindowPage) -> bytes:
 
 
 def of_history(reported: Mapping[str, Any]) -> bytes:
-    """Return a feed's history as a stream with a row for each forecast of a reading, or one row if it has none."""
+    """Return a feed's history as an Arrow stream: a row for each forecast, and one for each unforecast reading."""
     rows = []
     for reading in reported["rows"]:
         head = {name: reading[name] for name in ("time", "value", "held")}
@@ -137,11 +138,11 @@ def of_history(reported: Mapping[str, Any]) -> bytes:
 
 
 def of_rows(rows: Sequence[Mapping[str, Any]], names: Sequence[str], said: Mapping[str, Any] | None = None) -> bytes:
-    """Return rows of forecasts as a stream; times are text, or numbers if the feed numbers its readings."""
+    """Return rows of forecasts as an Arrow stream; times are text, or numbers if the feed numbers its readings."""
     pa = library()
 
     def kind_of(name: str) -> Any:
-        """Return the type of a column."""
+        """Return the Arrow type of a column."""
         if name == "step":
             return pa.int64()
         if name in ("held", "right"):
@@ -152,12 +153,12 @@ def of_rows(rows: Sequence[Mapping[str, Any]], names: Sequence[str], said: Mappi
 
 
 def is_text(rows: Sequence[Mapping[str, Any]], name: str) -> bool:
-    """Return whether a column of forecasts holds text, as times do unless they are numbers."""
+    """Return whether a column in rows of forecasts holds text; a column of times may also hold numbers."""
     return name in _TEXTS and all(isinstance(row[name], str | None) for row in rows)
 
 
 def _stream(table: Any, said: Mapping[str, Any]) -> bytes:
-    """Return a table as a stream; the schema's metadata have the values of ``said`` as JSON."""
+    """Return a table as an Arrow stream; the schema's metadata holds the values of ``said`` as JSON."""
     pa = library()
     table = table.replace_schema_metadata({name: json.dumps(value) for name, value in said.items()})
     out = pa.BufferOutputStream()

@@ -1,4 +1,4 @@
-"""Examples of a window in the format that a caller wants: JSON in pages, npz and csv whole."""
+"""Encoding of a window's examples in the requested format: JSON, npz, CSV or Arrow."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _BESIDE = 8
 
 
 def format_for(accept: str, asked: Format | None) -> Format:
-    """Return the format ``asked`` for, or the first that the Accept header allows; raises NotAcceptable."""
+    """Return the format ``asked``, or the first format that the Accept header allows; raises NotAcceptable."""
     found = asked or _accepted(accept)
     if found == "arrow":
         arrow.library()
@@ -58,13 +58,13 @@ def _accepted(accept: str) -> Format:
 
 
 def memory(model: Description, count: int | None, format: Format) -> int:
-    """Return the bytes that ``count`` examples of a model take until they are sent; None: all examples."""
+    """Return the bytes of memory that an answer with ``count`` examples takes until it is sent; None: all examples."""
     n = model.sizes.n_examples if count is None else min(count, model.sizes.n_examples)
     return int(_BYTES[format] * n * (model.row_bytes / _SMALLEST + _BESIDE))
 
 
 def encoded(page: WindowPage, format: Format) -> bytes:
-    """Return the body of an answer with a page of examples in a format."""
+    """Encode a page of examples in a format, and return the bytes as the body of an answer."""
     encode: dict[Format, Callable[[WindowPage], bytes]] = {
         "json": _json,
         "npz": _npz,
@@ -106,7 +106,7 @@ def _json(page: WindowPage) -> bytes:
 
 
 def _listed(X: Rows) -> list[Any]:
-    """Return the features of each row as JSON values in the form of requests."""
+    """Return the features of each row as JSON values, in the form in which requests send features."""
     if not isinstance(X, SparseRows):
         listed: list[Any] = X.tolist()
         return listed
@@ -119,7 +119,7 @@ def _listed(X: Rows) -> list[Any]:
 
 
 def _npz(page: WindowPage) -> bytes:
-    """Return an npz file with the members that an update reads, and more; keys are text unless all are integers."""
+    """Return an npz file with the arrays that an update can read, and others; keys are text unless all are integers."""
     if page.rows is not None:
         raise NotAcceptable(f"rows with names are sent as {MEDIA['json']} or {MEDIA['csv']}, not as {MEDIA['npz']}")
     keys = page.keys if all(type(key) is int for key in page.keys) else [str(key) for key in page.keys]
@@ -141,13 +141,13 @@ def _npz(page: WindowPage) -> bytes:
 
 
 def _tag_columns(tags: Tags) -> np.ndarray[Any, Any]:
-    """Return the tags of n examples as an array of text, padded with empty strings to the largest number of tags."""
+    """Return the tags of n examples as an (n, most) array of text; empty strings fill the rows with fewer tags."""
     most = max(map(len, tags))
     return np.array([[*one, *[""] * (most - len(one))] for one in tags])
 
 
 def _features(page: WindowPage) -> dict[str, Iterable[object]]:
-    """Return the columns of the features by name."""
+    """Return the CSV columns of the features, by column name."""
     if page.rows is None:
         return {f"x{at}": map(repr, column.tolist()) for at, column in enumerate(dense(page.X).T)}
     names = page.rows[0] if page.rows else ()
@@ -155,7 +155,7 @@ def _features(page: WindowPage) -> dict[str, Iterable[object]]:
 
 
 def _text(cell: Any) -> object:
-    """Return a cell of a row as text; a missing one is empty."""
+    """Return a cell of a row as text for CSV; a missing cell becomes an empty text."""
     return "" if cell is None else inert(cell) if isinstance(cell, str) else json.dumps(cell)
 
 

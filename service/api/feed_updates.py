@@ -1,4 +1,4 @@
-"""The request that reduces the examples of a feed's models, or changes their C."""
+"""The body of a request that removes old examples from a feed's models, or changes their C."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LEAST_KEPT = 10
 
 
 class StepChange(Request):
-    """A change of one step's models."""
+    """A change of the models of one forecast step."""
 
     model_config = ConfigDict(json_schema_extra={"minProperties": 2})
 
@@ -34,7 +34,7 @@ class StepChange(Request):
 
 
 class FeedUpdateRequest(Request):
-    """Fewer examples, or another C, for the models of some steps; applied whole or not at all, along paths."""
+    """Removal of old examples from the models of some steps, or another C for them; made completely or not at all."""
 
     most_bytes = SHORT
     model_config = ConfigDict(json_schema_extra={"examples": [{"steps": [{"step": 1, "keep": 120}]}]})
@@ -48,5 +48,5 @@ class FeedUpdateRequest(Request):
         return self
 
     def changes(self) -> list[StepUpdate]:
-        """Return the requested changes of the steps' models as the feed takes them."""
+        """Convert the requested changes to the commands that change the models of a feed's steps."""
         return [StepUpdate(one.step, one.keep, one.C) for one in self.steps]

@@ -1,4 +1,4 @@
-"""Forecasts of many series as CSV and as Parquet."""
+"""Conversion of forecasts of many series to CSV and Parquet."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MEMORY_MB = 256
 
 
 def csv_of(rows: Sequence[Mapping[str, Any]]) -> bytes:
-    """Return forecasts as CSV with a row of names; missing values are empty."""
+    """Return forecasts as CSV with a first row of column names; missing values become empty cells."""
     out = io.StringIO()
     writer = csv.DictWriter(out, COLUMNS)
     writer.writeheader()
@@ -45,7 +45,7 @@ def parquet_of(rows: Sequence[Mapping[str, Any]]) -> bytes:
 
 
 def _type(rows: Sequence[Mapping[str, Any]], name: str) -> str:
-    """Return DuckDB's type of a column of forecasts."""
+    """Return the DuckDB type for a column of forecasts."""
     if name == "step":
         return "bigint"
     return "varchar" if is_text(rows, name) else "double"

@@ -1,4 +1,4 @@
-"""The layers that every request passes before its route, outermost first: a name and a log line, then checks."""
+"""ASGI middleware that every request passes before its route: it logs the request and checks its origin."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ Traced = Callable[[Call, float, dict[str, Any], list[tuple[bytes, bytes]]], dict
 
 
 class RequestLog:
-    """ASGI middleware that logs and counts requests; a path that no route matches counts as ``unmatched``.
+    """ASGI middleware that logs and counts requests; requests for unknown paths are counted under ``unmatched``.
 
     Parameters
     ----------
@@ -73,7 +73,7 @@ class RequestLog:
         self._traced = traced
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on and log its outcome; answer unexpected errors, and requests that a stop cuts off."""
+        """Pass the request on, and log its outcome; answer it if an error or the service's stop prevented an answer."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -134,7 +134,7 @@ class RequestLog:
 
 
 def _line(call: Call, scope: Scope, method: str, route: str, status: int, end: float) -> dict[str, Any]:
-    """Return the facts of a request's log line."""
+    """Return the fields of a request's log line."""
     model = scope.get("path_params", {}).get("id", "")
     return {
         "method": method,
@@ -149,14 +149,14 @@ def _line(call: Call, scope: Scope, method: str, route: str, status: int, end: f
 
 
 def _outcome(status: int) -> str:
-    """Return the outcome of a request in one word: ``cut`` means no answer, ``failed`` an error of the service."""
+    """Return the outcome of a request in a word: ``cut`` if it got no answer, ``failed`` if the service failed."""
     if status == 0:
         return "cut"
     return "done" if status < 400 else "failed" if status == 500 else "refused"
 
 
 def _id_of(scope: Scope) -> str:
-    """Return the client's id of the request, or a new one if the client gave no valid one."""
+    """Return the request id that the client has sent, or a new id if the client has sent no valid id."""
     for name, value in scope["headers"]:
         if name == ID_HEADER and _ID.fullmatch(value):
             return str(value, "ascii")
@@ -170,10 +170,11 @@ _OWN_SITE = frozenset({"same-origin", "none"})
 
 
 class Gate:
-    """ASGI middleware that refuses requests for other hosts, and, if there are no keys, changes by other sites.
+    """ASGI middleware that refuses requests for other hosts, and without API keys, changes by other sites' pages.
 
-    A page in a browser can send requests to a service on this machine: under its own name, which it makes resolve to
-    this machine (DNS rebinding), or across origins, where it cannot read the answer but need not. It has no API key.
+    A malicious page in a browser can send requests to a service on this machine in two ways: its own host name may
+    resolve to this machine (DNS rebinding), or it sends a cross-origin request, which may do harm although the page
+    cannot read the answer. Such a page has no API key.
 
     Parameters
     ----------
@@ -188,7 +189,7 @@ class Gate:
         self._fault_of_host = lru_cache(maxsize=64)(self._look_at_host)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on, or answer it with the reason of its refusal."""
+        """Pass the request on, or answer it with the reason why it is refused."""
         fault = self._fault_of(scope) if scope["type"] == "http" else None
         if fault is None:
             await self._app(scope, receive, send)
@@ -224,7 +225,7 @@ class Gate:
 
 
 class Heads:
-    """ASGI middleware that answers HEAD as GET, without the body."""
+    """ASGI middleware that answers a HEAD request with the status and headers of the answer to a GET request."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -236,7 +237,7 @@ class Heads:
             return
 
         async def beginning(message: Message) -> None:
-            """Send the status and the headers, and end the answer without its body, as a stream's body has no end."""
+            """Send the status and the headers, and end the answer at once, as an event stream would never end."""
             if message["type"] == "http.response.start":
                 await send(message)
                 await send({"type": "http.response.body", "body": b"", "more_body": False})
@@ -254,7 +255,7 @@ _DESCRIBE = frozenset({*PAGES, "/openapi.json"})
 
 
 class Docs:
-    """ASGI middleware of the API's documentation: sets the policy of its pages, and asks for a key if there are keys.
+    """ASGI middleware that adds a security policy to pages of the API's documentation, and may require an API key.
 
     Parameters
     ----------
@@ -268,7 +269,7 @@ class Docs:
         self._root = root
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on, and add a policy to pages in the answer."""
+        """Pass the request on; if the answer is a documentation page, add a security policy to it."""
         path = scope["path"] if scope["type"] == "http" else ""
         if self._keys is not None and path in _DESCRIBE:
             try:
@@ -285,7 +286,7 @@ class Docs:
 
 def _with_header(send: Send, name: bytes, value: bytes) -> Send:
     async def adding_send(message: Message) -> None:
-        """Send a message of the answer on, with the header added to its start."""
+        """Add the header to the first message of the answer, and send the message on."""
         if message["type"] == "http.response.start":
             message["headers"] = [*message["headers"], (name, value)]
         await send(message)
@@ -294,11 +295,11 @@ def _with_header(send: Send, name: bytes, value: bytes) -> Send:
 
 
 def _policed(send: Send) -> Send:
-    """Return a ``send`` that adds a policy to a page: its inline scripts, by hash, and the service's files may load."""
+    """Return a ``send`` that adds a security policy to a page: it allows inline scripts and the service's own files."""
     start: Message = {}
 
     async def sending(message: Message) -> None:
-        """Hold back the start of the answer until its body has come, one message from which the policy is made."""
+        """Delay the answer's first message until the message with the page, from which the policy is computed."""
         nonlocal start
         if message["type"] == "http.response.start":
             start = message

@@ -1,4 +1,4 @@
-"""The OpenAPI document: request bodies are read by the routes themselves, so their schemas are added here."""
+"""The OpenAPI document, with the schemas of request bodies, which FastAPI does not know because routes parse bodies."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from livesvm.service.settings import Settings
 
 
 def describe(app: FastAPI, settings: Settings, bodies: Iterable[type[BaseModel]], *, secured: bool) -> None:
-    """Add the models of bodies to the application's OpenAPI document; ``secured`` if API keys are asked for."""
+    """Add the schemas of request bodies to the OpenAPI document; ``secured``: whether API keys are required."""
     generate = app.openapi
 
     def complete() -> dict[str, Any]:
-        """Return the document, made once, with the schemas of bodies that routes parse themselves."""
+        """Return the OpenAPI document with the schemas of request bodies; the first call creates the document."""
         if app.openapi_schema is None:
             document = generate()
             named: list[type[BaseModel]] = [*dict.fromkeys(bodies), Problem]
@@ -36,7 +36,7 @@ def describe(app: FastAPI, settings: Settings, bodies: Iterable[type[BaseModel]]
 
 
 def _limit_features(model: dict[str, Any], most: int) -> None:
-    """Set the maximum of ``n_features`` in a model's schema to the limit from the settings."""
+    """Set the maximum of ``n_features`` in the schema of a model's settings to the limit ``most``."""
     for choice in model["properties"]["n_features"]["anyOf"]:
         if choice["type"] == "integer":
             choice["maximum"] = most

@@ -1,4 +1,4 @@
-"""One call of predict, in blocks of rows, so that other calls run between them and memory is bounded."""
+"""Predictions for one request, computed in blocks of rows: other calls run between blocks, and memory is limited."""
 
 from __future__ import annotations
 
@@ -53,9 +53,9 @@ A = TypeVar("A")
 
 @dataclass(frozen=True)
 class Calibrated:
-    """A calibrated version, which answers with probabilities or a threshold.
+    """A model's version with the calibration that probabilities and thresholds need.
 
-    ``cut`` holds the criterion for the threshold; None: the caller asks for probabilities.
+    ``cut`` is the criterion for the requested threshold; if it is None, the request asks for probabilities.
     """
 
     seen: Published
@@ -64,7 +64,7 @@ class Calibrated:
 
 @dataclass(frozen=True)
 class Answered:
-    """The version that decided all rows, the requested threshold, and whether a newer version may exist."""
+    """The version that computed all predictions, the requested threshold, and whether a newer version may exist."""
 
     seen: Published
     spec: ModelSpec
@@ -73,13 +73,13 @@ class Answered:
 
 
 class Form(Protocol[T]):
-    """Writer of an answer, block by block."""
+    """Writer of an answer in one format, which receives the predictions block by block."""
 
     def add(self, decision: Vector, prediction: NDArray[Any], probability: Matrix | None) -> None:
-        """Write decisions (m,) or (m, k), predictions (m,) and probabilities (m, n_classes) of the next rows."""
+        """Append decisions (m,) or (m, k), predictions (m,) and probabilities (m, n_classes) of the next m rows."""
 
     def end(self, answered: Answered) -> T:
-        """Return the answer."""
+        """Return the whole answer."""
 
 
 def answering(
@@ -91,7 +91,7 @@ def answering(
     form: Callable[[Published], Form[A]],
     calibrated: Calibrated | None = None,
 ) -> Steps[A]:
-    """Return the answer to a request for predictions, by the newest version at the time of computation.
+    """Compute the answer to a request for predictions with the model's newest version.
 
     Parameters
     ----------
@@ -121,7 +121,7 @@ def answering(
 
 
 def is_quick(live: Reader, asked: Body | Rows | TableRows) -> bool:
-    """Return whether an answer takes no longer than passing the question to a thread."""
+    """Return whether computing the answer takes no longer than passing the request to another thread."""
     if (seen := live.published).predictor is None:
         return False
     if not isinstance(asked, Body):
@@ -133,18 +133,18 @@ def is_quick(live: Reader, asked: Body | Rows | TableRows) -> bool:
 
 
 def is_short(body: Body) -> bool:
-    """Return whether parsing a body takes no longer than passing it to a thread."""
+    """Return whether parsing a body takes no longer than passing the body to another thread."""
     return PARSING * len(body.data) < QUICK
 
 
 def _of_row(seen: Published, products: float) -> float:
-    """Return the work of predicting one row; ``products`` is the number of multiplications in a kernel value."""
+    """Return the work of predicting one row, in multiplications; a kernel value takes ``products`` multiplications."""
     n_values = seen.n_values
     return ROW * n_values + seen.n_support * (KERNEL + products + n_values - 1)
 
 
 async def at_once(steps: Steps[A]) -> A:
-    """Run all steps of some work, pausing only to wait for futures, and return its result."""
+    """Run all steps of a computation without pauses, except to wait for futures, and return its result."""
     while True:
         try:
             found = next(steps)
@@ -156,7 +156,7 @@ async def at_once(steps: Steps[A]) -> A:
 
 
 def _read(body: Body) -> Steps[Rows | TableRows]:
-    """Return the rows in a body; a long body is parsed piece by piece."""
+    """Parse the rows in a body; a long body is parsed piece by piece."""
     if (cost := PARSING * len(body.data)) < BLOCK:
         return parse_predict(body)
     try:
@@ -167,7 +167,7 @@ def _read(body: Body) -> Steps[Rows | TableRows]:
 
 
 def _read_in_pieces(body: Body) -> Steps[Matrix]:
-    """Return the rows in a body, parsed piece by piece; raises NotRows if it must be parsed as a whole."""
+    """Parse the rows in a body piece by piece; raises NotRows if the body can only be parsed as a whole."""
     if body.media != JSON or body.data.count(b'"') != 2:
         raise NotRows
     with body.memory(json_rows.BYTES_A_NUMBER * (body.data.count(b",") + body.data.count(b"["))):
@@ -181,7 +181,7 @@ def _read_in_pieces(body: Body) -> Steps[Matrix]:
 
 
 def _decided(live: Reader, seen: Published, stale: bool, X: Rows, asked: Calibrated | None, form: Form[A]) -> Steps[A]:
-    """Return the answer, which is computed and written block by block."""
+    """Compute the predictions block by block, pass each block to the writer ``form``, and return the whole answer."""
     threshold = None if asked is None or asked.cut is None else seen.threshold(asked.cut)
     with_chances = asked is not None and threshold is None
     of_row = _of_row(seen, _products(X, seen))
@@ -197,7 +197,7 @@ def _decided(live: Reader, seen: Published, stale: bool, X: Rows, asked: Calibra
 
 
 class JsonForm:
-    """An answer in JSON."""
+    """Writer of an answer in JSON."""
 
     def __init__(self, seen: Published) -> None:
         self._head = b'{"version":%d,"decision":[' % seen.version
@@ -206,14 +206,14 @@ class JsonForm:
         self._chances: list[bytes] = []
 
     def add(self, decision: Vector, prediction: NDArray[Any], probability: Matrix | None) -> None:
-        """Write the next rows."""
+        """Append the predictions for the next block of rows."""
         self._decisions.append(listed(decision))
         self._predictions.append(listed(prediction))
         if probability is not None:
             self._chances.append(listed(probability))
 
     def end(self, answered: Answered) -> bytes:
-        """Return the text."""
+        """Return the whole answer as JSON."""
         tail = _named(answered, bool(self._chances)) + _cut(answered.threshold) + _tail(answered.stale)
         if self._chances:
             tail = b'],"probability":[' + b",".join(self._chances) + tail
@@ -222,7 +222,7 @@ class JsonForm:
 
 
 def _products(X: Rows | TableRows, seen: Published) -> float:
-    """Return the number of multiplications that the features of a kernel value take."""
+    """Return how many multiplications one kernel value takes."""
     own = seen.sparse_bytes
     if isinstance(X, SparseRows) and own is not None:
         return STEP * (X.nbytes / len(X) + own) / BYTES
@@ -230,14 +230,14 @@ def _products(X: Rows | TableRows, seen: Published) -> float:
 
 
 def _decide(live: Reader, seen: Published, X: Rows, rows: slice) -> tuple[Vector, NDArray[Any]]:
-    """Return decision values and predictions of a block; an error names the row of the request."""
+    """Return the decision values and predictions of a block of rows; errors give row numbers in the whole request."""
     with of_rows(rows):
         return seen.decide(live.spec, X[rows])
 
 
 @contextmanager
 def of_rows(rows: slice) -> Iterator[None]:
-    """Change the row number in an error raised inside the block to the row's number in the whole request."""
+    """Change the row number of an error, raised in the ``with`` block, to the row's number in the whole request."""
     try:
         yield
     except InvalidInput as error:
@@ -246,12 +246,12 @@ def of_rows(rows: slice) -> Iterator[None]:
 
 
 def listed(values: NDArray[Any]) -> bytes:
-    """Return values as JSON text, separated by commas, without brackets."""
+    """Return an array as a JSON list without its brackets."""
     return to_json(values.tolist())[1:-1]
 
 
 def _named(answered: Answered, with_chances: bool) -> bytes:
-    """Return JSON with the classes of the decisions, and their pairs, if the answer must name them."""
+    """Return JSON with the classes and the class pairs of decision values, if the answer must name these."""
     seen = answered.seen
     classes = seen.answers_with
     if with_chances and seen.classes is not None:
@@ -265,7 +265,7 @@ def _named(answered: Answered, with_chances: bool) -> bytes:
 
 
 def _cut(threshold: Threshold | None) -> bytes:
-    """Return the JSON of the threshold, if there is one."""
+    """Return the threshold as a JSON field, or nothing without a threshold."""
     return b"" if threshold is None else b',"threshold":' + to_json(threshold._asdict())
 
 

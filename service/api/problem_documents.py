@@ -1,4 +1,4 @@
-"""The table of errors with their HTTP status and title, and problem documents (RFC 9457)."""
+"""Problem documents (RFC 9457), and a table with the HTTP status and the title of each class of errors."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ LONGEST_NAME = 64
 
 @dataclass(frozen=True)
 class Kind:
-    """The HTTP form of a class of errors: its status, the last part of its ``type``, which is stable, and its title."""
+    """How answers report a class of errors: status, title, and ``slug``, which is the last part of the ``type``."""
 
     status: int
     slug: str
@@ -117,12 +117,12 @@ KINDS: dict[type[Exception], Kind] = {
 
 
 def kind_of(error: Exception) -> Kind:
-    """Return the entry of the error's class or of its nearest base."""
+    """Return the table entry for the error's class, or else for its nearest base class."""
     return next((KINDS[base] for base in type(error).__mro__ if base in KINDS), INTERNAL)
 
 
 def problem(error: Exception) -> dict[str, Any]:
-    """Return the problem document of an error; positions count from 0."""
+    """Return the problem document of an error; its row and column are counted from 0."""
     if isinstance(error, ValidationError):
         return _told_of(error.errors(include_url=False, include_input=False))
     if isinstance(error, InvalidRequest):
@@ -140,7 +140,7 @@ def problem(error: Exception) -> dict[str, Any]:
 
 
 def reason_for_log(error: Exception) -> dict[str, Any]:
-    """Return the reason of an error for the log, without numbers and quoted texts, which may be sent values."""
+    """Return an error's reason for the log, without numbers and quoted texts, which may come from callers' data."""
     if kind_of(error) is INTERNAL or isinstance(error, DuplicateKey | UnknownKey):
         return {}
     if not isinstance(error, InvalidInput | InvalidRequest | ValidationError):
@@ -170,7 +170,7 @@ def _head(kind: Kind) -> dict[str, Any]:
 
 
 def _told_of(entries: Sequence[Any]) -> dict[str, Any]:
-    """Return the problem document for the faults that validation found; the first fault determines its kind."""
+    """Return the problem document for validation faults; the first fault determines the status and the title."""
     cause = entries[0].get("ctx", {}).get("error")
     return _head(kind_of(cause) if isinstance(cause, InvalidInput) else INVALID) | _faults(entries)
 
@@ -181,7 +181,7 @@ def _place_of(error: InvalidInput) -> dict[str, Any]:
 
 
 def _cut_place(place: dict[str, Any]) -> dict[str, Any]:
-    """Return the parts of a fault's position that are not None, with long texts shortened."""
+    """Return the parts of a fault's position that are not None, and shorten long texts."""
     limits = {"field": 2 * LONGEST_NAME, "name": 2 * LONGEST_NAME, "reason": LONGEST_TEXT}
     return {
         name: cut(value, limits[name]) if name in limits else value
@@ -191,7 +191,7 @@ def _cut_place(place: dict[str, Any]) -> dict[str, Any]:
 
 
 def _faults(entries: Sequence[Any]) -> dict[str, Any]:
-    """Return the problem document's fields for validation faults; those of the first fault also stand at the top."""
+    """Return a problem document's fields about validation faults; its top level repeats the first fault's fields."""
     each = [_fault(entry) for entry in entries[:MOST_FAULTS]]
     faults = _of_alternatives(each)
     first, others = faults[0], len(entries) - len(each) + len(faults) - 1
@@ -200,7 +200,7 @@ def _faults(entries: Sequence[Any]) -> dict[str, Any]:
 
 
 def _of_alternatives(faults: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the faults; if a value fits none of several types, its faults are joined to one."""
+    """Merge faults of one value: if the value has none of several allowed types, one fault lists these types."""
     found: dict[str, dict[str, Any]] = {}
     for fault in faults:
         where, of_type = fault["pointer"], fault["reason"].startswith(_SHOULD_BE)
@@ -214,9 +214,10 @@ def _of_alternatives(faults: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _fault(entry: Any) -> dict[str, Any]:
-    """Return one of pydantic's errors as ``{"field", "row"?, "column"?, "pointer", "reason"}``.
+    """Convert one of pydantic's errors to ``{"field", "row"?, "column"?, "pointer", "reason"}``.
 
-    The field is the dotted path to the fault, without the beginnings in ``NO_PART_OF_FIELDS``.
+    The value of ``field`` is the dotted path to the faulty value, without a first part that is in
+    ``NO_PART_OF_FIELDS``.
     """
     parts = [part for part in entry["loc"] if not (isinstance(part, str) and _BRANCH.fullmatch(part))]
     place = [cut(part, LONGEST_NAME) if isinstance(part, str) else part for part in parts]

@@ -1,4 +1,4 @@
-"""Handlers that answer every error with a problem document."""
+"""Handlers of exceptions, which answer a request that failed with a problem document."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def install(app: FastAPI) -> None:
 
 
 async def refuse(error: Exception, scope: Scope, receive: Receive, send: Send) -> None:
-    """Answer a request with the problem document of an error, without using the application."""
+    """Send the problem document of an error as the answer to a request, without calling the application."""
     answer = await _told(Request(scope), error)
     await answer(scope, receive, send)
 
@@ -53,7 +53,7 @@ async def _told(request: Request, error: Exception) -> Response:
 
 
 def headers_of(kind: Kind) -> dict[str, str]:
-    """Return the headers that an answer with this kind of error has in addition to the common headers."""
+    """Return the headers that only answers with this kind of error have."""
     ends = kind.status in (408, 413, 431) or kind is INTERNAL  # the request may not be read to its end
     headers = {"connection": "close"} if ends else {}
     if kind.retry_after is not None:
@@ -64,12 +64,12 @@ def headers_of(kind: Kind) -> dict[str, str]:
 
 
 async def _fault_fields(request: Request, error: Exception) -> Response:
-    """Answer with the faults that the framework found in the request."""
+    """Answer with the faults that FastAPI has found in the request."""
     return await _told(request, InvalidRequest(error.errors()) if isinstance(error, RequestValidationError) else error)
 
 
 async def _http_problem(request: Request, error: Exception) -> Response:
-    """Answer the framework's own refusals: an unknown path, or an unknown method, with a list of allowed methods."""
+    """Answer requests that FastAPI itself refuses: with an unknown path, or a method that the path does not allow."""
     status, headers = 500, None
     detail = "The request failed."
     if isinstance(error, HTTPException):
@@ -84,14 +84,14 @@ async def _http_problem(request: Request, error: Exception) -> Response:
 
 
 def _for(request: Request, document: dict[str, Any]) -> dict[str, Any]:
-    """Return a problem document; below ``/v2``, add the ``error`` that the Open Inference Protocol requires."""
+    """Return the problem document; below ``/v2``, add the field ``error`` that the Open Inference Protocol requires."""
     if request.url.path.startswith("/v2"):
         return document | {"error": document["detail"]}
     return document
 
 
 def allowed(app: FastAPI, scope: Scope) -> list[str]:
-    """Return the methods that the path of a request has; empty where there is no such path."""
+    """Return the HTTP methods that the path of a request allows; an empty list for an unknown path."""
     methods = [method for method in _METHODS if _has(app, scope, method)]
     if not methods:
         return []

@@ -1,4 +1,4 @@
-"""Requests: strict, refusing unknown fields."""
+"""Schemas of request bodies; a request with an unknown field is refused."""
 
 from __future__ import annotations
 
@@ -58,13 +58,13 @@ MOST_OLDEST = 10**9
 
 
 def _may_be_empty(schema: dict[str, Any]) -> None:
-    """Change the schema of an array that may be left out so that it may also be empty."""
+    """Change the schema of an optional array so that the array may also be empty."""
     without_default(schema)
     with_none(schema)
 
 
 class AddBatch(Features):
-    """Examples to learn; if keys are absent, they are generated and returned. Empty lists add nothing."""
+    """Examples to add to the window; without keys, the service generates keys. Empty lists add nothing."""
 
     model_config = ConfigDict(json_schema_extra={**EITHER})
 
@@ -87,7 +87,7 @@ class AddBatch(Features):
 
 
 class RemoveSpec(Request):
-    """Examples to remove, by exactly one of these: keys, a number of the oldest, or a time that they are older than."""
+    """Examples to remove from the window: those with given keys, a number of the oldest, or those before a time."""
 
     model_config = ConfigDict(json_schema_extra={"minProperties": 1, "maxProperties": 1})
 
@@ -106,29 +106,29 @@ class RemoveSpec(Request):
 
 
 class RelabelSpec(Request):
-    """New targets for examples that stay."""
+    """New targets for examples in the window."""
 
     keys: MayBeEmpty[Keys]
     y: MayBeEmpty[Targets]
 
     def by_key(self) -> dict[int | str, Any]:
-        """Return the new targets by key."""
+        """Return the new targets in a mapping by example key."""
         return commands.paired(self.keys, self.y, "relabel.y")
 
 
 class ReweightSpec(Request):
-    """New weights for examples that stay."""
+    """New weights for examples in the window."""
 
     keys: MayBeEmpty[Keys]
     weights: MayBeEmpty[Weights]
 
     def by_key(self) -> dict[int | str, float]:
-        """Return the new weights by key."""
+        """Return the new weights in a mapping by example key."""
         return commands.paired(self.keys, self.weights, "reweight.weights")
 
 
 class ChangeSpec(Request):
-    """New parameters for a live model; only those that its task has."""
+    """New parameters for a model; the model's task determines which parameters are allowed."""
 
     model_config = ConfigDict(json_schema_extra={"minProperties": 1})
 
@@ -168,7 +168,7 @@ class ChangeSpec(Request):
         return self
 
     def parameters(self) -> dict[str, Any]:
-        """Return the parameters by the names that estimators have for them."""
+        """Return the new parameters under the names that these have in the estimators."""
         named = self.model_dump(include=self.model_fields_set - {"kernel"})
         if self.kernel is not None:
             kernel = self.kernel.model_dump()
@@ -177,9 +177,10 @@ class ChangeSpec(Request):
 
 
 class UpdateRequest(Request):
-    """One update, applied whole or not at all, along one path. Its verbs may be combined at will.
+    """One update of a model, applied completely or not at all, along one path.
 
-    An empty update changes nothing, and is answered with the present version.
+    An update may combine `add`, `remove` and other verbs. An empty update changes nothing, and its answer has the
+    model's present version.
     """
 
     model_config = ConfigDict(
@@ -225,7 +226,7 @@ class UpdateRequest(Request):
     _does_something = model_validator(mode="after")(_check_verbs)
 
     def command(self) -> commands.Update:
-        """Return the update for the model."""
+        """Convert the request to an update command for the model."""
         add, remove = self.add, self.remove
         return commands.Update(
             None if add is None else commands.batch_of(add.features, add.y, add.keys, add.weights, add.times, add.tags),
@@ -251,13 +252,13 @@ class UpdateRequest(Request):
 
 
 class ModelUpdateRequest(UpdateRequest):
-    """An update, with the name of its model."""
+    """One update, with the id of the model that it updates."""
 
     model: Id
 
 
 class UpdatesRequest(Request):
-    """Updates of many models, one for each."""
+    """Updates of many models, with one update for each model."""
 
     model_config = ConfigDict(
         json_schema_extra={"examples": [{"updates": [{"model": "meter-7", "add": {"X": [[0.2, 0.5]], "y": [1]}}]}]}
@@ -267,7 +268,7 @@ class UpdatesRequest(Request):
 
 
 class PredictRequest(Features):
-    """Rows to predict."""
+    """Rows to predict, and what the answer shall contain."""
 
     model_config = ConfigDict(json_schema_extra={**EITHER, "examples": [{"X": [[0.2, 0.5]]}]})
 
@@ -288,14 +289,14 @@ class PredictRequest(Features):
 
 
 class ApplyRequest(Request):
-    """What to apply of a job's result; the fields depend on its kind."""
+    """The part of a job's result to apply to its model; the kind of the job determines which fields are allowed."""
 
     most_bytes = SHORT
     choice: dict[Name, Number] = Field(default_factory=dict, max_length=8)
 
 
 class EraseRequest(Request):
-    """Keys or tags of the examples to erase, in the window or not."""
+    """Keys or tags of the examples to erase, which may be in the window or may have left it."""
 
     model_config = ConfigDict(json_schema_extra={"minProperties": 1, "examples": [{"keys": ["customer-17"]}]})
 
@@ -309,7 +310,7 @@ class EraseRequest(Request):
         return self
 
     def named(self) -> list[Key]:
-        """Return all keys and tags."""
+        """Return all keys and tags of the request in one list."""
         return [*(self.keys or ()), *(self.tags or ())]
 
     def sought(self) -> Sought:
@@ -318,7 +319,7 @@ class EraseRequest(Request):
 
 
 class WhatIfRequest(UpdateRequest, Features):
-    """An update or an erasure to try on a copy, and rows to decide before and after it."""
+    """An update or an erasure to try on a copy of a model, and rows to predict before and after this change."""
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -350,14 +351,14 @@ class WhatIfRequest(UpdateRequest, Features):
         return self
 
     def question(self) -> WhatIfQuestion:
-        """Return the question for the model's copy."""
+        """Convert the request to a question that the model's copy answers."""
         if self.erase is None:
             return WhatIfQuestion(self.command(), X=self.features)
         return WhatIfQuestion(keys=tuple(self.erase.keys or ()), tags=tuple(self.erase.tags or ()), X=self.features)
 
 
 class FeedEraseRequest(Request):
-    """Readings to erase, by their times and by a range of times, in the form that the feed's times have."""
+    """Times, or a range of times, of the readings to erase; these have the same form as the feed's times."""
 
     model_config = ConfigDict(json_schema_extra={"minProperties": 1, "examples": [{"times": ["2024-01-01T00:00"]}]})
 
@@ -372,11 +373,11 @@ class FeedEraseRequest(Request):
         return self
 
     def named(self) -> list[Key]:
-        """Return all times as text."""
+        """Return all requested times as text."""
         return [str(time) for time in self.times]
 
     def wanted(self) -> WantedReadings:
-        """Return the readings to erase."""
+        """Return the times and the range of times of the readings to erase."""
         return WantedReadings(tuple(str(time) for time in self.times), _text(self.begin), _text(self.end))
 
 
@@ -385,20 +386,20 @@ def _text(time: str | float | None) -> str | None:
 
 
 class RestoreRequest(Request):
-    """The version to go back to."""
+    """The earlier version of a model to restore."""
 
     most_bytes = SHORT
     version: int = Field(ge=0, le=2**53)
 
 
 class FleetEraseRequest(FeedEraseRequest):
-    """Readings to erase of some series, or of all."""
+    """Readings to erase from some series of a fleet, or from all of its series."""
 
     series: list[SeriesName] | None = Field(default=None, min_length=1, max_length=MOST_TIMES)
 
 
 class SeriesRequest(Request):
-    """Series to create before their first readings."""
+    """Series to create in a fleet before their first readings arrive."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"series": ["meter-1", "meter-2"]}]})
 
@@ -406,7 +407,7 @@ class SeriesRequest(Request):
 
 
 class FleetRequest(Request, FleetSpec):
-    """A fleet to create."""
+    """The id and the settings of a fleet to create."""
 
     most_bytes = SHORT
     model_config = ConfigDict(
@@ -418,24 +419,24 @@ class FleetRequest(Request, FleetSpec):
     id: Annotated[str, StringConstraints(pattern=FLEET_ID)]
 
     def spec(self) -> FleetSpec:
-        """Return its settings."""
+        """Return the settings in the request, without its other fields."""
         return FleetSpec.model_validate(self.model_dump(exclude={"id"}))
 
 
 class FeedRequest(Request, FeedSpec):
-    """A feed to create; without an id, one is generated and returned."""
+    """The settings of a feed to create; without an id, the service generates one and returns it."""
 
     most_bytes = SHORT
 
     id: Id | None = None
 
     def spec(self) -> FeedSpec:
-        """Return its settings."""
+        """Return the settings in the request, without its other fields."""
         return FeedSpec.model_validate(self.model_dump(exclude={"id"}))
 
 
 class WebhookRequest(Request, WebhookSpec):
-    """A webhook to create."""
+    """The settings of a webhook to create, and its secret."""
 
     most_bytes = SHORT
     model_config = ConfigDict(
@@ -449,5 +450,5 @@ class WebhookRequest(Request, WebhookSpec):
     )
 
     def spec(self) -> WebhookSpec:
-        """Return its settings."""
+        """Return the settings in the request, without its other fields."""
         return WebhookSpec.model_validate(self.model_dump(exclude={"secret"}))

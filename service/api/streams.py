@@ -1,4 +1,4 @@
-"""Server-sent events: a stream shows the newest state when it has changed, so that nothing is held for slow readers."""
+"""Streams of server-sent events; a stream sends only the newest state, so that no events pile up for slow readers."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Event:
-    """One event: its name, its data as JSON values, and whether it is the last event of its stream."""
+    """A server-sent event: its name, its data as JSON values, and whether it is the last event of its stream."""
 
     name: str
     data: dict[str, object]
@@ -35,13 +35,13 @@ class Event:
     number: int | None = None  #: by which a returning reader says what it has seen
 
     def encode(self) -> bytes:
-        """Return the bytes of the event in the stream."""
+        """Return the event as the bytes that the stream sends."""
         named = b"" if self.number is None else b"id: %d\n" % self.number
         return named + b"event: " + self.name.encode() + b"\ndata: " + to_json(self.data) + b"\n\n"
 
 
 class Streams:
-    """Every open stream; used from one event loop.
+    """All open event streams of the service; for use from one event loop.
 
     Parameters
     ----------
@@ -56,19 +56,19 @@ class Streams:
         self._closed = False
 
     def close(self) -> None:
-        """End every stream; without this, streams would stay open when the service stops."""
+        """End all streams; without this, they would stay open when the service stops."""
         self._closed = True
 
     def place(self, caller: Hashable = None) -> AbstractContextManager[None]:
-        """Hold one of a caller's places for streams inside the block; raises QueueFull if no place is free."""
+        """Count a stream of a caller during the ``with`` block; raises QueueFull if too many streams are open."""
         return self._places.place(caller)
 
     def of(self, look: Callable[[], Event | None], look_seconds: float = LOOK_SECONDS) -> StreamingResponse:
-        """Return a stream that sends the event from ``look`` whenever it differs from the last one; None ends it."""
+        """Return a stream that sends each event from ``look`` that differs from the last; None ends the stream."""
         shown: Event | None = None
 
         def changed() -> list[Event] | None:
-            """Return a list with the event from ``look`` if it differs from the last one; None at the end."""
+            """Return a list of the event from ``look``, empty if it is unchanged; None if ``look`` returns None."""
             nonlocal shown
             before, shown = shown, look()
             return None if shown is None else [] if shown == before else [shown]
@@ -78,7 +78,7 @@ class Streams:
     def all_of(
         self, look: Callable[[], Sequence[Event] | None], look_seconds: float = LOOK_SECONDS
     ) -> StreamingResponse:
-        """Return a stream that sends every event in the lists that ``look`` returns; None ends the stream."""
+        """Return a stream that sends all events in the lists that ``look`` returns; None ends the stream."""
         return _EventStream(self._every(look, look_seconds), self)
 
     async def _every(self, look: Callable[[], Sequence[Event] | None], look_seconds: float) -> AsyncIterator[bytes]:
@@ -96,7 +96,7 @@ class Streams:
 
 
 class _EventStream(StreamingResponse):
-    """The response with a stream, which occupies one of its caller's places while it is sent."""
+    """The response that is an event stream; while it is open, it counts towards its caller's limit of streams."""
 
     media_type = MEDIA_TYPE
 
@@ -112,17 +112,17 @@ class _EventStream(StreamingResponse):
 def event_stream(
     request: Request, look: Callable[[], Event | None], look_seconds: float = LOOK_SECONDS
 ) -> StreamingResponse:
-    """Return a stream that sends the event from ``look`` whenever it changes, while the caller's key is valid."""
+    """Return a stream that sends the result of ``look`` whenever this changes, until the caller's key is invalid."""
     streams: Streams = request.app.state.streams
     return streams.of(_while_admitted(request, look), look_seconds)
 
 
 def every_event(request: Request, look: Callable[[], Sequence[Event] | None]) -> StreamingResponse:
-    """Return a stream that sends every event in the lists from ``look``, while the caller's key is valid."""
+    """Return a stream that sends all events in the lists from ``look``, until the caller's key is invalid."""
     streams: Streams = request.app.state.streams
     return streams.all_of(_while_admitted(request, look))
 
 
 def _while_admitted(request: Request, look: Callable[[], T | None]) -> Callable[[], T | None]:
-    """Return a function that calls ``look`` while the caller's key is valid, and then returns None."""
+    """Return a function that calls ``look`` while the caller's API key is valid, and returns None after that."""
     return lambda: look() if is_admitted(request) else None

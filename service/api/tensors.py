@@ -1,4 +1,4 @@
-"""Predictions as tensors of the Open Inference Protocol (V2): the outputs of a model, and answers that have them."""
+"""Answers of the Open Inference Protocol (V2), which contain predictions as output tensors."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ OF_KINDS: dict[Kind, str] = {"number": "FP64", "yes-no": "BOOL", "category": "BY
 
 @dataclass
 class _Output:
-    """One output tensor, with the rows that are written so far."""
+    """One output tensor of an answer, with the rows that were added so far."""
 
     binary: bool
     datatype: str = ""
@@ -36,7 +36,7 @@ class _Output:
     pieces: list[bytes] = field(default_factory=list)
 
     def add(self, values: NDArray[Any]) -> None:
-        """Write the values of the next rows."""
+        """Add the values of the next rows to the tensor."""
         values = _plain(values)
         self.datatype = _datatype(values)
         self.shape = [len(values) + sum(self.shape[:1]), *values.shape[1:]]
@@ -44,7 +44,7 @@ class _Output:
 
 
 class TensorForm:
-    """Writer of an answer as tensors.
+    """Writer of an answer with output tensors.
 
     Parameters
     ----------
@@ -57,7 +57,7 @@ class TensorForm:
         self._outputs: dict[str, _Output] = {}
 
     def add(self, decision: Vector, prediction: NDArray[Any], probability: Matrix | None) -> None:
-        """Write the next rows."""
+        """Add the predictions for the next block of rows to the output tensors."""
         self._add("prediction", prediction)
         self._add("decision", decision)
         if probability is not None:
@@ -69,7 +69,7 @@ class TensorForm:
             self._outputs.setdefault(name, _Output(binary)).add(values)
 
     def end(self, answered: Answered) -> tuple[bytes, bytes | None]:
-        """Return the JSON of the answer, and the binary outputs that follow it, or None if no output is binary."""
+        """Return the JSON of the answer, and the binary outputs that follow the JSON, None without binary outputs."""
         if answered.seen.classes is not None and task_of(answered.spec).has_labels:
             self._add("classes", answered.seen.classes)
         named = {} if self._asked.id is None else {"id": self._asked.id}
@@ -92,14 +92,14 @@ def _told(name: str, output: _Output) -> bytes:
 
 
 def check_version(model: str, asked: str | None, served: int) -> None:
-    """Raise VersionNotServed if the caller ``asked`` for another version than the served one."""
+    """Raise VersionNotServed if the version that the caller ``asked`` for is not the ``served`` version."""
     if asked is not None and asked != str(served):
         reason = f"version {asked[:24]} of model {model} does not answer; it is at version {served}"
         raise VersionNotServed(f"{reason}; ask without a version, or restore that one")
 
 
 def check_outputs(live: Reader, asked: Asked) -> None:
-    """Raise InvalidInput if an output is asked for that the model does not have."""
+    """Raise InvalidInput if the caller asks for an output that the model does not have."""
     known = [output.name for output in outputs_of(live.spec, live.published)]
     for row, name in enumerate(asked.outputs):
         if name not in known:
@@ -107,7 +107,7 @@ def check_outputs(live: Reader, asked: Asked) -> None:
 
 
 def outputs_of(spec: ModelSpec, seen: Published) -> list[TensorMetadata]:
-    """Return metadata of a model's outputs; a dimension of -1 is the number of rows, or not known yet."""
+    """Return the metadata of a model's outputs; a dimension of -1 is the number of rows, or is not known yet."""
     task = task_of(spec)
     classes = seen.classes if task.has_labels else None
     are_words = isinstance((spec.labels or [0])[0], str) if classes is None else classes.dtype.kind == "U"
@@ -126,7 +126,7 @@ def outputs_of(spec: ModelSpec, seen: Published) -> list[TensorMetadata]:
 
 
 def _plain(values: NDArray[Any]) -> NDArray[Any]:
-    """Return float64 numbers and words unchanged, and all other values as int64."""
+    """Convert values to int64, unless they are floating-point numbers or words."""
     if values.dtype.kind == "f" or values.dtype.kind == "U":
         return values
     return np.asarray(values, np.int64)
@@ -137,7 +137,7 @@ def _datatype(values: NDArray[Any]) -> str:
 
 
 def _binary(values: NDArray[Any]) -> bytes:
-    """Return values as little-endian bytes; before each word stands its length, in four bytes."""
+    """Return values as little-endian bytes; four bytes with its length precede each word."""
     if values.dtype.kind == "U":
         words = [word.encode() for word in values.tolist()]
         return b"".join(len(word).to_bytes(4, "little") + word for word in words)

@@ -1,4 +1,4 @@
-"""Every command, by group; what a command needs is loaded when it runs."""
+"""The groups of commands of ``livesvm``; a command imports what it needs when it runs."""
 
 from __future__ import annotations
 

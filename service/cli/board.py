@@ -1,4 +1,4 @@
-"""The board on a terminal while readings are sent: progress, forecasts, and their record."""
+"""The display on a terminal while a command sends readings: progress, forecasts, and errors of earlier forecasts."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 
 class Board:
-    """A progress bar, and below it the record of every step; on a terminal alone."""
+    """A progress bar, and below it the forecasts of each step with past errors; shown only on a terminal."""
 
     def __init__(self, total: int, wanted: bool) -> None:
         from rich.console import Console
@@ -30,7 +30,7 @@ class Board:
             self._live.stop()
 
     def show(self, done: int, answer: dict[str, Any], feed: dict[str, Any]) -> None:
-        """Move the progress bar, and show the forecasts with the errors of earlier ones."""
+        """Move the progress bar, and show the newest forecasts with the errors of earlier forecasts."""
         if not self.is_shown:
             return
         from rich.console import Group

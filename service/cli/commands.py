@@ -1,4 +1,4 @@
-"""Commands that call the service: each made from one method of the client, or from a function that calls several."""
+"""Decorators that create commands from methods of the client, or from functions that call several methods."""
 
 from __future__ import annotations
 
@@ -29,23 +29,24 @@ def _everywhere(
     key: Annotated[str, typer.Option(envvar="LIVESVM_KEY", help="API key.", show_default=False)] = "",
     as_json: AsJson = False,
 ) -> None:
-    """Declare, by its signature, the options that all of these commands have."""
+    """Declare by the signature of this function the options that all commands of the service have."""
 
 
 EVERYWHERE = inspect.signature(_everywhere, eval_str=True).parameters
 
 
 def calling(work: Callable[..., Any]) -> Callable[..., None]:
-    """Return a command that connects to the service, calls ``work``, and prints its result unless that is None.
+    """Return a command that connects to the service, calls ``work``, and prints the result unless this is None.
 
-    ``work`` takes the client, then the command's arguments and options, and ``as_json`` if it prints by itself.
-    An error from the service or from reading a file ends the command with exit status 1.
+    The arguments of ``work`` are the client, the arguments and options of the command, and ``as_json`` if ``work``
+    prints its result itself. If the service refuses a call, or a file cannot be read, the command ends with exit status
+    1.
     """
     _, *own = inspect.signature(work, eval_str=True, locals={"Client": Any}).parameters.values()
     prints = any(one.name == "as_json" for one in own)
 
     def run(*, url: str, key: str, as_json: bool, **given: Any) -> None:
-        """Run the command."""
+        """Run the command with the arguments and options from the command line."""
         with connected(url, key) as client:
             found = work(client, **given, **{"as_json": as_json} if prints else {})
             if found is not None:
@@ -63,7 +64,7 @@ def calling(work: Callable[..., Any]) -> Callable[..., None]:
 def plain(
     call: Callable[..., Request[Any]], id: Any = None, columns: Sequence[str] = (), *, part: str = "", asks: str = ""
 ) -> Callable[..., None]:
-    """Return a command that makes one call of the client and prints its answer; the call's docstring is its help.
+    """Return a command that calls one method of the client and prints the answer; the method's docstring is its help.
 
     Parameters
     ----------

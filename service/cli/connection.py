@@ -1,4 +1,4 @@
-"""The connection of a command to the service, and messages about its errors."""
+"""The connection of a command to the service, and messages about errors of the connection."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def connected(url: str, key: str) -> Iterator[Client]:
-    """Yield a client; an error from the service or from reading a file ends the command with exit status 1."""
+    """Yield a client of the service; if the service refuses a call or a file is unreadable, exit with status 1."""
     import httpx
 
     from livesvm.service.client import Client, ServiceProblem
@@ -33,7 +33,7 @@ def connected(url: str, key: str) -> Iterator[Client]:
 
 
 def finished(client: Client, job: dict[str, Any]) -> dict[str, Any]:
-    """Wait for a job and return it, with a progress bar on a terminal; an interrupt by the user cancels the job.
+    """Wait for a job, with a progress bar on a terminal, and return the job; an interrupt by the user cancels it.
 
     Raises ServiceProblem if the job has failed, and ValueError if it was cancelled.
     """

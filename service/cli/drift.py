@@ -1,4 +1,4 @@
-"""``livesvm drift`` and ``livesvm feed drift``: what has changed in a window, and what would help."""
+"""``livesvm drift`` and ``livesvm feed drift``: test windows for drift, and apply remedies."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ REMEDIES = ("kind", "value", "error", "better", "spread")
 def of_model(
     client: Client, model: ModelId, false_alarms: FalseAlarms = None, newest: Newest = None, apply: Apply = False
 ) -> Any:
-    """Tell whether a model's window has changed, and what would help; apply that, if wished."""
+    """Test whether the data in a model's window have changed, and show remedies; with --apply, apply the best one."""
     answer = client.drift(model, false_alarms=false_alarms, newest=newest)
     short = {name: answer[name] for name in ("version", "false_alarms")} | _short(answer)
     if apply and answer["remedy"] is not None:
@@ -42,7 +42,7 @@ def of_feed(
     newest: Newest = None,
     apply: Apply = False,
 ) -> Any:
-    """Tell whether the windows of a feed's steps have changed, and what would help; apply that, if wished."""
+    """Test whether the data in a feed's windows have changed, and show remedies; with --apply, apply these."""
     answer = client.feed_drift(feed, steps=step or (), false_alarms=false_alarms, newest=newest)
     steps = [{"step": one["step"]} | _short(one) for one in answer["steps"]]
     remedies = [{"step": one["step"]} | remedy for one in answer["steps"] for remedy in one["remedies"]]
@@ -54,7 +54,7 @@ def of_feed(
 
 
 def _short(answer: Answer) -> Answer:
-    """Return the fields of an answer that one row of the output shows."""
+    """Return the fields of an answer that the output shows in one row."""
     alarm = answer["alarm"] or {}
     short = {name: answer[name] for name in ("error", "evidence", "newest", "present")}
     short |= {f"alarm.{name}": alarm.get(name) for name in ("began", "n_since", "classes")}

@@ -1,4 +1,4 @@
-"""``livesvm erase``, ``erase-everywhere`` and ``feed erase``: forgetting for good; the receipt goes into a file."""
+"""The commands that erase examples and readings from all stored data, and write the receipt to a file."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def erase(
     idempotency_key: Request = None,
     yes: Yes = False,
 ) -> Any:
-    """Erase examples from a model for good, with its history, its jobs, and rows of datasets with these keys."""
+    """Erase examples, the history and the jobs of a model from all stored data, and datasets' rows with these keys."""
     wanted, tags = _wanted(keys, keys_from, tag, is_text=text)
     confirm(f"Erase {_counted(wanted, tags)} from model {model}, its history and its jobs?", yes)
     return _told(client.erase(model, wanted, tags=tags, idempotency_key=idempotency_key), receipt)
@@ -56,7 +56,7 @@ def erase_everywhere(
     idempotency_key: Request = None,
     yes: Yes = False,
 ) -> Any:
-    """Erase examples from all models, feeds and datasets that know them, for good, with one receipt."""
+    """Erase examples from all models, feeds and datasets that contain them, with one receipt."""
     wanted, tags = _wanted(keys, keys_from, tag, is_text=text)
     confirm(f"Erase {_counted(wanted, tags)} from all models, feeds and datasets, their history and jobs?", yes)
     return _told(client.erase_everywhere(wanted, tags=tags, idempotency_key=idempotency_key), receipt)
@@ -65,7 +65,7 @@ def erase_everywhere(
 def _wanted(
     keys: list[str] | None, keys_from: Path | None, tags: list[str] | None, *, is_text: bool
 ) -> tuple[list[int | str], list[str]]:
-    """Return the keys and tags that the options name; raises BadParameter if they name none."""
+    """Return the keys and tags that the options name; raises BadParameter if the options name none."""
     from livesvm.service.cli.files import as_key
 
     lines = [] if keys_from is None else keys_from.read_text(encoding="utf-8").splitlines()
@@ -90,7 +90,7 @@ def erase_readings(
     idempotency_key: Request = None,
     yes: Yes = False,
 ) -> Any:
-    """Erase readings from a feed for good, with its history and its jobs."""
+    """Erase readings, the history and the jobs of a feed from all stored data."""
     if not (times or begin or end):
         raise typer.BadParameter("give times, --from or --to")
     confirm(f"Erase readings from feed {feed}, its history and its jobs?", yes)
@@ -110,7 +110,7 @@ def erase_series(
     idempotency_key: Request = None,
     yes: Yes = False,
 ) -> Any:
-    """Erase readings from series of a fleet for good, with their history and their jobs, with one receipt."""
+    """Erase readings, the history and the jobs of series of a fleet from all stored data, with one receipt."""
     if not (times or begin or end):
         raise typer.BadParameter("give times, --from or --to")
     which = f"{len(series)} series" if series else "all series"
@@ -120,7 +120,7 @@ def erase_series(
 
 
 def _told(answer: dict[str, Any], path: Path | None) -> Told:
-    """Write the receipt to a file, or print it if that fails, and return the output of the command."""
+    """Write the receipt to a file, or print the receipt if this fails, and return the output of the command."""
     receipt = answer["receipt"]
     path = path or Path(f"{receipt['receipt']}.json")
     try:

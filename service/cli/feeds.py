@@ -1,4 +1,4 @@
-"""``livesvm feed``: create feeds, send them readings, see how good their forecasts are."""
+"""``livesvm feed``: create feeds, send readings to them, and show their forecasts and scores."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def create(
     *,
     given: dict[str, Any],
 ) -> Any:
-    """Create a feed, and send the readings of a file to it where there is one."""
+    """Create a feed, and if a file is given, send its readings to the feed."""
     asked = settings_in(steps, settings, window=window) | columns_in(known=known, features=features)
     if file is None:
         if target is None:
@@ -84,7 +84,7 @@ app.command("list")(plain(feeds.feeds, columns=FEEDS))
 @app.command("show")
 @calling
 def show_one(client: Client, feed: FeedId) -> Any:
-    """Show one feed: its state, its forecasts, and its record next to that of the naive forecasts."""
+    """Show one feed: its state, its forecasts, and their errors next to the errors of naive forecasts."""
     found = _served(client, feed)
     forecasts = client.forecast(feed)["forecasts"]
     parts = [{name: found[name] for name in FEEDS}, *filter(None, [found["source"]])]
@@ -102,7 +102,7 @@ def push(
     *,
     given: dict[str, Any],
 ) -> Any:
-    """Send the readings of a file in one call."""
+    """Send all readings in a file to a feed in one call."""
     answer = client.observe(feed, _whole(client, feed, file, given), idempotency_key=idempotency_key)
     return Told(answer, [answer, (answer["forecasts"], FORECASTS)])
 
@@ -118,7 +118,7 @@ def announce(
     *,
     given: dict[str, Any],
 ) -> Any:
-    """Announce known columns of times to come, and show the forecasts with it."""
+    """Announce values of known columns for future times, and show the forecasts that use these values."""
     answer = client.announce(feed, _whole(client, feed, file, given), idempotency_key=idempotency_key)
     return Told(answer, [(answer["forecasts"], FORECASTS)])
 
@@ -130,7 +130,7 @@ def forecast(
     feed: FeedId,
     steps: Annotated[str, typer.Option(help="Only these steps, with commas.")] = "",
 ) -> Any:
-    """Print the newest forecasts of a feed, a row each step."""
+    """Print the newest forecasts of a feed, with a row for each step."""
     wanted = steps_among(steps)
     rows = [row for row in client.forecast(feed)["forecasts"] if not wanted or row["step"] in wanted]
     return Told(rows, [(rows, FORECASTS)])
@@ -149,9 +149,9 @@ def run(
     *,
     given: dict[str, Any],
 ) -> Any:
-    """Send the readings of a file, a few to a call, from where the feed stands; may be interrupted and run again.
+    """Send the readings in a file that a feed does not have yet, in several calls; may be interrupted and repeated.
 
-    What is known ahead is announced with each call, as the rows behind it have it.
+    Each call also announces the values of known columns in the rows after the rows that it sends.
     """
     return _run(client, feed, file, size, given, dry_run, as_json)
 
@@ -169,7 +169,7 @@ def watch(
     count: Annotated[int | None, typer.Option(help="End after so many.", min=1)] = None,
     as_json: AsJson = False,
 ) -> Any:
-    """Print a feed's events as they come, a line each, over restarts of the service too."""
+    """Print each event of a feed in a line when it happens, even after restarts of the service."""
     for event in islice(client.feed_events(feed, after), count):
         print(json.dumps(event) if as_json else _line(event), flush=True)
 
@@ -185,7 +185,7 @@ def backtest(
     *,
     given: dict[str, Any],
 ) -> Any:
-    """Say how good forecasts would have been; nothing live is touched."""
+    """Score the forecasts that a feed would have made for past readings; the feed itself is not changed."""
     rows = None if file is None else rows_in(file, _served(client, feed)["settings"]["time"], given)
     job = finished(client, client.backtest(feed, rows, **parsed(settings, "--settings")))
     return Told(job, [_scored(job["result"]["scores"])])
@@ -198,7 +198,7 @@ def tune(
     feed: FeedId,
     apply: Annotated[bool, typer.Option("--apply", help="Have the feed learn its window again with it.")] = False,
 ) -> Any:
-    """Choose again what is left to `auto`, by the readings that the feed holds."""
+    """Choose new values for a feed's settings that are `auto`, based on the readings in its window."""
     job = finished(client, client.tune(feed))
     if apply:
         job["applied"] = client.apply(job["id"])
@@ -209,14 +209,14 @@ app.command("delete")(plain(feeds.delete_feed, FeedId, asks="Delete feed {}, its
 
 
 def settings_in(steps: str, settings: str, **options: Any) -> dict[str, Any]:
-    """Return a feed's settings from ``--steps``, other options that are not None, and ``--settings``."""
+    """Return a feed's settings, collected from ``--steps``, ``--settings`` and the other options that are not None."""
     wanted = [int(step) if step.strip().isdecimal() else step for step in steps.split(",")]
     given = {name: value for name, value in options.items() if value is not None}
     return {"steps": wanted if "," in steps else wanted[0], **given} | parsed(settings, "--settings")
 
 
 def steps_among(text: str) -> list[int]:
-    """Return the steps that `--steps` holds, with commas; raises typer.BadParameter for anything else."""
+    """Return the steps in the option `--steps`, separated by commas; raises typer.BadParameter for other text."""
     for one in text.split(",") if text else []:
         if not one.strip().isdecimal():
             raise typer.BadParameter(f"{one!r} is no whole number; write some, such as 1,24", param_hint="--steps")
@@ -224,18 +224,18 @@ def steps_among(text: str) -> list[int]:
 
 
 def columns_in(**given: str) -> dict[str, list[str]]:
-    """Return lists of column names from options with names separated by commas, leaving out empty options."""
+    """Split options with column names at commas, and return lists of names; empty options are left out."""
     return {name: [column.strip() for column in text.split(",")] for name, text in given.items() if text}
 
 
 def _served(client: Client, feed: str) -> dict[str, Any]:
-    """Return one feed, after waiting while it is being restored; raises ServiceProblem if it is not served."""
+    """Return one feed; wait if it is being restored, and raise ServiceProblem if it is not served."""
     client.forecast(feed)
     return client.feed(feed)
 
 
 def _table(settings: dict[str, Any], file: Path, given: dict[str, Any] | None = None) -> InspectedTable:
-    """Return a file with the feed's name for its column of times; the feed applies a zone that equals its own."""
+    """Return a file as a table in which the column of times has the name that the feed uses."""
     if given is not None and given["zone"] == settings["timezone"]:
         given = given | {"zone": None}
     found = table(file, given, settings["time"]).named(time=settings["time"])
@@ -245,7 +245,7 @@ def _table(settings: dict[str, Any], file: Path, given: dict[str, Any] | None = 
 
 
 def _whole(client: Client, feed: str, file: Path, given: dict[str, Any]) -> bytes:
-    """Return all rows of a file as the CSV that is sent to the feed."""
+    """Return all rows of a file as CSV in the form that is sent to the feed."""
     found = _table(client.feed(feed)["settings"], file, given)
     return csv_of([found.names, *found.rows()])
 
@@ -282,7 +282,7 @@ def _run(
 
 
 def _line(event: dict[str, Any]) -> str:
-    """Return an event as a line of text: its number, kind and time, and the forecast of the first step, if any."""
+    """Return an event as a line of text: its number, kind and time, and its forecast of the first step, if any."""
     words = [event["id"], event["kind"], event.get("time")]
     if event.get("forecasts"):
         first = event["forecasts"][0]
@@ -291,7 +291,7 @@ def _line(event: dict[str, Any]) -> str:
 
 
 def _known(feed: dict[str, Any], found: InspectedTable) -> int:
-    """Return how many of a file's readings the feed has already, by its newest time, or else by its number of rows."""
+    """Return how many readings in a file the feed has already, judged by its newest time, or by its number of rows."""
     from livesvm.service.feeds.presenter import seconds_asked, seconds_in
     from livesvm.service.feeds.spec import FeedSpec
 
@@ -310,7 +310,7 @@ def _known(feed: dict[str, Any], found: InspectedTable) -> int:
 
 @contextmanager
 def _told_of(file: Path, before: int) -> Iterator[None]:
-    """Report a refused row by its number in the file; ``before`` is the number of rows before the rows sent."""
+    """Report a refused row by its number in the file; ``before`` rows of the file precede the rows of the call."""
     from livesvm.service.client import ServiceProblem
 
     try:
@@ -327,12 +327,12 @@ def _told_of(file: Path, before: int) -> Iterator[None]:
 
 
 def _scored(scores: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], tuple[str, ...]]:
-    """Return scores and the columns to show, with the assumption on known columns if a score has one."""
+    """Return scores and the names of the fields to show, with ``assumes`` if a score has this field."""
     return scores, (*SCORES, "assumes") if any("assumes" in one for one in scores) else SCORES
 
 
 def _horizon(settings: dict[str, Any], names: Line) -> int:
-    """Return the number of future rows to announce with a call; 0 if the feed has no columns known ahead."""
+    """Return how many rows after the sent rows a call announces; 0 if the feed has no known columns."""
     if not settings["known"] or settings["time"] is None or settings["target"] not in names:
         return 0
     steps = settings["steps"]
@@ -340,7 +340,7 @@ def _horizon(settings: dict[str, Any], names: Line) -> int:
 
 
 def _announced(settings: dict[str, Any], names: Line, lines: list[Line]) -> list[Line]:
-    """Return rows with an empty target, to announce their known columns."""
+    """Return the rows with empty targets, so that the feed takes them as announcements of known columns."""
     if not lines:
         return []
     target = names.index(settings["target"])
@@ -348,7 +348,7 @@ def _announced(settings: dict[str, Any], names: Line, lines: list[Line]) -> list
 
 
 def _pieces(lines: Iterator[Line], size: int, ahead: int) -> Iterator[tuple[list[Line], list[Line]]]:
-    """Yield ``size`` rows at a time, each time with the ``ahead`` rows after them, which are to be announced."""
+    """Yield pieces of ``size`` rows to send, each with the ``ahead`` rows after the piece, which are announced."""
     held = [*islice(lines, size + ahead)]
     while held:
         yield held[:size], held[size : size + ahead]

@@ -30,7 +30,7 @@ SPARSE = ("indptr", "indices", "values", "n_features")
 
 @dataclass(frozen=True)
 class Examples:
-    """The examples in a file: features (n, d), dense or of scipy.sparse, and their other fields, None if absent."""
+    """The examples in a file: features (n, d), dense or scipy.sparse, and other fields, None if absent in the file."""
 
     X: Any
     y: NDArray[Any] | None = None
@@ -47,7 +47,7 @@ def read(
     target: str | None = None,
     key: str | None = None,
 ) -> Examples:
-    """Return the examples in a file, read by the format that its extension names; raises OSError or ValueError.
+    """Read the examples in a file in the format that its extension names; raises OSError or ValueError.
 
     Parameters
     ----------
@@ -71,7 +71,7 @@ def read(
 
 
 class ExampleTable:
-    """A table of examples, with the roles of its columns; raises ValueError as :func:`read`."""
+    """A file that is a table of examples, with the roles of its columns; reading it raises OSError or ValueError."""
 
     def __init__(
         self,
@@ -105,12 +105,12 @@ class ExampleTable:
 
     @property
     def said(self) -> dict[str, Any]:
-        """How the table was understood, with the columns that are not features."""
+        """How the table was read, and which of its columns are not features."""
         roles = {"target" if role == "y" else role: self.found.names[at] for role, at in self.roles.items()}
         return {**readings.told(self.found.understood), **roles}
 
     def examples(self, lines: Iterable[Line], before: int = 0) -> Examples:
-        """Return rows as examples; ``before`` is the number of earlier rows in the file. Raises InvalidInput."""
+        """Convert rows to examples; the file has ``before`` rows before these rows. Raises InvalidInput."""
         found = [*lines]
         columns = dict(zip(self.found.names, zip(*found, strict=True), strict=True)) if found else {}
         held = {role: columns.get(self.found.names[at]) for role, at in self.roles.items()}
@@ -142,22 +142,23 @@ class ExampleTable:
 
 
 def as_wide(X: Any, n_features: int | None) -> Any:
-    """Return sparse rows with the model's number of features: a file's last columns may have no entry."""
+    """Return sparse rows with the model's number of features; a file without entries in the last columns has fewer."""
     if n_features is not None and hasattr(X, "tocsr") and X.shape[1] < n_features:
         X.resize((X.shape[0], n_features))
     return X
 
 
 def as_key(text: str) -> int | str:
-    """Return the key that a text names: a number where it is written as the service writes numbers."""
+    """Convert a text to a key: an integer if the text is written as the service writes integers, else the text."""
     is_number = text.isascii() and text.isdigit() and len(text) <= 16 and str(int(text)) == text
     return int(text) if is_number else text
 
 
 def write_predictions(path: Path, answer: dict[str, Any]) -> None:
-    """Write decisions and predictions as CSV, a row each; of more than two classes a column for each or each pair.
+    """Write predictions as CSV; with more than two classes, each class or pair has a column of decision values.
 
-    Probabilities have a column for each class, intervals two; a set of classes is words between blanks.
+    Probabilities have a column for each class, and intervals have two columns. A set of classes is one cell with the
+    classes separated by blanks.
     """
     named = answer.get("pairs", answer.get("classes", []))
     several, chances = len(named) > 2, answer.get("probability")
@@ -185,7 +186,7 @@ def _json(path: Path) -> Examples:
 
 
 def _svmlight(path: Path) -> Examples:
-    """Return the examples in an svmlight file, with sparse features."""
+    """Read the examples in an svmlight file, which have sparse features."""
     with path.open("rb") as file:
         blocks = list(svmlight.blocks(file))
     ends = np.cumsum([0, *(count for X, _ in blocks for count in np.diff(X.indptr))])
@@ -226,19 +227,19 @@ def _of(members: dict[str, Any]) -> Examples:
 
 
 def _of_rows(given: dict[str, Any]) -> Any:
-    """Return sparse rows from JSON with lists of indices and values for each row."""
+    """Convert sparse rows from JSON, which has lists of indices and of values for each row."""
     indptr = np.cumsum([0, *map(len, given["indices"])])
     indices, values = ([entry for row in given[name] for entry in row] for name in ("indices", "values"))
     return _sparse(indptr, indices, values, given["n_features"])
 
 
 def _tags(text: str) -> Any:
-    """Return the tags in a cell, which holds a JSON list, as the service writes it, or one tag."""
+    """Return the tags in a cell, which holds one tag, or a JSON list of tags as the service writes it."""
     return json.loads(text) if text.startswith("[") else text or None
 
 
 def _listed(tags: Any) -> list[Any] | None:
-    """Return the tags of each example; in an array (n,) or (n, most), an empty text stands for no tag."""
+    """Return a list of tags for each example from an array (n,) or (n, most), in which empty texts are not tags."""
     if not isinstance(tags, np.ndarray):
         return None if tags is None else list(tags)
     return [[tag for tag in row if tag] for row in tags.reshape(len(tags), -1).tolist()]
@@ -252,7 +253,7 @@ def _time(text: str) -> str | float:
 
 
 def _targets(values: Any) -> NDArray[Any] | None:
-    """Return targets as numbers if all are numbers, else as words."""
+    """Convert targets to numbers if all are numbers; otherwise return them as words."""
     if values is None:
         return None
     try:

@@ -1,4 +1,4 @@
-"""``livesvm fleet``: many series by one specification, their readings and forecasts in one call."""
+"""``livesvm fleet``: create fleets of many series, send readings to them, and show their forecasts."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ app.command("list")(plain(fleets.fleets, columns=FLEETS))
 @app.command("show")
 @calling
 def show_one(client: Client, fleet: FleetId) -> Any:
-    """Show one fleet: how many series it has, how well they are forecast, and the worst of them."""
+    """Show one fleet: the number of its series, the errors of their forecasts, and the worst series."""
     found = client.fleet(fleet)
     scores = {RATIOS.get(name, name): value for name, value in (found["scores"] or {}).items()}
     shown = {name: found[name] for name in (*FLEETS, "position")} | scores
@@ -77,7 +77,7 @@ def push(
     *,
     given: dict[str, Any],
 ) -> Any:
-    """Send the readings of a file, so many rows to a call; exits with 1 if any series was refused."""
+    """Send all readings in a file, in calls of --size rows; exits with 1 if the readings of a series were refused."""
     found = _table(client.fleet(fleet)["settings"], file, given)
     return _sent(client.observe_fleet, fleet, found.names, found.rows(), size, idempotency_key)
 
@@ -94,9 +94,9 @@ def run(
     *,
     given: dict[str, Any],
 ) -> Any:
-    """Send what is new in a file: of each series, from where it stands. Exits with 1 if any series was refused.
+    """Send the readings in a file that are new to their series; exits with 1 if those of a series were refused.
 
-    A file with a column for each series is sent as one with a row for each series and time.
+    If a file has a column for each series, it is converted to a row for each series and time.
     """
     settings = client.fleet(fleet)["settings"]
     found = _table(settings, file, given)
@@ -120,7 +120,7 @@ def announce(
     *,
     given: dict[str, Any],
 ) -> Any:
-    """Announce known columns of times to come: of the series that the file names, or of all."""
+    """Announce values of known columns for future times, for the series that the file names, or for all series."""
     found = _table(client.fleet(fleet)["settings"], file, given)
     return _sent(client.announce_fleet, fleet, found.names, found.rows(), size, idempotency_key)
 
@@ -136,7 +136,7 @@ def forecast(
         Path | None, typer.Option("--output", "-o", help="Write them to this file: .csv, or .parquet.")
     ] = None,
 ) -> Any:
-    """Print the newest forecasts of all series or of some, a row each series and step."""
+    """Print the newest forecasts of all series or of some, with a row for each series and step."""
     rows = client.fleet_forecast(fleet, series, steps_among(steps))
     if output is None:
         return Told(rows, [(rows, FORECASTS)])
@@ -155,7 +155,7 @@ app.command("delete")(
 
 
 def _table(settings: dict[str, Any], file: Path, given: dict[str, Any]) -> InspectedTable:
-    """Return a file with columns renamed as in the fleet: times, series, and for a column of each series, target."""
+    """Return a file as a table in which the columns of times, series and targets have the fleet's names."""
     names = (settings["time"], settings["series"])
     if given.get("zone") == settings["timezone"]:
         given = given | {"zone": None}
@@ -168,7 +168,7 @@ def _table(settings: dict[str, Any], file: Path, given: dict[str, Any]) -> Inspe
 
 
 def _new(client: Client, fleet: str, settings: dict[str, Any], found: InspectedTable) -> Iterator[Line]:
-    """Yield the rows that are not older than the newest reading of their series in the fleet."""
+    """Yield the rows in a file that are not older than the newest reading of their series in the fleet."""
     from livesvm.service.feeds.presenter import seconds_asked
     from livesvm.service.feeds.spec import FeedSpec
 
@@ -187,7 +187,7 @@ def _new(client: Client, fleet: str, settings: dict[str, Any], found: InspectedT
 
 
 def _sent(send: Any, fleet: str, names: Line, lines: Iterator[Line], size: int, key: str | None) -> Told:
-    """Send rows in several calls, with ``key`` each under its own Idempotency-Key; return the sums of the answers."""
+    """Send rows in several calls, and return sums of the answers; ``key`` gives each call its own Idempotency-Key."""
     total: dict[str, Any] = dict.fromkeys(COUNTS, 0) | {"calls": 0}
     refused: list[dict[str, Any]] = []
     begin = 0

@@ -1,4 +1,4 @@
-"""``livesvm inspect``: what is understood of a file, and the commands that would follow."""
+"""``livesvm inspect``: show how a file is read, and the commands that would use it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def inspect(
     *,
     given: dict[str, Any],
 ) -> None:
-    """Say how a file is read, and which commands would follow. Options correct what is found."""
+    """Show how a file is read, and which commands would use it; options replace what would be inferred from it."""
     from livesvm.service.feeds import file_report
 
     wanted = options(given)

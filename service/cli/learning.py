@@ -1,4 +1,4 @@
-"""``livesvm update``, ``what-if``, ``explain``, ``drift``, ``predict``, ``certificate``: data in files, for a model."""
+"""Commands that send the data in files to a model: updates, predictions and questions."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def update(
     *,
     given: dict[str, Any],
 ) -> Any:
-    """Add and remove examples, along one path, whole or not at all."""
+    """Add and remove examples of a model, along one path, completely or not at all."""
     removal = _removal(remove, remove_oldest)
     found = None if file is None else _read(client, model, file, given, target, key_column)
     if dry_run:
@@ -76,7 +76,7 @@ def what_if(
     *,
     given: dict[str, Any],
 ) -> Any:
-    """Tell what an update or an erasure would do, without doing it."""
+    """Show how an update or an erasure would change a model, without changing it."""
     from livesvm.service.cli import files
 
     erased = {"keys": list(map(files.as_key, erase or ())), "tags": list(erase_tag or ())}
@@ -94,7 +94,7 @@ def what_if(
 
 
 def _summary(answer: dict[str, Any]) -> dict[str, Any]:
-    """Return a short form of an answer: gap of the certificate, and the changes in the window and the rows."""
+    """Return a short form of an answer: the gap, and how many predictions change in the window and the rows."""
     parts = {name: answer[name] or {} for name in ("certificate", "window", "rows")}
     short = {name: value for name, value in answer.items() if name not in parts}
     short["certificate"] = parts["certificate"].get("relative_gap")
@@ -104,7 +104,7 @@ def _summary(answer: dict[str, Any]) -> dict[str, Any]:
 
 
 def _removal(remove: list[str] | None, oldest: int) -> dict[str, Any] | None:
-    """Return the examples to remove, as an update names them; None if the options name none."""
+    """Return the field `remove` of an update from the options; None if the options name no examples to remove."""
     from livesvm.service.cli import files
 
     if remove and oldest:
@@ -129,7 +129,7 @@ def explain(
     *,
     given: dict[str, Any],
 ) -> Any:
-    """Tell which examples of the window decide the rows of a file, or do them harm."""
+    """List the examples of a model's window that influence the predictions for a file's rows, or make them worse."""
     found = _read(client, model, file, given, target, key_column)
     answer = client.explain(model, found.X, found.y if worth else None, most=most)
     if worth:
@@ -159,7 +159,7 @@ def predict(
     *,
     given: dict[str, Any],
 ) -> Any:
-    """Decide the rows of a file by the newest version; its targets are left out."""
+    """Predict the rows in a file with a model's newest version; targets in the file are ignored."""
     from livesvm.service.cli import files
 
     found = _read(client, model, file, given, target, key_column)
@@ -177,7 +177,7 @@ def predict(
 
 
 def first_examples(found: Examples | None) -> Told:
-    """Return the output of a dry run: the first examples of a file as they would be sent."""
+    """Return the output of a dry run: the first examples in a file, in the form in which they would be sent."""
     if found is None:
         raise typer.BadParameter("shows the rows of a file", param_hint="--dry-run")
     from livesvm.service.feeds.file_report import SHOWN
@@ -193,7 +193,7 @@ def first_examples(found: Examples | None) -> Told:
 def _read(
     client: Client, model: str, file: Path, given: dict[str, Any], target: str | None = None, key: str | None = None
 ) -> Examples:
-    """Return the examples in a file, with the model's columns, or with its number of sparse features."""
+    """Read the examples in a file, with the model's columns, or its number of sparse features."""
     from livesvm.service.cli import files
 
     described = client.model(model)

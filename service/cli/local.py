@@ -1,4 +1,4 @@
-"""Commands that need no running service: start one, show what it does, print its settings, make a key."""
+"""Commands that need no running service: they start one, print its settings, create API keys, and make backups."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def serve(
         str, typer.Option(metavar="ADDRESS", help="Ray cluster in which the models live, in place of LIVESVM_RAY.")
     ] = "",
 ) -> None:
-    """Run the service; settings come from the environment (livesvm settings)."""
+    """Run the service, with settings from environment variables, which `livesvm settings` lists."""
     if ray:
         os.environ["LIVESVM_RAY"] = ray
     from livesvm.service.cli.serve import serve as run
@@ -34,7 +34,7 @@ def demo(
     months: Annotated[int | None, typer.Option(help="Stop after so many months; all 24 by default.")] = None,
     picture: Annotated[Path, typer.Option(help="Where the picture goes.")] = Path("fisher-river.png"),
 ) -> None:
-    """Forecast the Fisher River by a service of its own, which ends with it."""
+    """Start a service, and let it forecast the Fisher River; the service ends with this command."""
     from livesvm.service.demo.main import main
 
     given = ["--picture", str(picture), *(["--keep"] if keep else [])]
@@ -45,7 +45,7 @@ def settings(
     markdown: Annotated[bool, typer.Option("--markdown", help="As a table for a document.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Print every setting, its default and its meaning."""
+    """Print all settings of the service, with their defaults and meanings."""
     from livesvm.service.settings import table
 
     rows = table()
@@ -68,7 +68,7 @@ def key(
     label: Annotated[str, typer.Option(help="Name of the caller, for the entry and the log.")] = "key",
     as_json: AsJson = False,
 ) -> None:
-    """Make an API key."""
+    """Create an API key, and print its secret and its entry for the settings."""
     from livesvm.service.access.keys import new_key
 
     secret, entry = new_key(label, scope)
@@ -83,7 +83,7 @@ def backup(
     directory: Annotated[Path, typer.Argument(metavar="DIR", help="A new directory for the backup.")],
     data_dir: DataDir = DEFAULT_DATA_DIR,
 ) -> None:
-    """Back up the store, the key of receipts, datasets and jobs of a service on this machine, while it runs or not."""
+    """Back up a service on this machine, running or not: its store, signing key of receipts, datasets and jobs."""
     from livesvm.service.lifecycle.backup import back_up
     from livesvm.service.store.base import StoreError
     from livesvm.service.store.files import keep_private
@@ -101,7 +101,7 @@ def restore(
     directory: Annotated[Path, typer.Argument(metavar="DIR", help="A backup.")],
     data_dir: DataDir = DEFAULT_DATA_DIR,
 ) -> None:
-    """Make the data directory of a service that is stopped from a backup, after a check of all its files."""
+    """Check all files of a backup, and create the data directory of a stopped service from them."""
     from livesvm.service.lifecycle.backup import restore as restore_from
     from livesvm.service.store.base import StoreError
     from livesvm.service.store.files import keep_private

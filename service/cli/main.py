@@ -1,4 +1,4 @@
-"""The ``livesvm`` command."""
+"""The entry point of the ``livesvm`` command."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; its exit status: 0 if it did what it should, 1 if not, 2 if it cannot be understood."""
+    """Run one command, and return its exit status: 0 after success, 1 after a failure, 2 for an invalid command."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     if given == ["serve"]:  # a start does not wait for what reads the others
         from livesvm.service.cli.serve import serve

@@ -56,9 +56,10 @@ def create(
     *,
     given: dict[str, Any],
 ) -> Any:
-    """Create a model, which is empty, or learns the rows of a table.
+    """Create an empty model, or with --csv, a model that learns the rows of a table.
 
-    Of a table of more than 5,000 rows it learns so many, evenly apart; with --max-examples the last ones.
+    If the table has more than 5,000 rows, the model learns 5,000 evenly spaced rows; with --max-examples, it learns
+    that number of the last rows.
     """
     asked: dict[str, Any] = {"task": task or "svc", "kernel": {"name": kernel}, "C": C, "drift_alarms": drift_alarms}
     if gamma is not None:
@@ -86,7 +87,7 @@ app.command("delete")(plain(requests.delete_model, ModelId, asks="Delete model {
 
 
 def _labels(texts: list[str]) -> list[str] | list[int]:
-    """Return labels as files of examples have them: whole numbers if all of them are, else words."""
+    """Convert labels in the same way as files of examples: to whole numbers if all labels are such, else to words."""
     try:
         return [int(text) for text in texts]
     except ValueError:

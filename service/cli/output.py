@@ -1,4 +1,4 @@
-"""Output of commands: JSON for programs, tables for people; and questions."""
+"""Output of commands as JSON for programs or tables for users, and questions to the user."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print the whole answer as 
 
 
 class Told(NamedTuple):
-    """The output of a command.
+    """The output of a command: the answer as JSON, and the parts that are printed as tables or text.
 
     Parameters
     ----------
@@ -30,7 +30,7 @@ class Told(NamedTuple):
 
 
 def show(found: Any, as_json: bool) -> None:
-    """Print the result of a command, a document or a :class:`Told`."""
+    """Print the result of a command, which is a JSON document or a :class:`Told`."""
     answer, parts, _ = found if isinstance(found, Told) else (found, [found], 0)
     if as_json:
         print(json.dumps(answer))
@@ -47,7 +47,7 @@ def show(found: Any, as_json: bool) -> None:
 
 @contextmanager
 def failing(*errors: type[Exception]) -> Iterator[None]:
-    """Print one of these errors, an OSError or a ValueError raised inside, and exit with status 1."""
+    """Print an OSError, a ValueError or one of these errors, raised in the ``with`` block, and exit with status 1."""
     try:
         yield
     except Exception as error:
@@ -58,13 +58,13 @@ def failing(*errors: type[Exception]) -> Iterator[None]:
 
 
 def confirm(question: str, yes: bool) -> None:
-    """Ask before something that cannot be undone, unless ``yes`` has been said; raises typer.Abort."""
+    """Ask the user to confirm what cannot be undone, unless ``yes`` is set; raises typer.Abort without consent."""
     if not yes:
         typer.confirm(question, abort=True, err=True)
 
 
 def parsed(text: str, option: str) -> dict[str, Any]:
-    """Return the JSON object that an option holds; raises typer.BadParameter for anything else."""
+    """Parse the JSON object in an option; raises typer.BadParameter if the option has another value."""
     try:
         found = json.loads(text)
     except ValueError as error:
@@ -75,7 +75,7 @@ def parsed(text: str, option: str) -> dict[str, Any]:
 
 
 def counted(answer: dict[str, Any]) -> dict[str, Any]:
-    """Return an answer with each list replaced by its length."""
+    """Return an answer in which each list is replaced by its length."""
     return {name: len(value) if isinstance(value, list) else value for name, value in answer.items()}
 
 

@@ -1,4 +1,4 @@
-"""``livesvm path``, ``tune``, ``suspects`` and ``outliers``: jobs, waited for, shown, drawn and applied."""
+"""``livesvm path``, ``tune``, ``suspects`` and ``outliers``: start jobs, wait for them, and show or apply results."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def path(
     plot: Plot = None,
     apply: Apply = False,
 ) -> Any:
-    """Walk the whole regularization path of a model's window."""
+    """Compute the whole regularization path for the examples in a model's window."""
     asked = client.regularization_path(model, minimum, maximum, parameter=parameter, validation=_given(validation))
     return _told(client, asked, plot, apply)
 
@@ -46,7 +46,7 @@ def tune(
     plot: Plot = None,
     apply: Apply = False,
 ) -> Any:
-    """Choose gamma and C by a model's own window."""
+    """Choose gamma and C for a model from the examples in its window."""
     return _told(client, client.tune_model(model, judge=judge, folds=folds), plot, apply)
 
 
@@ -57,9 +57,9 @@ def suspects(
     most: Annotated[int, typer.Option(min=1, help="Labels that are printed.")] = 20,
     plot: Plot = None,
 ) -> Any:
-    """Rank the labels of a model's window, the worst first, and print the worst.
+    """Rank the labels in a model's window by how doubtful each is, and print the most doubtful labels.
 
-    Each has the label that fits better, and the nearest examples that have this label.
+    The output also has the label that would fit better, and the nearest examples that have this label.
     """
     job, _, _ = _told(client, client.suspected_labels(model), plot, apply=False)
     rows = [one | {"why": ", ".join(map(str, one["why"]))} for one in job["result"]["suspects"][:most]]
@@ -77,9 +77,9 @@ def outliers(
     plot: Plot = None,
     apply: Apply = False,
 ) -> Any:
-    """Find which labels or targets look wrong, and robust models that do not follow them.
+    """Find labels or targets in a model's window that may be wrong, and compute robust models that do not fit these.
 
-    Prints how many are suspected; --json lists them.
+    Prints the number of suspected labels or targets; with --json, lists these.
     """
     asked = client.outlier_path(model, parameter, validation=_given(validation), hold_out=hold_out)
     return _told(client, asked, plot, apply)
@@ -95,7 +95,7 @@ def _given(file: Path | None) -> tuple[Any, Any] | None:
 
 
 def _told(client: Client, asked: dict[str, Any], plot: Path | None, apply: bool) -> Told:
-    """Wait for a job, save its plot and apply its result if requested, and return the output of the command."""
+    """Wait for a job, save its plot and apply its result if options ask for this, and return the command's output."""
     job = finished(client, asked)
     if plot is not None:
         extension = plot.suffix.lower()
@@ -108,7 +108,7 @@ def _told(client: Client, asked: dict[str, Any], plot: Path | None, apply: bool)
 
 
 def _summary(result: dict[str, Any], before: str = "") -> dict[str, Any]:
-    """Return a result with lists replaced by their lengths, and nested values under dotted names."""
+    """Return a flat form of a result: nested values have dotted names, and lists are replaced by their lengths."""
     found: dict[str, Any] = {}
     for name, value in counted(result).items():
         found |= _summary(value, f"{before}{name}.") if isinstance(value, dict) else {before + name: value}

@@ -1,4 +1,4 @@
-"""Readings in files, for commands: the options that describe a file, and the rows that are sent."""
+"""Files of readings in commands: the options that describe a file, and the rows that a command sends."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def _options(
     series: Annotated[str | None, typer.Option(help="Column that names the series, or its parts with +.")] = None,
     wide: Annotated[bool, typer.Option("--wide", help="Every column is a series.")] = False,
 ) -> None:
-    """Declare, by its signature, the options that describe a file; absent ones are inferred from the file."""
+    """Declare by the signature the options that describe a file; absent options are inferred from the file."""
 
 
 OPTIONS = inspect.signature(_options, eval_str=True).parameters
@@ -46,15 +46,15 @@ OF_SERIES = frozenset(("series", "wide"))
 
 
 def reading(work: Callable[..., Any], without: Collection[str] = ()) -> Callable[..., Any]:
-    """Return a command that also has the options that describe a file, except those named in ``without``.
+    """Add the options that describe a file, except those named in ``without``, to the command ``work``.
 
-    The function ``work`` takes these options as the mapping ``given``.
+    The function ``work`` receives these options in the mapping ``given``.
     """
     own = inspect.signature(work, eval_str=True, locals={"Client": Any}).parameters
     added = [one for one in OPTIONS.values() if one.name not in own and one.name not in without]
 
     def run(*arguments: Any, **options: Any) -> Any:
-        """Run the command."""
+        """Run the command, and pass the options about the file to it as one mapping."""
         given = {one.name: options.pop(one.name) for one in added}
         return work(*arguments, **options, given=given)
 
@@ -69,7 +69,7 @@ def reading(work: Callable[..., Any], without: Collection[str] = ()) -> Callable
 
 
 def of_examples(work: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a command that also has the options that describe a file, except series; see :func:`reading`."""
+    """Add the options that describe a file of examples, which has no series, to a command; see :func:`reading`."""
     return reading(work, OF_SERIES)
 
 
@@ -81,7 +81,7 @@ def table(
     *,
     of_examples: bool = False,
 ) -> InspectedTable:
-    """Return a file as a table, read by the options of :func:`reading`; raises ValueError or OSError."""
+    """Read a file as a table, with the options of :func:`reading`; raises ValueError or OSError."""
     from livesvm.service.feeds import inspection
 
     wanted = options(given or {})
@@ -89,7 +89,7 @@ def table(
 
 
 def options(given: dict[str, Any]) -> FileOptions:
-    """Return FileOptions from the mapping that :func:`reading` passes on; raises typer.BadParameter."""
+    """Convert the mapping ``given`` of :func:`reading` to FileOptions; raises typer.BadParameter."""
     from livesvm.service.feeds.inspection import FileOptions
     from livesvm.service.files import dialect
 
@@ -105,12 +105,12 @@ def options(given: dict[str, Any]) -> FileOptions:
 
 
 def told(understood: dict[str, Any]) -> dict[str, Any]:
-    """Return how a file was understood, with lists joined to text for printing."""
+    """Return how a file was read, in a form to print: lists are joined to texts."""
     return {name: "; ".join(one) if isinstance(one, list) else one for name, one in understood.items()}
 
 
 def first_rows(found: InspectedTable) -> Told:
-    """Return the output of a dry run: the first rows of a file as they would be sent."""
+    """Return the output of a dry run: the first rows of a file, in the form in which they would be sent."""
     from livesvm.service.feeds import file_report
 
     rows = file_report.first_rows(found)
@@ -118,7 +118,7 @@ def first_rows(found: InspectedTable) -> Told:
 
 
 def rows_in(file: Path, time: str | None, given: dict[str, Any] | None = None) -> list[dict[str, Any]]:
-    """Return the rows of a file as mappings, with numbers converted, except in the column of times."""
+    """Return the rows of a file as mappings; cells that are numbers are converted, except in the time column."""
     found = table(file, given, time).named(time=time)
     return [
         {name: cell(text, name == time) for name, text in zip(found.names, line, strict=True)} for line in found.rows()
@@ -126,7 +126,7 @@ def rows_in(file: Path, time: str | None, given: dict[str, Any] | None = None) -
 
 
 def csv_of(lines: list[Line]) -> bytes:
-    """Return rows as CSV."""
+    """Return rows as the bytes of a CSV text."""
     text = io.StringIO(newline="")
     csv.writer(text).writerows(lines)
     return text.getvalue().encode()

@@ -1,4 +1,4 @@
-"""``livesvm receipt``: receipts of erasures."""
+"""``livesvm receipt``: verify receipts of erasures, and print the public key of a service."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ def verify(
     example: Annotated[str | None, typer.Option(help="A key of an example that must be among those erased.")] = None,
     tag: Annotated[str | None, typer.Option(help="A tag; its examples must be among the erased ones.")] = None,
 ) -> None:
-    """Verify that a receipt is as the service signed it; without --key, by whichever service that was.
+    """Verify that a receipt is unchanged since a service signed it; --key names the service's public key.
 
-    Ends with 0 if it is, with 1 if not, with 2 if there is no such file.
+    Exits with 0 if the receipt is unchanged, with 1 if it is not, with 2 if the file does not exist.
     """
     from livesvm.service.receipts.receipt import BadReceipt, names, names_tag, verified
 

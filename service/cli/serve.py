@@ -1,4 +1,4 @@
-"""``livesvm serve``."""
+"""``livesvm serve``: run the service."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ UNSUPPORTED = "livesvm: the service does not run on Windows: run it on Linux, in
 
 
 def serve() -> int:
-    """Run the service with the settings of the environment; its exit status, 2 where they cannot be used."""
+    """Run the service with settings from the environment, and return its exit status: 2 if settings are not valid."""
     if sys.platform == "win32":
         print(UNSUPPORTED, file=sys.stderr)
         return 2

@@ -1,4 +1,4 @@
-"""``livesvm store``: move what is stored."""
+"""``livesvm store``: copy models to another store."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def copy(
     prefix: Prefix = "livesvm",
     patience: Patience = 10.0,
 ) -> None:
-    """Copy every model from one store to another, and check the copy."""
+    """Copy all models from one store to another, and check the copies."""
     from livesvm.service.datasets.catalogue import copy_data
     from livesvm.service.store.base import StoreError
     from livesvm.service.store.copy import Copied, copy_documents, copy_models, open_place
@@ -32,7 +32,7 @@ def copy(
     from livesvm.service.store.sqlite import DATABASE
 
     def say(copied: Copied) -> None:
-        """Print what was copied of one model."""
+        """Print how much of one model was copied."""
         counts = f"{copied.records} records, {copied.snapshots} snapshots, {copied.requests} requests"
         print(f"{copied.model}: up to record {copied.sequence}; {counts}")
 
@@ -54,7 +54,7 @@ def put(
     prefix: Prefix = "livesvm",
     patience: Patience = 10.0,
 ) -> None:
-    """Bring back a model that a stopping service has kept as a file."""
+    """Write a model to the store from a file in which a stopping service has saved it."""
     from livesvm.service.errors import WritebackRefused
     from livesvm.service.history.rescue import bring_back
     from livesvm.service.store.base import StoreError

@@ -1,4 +1,4 @@
-"""``livesvm models create --csv``: a model that learns the rows of a table, with what their targets decide."""
+"""``livesvm models create --csv``: create a model that learns the rows of a table."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ FEW = 20
 
 @dataclass
 class TableToLearn:
-    """The rows of a table that a model learns, and the model's settings that follow from them.
+    """The rows of a table that a model learns, and the model's settings that these rows determine.
 
     Parameters
     ----------
@@ -42,7 +42,7 @@ class TableToLearn:
     said: dict[str, Any]
 
     def lines(self) -> Iterator[tuple[int, Line]]:
-        """Yield the rows to learn, with their numbers: of the rows with a target, the last or evenly spaced ones."""
+        """Yield the rows to learn with their numbers; these are the last, or evenly spaced, rows with a target."""
         at, count = self.table.roles.get("y"), 0
         total = self.with_target
         for number, line in enumerate(self.table.found.rows()):
@@ -59,21 +59,21 @@ class TableToLearn:
         return self.table.found.count - int(self.said.get("rows without a target") or 0)
 
     def batches(self) -> Iterator[tuple[list[int], Examples]]:
-        """Yield the rows to learn in batches of ``CALL``, with their numbers; raises InvalidInput."""
+        """Yield batches of ``CALL`` rows to learn, with the rows' numbers; raises InvalidInput."""
         lines = self.lines()
         while piece := [*islice(lines, CALL)]:
             yield [number for number, _ in piece], self.table.examples(line for _, line in piece)
 
     @property
     def first(self) -> Examples:
-        """The first batch of examples to send."""
+        """The examples in the first batch of rows to learn."""
         return next(self.batches())[1]
 
 
 def learnt(
     path: Path, given: dict[str, Any], target: str | None, key: str | None, window: int | None, task: str | None
 ) -> TableToLearn:
-    """Return the rows of a table that a model learns, and its settings; raises ValueError or OSError."""
+    """Read a table, and choose the rows that a model learns, and its settings; raises ValueError or OSError."""
     table = ExampleTable(path, given, (), target, key)
     found = TableToLearn(path, table, window or MOST, window is not None, {}, table.said)
     at, targets, empty = table.roles.get("y"), list[str](), 0
@@ -100,7 +100,7 @@ def learnt(
 
 
 def create(client: Client, model: str, spec: dict[str, Any], found: TableToLearn, *, is_quiet: bool) -> Told:
-    """Create a model and send it the rows to learn; on an error, raised as ValueError, delete the model."""
+    """Create a model, and send the rows to learn to it; if this fails, delete the model, and raise ValueError."""
     from rich.console import Console
     from rich.progress import track
 
@@ -140,7 +140,7 @@ def _names(table: ExampleTable) -> str:
 
 
 def _are_amounts(targets: list[str]) -> bool:
-    """Return whether targets are numbers to regress on rather than labels: with decimals, or many distinct values."""
+    """Return whether targets are amounts and not labels: numbers with decimals, or with many distinct values."""
     values = {*targets}
     try:
         numbers = {*map(float, values)}
@@ -150,7 +150,7 @@ def _are_amounts(targets: list[str]) -> bool:
 
 
 def _columns(found: TableToLearn) -> Any:
-    """Return ``"auto"``, or the kinds of all columns if the first batch suggests other kinds than all rows do."""
+    """Return the kinds of all columns if the first batch of rows suggests other kinds, otherwise ``"auto"``."""
     first, all_rows = found.first.X, dict[str, dict[Any, None]]()
     for _, batch in found.batches():
         for name in found.table.features:

@@ -1,4 +1,4 @@
-"""``livesvm webhook``: events that are sent to a URL."""
+"""``livesvm webhook``: create and test webhooks, which send events to URLs, and resend dead letters."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def create(
     above: Annotated[float | None, typer.Option(help="A forecast above it is outside.")] = None,
     below: Annotated[float | None, typer.Option(help="A forecast below it is outside.")] = None,
 ) -> Any:
-    """Create a webhook, and print it with its secret, which is not shown again."""
+    """Create a webhook, and print its settings and its secret, which is not shown again."""
     only: dict[str, Any] = {"models": _listed(models), "feeds": _listed(feeds), "above": above, "below": below}
     found = client.create_webhook(to, _listed(events) or [], **only)
     return Told(found, [{name: found[name] for name in ("id", "url", "secret")}])
@@ -54,7 +54,7 @@ def dead(
     webhook: WebhookId,
     limit: Annotated[int, typer.Option(help="At most so many.", min=1, max=1000)] = 100,
 ) -> Any:
-    """List messages that were given up, with the reason."""
+    """List the messages of a webhook that the service has given up delivering, with the reasons."""
     found = client.dead_letters(webhook, limit)
     return Told(found, [(found, LETTERS)])
 
@@ -66,7 +66,7 @@ def resend(
     webhook: WebhookId,
     message: Annotated[str | None, typer.Option(help="Only the message of this id.")] = None,
 ) -> Any:
-    """Try dead letters again: one, or all."""
+    """Try again to deliver one dead letter of a webhook, or all."""
     return client.resend(webhook, message)
 
 

@@ -1,4 +1,4 @@
-"""Public imports: clients of the service that load no solver; each is loaded when it is first asked for."""
+"""Clients of the service, which do not load the solvers; each client is imported when it is first used."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any

@@ -1,4 +1,4 @@
-"""The client for programs that await.
+"""The asynchronous client of the service's REST API, with methods that are coroutines.
 
 async with AsyncClient("http://127.0.0.1:8000") as client:
     await client.create_model("river", C=10.0, kernel={"name": "rbf", "gamma": 0.1}, window={"max_examples": 365})
@@ -27,13 +27,13 @@ from livesvm.service.client.tls import explained, fault_of
 
 
 class AsyncClient(ClientCalls):
-    """Calls one service, from one event loop; its calls are those of Client, and are awaited."""
+    """Asynchronous client of one service, for use from one event loop; it has the methods of Client as coroutines."""
 
     _kind = httpx.AsyncClient
     _http: httpx.AsyncClient
 
     async def progress(self, job: str) -> AsyncIterator[dict[str, Any]]:
-        """Yield the job, without its result, each time it has changed, until it has ended."""
+        """Yield the state of a job, without its result, after each change, until the job has ended."""
         seen: dict[str, Any] = {}
         while not (seen and is_over(seen)):
             found = await self.job(job)
@@ -55,18 +55,18 @@ class AsyncClient(ClientCalls):
     async def wait(
         self, job: str, on_progress: Callable[[dict[str, Any]], object] = lambda job: None
     ) -> dict[str, Any]:
-        """Return the job once it is done or cancelled; raises ServiceProblem if it has failed.
+        """Wait until a job is done or cancelled, and return it; raises ServiceProblem if it has failed.
 
-        ``on_progress`` is called with the job as it is each time it has changed.
+        After each change of the job, ``on_progress`` is called with its present state.
         """
         async for found in self.progress(job):
             on_progress(found)
         return ended(await self.job(job))
 
     async def feed_events(self, id: str, after: int | None = None) -> AsyncIterator[dict[str, Any]]:
-        """Yield a feed's events, each once and in order, despite lost connections, until the feed is gone.
+        """Yield the events of a feed, each once and in order even if connections break, until the feed is deleted.
 
-        ``after`` is the ``id`` of the last event that is known; without it, the newest event is the first one.
+        ``after`` is the ``id`` of the last event that the caller already has; without it, the newest event comes first.
         """
         events = FeedEvents(after)
         while True:
@@ -90,12 +90,12 @@ class AsyncClient(ClientCalls):
             return False
 
     async def send(self, request: Request[T]) -> T:
-        """Send a request, and retry while the service is busy and patience lasts; raises ServiceProblem."""
+        """Send a request, and repeat it for ``patience`` seconds while the service is busy; raises ServiceProblem."""
         again = AsyncRetrying(**policy(request.is_repeatable, self._patience))
         return answered(request.read, await again(self._once, request))
 
     async def close(self) -> None:
-        """Close the connections."""
+        """Close the connections to the service."""
         await self._http.aclose()
 
     async def __aenter__(self) -> Self:
@@ -115,14 +115,14 @@ class AsyncClient(ClientCalls):
 
 
 async def _pieces(path: Path) -> AsyncIterator[bytes]:
-    """Yield the bytes of a file, read outside of the event loop."""
+    """Yield the bytes of a file, which are read in a thread so that the event loop does not wait."""
     source = pieces(path)
     while piece := await asyncio.to_thread(next, source, b""):
         yield piece
 
 
 async def _lines(stream: httpx.Response) -> AsyncIterator[str]:
-    """Yield the lines of a stream; none if it was refused."""
+    """Yield the lines of an event stream; no lines if the service refused the stream."""
     if stream.is_success:
         async for line in stream.aiter_lines():
             yield line

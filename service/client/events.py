@@ -1,4 +1,4 @@
-"""Server-sent events of jobs and feeds."""
+"""Parsing of the server-sent events of jobs and feeds."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ RETRY_SECONDS = 1.0
 
 
 def event_in(line: str) -> dict[str, Any] | None:
-    """Return the job that a line of its stream describes; None for other lines."""
+    """Return the job that a line of a job's event stream describes; None for lines that describe no job."""
     name, _, data = line.partition(":")
     if name != "data":
         return None
@@ -22,9 +22,9 @@ def event_in(line: str) -> dict[str, Any] | None:
 
 
 class FeedEvents:
-    """Parser of a feed's event stream, which continues after the last event that was seen.
+    """Parser of a feed's event stream; after a break, the next stream continues with the first event not yet parsed.
 
-    ``after`` is the number of an event; without it the stream begins with the newest.
+    ``after`` is the number of the event before the first one; without it, the stream begins with the newest event.
     """
 
     def __init__(self, after: int | None) -> None:
@@ -33,13 +33,13 @@ class FeedEvents:
         self._kind = ""
 
     def headers(self) -> dict[str, str]:
-        """Return the headers of the next request for the stream."""
+        """Return the headers of the next request for the event stream."""
         return {} if self.newest is None else {"last-event-id": str(self.newest)}
 
     def event_in(self, line: str) -> dict[str, Any] | None:
-        """Return the event that a line completes, with its ``id`` and ``kind``.
+        """Return the event that this line completes, with its ``id`` and ``kind``; None if the line completes no event.
 
-        An event of kind ``missed`` stands for events that are no longer kept.
+        An event of kind ``missed`` replaces events that the service no longer keeps.
         """
         name, _, text = line.partition(":")
         text = text.strip()

@@ -1,4 +1,4 @@
-"""Calls of feeds, as requests with functions that read their answers; shared by both clients."""
+"""Requests about feeds, with the functions that parse their answers; both clients send these requests."""
 
 from __future__ import annotations
 
@@ -26,28 +26,28 @@ Rows = Any
 
 
 def create_feed(id: str | None = None, **settings: Any) -> Request[Document]:
-    """Create a feed; ``settings`` hold ``target``, ``steps``, ``window``, ... as in ``POST /feeds``."""
+    """Create a feed; ``settings`` are ``target``, ``steps``, ``window``, ... as in ``POST /feeds``."""
     body = settings if id is None else {"id": id, **settings}
     return post("/feeds", body)
 
 
 def feeds(after: str = "") -> Request[Page]:
-    """List every feed, by id."""
+    """List all feeds, sorted by id."""
     return page("feeds", after)
 
 
 def feed(id: str) -> Request[Document]:
-    """Describe one feed: its settings with what was chosen, its scores next to those of the naive forecasts."""
+    """Describe one feed: its settings with chosen values, and its scores next to those of naive forecasts."""
     return get(f"/feeds/{id}")
 
 
 def delete_feed(id: str) -> Request[None]:
-    """Delete a feed, its models, all that is stored of it, and its jobs; entries stay in its source."""
+    """Delete a feed, its models, its jobs and all of its stored data, but no entries of its source."""
     return delete(f"/feeds/{id}")
 
 
 def observe(id: str, rows: Rows, *, idempotency_key: str | None = None) -> Request[Document]:
-    """Send a feed readings, in order, in one call: ``accepted``, ``forecasts``, ...
+    """Send readings to a feed, in order of time, in one call; the answer has ``accepted``, ``forecasts``, ...
 
     Parameters
     ----------
@@ -57,7 +57,7 @@ def observe(id: str, rows: Rows, *, idempotency_key: str | None = None) -> Reque
 
 
 def announce(id: str, rows: Rows, *, idempotency_key: str | None = None) -> Request[Document]:
-    """Announce known columns of future times; the answer's ``forecasts`` use them.
+    """Announce values of known columns for future times; the ``forecasts`` of the answer use these values.
 
     Parameters
     ----------
@@ -67,12 +67,12 @@ def announce(id: str, rows: Rows, *, idempotency_key: str | None = None) -> Requ
 
 
 def forecast_if(id: str, rows: Rows) -> Request[Document]:
-    """Return the forecasts as they would be with known columns as in ``rows``; nothing is stored."""
+    """Return the forecasts that the values of known columns in ``rows`` would give; nothing is stored."""
     return Request("POST", f"/feeds/{id}/forecast", document, True, *rows_content(rows))
 
 
 def forecast(id: str) -> Request[Document]:
-    """Return the newest forecasts of a feed: ``time``, ``forecasts``, ``stale``."""
+    """Return the newest forecasts of a feed; the answer has ``time``, ``forecasts``, ``stale``."""
     return get(f"/feeds/{id}/forecast")
 
 
@@ -85,10 +85,11 @@ def history(
     step: int | None = None,
     points: int | None = None,
 ) -> Request[list[Document]]:
-    """Return the newest readings of a feed's window, oldest first, with the forecasts that were made for them.
+    """Return the newest readings in a feed's window, oldest first, and the forecasts that were made of each.
 
-    ``begin`` and ``end`` are times in the form of the feed's readings, or datetimes. Forecasts are those of one
-    ``step``, or of all steps. If there are more readings than ``points``, evenly spaced ones are returned.
+    ``begin`` and ``end`` are datetimes, or have the form of the times of the feed's readings. With ``step``, the answer
+    contains only the forecasts of this step. If there are more readings than ``points``, only evenly spaced readings
+    are returned.
     """
     times = {"from": plain(begin), "to": plain(end)}
     return listed(f"/feeds/{id}/history", "rows", limit=limit, **times, step=step, points=points)
@@ -97,29 +98,30 @@ def history(
 def erase_readings(
     id: str, times: Iterable[Any] = (), *, begin: Any = None, end: Any = None, idempotency_key: str | None = None
 ) -> Request[Document]:
-    """Erase readings for good, at some times and in a range of times: ``version``, ``removed``, ``receipt``.
+    """Erase the readings of a feed at given times, and in a range of times, from all stored data.
 
-    Times are in the form of the feed's readings, or datetimes.
+    Times are datetimes, or have the form of the times of the feed's readings. The answer has ``version``, ``removed``,
+    ``receipt``.
     """
     body = given(times=list(times) or None, **{"from": begin, "to": end})
     return once(f"/feeds/{id}/erase", body, idempotency_key)
 
 
 def feed_certificate(id: str) -> Request[Document]:
-    """Return the certificate of every step's models."""
+    """Prove that a feed's models are optimal: return the certificates of the models of all steps."""
     return get(f"/feeds/{id}/certificate")
 
 
 def feed_plot(id: str, extension: Literal["svg", "png"] = "svg", limit: int = 300) -> Request[bytes]:
-    """Return a picture of a feed's newest readings and forecasts."""
+    """Return a plot of a feed's newest readings and forecasts as an image."""
     path = f"/feeds/{id}/plot.{extension}"
     return Request("GET", path, lambda answer: answer.content, True, params={"limit": limit})
 
 
 def backtest(id: str, rows: Rows | None = None, **settings: Any) -> Request[Document]:
-    """Start a job that scores the forecasts that a feed would have made, of rows or of its own readings.
+    """Start a job that scores the forecasts that a feed would have made for rows, or for its own readings.
 
-    ``settings`` replace the feed's own.
+    ``settings`` replace the settings of the feed in this job.
     """
     body: Document = {"settings": settings}
     if rows is not None:
@@ -128,7 +130,7 @@ def backtest(id: str, rows: Rows | None = None, **settings: Any) -> Request[Docu
 
 
 def tune(id: str) -> Request[Document]:
-    """Start a job that chooses again what the settings leave to ``auto``; ``apply`` then uses its choice."""
+    """Start a job that chooses new values for settings that are ``auto``; ``apply`` makes the feed use these values."""
     return post(f"/feeds/{id}/tune")
 
 
@@ -140,9 +142,10 @@ def feed_drift(
     steps: Iterable[int] = (),
     max_seconds: float | None = None,
 ) -> Request[Document]:
-    """Test the windows of a feed's steps for drift, and compare remedies: ``steps``, ``update``, ...
+    """Test the windows of a feed's steps for drift, and compare remedies; the answer has ``steps``, ``update``, ...
 
-    ``update`` has the arguments with which :func:`update_feed` applies the remedies; None if none helps for sure.
+    ``update`` contains the arguments with which :func:`update_feed` applies the remedies, or is None if no remedy helps
+    significantly.
 
     Parameters
     ----------
@@ -161,7 +164,7 @@ def update_feed(
     idempotency_key: str | None = None,
     max_seconds: float | None = None,
 ) -> Request[Document]:
-    """Reduce the examples of a feed's models, or change their C, along paths: ``events``, ...
+    """Keep only the newest examples of a feed's models, or change the models' C, along paths.
 
     Parameters
     ----------
@@ -173,7 +176,7 @@ def update_feed(
 
 
 def pause_feed(id: str) -> Request[Document]:
-    """Stop a feed from reading its source, until it is resumed."""
+    """Stop a feed from reading its source until the feed is resumed."""
     return post(f"/feeds/{id}/pause", is_repeatable=True)
 
 
@@ -183,12 +186,12 @@ def resume_feed(id: str) -> Request[Document]:
 
 
 def write_back_feed(id: str) -> Request[Document]:
-    """Write a feed from memory back to the store, which has lost it."""
+    """Write a feed from memory back to a store that has lost it."""
     return post(f"/feeds/{id}/writeback", is_repeatable=True)
 
 
 def rows_of(data: Rows) -> list[Document]:
-    """Return the rows of a table as mappings; neither pandas nor polars needs to be installed."""
+    """Convert a table to a list of rows, which are mappings; neither pandas nor polars needs to be installed."""
     if hasattr(data, "to_dicts"):  # polars
         return list(data.to_dicts())
     if hasattr(data, "to_dict") and hasattr(data, "reset_index"):  # pandas
@@ -203,5 +206,5 @@ def rows_of(data: Rows) -> list[Document]:
 
 
 def rows_content(rows: Rows) -> tuple[bytes, dict[str, str]]:
-    """Return the body and the headers of a request that sends rows."""
+    """Return the body and the headers of a request that sends these rows."""
     return (rows, {"content-type": "text/csv"}) if isinstance(rows, bytes) else json_content({"rows": rows_of(rows)})

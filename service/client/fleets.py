@@ -1,4 +1,4 @@
-"""Calls of fleets, as requests with functions that read their answers; shared by both clients."""
+"""Requests about fleets, with the functions that parse their answers; both clients send these requests."""
 
 from __future__ import annotations
 
@@ -13,27 +13,27 @@ _FORMATS = Literal["csv", "parquet", "arrow"]
 
 
 def create_fleet(id: str, **settings: Any) -> Request[Document]:
-    """Create a fleet; ``settings`` hold ``target``, ``series``, ``steps``, ... as in ``POST /fleets``."""
+    """Create a fleet; ``settings`` are ``target``, ``series``, ``steps``, ... as in ``POST /fleets``."""
     return post("/fleets", {"id": id, **settings})
 
 
 def fleets(after: str = "") -> Request[Page]:
-    """List every fleet, by id, without scores."""
+    """List all fleets, sorted by id, without their scores."""
     return page("fleets", after)
 
 
 def fleet(id: str) -> Request[Document]:
-    """Describe one fleet: its settings and choices, its scores over all series, and the worst series."""
+    """Describe one fleet: its settings with chosen values, its scores over all series, and the worst series."""
     return get(f"/fleets/{id}")
 
 
 def delete_fleet(id: str) -> Request[None]:
-    """Delete a fleet, its series and all that is stored of them."""
+    """Delete a fleet, all of its series, and all of their stored data."""
     return delete(f"/fleets/{id}")
 
 
 def observe_fleet(id: str, rows: Rows, *, idempotency_key: str | None = None) -> Request[Document]:
-    """Send readings of many series in one call: ``series``, ``accepted``, ``refused``, ...
+    """Send readings of many series in one call; the answer has ``series``, ``accepted``, ``refused``, ...
 
     Parameters
     ----------
@@ -43,7 +43,7 @@ def observe_fleet(id: str, rows: Rows, *, idempotency_key: str | None = None) ->
 
 
 def announce_fleet(id: str, rows: Rows, *, idempotency_key: str | None = None) -> Request[Document]:
-    """Announce known columns of future times, for the series that rows name, or for all.
+    """Announce values of known columns for future times, for the series that the rows name, or for all series.
 
     Parameters
     ----------
@@ -55,33 +55,33 @@ def announce_fleet(id: str, rows: Rows, *, idempotency_key: str | None = None) -
 def fleet_forecast(
     after: str, id: str, series: Iterable[str] | None = None, steps: Iterable[int] = ()
 ) -> Request[Page]:
-    """Return the newest forecasts of all series or of some, page by page, with a row for each series and step."""
+    """Return the newest forecasts of all series of a fleet or of some, with a row for each series and step."""
     return page(f"fleets/{id}/forecast", after, "rows", **_wanted(series, steps))
 
 
 def fleet_forecast_file(
     id: str, format: _FORMATS, after: str = "", *, limit: int = 1000, steps: Iterable[int] = ()
 ) -> Request[bytes]:
-    """Return the forecasts of ``limit`` series that follow the series ``after``, as CSV, Parquet or an Arrow stream."""
+    """Return forecasts of the ``limit`` series after the series ``after``, as CSV, Parquet or an Arrow stream."""
     params = _wanted(None, steps) | {"format": format, "limit": limit, "after": after}
     return Request("GET", f"/fleets/{id}/forecast", lambda answer: answer.content, True, params=params)
 
 
 def series(after: str, id: str) -> Request[Page]:
-    """List every series of a fleet, with the ratio of its error to the better naive forecast's.
+    """List all series of a fleet, with the ratio of each series' error to the error of the better naive forecast.
 
-    ``feed`` is the id of the series as a feed.
+    In the answer, ``feed`` is the id of the feed that forecasts the series.
     """
     return page(f"fleets/{id}/series", after, "series")
 
 
 def create_series(id: str, names: Iterable[str | int]) -> Request[Document]:
-    """Create series before their first readings: ``created``, and ``series`` in all."""
+    """Create series before their first readings; the answer counts the ``created`` and all ``series``."""
     return post(f"/fleets/{id}/series", {"series": list(names)}, is_repeatable=True)
 
 
 def pause_fleet(id: str) -> Request[Document]:
-    """Stop a fleet from reading its source, until it is resumed."""
+    """Stop a fleet from reading its source until the fleet is resumed."""
     return post(f"/fleets/{id}/pause", is_repeatable=True)
 
 
@@ -99,7 +99,7 @@ def erase_series(
     end: Any = None,
     idempotency_key: str | None = None,
 ) -> Request[Document]:
-    """Erase readings for good by their times, of some series or of all: ``erased``, ``removed``, ``receipt``."""
+    """Erase readings by time from some or all series of a fleet; the answer has ``erased``, ``receipt``, ..."""
     some = {"series": None if series is None else list(series), "times": list(times) or None}
     body = given(**some, **{"from": begin, "to": end})
     return once(f"/fleets/{id}/erase", body, idempotency_key)

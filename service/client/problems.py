@@ -1,4 +1,4 @@
-"""Refusals by the service, or by a proxy in front of it, as errors."""
+"""Errors that the clients raise if the service, or a proxy in front of it, refuses a request."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ _QUOTED = 200
 
 
 class ServiceProblem(Exception):
-    """A refusal by the service: ``status``, ``type``, and the whole problem document in ``document``.
+    """A request was refused; the error has the ``status``, the ``type``, and the problem ``document`` of the answer.
 
-    ``request`` is the id of the request in the service's log, if the answer had one.
+    ``request`` is the id under which the service's log contains the request, or None if the answer has no such id.
     """
 
     def __init__(self, status: int, document: dict[str, Any], request: str | None = None) -> None:
@@ -28,9 +28,9 @@ class ServiceProblem(Exception):
 
 
 def answered(read: Callable[[httpx.Response], T], response: httpx.Response) -> T:
-    """Return what ``read`` makes of a successful answer; raises ServiceProblem for any other, and for a proxy's.
+    """Return the result of ``read`` for a successful answer of the service; raises ServiceProblem for other answers.
 
-    Proxies answer with pages, which may have any status.
+    Proxies also answer with web pages, which may have any status.
     """
     try:
         if response.is_success:
@@ -44,7 +44,7 @@ def answered(read: Callable[[httpx.Response], T], response: httpx.Response) -> T
 
 
 def _quoted(response: httpx.Response) -> str:
-    """Return a description of an answer that did not come from the service, with the beginning of its text."""
+    """Return a description of an answer that a proxy has sent, with the beginning of the answer's text."""
     where = f", sending to {response.headers['location']}" if "location" in response.headers else ""
     text = " ".join(re.sub(r"<(script|style).*?</\1>|<[^>]*>", " ", response.text, flags=re.S | re.I).split())
     said = f": {text[:_QUOTED]}" if text else ""
@@ -52,7 +52,7 @@ def _quoted(response: httpx.Response) -> str:
 
 
 def ended(job: dict[str, Any]) -> dict[str, Any]:
-    """Return a job that has ended; raises ServiceProblem if it has failed."""
+    """Return a job that is done or cancelled; raises ServiceProblem for a job that has failed."""
     if job["state"] == "failed":
         raise ServiceProblem(int(job["error"]["status"]), job["error"])
     return job

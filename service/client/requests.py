@@ -1,4 +1,4 @@
-"""Calls of the client, as requests with functions that read their answers; shared by both clients."""
+"""Requests to the service, with the functions that parse their answers; both clients send these requests."""
 
 from __future__ import annotations
 
@@ -56,28 +56,28 @@ class Request(Generic[T]):
 
 
 def create_model(id: str | None = None, **spec: Any) -> Request[Document]:
-    """Create a model; ``spec`` holds ``kernel``, ``C``, ``window``, ... as in ``POST /models``."""
+    """Create a model; its settings ``spec`` are ``kernel``, ``C``, ``window``, ... as in ``POST /models``."""
     return post("/models", spec if id is None else {"id": id, **spec})
 
 
 @dataclass(frozen=True)
 class Page:
-    """Some entries of a list, and the id after which there are more."""
+    """A page of a list: some entries, and the id after which the next page begins, None on the last page."""
 
     entries: list[Document]
     next: str | None
 
 
 def models(after: str = "") -> Request[Page]:
-    """List every model, by id."""
+    """List all models, sorted by id."""
     return page("models", after)
 
 
 def page(path: str, after: str, name: str = "", **params: Any) -> Request[Page]:
-    """Return the request for a page of a list, which has its entries under ``name``, by default the path."""
+    """Return the request for a page of a list; the answer's field ``name``, by default the path, has the entries."""
 
     def read(answer: httpx.Response) -> Page:
-        """Return the entries of the page; services before 0.3 sent all at once."""
+        """Return the entries of the page; services before version 0.3 send all entries in one page."""
         found = answer.json()
         return Page(list(found[name or path]), found.get("next"))
 
@@ -86,12 +86,12 @@ def page(path: str, after: str, name: str = "", **params: Any) -> Request[Page]:
 
 
 def model(id: str) -> Request[Document]:
-    """Describe one model as it is now."""
+    """Describe the present state of one model."""
     return get(f"/models/{id}")
 
 
 def delete_model(id: str) -> Request[None]:
-    """Delete a model, all that is stored of it, and its jobs."""
+    """Delete a model, its jobs, and all of its stored data."""
     return delete(f"/models/{id}")
 
 
@@ -116,7 +116,7 @@ def update(
     idempotency_key: str | None = None,
     max_seconds: float | None = None,
 ) -> Request[Document]:
-    """Change a model's window along one path, whole or not at all.
+    """Update a model's window along one path, completely or not at all.
 
     Parameters
     ----------
@@ -149,7 +149,7 @@ def update(
 def update_many(
     updates: Mapping[str, Mapping[str, Any]], *, idempotency_key: str | None = None, max_seconds: float | None = None
 ) -> Request[Document]:
-    """Update many models in one call, each whole or not at all; a refused update does not affect the others.
+    """Update many models in one call, each completely or not at all; a refused update does not affect other models.
 
     Parameters
     ----------
@@ -165,7 +165,7 @@ def update_many(
 
 
 def _by_key(given: Any) -> tuple[list[Any], list[Any]]:
-    """Return the keys and the values of a mapping, or of a pandas series by its index."""
+    """Return the keys and the values of a mapping, or the index and the values of a pandas series."""
     if isinstance(given, Mapping):
         return list(given), list(given.values())
     return given.index.tolist(), given.tolist()
@@ -185,7 +185,7 @@ def _changes(
     rescale: bool = False,
     **columns: Any,
 ) -> Document:
-    """Return the body of an update; ``columns`` go with the examples that are added."""
+    """Return the body of an update; ``columns`` are further fields of the added examples, such as their keys."""
     if unknown := columns.keys() - {"keys", "weights", "times", "tags", "on_repeat"}:
         raise TypeError(f"a change has no {', '.join(sorted(unknown))}")
     body: Document = given(decay=decay, C=C)
@@ -223,15 +223,17 @@ def predict(
     half_life: float | None = None,
     interval: Literal["plus", "minmax"] | None = None,
 ) -> Request[Document]:
-    """Predict rows X (m, d), dense or of scipy.sparse: ``version``, ``decision`` (m), ``prediction`` (m).
+    """Predict rows X (m, d), dense or scipy.sparse; the answer has ``version``, ``decision`` (m), ``prediction`` (m).
 
-    For a model with columns, X is as in :func:`update`. With labels other than -1 and 1, the answer has ``classes``;
-    with more than two classes, ``decision`` is (m, k). ``probability`` adds probabilities (m, n_classes). Models of
-    task ``pu`` choose the ``threshold`` of decisions: at most a share ``alerts`` of the unlabelled examples is above
-    it, or at least a share ``precision`` of the examples above it is positive.
+    For a model with columns, X has the same forms as in :func:`update`. If labels are not -1 and 1, the answer has
+    ``classes``; with more than two classes, ``decision`` has shape (m, k). With ``probability``, the answer also has
+    probabilities (m, n_classes). Models of task ``pu`` choose a ``threshold`` for decision values: either at most a
+    share ``alerts`` of the unlabelled examples is above the threshold, or at least a share ``precision`` of the
+    examples above the threshold is positive.
 
-    With ``coverage``, classifiers answer a ``set`` of classes for each row, and regression models ``low`` and
-    ``high``, with the ``promise`` that holds for them; ``half_life``, in seconds, makes older examples count less.
+    With ``coverage``, classifiers return a ``set`` of classes for each row, and regression models an interval from
+    ``low`` to ``high``; ``promise`` is the share of targets that these sets or intervals contain. With ``half_life``,
+    in seconds, older examples count less.
     """
     import numpy as np
 
@@ -256,7 +258,7 @@ def predict(
 def erase(
     id: str, keys: Sequence[Key] = (), *, tags: Sequence[str] = (), idempotency_key: str | None = None
 ) -> Request[Document]:
-    """Erase examples for good, by key or tag: ``version``, ``removed``, ``not_found``, ``receipt``.
+    """Erase examples by key or tag from a model and all stored data; the answer has ``removed``, ``receipt``, ...
 
     Examples need not be in the window; if nothing that is stored names any of them, ServiceProblem (404) is raised.
     """
@@ -266,9 +268,9 @@ def erase(
 def erase_everywhere(
     keys: Sequence[Key] = (), *, tags: Sequence[str] = (), idempotency_key: str | None = None
 ) -> Request[Document]:
-    """Erase examples from all models, feeds and datasets that know them: ``erased``, ``removed``, ``receipt``.
+    """Erase examples by key or tag from all models, feeds and datasets; the answer has ``erased``, ``receipt``, ...
 
-    If nothing that is stored names any of them, ServiceProblem (404) is raised.
+    If no stored data contain any of these keys and tags, ServiceProblem (404) is raised.
     """
     return once("/erase", _named(keys, tags), idempotency_key)
 
@@ -278,19 +280,19 @@ def _named(keys: Sequence[Key], tags: Sequence[str]) -> Document:
 
 
 def verify_receipt(receipt: bytes | Document) -> Request[Document]:
-    """Check that a receipt, a document or the bytes of a file, is unchanged since a service signed it: ``verified``."""
+    """Return whether a receipt, as a document or bytes, is unchanged since a service signed it, in ``verified``."""
     if isinstance(receipt, bytes):
         return Request("POST", "/receipts/verify", document, True, receipt, {"content-type": "application/json"})
     return post("/receipts/verify", receipt, is_repeatable=True)
 
 
 def receipts() -> Request[list[Document]]:
-    """Return every receipt of an erasure that is kept."""
+    """List all stored receipts of erasures."""
     return listed("/receipts", "receipts")
 
 
 def receipt_key() -> Request[Document]:
-    """Return the ``public_key`` that verifies receipts, and ``earlier`` ones."""
+    """Return the service's ``public_key``, which verifies receipts, and its ``earlier`` public keys."""
     return get("/receipts/key")
 
 
@@ -302,7 +304,7 @@ def what_if(
     max_seconds: float | None = None,
     **change: Any,
 ) -> Request[Document]:
-    """Return what a model would be after a change, without making it: ``certificate``, ``window``, ``rows``, ...
+    """Try a change on a copy of a model; the answer has the copy's ``certificate``, ``window``, ``rows``, ...
 
     Parameters
     ----------
@@ -319,9 +321,10 @@ def what_if(
 def explain(
     id: str, X: Any, y: ArrayLike | None = None, *, most: int = 10, max_seconds: float | None = None
 ) -> Request[Document]:
-    """Return the examples that move the decisions of rows X (m, d) most: ``rows``, each with its ``because``.
+    """Return for each of the rows X (m, d) the examples with the largest influence on its decision value.
 
-    With targets y (m,), return what examples are worth for the rows' loss instead: ``values``, harmful ones first.
+    The answer has ``rows``, each with its examples in ``because``. With targets y (m,), the answer instead has
+    ``values``: how much the mean loss of the rows would grow without each example, the most harmful examples first.
     """
     body: Document = {**_features(X), "most": most} | ({} if y is None else {"y": _targets(y)})
     return post(f"/models/{id}/explain", body, is_repeatable=True, max_seconds=max_seconds)
@@ -330,9 +333,10 @@ def explain(
 def drift(
     id: str, *, false_alarms: float | None = None, newest: int | None = None, max_seconds: float | None = None
 ) -> Request[Document]:
-    """Test a model's window for drift, and compare remedies: ``alarm``, ``remedies``, ``remedy``, ...
+    """Test a model's window for drift, and compare remedies; the answer has ``alarm``, ``remedies``, ``remedy``, ...
 
-    ``remedy["update"]`` has the arguments with which :func:`update` applies it; None if nothing helps for sure.
+    ``remedy["update"]`` contains the arguments with which :func:`update` applies the best remedy; ``remedy`` is None if
+    no remedy helps significantly.
 
     Parameters
     ----------
@@ -343,7 +347,7 @@ def drift(
 
 
 def certificate(id: str) -> Request[Document]:
-    """Prove that a model is optimal: return the certificate of its newest version."""
+    """Return the certificate of a model's newest version, which proves that the model is optimal."""
     return get(f"/models/{id}/certificate")
 
 
@@ -353,14 +357,14 @@ def checkpoint(id: str) -> Request[Document]:
 
 
 def write_back(id: str) -> Request[Document]:
-    """Write a model from memory back to the store, which has lost it: ``version``, ``written``."""
+    """Write a model from memory back to a store that has lost it; the answer has ``version``, ``written``, ..."""
     return post(f"/models/{id}/writeback", is_repeatable=True)
 
 
 def examples(
     id: str, keys: Sequence[Key] | None = None, *, offset: int = 0, limit: int | None = None
 ) -> Request[Document]:
-    """Return some of a window's examples: ``version``, ``n_examples``, ``examples``, and the offset ``next``.
+    """Return a page of the ``examples`` in a model's window, and ``next``, the offset of the next page.
 
     Parameters
     ----------
@@ -371,17 +375,17 @@ def examples(
 
 
 def versions(id: str) -> Request[Document]:
-    """Return which versions can be restored: ``current``, ``oldest``, ``snapshots``."""
+    """Return a model's ``snapshots``, and its versions that can be restored: from ``oldest`` to ``current``."""
     return get(f"/models/{id}/versions")
 
 
 def restore(id: str, version: int) -> Request[Document]:
-    """Make an earlier version of a model its next one."""
+    """Restore an earlier version of a model, as a new version."""
     return once(f"/models/{id}/restore", {"version": version})
 
 
 def assess(id: str, folds: int | None = None) -> Request[Document]:
-    """Start a job for the exact leave-one-out decisions of a model's window, or for those of some folds."""
+    """Start a job for the exact leave-one-out or k-fold decisions of the examples in a model's window."""
     body = {"method": "leave-one-out"} if folds is None else {"method": "k-fold", "folds": folds}
     return post(f"/models/{id}/assessment", body)
 
@@ -395,7 +399,7 @@ def regularization_path(
     validation: tuple[ArrayLike, ArrayLike | None] | None = None,
     data: tuple[ArrayLike, ArrayLike | None] | None = None,
 ) -> Request[Document]:
-    """Start a job for the whole regularization path of a model's window, or of other ``data`` (X, y)."""
+    """Start a job that computes the whole regularization path for a model's window, or for other ``data`` (X, y)."""
     examples = {"validation": validation, "data": data}
     body: Document = {"parameter": parameter, "minimum": minimum, "maximum": maximum}
     body |= {name: given and {"X": _rows(given[0]), "y": _targets(given[1])} for name, given in examples.items()}
@@ -403,12 +407,12 @@ def regularization_path(
 
 
 def suspected_labels(id: str) -> Request[Document]:
-    """Start a job that ranks the labels of a model's window, the worst first."""
+    """Start a job that ranks the labels in a model's window, with the most doubtful label first."""
     return post(f"/models/{id}/suspected-labels", {})
 
 
 def suspects(id: str, *, offset: int = 0, limit: int | None = None) -> Request[Document]:
-    """Return some ``suspects`` of a model's newest ranking of labels, the worst first, and the offset ``next``."""
+    """Return a page of the ``suspects`` in a model's newest ranking of labels, and the ``next`` page's offset."""
     return get(f"/models/{id}/suspected-labels", offset=offset, limit=limit)
 
 
@@ -421,7 +425,7 @@ def outlier_path(
     validation: tuple[ArrayLike, ArrayLike] | None = None,
     hold_out: float | None = None,
 ) -> Request[Document]:
-    """Start a job that finds labels or targets that look wrong in a model's window, and robust models."""
+    """Start a job that finds labels or targets in a model's window that may be wrong, and computes robust models."""
     body: Document = {"parameter": parameter, "theta": theta, "s": s, "hold_out": hold_out}
     body["validation"] = validation and {"X": _rows(validation[0]), "y": _targets(validation[1])}
     return post(f"/models/{id}/outlier-path", body)
@@ -436,27 +440,27 @@ def tune_model(
     judge: Literal["k-fold", "leave-one-out", "rolling-origin", "evidence"] | None = None,
     folds: int | None = None,
 ) -> Request[Document]:
-    """Start a job that finds the best gamma, C and epsilon for a model's window; ``apply`` then uses them."""
+    """Start a job that finds the best gamma, C and epsilon for a model's window; ``apply`` gives them to the model."""
     return post(f"/models/{id}/tune", given(gammas=gammas, C=C, epsilon=epsilon, judge=judge, folds=folds))
 
 
 def apply(job: str, **choice: Any) -> Request[Document]:
-    """Apply the result of a job to its model; ``choice`` depends on the kind of job, such as ``C=2.0``."""
+    """Apply a job's result to its model; ``choice``, such as ``C=2.0``, selects a part of some kinds of results."""
     return once(f"/jobs/{job}/apply", {"choice": choice})
 
 
 def plot(job: str, extension: Literal["svg", "png"] = "svg") -> Request[bytes]:
-    """Return a picture of a job's result."""
+    """Return a plot of a job's result as an image."""
     return Request("GET", f"/jobs/{job}/plot.{extension}", lambda answer: answer.content, is_repeatable=True)
 
 
 def job(job: str) -> Request[Document]:
-    """Return one job as it is now, with its result when it is done."""
+    """Return the present state of one job, with its result if it is done."""
     return get(f"/jobs/{job}")
 
 
 def cancel(job: str) -> Request[Document]:
-    """Stop a job at its next step, or delete one that has ended, with its result."""
+    """Stop an unfinished job at its next step, or delete a finished job and its result."""
     return Request("DELETE", f"/jobs/{job}", document, is_repeatable=False)
 
 
@@ -486,7 +490,7 @@ def put_dataset(
 
 
 def inspect(data: bytes | Path, name: str | None = None, **options: Any) -> Request[Document]:
-    """Say how a file of readings or examples is read: ``understood``, ``columns``, ``rows``, ``commands``, ``targets``.
+    """Return how the service reads a file of readings or examples; the answer has ``columns``, ``rows``, ...
 
     Parameters
     ----------
@@ -500,7 +504,7 @@ def inspect(data: bytes | Path, name: str | None = None, **options: Any) -> Requ
 
 
 def datasets() -> Request[list[Document]]:
-    """Describe every dataset."""
+    """List all datasets."""
     return listed("/datasets", "datasets")
 
 
@@ -515,40 +519,40 @@ def delete_dataset(name: str) -> Request[None]:
 
 
 def retrain(id: str, solver: str = "auto", **asked: Any) -> Request[Document]:
-    """Start a job that retrains a model in a process of its own; ``asked`` as in ``POST /models/{id}/retrain``."""
+    """Start a job that retrains a model in its own process; ``asked`` is as in ``POST /models/{id}/retrain``."""
     return post(f"/models/{id}/retrain", {"solver": solver, **asked})
 
 
 def pieces(path: Path) -> Iterator[bytes]:
-    """Yield the bytes of a file, a megabyte at a time."""
+    """Yield the bytes of a file in pieces of a megabyte."""
     with path.open("rb") as file:
         while piece := file.read(2**20):
             yield piece
 
 
 def get(path: str, **params: Any) -> Request[Document]:
-    """Return the request for a document; parameters that are None are left out."""
+    """Return the request that gets a JSON document; query parameters that are None are left out."""
     return Request("GET", path, document, True, params=given(**params))
 
 
 def listed(path: str, name: str, **params: Any) -> Request[list[Document]]:
-    """Return the request for the entries of a document, under their name."""
+    """Return the request that gets a JSON document, and returns its field ``name``, which is a list."""
     return Request("GET", path, lambda answer: list(answer.json()[name]), True, params=given(**params))
 
 
 def delete(path: str) -> Request[None]:
-    """Return the request that deletes what is at a path."""
+    """Return the request that deletes the resource at a path."""
     return Request("DELETE", path, lambda answer: None, is_repeatable=False)
 
 
 def post(path: str, body: Any = None, *, is_repeatable: bool = False, **params: Any) -> Request[Document]:
-    """Return a request with a body of JSON, if there is one."""
+    """Return a POST request, with a JSON body unless ``body`` is None."""
     content, headers = (None, {}) if body is None else json_content(body)
     return Request("POST", path, document, is_repeatable, content, headers, given(**params))
 
 
 def once(path: str, body: Any, key: str | None = None, **params: Any) -> Request[Document]:
-    """Return a request with an Idempotency-Key, so that it has one effect however often it is sent.
+    """Return a POST request with an Idempotency-Key, so that it has one effect even if it is sent several times.
 
     Parameters
     ----------
@@ -560,23 +564,23 @@ def once(path: str, body: Any, key: str | None = None, **params: Any) -> Request
 
 
 def given(**values: Any) -> dict[str, Any]:
-    """Return the values that are not None, by name."""
+    """Return the arguments that are not None, in a mapping by name."""
     return {name: value for name, value in values.items() if value is not None}
 
 
 def json_content(body: Any) -> tuple[bytes, dict[str, str]]:
-    """Return a JSON body and its headers; NaN and infinities are sent too, as the service refuses them."""
+    """Return a JSON body and its headers; NaN and infinities are sent, so that the service can refuse these."""
     return json.dumps(body, default=plain).encode(), {"content-type": "application/json"}
 
 
 def document(answer: httpx.Response) -> Document:
-    """Return the JSON of an answer."""
+    """Return the parsed JSON of an answer."""
     found: Document = answer.json()
     return found
 
 
 def plain(value: Any) -> Any:
-    """Return arrays, NumPy's numbers and times as values that JSON has."""
+    """Convert arrays, NumPy numbers and times to values that JSON can contain."""
     if isinstance(value, date):  # datetimes and pandas' timestamps are dates
         return value.isoformat()
     if hasattr(value, "tolist"):
@@ -587,7 +591,7 @@ def plain(value: Any) -> Any:
 
 
 def _targets(values: ArrayLike | None) -> Any:
-    """Return targets as JSON: words as they are, everything else as numbers."""
+    """Convert targets to JSON values: words stay words, and all other targets become numbers."""
     import numpy as np
 
     found = None if values is None else np.asarray(values)
@@ -604,13 +608,13 @@ def _listed(values: ArrayLike | None) -> Any:
 
 
 def _features(X: Any) -> Document:
-    """Return rows as requests have them: ``X``, or ``rows`` with names."""
+    """Return the field of a request that contains rows: ``X``, or ``rows`` if the rows have column names."""
     named = _named_rows(X)
     return {"X": _rows(X)} if named is None else {"rows": named}
 
 
 def _named_rows(X: Any) -> list[Document] | None:
-    """Return the rows of a list of mappings, or of a data frame with more than numbers; None for any other X."""
+    """Return the rows in a list of mappings, or in a data frame with cells that are not numbers; None for other X."""
     if isinstance(X, list | tuple):
         rows = list(X) if X and all(isinstance(row, Mapping) for row in X) else None
     elif hasattr(X, "columns") and _has_words(X):
@@ -628,14 +632,14 @@ def _has_words(frame: Any) -> bool:
 
 
 def _cell(cell: Any) -> Any:
-    """Return a cell of a table as JSON has it; a missing value becomes null."""
+    """Convert a cell of a table to a JSON value; a missing value becomes null."""
     if hasattr(cell, "item"):
         cell = cell.item()
     return None if type(cell).__name__ in ("NAType", "NaTType") or cell != cell else cell
 
 
 def _rows(X: Any) -> Any:
-    """Return rows as JSON has them: lists, or an object for sparse rows."""
+    """Convert rows to JSON values: a list for each dense row, or one object for all sparse rows."""
     if not hasattr(X, "tocsr"):
         return _listed(X)
     rows = _csr(X)
@@ -652,7 +656,7 @@ def _tags(values: Sequence[str | Sequence[str] | None] | None) -> Any:
 
 
 def _csr(X: Any) -> Any:
-    """Return a SciPy matrix as CSR with sorted columns, duplicate entries summed up."""
+    """Convert a SciPy matrix to CSR with sorted columns; duplicate entries are added up."""
     import numpy as np
 
     rows = X.tocsr()
@@ -663,7 +667,7 @@ def _csr(X: Any) -> Any:
 
 
 def _times(values: Any) -> Any:
-    """Return times as JSON has them; those of numpy and pandas without a time zone count as UTC."""
+    """Convert times to JSON values; NumPy and pandas times without a time zone count as UTC."""
     import numpy as np
 
     if values is None:

@@ -1,4 +1,4 @@
-"""Retries: which requests are sent again, and how long to wait before."""
+"""Rules that determine which requests are sent again, and after which delay."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ JITTER = 0.5
 
 
 class Policy(TypedDict):
-    """Arguments of tenacity's retries."""
+    """The arguments that configure tenacity's retries."""
 
     retry: retry_base
     stop: Callable[[RetryCallState], bool]
@@ -37,21 +37,21 @@ class Policy(TypedDict):
 
 
 def policy(is_repeatable: bool, patience: float) -> Policy:
-    """Return the policy of retries for a request; after ``patience`` seconds, the last answer or error is final.
+    """Return the rules for repeating a request; after ``patience`` seconds, the last answer or error is final.
 
-    They begin again with each answer that the service is still compiling its solvers.
+    After each answer that the service is still compiling its solvers, these seconds begin again.
     """
     busy = {429, *AWAY} if is_repeatable else {429}
     passing = httpx.TransportError if is_repeatable else UNSENT
 
     def passes(error: BaseException) -> bool:
-        """Return whether the error may be gone at the next try."""
+        """Return whether the next attempt may succeed after this error."""
         return isinstance(error, passing) and not isinstance(error, FAULTY) and fault_of(error) is None
 
     end = patience
 
     def is_over(state: RetryCallState) -> bool:
-        """Say whether patience has ended."""
+        """Return whether the request must not be repeated any more, as ``patience`` seconds are over."""
         nonlocal end
         spent = state.seconds_since_start or 0.0
         if patience > 0.0 and _is_compiling(state):
@@ -69,7 +69,7 @@ def _wait(state: RetryCallState) -> float:
 
 
 def _is_compiling(state: RetryCallState) -> bool:
-    """Say whether the last answer came from a service that compiles its solvers, and says for how long."""
+    """Return whether the last answer came from a service that compiles its solvers, and says for how long."""
     assert state.outcome is not None
     if state.outcome.failed or state.outcome.result().status_code != HTTPStatus.SERVICE_UNAVAILABLE:
         return False
@@ -83,13 +83,13 @@ def _last(state: RetryCallState) -> Any:
 
 
 def _asked_for(response: httpx.Response) -> float:
-    """Return the seconds that an answer says to wait, at most one."""
+    """Return for how many seconds an answer asks the client to wait, at most one."""
     said = _said(response)
     return said if 0 <= said <= MOST_SECONDS else MOST_SECONDS
 
 
 def _said(response: httpx.Response) -> float:
-    """Return the seconds that an answer says to wait; one second if it says nothing, or a date, as proxies may."""
+    """Return for how many seconds an answer asks the client to wait; one if it does not ask, or names a date."""
     try:
         return float(response.headers.get("retry-after", MOST_SECONDS))
     except ValueError:

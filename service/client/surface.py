@@ -1,4 +1,4 @@
-"""Base of both clients: all calls, made of the functions of ``requests``, and the connection to the service."""
+"""Base class of both clients, with a method for each call, and the connection to the service."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ C = TypeVar("C", bound=Callable[..., Any])
 
 
 class Sender(Protocol):
-    """A client with a method that sends a request and returns its result."""
+    """A client with a method that sends a request, and waits for its result."""
 
     def send(self, request: Request[T]) -> T:
-        """Send, and return the answer; raises ServiceProblem."""
+        """Send a request, and return the parsed answer; raises ServiceProblem."""
 
 
 class AsyncSender(Protocol):
     """A client with a coroutine that sends a request and returns its result."""
 
     async def send(self, request: Request[T]) -> T:
-        """Send, and return the answer; raises ServiceProblem."""
+        """Send a request, and return the parsed answer; raises ServiceProblem."""
 
 
 class Call(Generic[P, T]):
-    """A method of both clients: a blocking one of ``Client``, and a coroutine of ``AsyncClient``.
+    """A call that both clients have: as a blocking method of ``Client``, and as a coroutine of ``AsyncClient``.
 
     Parameters
     ----------
@@ -62,7 +62,7 @@ class Call(Generic[P, T]):
 
 
 def call(build: Callable[P, Request[T]]) -> Call[P, T]:
-    """Return the method that sends the request that ``build`` makes of its arguments."""
+    """Return a method of the clients that builds a request from its arguments with ``build``, and sends it."""
 
     def now(self: Sender, /, *arguments: P.args, **named: P.kwargs) -> T:
         return self.send(build(*arguments, **named))
@@ -74,9 +74,9 @@ def call(build: Callable[P, Request[T]]) -> Call[P, T]:
 
 
 def every_page(build: Callable[Concatenate[str, P], Request[Page]]) -> Call[P, list[Document]]:
-    """Return the method that requests one page after the other, and returns the entries of all.
+    """Return a method of the clients that requests all pages of a list, one after the other, and returns all entries.
 
-    ``build`` takes the entry after which the page begins, and then the arguments of the method.
+    The first argument of ``build`` is the id after which a page begins; the others are the method's arguments.
     """
 
     def now(self: Sender, /, *arguments: P.args, **named: P.kwargs) -> list[Document]:
@@ -99,7 +99,7 @@ def every_page(build: Callable[Concatenate[str, P], Request[Page]]) -> Call[P, l
 
 
 def _named_as(build: Callable[..., Request[Any]], method: C, given: int = 0) -> C:
-    """Give a method the name, the docstring and the parameters of ``build``, but for the first ``given`` ones."""
+    """Give a method the name, the docstring and the parameters of ``build``, without its first ``given`` parameters."""
     functools.update_wrapper(method, build)
     plain = inspect.signature(build)
     own = inspect.Parameter("self", inspect.Parameter.POSITIONAL_ONLY)
@@ -109,7 +109,7 @@ def _named_as(build: Callable[..., Request[Any]], method: C, given: int = 0) -> 
 
 
 class ClientCalls:
-    """Base class of the clients, with all calls of a service."""
+    """Base class of both clients, with a method for each call of the service."""
 
     _kind: type[httpx.Client | httpx.AsyncClient]
 
@@ -122,7 +122,7 @@ class ClientCalls:
         patience: float = 10.0,
         verify: Verify = True,
     ) -> None:
-        """Open a client of a service; connections are made by its calls.
+        """Create a client of a service; the first call opens a connection.
 
         Parameters
         ----------

@@ -1,4 +1,4 @@
-"""A client of the service's REST API, for Python programs.
+"""The blocking client of the service's REST API.
 
 with Client("http://127.0.0.1:8000") as client:
     client.create_model("river", C=10.0, kernel={"name": "rbf", "gamma": 0.1}, window={"max_examples": 365})
@@ -27,13 +27,13 @@ from livesvm.service.client.tls import explained, fault_of
 
 
 class Client(ClientCalls):
-    """Calls one service; safe to share between threads."""
+    """Blocking client of one service; threads may share a client."""
 
     _kind = httpx.Client
     _http: httpx.Client
 
     def progress(self, job: str) -> Iterator[dict[str, Any]]:
-        """Yield the job, without its result, each time it has changed, until it has ended."""
+        """Yield the state of a job, without its result, after each change, until the job has ended."""
         seen: dict[str, Any] = {}
         while not (seen and is_over(seen)):
             found = self.job(job)
@@ -53,18 +53,18 @@ class Client(ClientCalls):
                 sleep(RETRY_SECONDS)
 
     def wait(self, job: str, on_progress: Callable[[dict[str, Any]], object] = lambda job: None) -> dict[str, Any]:
-        """Return the job once it is done or cancelled; raises ServiceProblem if it has failed.
+        """Wait until a job is done or cancelled, and return it; raises ServiceProblem if it has failed.
 
-        ``on_progress`` is called with the job as it is each time it has changed.
+        After each change of the job, ``on_progress`` is called with its present state.
         """
         for found in self.progress(job):
             on_progress(found)
         return ended(self.job(job))
 
     def feed_events(self, id: str, after: int | None = None) -> Iterator[dict[str, Any]]:
-        """Yield a feed's events, each once and in order, despite lost connections, until the feed is gone.
+        """Yield the events of a feed, each once and in order even if connections break, until the feed is deleted.
 
-        ``after`` is the ``id`` of the last event that is known; without it, the newest event is the first one.
+        ``after`` is the ``id`` of the last event that the caller already has; without it, the newest event comes first.
         """
         events = FeedEvents(after)
         while True:
@@ -87,12 +87,12 @@ class Client(ClientCalls):
             return False
 
     def send(self, request: Request[T]) -> T:
-        """Send a request, and retry while the service is busy and patience lasts; raises ServiceProblem."""
+        """Send a request, and repeat it for ``patience`` seconds while the service is busy; raises ServiceProblem."""
         again = Retrying(**policy(request.is_repeatable, self._patience))
         return answered(request.read, again(self._once, request))
 
     def close(self) -> None:
-        """Close the connections."""
+        """Close the connections to the service."""
         self._http.close()
 
     def __enter__(self) -> Self:

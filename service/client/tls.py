@@ -1,4 +1,4 @@
-"""The certificate authorities that clients trust, and errors about certificates that they do not trust."""
+"""The certificate authorities that clients trust, and advice in errors about untrusted certificates."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _BROKEN_OFF = (ssl.SSLEOFError, ssl.SSLZeroReturnError, ssl.SSLSyscallError)
 
 
 def trusted(url: httpx.URL, verify: Verify) -> ssl.SSLContext:
-    """Return a TLS context with the trusted certificate authorities; raises OSError if they cannot be read.
+    """Return a TLS context with the trusted certificate authorities; raises OSError if their files cannot be read.
 
     Parameters
     ----------
@@ -53,7 +53,7 @@ def _public() -> ssl.SSLContext:
 
 
 def fault_of(error: BaseException | None) -> ssl.SSLError | None:
-    """Return the TLS error that caused an error, if it would occur again at the next try; else None."""
+    """Return the TLS error that caused an error; None if there is none, or if the next attempt may succeed."""
     while error is not None:
         if isinstance(error, ssl.SSLError):
             return None if isinstance(error, _BROKEN_OFF) else error
@@ -63,7 +63,7 @@ def fault_of(error: BaseException | None) -> ssl.SSLError | None:
 
 @contextmanager
 def explained() -> Iterator[None]:
-    """Add advice to an error about a certificate that is not trusted."""
+    """Add advice to an error in the ``with`` block about a certificate that is not trusted."""
     try:
         yield
     except httpx.ConnectError as error:

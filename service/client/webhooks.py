@@ -1,4 +1,4 @@
-"""Calls of webhooks, as requests with functions that read their answers; shared by both clients."""
+"""Requests about webhooks, with the functions that parse their answers; both clients send these requests."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def create_webhook(
     below: float | None = None,
     secret: str | None = None,
 ) -> Request[Document]:
-    """Create a webhook, which sends events to a URL; the answer has its ``secret``, which is not shown again.
+    """Create a webhook, which sends events to a URL; only this answer contains the ``secret`` of the webhook.
 
     Parameters
     ----------
@@ -31,12 +31,12 @@ def create_webhook(
 
 
 def webhooks() -> Request[list[Document]]:
-    """List every webhook, with how many messages wait and how many are dead letters."""
+    """List all webhooks, with the numbers of their waiting messages and dead letters."""
     return listed("/webhooks", "webhooks")
 
 
 def webhook(id: str) -> Request[Document]:
-    """Describe one webhook: how many messages wait, how many are dead letters, and the last attempt."""
+    """Describe one webhook, with the numbers of its waiting messages and dead letters, and its last attempt."""
     return get(f"/webhooks/{id}")
 
 
@@ -46,18 +46,18 @@ def delete_webhook(id: str) -> Request[None]:
 
 
 def ping_webhook(id: str) -> Request[Document]:
-    """Send a test message.
+    """Send a test message to a webhook.
 
-    The answer has the ``id`` of the message.
+    The answer contains the ``id`` of the message.
     """
     return post(f"/webhooks/{id}/ping")
 
 
 def dead_letters(id: str, limit: int = 100) -> Request[list[Document]]:
-    """Return messages that were given up, newest first, with the reason."""
+    """Return the messages that could not be delivered to a webhook, newest first, with the reasons."""
     return listed(f"/webhooks/{id}/dead-letters", "dead_letters", limit=limit)
 
 
 def resend(id: str, message: str | None = None) -> Request[Document]:
-    """Send one dead letter or all again; ``resent`` is their number."""
+    """Try again to deliver one dead letter or all; in the answer, ``resent`` is the number of these dead letters."""
     return post(f"/webhooks/{id}/resend", is_repeatable=True, message=message)

@@ -1,4 +1,4 @@
-"""Tables as text: one example a line, numbers between commas, semicolons or tabs, with or without a head."""
+"""Tables as text: one example a line, numbers between commas, semicolons or tabs, with or without a header."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ Document = dict[str, Any]
 
 
 def read(path: Path, sink: Sink, asked: Document) -> None:
-    """Read a table; the column of targets is ``asked["target"]``, by default "y" or else the last; keys are text.
+    """Read a table; targets are in column ``asked["target"]``, by default "y" or else the last; keys are text.
 
-    Targets may be words if the table has a head. Raises InvalidInput with row and column.
+    Targets may be words if the table has a header. Raises InvalidInput with row and column.
     """
     with path.open(encoding="utf-8", errors="replace", newline=None) as file:
         lines = _lines(file)
@@ -72,7 +72,7 @@ class Columns:
             raise InvalidInput("has no column of features beside that of the targets", field="body")
 
     def texts(self, begun: list[list[str]]) -> list[int]:
-        """Return the columns that hold text, by the first row: of keys, and of targets that are words."""
+        """Return which columns hold text, judged by the first row: keys, and targets that are words."""
         are_words = any(row[self.target] and not csv_text.is_number(row[self.target]) for row in begun)
         return [at for at in (self.keys, self.target if are_words else None) if at is not None]
 
@@ -110,7 +110,7 @@ class Columns:
 
 
 def _labels(words: Sequence[str], row: int) -> Any:
-    """Return labels that are words, (m,), of checked length, as each takes the memory of the longest in an array."""
+    """Return labels that are words, (m,), with checked lengths, as an array pads each word to the longest."""
     try:
         return targets([*words])
     except InvalidInput as error:
@@ -118,7 +118,7 @@ def _labels(words: Sequence[str], row: int) -> Any:
 
 
 def _lines(file: Any) -> Iterator[str]:
-    """Yield lines that are not empty; raises InvalidInput for one too long."""
+    """Yield the lines that are not empty; raises InvalidInput for a line that is too long."""
     while line := file.readline(LONGEST):
         if len(line) == LONGEST:
             raise InvalidInput(f"has a line of more than {LONGEST} characters", field="body")

@@ -1,1 +1,1 @@
-"""Forecasting feeds: raw readings in, forecasts with a band and their record out. Knows no HTTP, store or thread."""
+"""Feeds, without HTTP, stores and threads: turn readings into forecasts with prediction intervals, and score them."""

@@ -1,10 +1,11 @@
-"""Bands that hold a given share of readings: adaptive conformal inference [Gibbs & Candès, NeurIPS 2021].
+"""Prediction intervals with a given coverage, by adaptive conformal inference [Gibbs & Candès, NeurIPS 2021].
 
-Each step keeps, for each side, its last scores, which are how far readings were beyond the forecast, and a level of its
-own: after every reading the level moves by a rate times how much the miss differs from what is wanted, and the side of
-the next band is the quantile of the scores at that level. Over time the share of misses is right whatever the series
-does, and drift of any kind is followed. With pinball models scores are taken from their quantiles [Romano, Patterson &
-Candès, 2019].
+A band is the prediction interval of one forecast step; its lower and its upper end are its sides. Each side keeps its
+latest scores and a miss rate, called its level. A score is the distance by which a reading lay beyond the forecast on
+that side. After a reading beyond this side of the band the level decreases, which widens the band; after any other
+reading it increases a little. The next end of the band is the quantile of the scores that belongs to the level. In the
+long run the share of readings outside the band is the wanted one, even where the series drifts. With quantile models,
+scores are distances from the forecast quantiles [Romano, Patterson & Candès, 2019].
 """
 
 from __future__ import annotations
@@ -25,26 +26,26 @@ BEYOND = 1.5  #: times the highest score: the side of a band at level 0
 
 
 class Band(NamedTuple):
-    """An interval; None where nothing is known yet."""
+    """A prediction interval; its ends are None before the first scores."""
 
     low: float | None
     high: float | None
 
     def inside(self, bounds: Bounds) -> Band:
-        """Return what of it can be."""
+        """Return the band with both ends clipped to the bounds."""
         if self.low is None or self.high is None:
             return self
         return Band(bounds.inside(self.low), bounds.inside(self.high))
 
     def holding(self, value: float) -> Band:
-        """Return the least band that holds a value, too."""
+        """Return the band extended so that it contains a value."""
         if self.low is None or self.high is None:
             return self
         return Band(min(self.low, value), max(self.high, value))
 
 
 class Side:
-    """One side of a band: scores are signed, positive where the reading was beyond.
+    """One side of a band, with its scores: positive for a reading outside of the forecast on this side, else negative.
 
     Parameters
     ----------
@@ -58,11 +59,11 @@ class Side:
 
     @property
     def held_bytes(self) -> int:
-        """Bytes of the scores."""
+        """The memory of the scores in bytes."""
         return self.scores.nbytes
 
     def offset(self) -> float | None:
-        """Return by how much the side lies beyond the forecast; None before the first scores."""
+        """Return the distance from the forecast to this end of the band; None before the first scores."""
         n = self.scores.size
         if n == 0:
             return None
@@ -76,34 +77,34 @@ class Side:
         return scores.item(place)
 
     def learn(self, score: float, offset: float | None) -> None:
-        """Take the score of a reading with its side at ``offset``."""
+        """Add a reading's score, and adapt the level; ``offset`` is the distance from forecast to band end."""
         if offset is not None:
             missed = score > offset
             self.level += RATE * (self.miss - missed)
         self.take(np.array([score]))
 
     def take(self, scores: Floats) -> None:
-        """Take scores, oldest first, from which the level learns nothing."""
+        """Add scores, oldest first, without changing the level."""
         self.scores = np.concatenate([self.scores, scores])[-self._most :]
 
     def forget(self, which: NDArray[np.bool_]) -> bool:
-        """Forget some of the newest scores, (n,) in order, and all before these; whether there were any before."""
+        """Drop scores older than the last n, and those marked in ``which`` (n,); return whether any were older."""
         n, known = len(which), self.scores.size
         self.scores = self.scores[known - n :][~which]
         return known > n
 
     def to_arrays(self) -> dict[str, Any]:
-        """Return what it knows."""
+        """Return the state as a dictionary."""
         return {"level": self.level, "scores": self.scores}
 
     def restore(self, arrays: Mapping[str, Any]) -> None:
-        """Take over what ``to_arrays`` returned."""
+        """Restore the state from the dictionary that ``to_arrays`` returned."""
         self.level = float(arrays["level"])
         self.scores = np.array(arrays["scores"], np.float64)
 
 
 class ConformalBand:
-    """The band of one step: two sides with levels of their own, so that skewed errors get a skewed band.
+    """The band of one step; each of its two sides has a level of its own, so that skewed errors give a skewed band.
 
     Parameters
     ----------
@@ -116,12 +117,12 @@ class ConformalBand:
 
     @property
     def held_bytes(self) -> int:
-        """Bytes of the scores of both sides."""
+        """The memory of the scores of both sides in bytes."""
         below, above = self.sides
         return below.held_bytes + above.held_bytes
 
     def around(self, low: float, high: float) -> Band:
-        """Return the band of a forecast, or of its two quantiles."""
+        """Return the band around a forecast, with ``low`` equal to ``high``, or around its lower and upper quantile."""
         below, above = self.sides[0].offset(), self.sides[1].offset()
         if below is None or above is None:
             return Band(None, None)
@@ -129,23 +130,23 @@ class ConformalBand:
         return Band(min(ends), max(ends))
 
     def learn(self, actual: float, low: float, high: float, band: Band) -> None:
-        """Take a reading with its forecast, or quantiles ``low`` and ``high``, and its ``band``."""
+        """Learn from a reading, and from the forecast quantiles ``low`` and ``high`` and the ``band`` made for it."""
         below, above = self.sides
         below.learn(low - actual, None if band.low is None else low - band.low)
         above.learn(actual - high, None if band.high is None else band.high - high)
 
     def seed(self, low: Floats, high: Floats) -> None:
-        """Take residuals, reading minus forecast or its quantiles, (n,) each, from before the first forecast."""
+        """Take residuals (n,) of both quantiles, as reading minus forecast, from the time before the first forecast."""
         self.sides[0].take(-low)
         self.sides[1].take(high)
 
     def forget(self, which: NDArray[np.bool_]) -> bool:
-        """Forget some of the newest scores, (n,) in order, and all before these; whether there were any before."""
+        """Drop scores older than the last n, and those marked in ``which`` (n,); return whether any were older."""
         begun = [side.forget(which) for side in self.sides]
         return any(begun)
 
     def reseed(self, low: Floats, high: Floats) -> None:
-        """Take residuals as :meth:`seed` does, as if they had come before all that is known."""
+        """Insert residuals, in the form for :meth:`seed`, as scores older than all existing scores."""
         known = [side.scores for side in self.sides]
         for side in self.sides:
             side.scores = side.scores[:0]
@@ -154,11 +155,11 @@ class ConformalBand:
             side.take(later)
 
     def to_arrays(self) -> dict[str, Any]:
-        """Return what it knows."""
+        """Return the state as a dictionary."""
         below, above = (side.to_arrays() for side in self.sides)
         return {f"below.{k}": v for k, v in below.items()} | {f"above.{k}": v for k, v in above.items()}
 
     def restore(self, arrays: Mapping[str, Any]) -> None:
-        """Take over what ``to_arrays`` returned."""
+        """Restore the state from the dictionary that ``to_arrays`` returned."""
         for side, name in zip(self.sides, ("below.", "above."), strict=True):
             side.restore({k.removeprefix(name): v for k, v in arrays.items() if k.startswith(name)})

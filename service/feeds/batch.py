@@ -1,4 +1,4 @@
-"""Readings of many feeds in one call, and what came of them."""
+"""Batches: readings of many feeds in one call, and the feeds' answers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ COUNTS = ("accepted", "ignored", "corrected", "announced")
 
 @dataclass(frozen=True)
 class Refusal:
-    """Why the readings of one feed were refused: the row among them, and the column, where it is one's fault."""
+    """The reason why the readings of one feed were refused, with the row and the column that caused it, if one did."""
 
     reason: str
     row: int | None = None
@@ -28,7 +28,7 @@ class Refusal:
 
 @dataclass(frozen=True)
 class Batch:
-    """Readings of many feeds, by id; each feed takes its own whole or not at all.
+    """Readings of many feeds, by feed id; each feed accepts all of its readings or none.
 
     Parameters
     ----------
@@ -46,17 +46,17 @@ class Batch:
     given: Preset | None = None
 
     def call(self, id: str) -> Observations:
-        """Return the call that brings the readings of one feed."""
+        """Return the command that sends the readings of one feed."""
         return Observations(self.tables[id], self.request, self.at)
 
     def part(self, ids: list[str]) -> Batch:
-        """Return the same of some feeds."""
+        """Return a batch with the readings of some of the feeds."""
         return replace(self, tables={id_: self.tables[id_] for id_ in ids})
 
 
 @dataclass
 class BatchDone:
-    """What came of a batch: of each feed its answer, JSON of the counts and the durability, and refusals; by ids."""
+    """The results of a batch by feed id: refusals, and answers, which are JSON with row counts and durability."""
 
     answers: dict[str, bytes] = field(default_factory=dict)
     refused: dict[str, Refusal] = field(default_factory=dict)
@@ -64,7 +64,7 @@ class BatchDone:
     given: Preset | None = None  #: what was chosen, or given
 
     def add(self, other: BatchDone) -> None:
-        """Add what came of another part."""
+        """Add the results of another part of the same batch."""
         self.answers |= other.answers
         self.refused |= other.refused
         self.replayed += other.replayed

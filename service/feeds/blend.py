@@ -1,4 +1,4 @@
-"""The blend of a step's forecasts: its model's, naive ones, seasonal means, and linear models of all that came."""
+"""Blends: weighted means of a step's expert forecasts, from its model, naive rules, means and linear models."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ LEAST = 100  #: readings with all that experts look back on, from which those wi
 
 @lru_cache(maxsize=512)
 def lookback_of(seasons: tuple[int, ...], step: int, longest: int, cycles: tuple[float, ...]) -> Lookback:
-    """Return what experts look back on, ``longest`` readings at most; of ``seasons`` the first has a naive expert."""
+    """Return which past readings experts use, at most ``longest`` back; only the first season has a naive expert."""
     experts: list[list[int]] = [[0]]
     others = [[lag] for lag in LAGS] + [list(range(width)) for width in WIDTHS]
     phases = [seasonal_back(season, step) for season in seasons]
@@ -59,10 +59,10 @@ def lookback_of(seasons: tuple[int, ...], step: int, longest: int, cycles: tuple
 
 
 def seasons_of(spec: FeedSpec, layout: RowLayout, every: Every) -> tuple[int, ...]:
-    """Return the seasons that experts look back on, in readings, ascending: the feed's, and longer calendar ones.
+    """Return the ascending periods of seasonal experts, in readings: the feed's season, and longer calendar cycles.
 
-    Where none was found, the first is the calendar's; a day or a week that the window is long enough to show was not
-    found there, and is none.
+    If the feed has no season, only calendar cycles are returned. Days and weeks are then left out if the window is so
+    long that the search for a season would have found them.
     """
     if not (spec.has_blends and spec.calendar) or spec.time is None or spec.season == 0:
         return layout.seasons
@@ -73,14 +73,14 @@ def seasons_of(spec: FeedSpec, layout: RowLayout, every: Every) -> tuple[int, ..
 
 
 def history_size(spec: FeedSpec, layout: RowLayout, every: Every) -> int:
-    """Return how many readings of the target a feed holds: those of its window, or more that experts look back on."""
+    """Return how many readings of the target a feed stores: as many as its window has, or more if experts need them."""
     seasons, longest = seasons_of(spec, layout, every), max(spec.window, MOST_BACK)
     backs = [int(lookback_of(seasons, step, longest, ()).back.max()) + step for step in spec.horizons]
     return 1 + max(spec.window, *backs)
 
 
 def cycles_of(spec: FeedSpec, layout: RowLayout, every: Every) -> tuple[float, ...]:
-    """Return the cycles that linear experts see, in readings: those of the calendar, where there is no season."""
+    """Return the calendar cycles that are features of linear experts, in readings; none if the feed has a season."""
     if layout.seasons or not spec.calendar or spec.time is None:
         return ()
     found = calendar_cycles(every)
@@ -88,7 +88,7 @@ def cycles_of(spec: FeedSpec, layout: RowLayout, every: Every) -> tuple[float, .
 
 
 class Blend:
-    """The experts of one step, and their weights; ``state`` is all that it has learnt.
+    """The experts of one step, and their weights; ``state`` holds everything that the blend has learnt.
 
     Parameters
     ----------
@@ -109,12 +109,12 @@ class Blend:
         self._places = [MODEL, LAST, *([SEASONAL, MEAN] if self.seasons else []), *means, LINEAR, LOG]
 
     def longest_season(self, values: Floats) -> float | None:
-        """Return the newest of ``values`` with the phase of the step in the longest season, if it is held."""
+        """Return the newest value with the step's phase in the longest season; None if ``values`` do not reach it."""
         back = seasonal_back(self.seasons[-1], self.look.step) if self.seasons else len(values)
         return float(values[len(values) - 1 - back]) if back < len(values) else None
 
     def begin(self, values: Floats, newest: int, slots: Ints, actual: Floats, model: Floats) -> Floats:
-        """Know only what came of the readings of some slots, ``actual`` (n,).
+        """Reset the state, and learn from past readings ``actual`` (n,) at ``slots`` (n,).
 
         Parameters
         ----------
@@ -123,7 +123,7 @@ class Blend:
 
         Returns
         -------
-        The blends of these, (m,); NaN where there is none.
+        The blended forecasts of these, (m,); NaN where there is none.
         """
         at = len(values) - 1 - (newest - slots)
         given = np.concatenate([np.full(len(at) - len(model), np.nan), model])
@@ -135,7 +135,7 @@ class Blend:
         return out[len(at) - len(model) :]
 
     def _least_known(self, at: Ints) -> int:
-        """Return from which reading on something of each mean is known, of means that enough of ``at`` (n,) have."""
+        """Return the first index at which all means have a value, except means that too few of ``at`` (n,) have."""
         nearest = np.minimum.reduceat(self.look.back, self.look.first[:-1])
         known = nearest[nearest <= at[-LEAST]] if len(at) >= LEAST else nearest[:0]
         return int(known.max(initial=0))
@@ -145,13 +145,13 @@ class Blend:
             self.rare = blend.DISCOUNT * self.rare + (abs(actual - value), abs(actual))
 
     def yields_to_zero(self, share: float) -> bool:
-        """Say whether its errors have not stayed below a share of those of 0."""
+        """Say whether the blend's errors are at least ``share`` times the errors of always forecasting 0."""
         return bool(self.is_served and share and share * self.rare[1] <= self.rare[0])
 
     def forecast(self, values: Floats, slot: int, model: float, bounds: Bounds) -> tuple[float, Said, Said]:
-        """Return the forecast from the newest of ``values``, what each of ``EXPERTS`` says, and their weights.
+        """Return the blend made from the newest of ``values``, the forecast of each of ``EXPERTS``, and their weights.
 
-        Those that are not there are None, and none is outside of ``bounds``.
+        Absent experts are None, and all forecasts are clipped to ``bounds``.
         """
         said, weights = blend.forecast(self.look, values, len(values) - 1, slot, model, self.state)
         said = np.minimum(np.maximum(said, bounds.low), bounds.high)
@@ -167,7 +167,7 @@ class Blend:
         return tuple(found)
 
     def learn(self, values: Floats, slot: int, said: Said, value: float, actual: float) -> None:
-        """Take what came of the newest of ``values``: experts had ``said`` this, and ``value`` was the blend."""
+        """Learn from the ``actual`` reading, for which experts had forecast ``said``, and the blend ``value``."""
         if not self.is_served:
             return
         self._compare(value, actual)
@@ -176,19 +176,19 @@ class Blend:
         blend.weigh(self.look, found, value, actual, self.state)
 
     def shift(self, change: float) -> None:
-        """Have the linear models know that the level has changed."""
+        """Adapt the linear models to a shift of the series by ``change``."""
         blend.shift(self.look, self.state, change)
 
     def doubt(self) -> None:
-        """Have weights be as at first."""
+        """Reset the weights to their initial values."""
         blend.forget_record(self.look, self.state)
         self.rare = np.zeros(2)
 
     def to_arrays(self) -> dict[str, Any]:
-        """Return what it knows."""
+        """Return the state as a dictionary."""
         return {"state": self.state.copy(), "rare": self.rare}
 
     def restore(self, arrays: Mapping[str, Any]) -> None:
-        """Take over what ``to_arrays`` returned."""
+        """Restore the state from the dictionary that ``to_arrays`` returned."""
         self.state = np.array(arrays["state"], np.float64)
         self.rare = np.array(arrays.get("rare", (0.0, 0.0)))  # feeds had nothing of it before

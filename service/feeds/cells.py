@@ -1,4 +1,4 @@
-"""Cells of tables: rows of readings made of text and columns, and text that spreadsheets do not take for formulas."""
+"""Cells of tables: read cells from text, turn columns into rows, and write text that spreadsheets do not run."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
 
 
 def cell(text: str, is_time: bool) -> float | str | None:
-    """Return a number where the text is one, None where it is empty, else the text, which the feed refuses."""
+    """Return the number that a text spells, None for an empty text, or else the text itself, which the feed refuses."""
     text = text.strip()
     if text.lower() in NOTHING:
         return None
@@ -25,7 +25,7 @@ def cell(text: str, is_time: bool) -> float | str | None:
 
 
 def inert(value: Any) -> Any:
-    """Return a cell for CSV: text that a spreadsheet would run gets an apostrophe in front; numbers stay numbers.
+    """Return a cell for CSV: put an apostrophe before text that a spreadsheet would run, but leave numbers as they are.
 
     >>> inert("=1+1"), inert("-3.5"), inert(-3.5), inert("a-b")
     ("'=1+1", '-3.5', -3.5, 'a-b')

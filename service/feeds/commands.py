@@ -1,4 +1,4 @@
-"""Commands of a feed, as its log keeps them: readings sent or delivered, recipes to learn with."""
+"""The commands in a feed's log: readings that were sent or delivered, new model settings, and pauses."""
 
 from __future__ import annotations
 
@@ -26,9 +26,10 @@ NONE: Document = {"rows": []}
 
 
 class Progress(NamedTuple):
-    """How far a feed has come in its source: what it has taken, what its newest delivery refused, and all so far.
+    """A feed's progress in its source: the last position taken, the newest refused entries, and a count of all refused.
 
-    ``recent``: of a source with several orders the newest entries that were taken, as many as may come again.
+    For a source without one total order, ``recent`` has the positions of the newest taken entries, which may come
+    again.
     """
 
     taken: Position | None = None
@@ -39,14 +40,14 @@ class Progress(NamedTuple):
 
     @classmethod
     def decode(cls, found: Sequence[Any]) -> Progress:
-        """Read what was stored as lists; progress of before sources had several orders is shorter."""
+        """Return the progress that was stored as lists; the lists of older versions have no ``recent``."""
         taken, dead, refused, paused, *recent = found
         letters = tuple(DeadLetter(tuple(position), field, reason) for position, field, reason in dead)
         came = tuple(map(tuple, recent[0])) if recent else ()
         return cls(None if taken is None else tuple(taken), letters, refused, paused, came)
 
     def new(self, entries: Sequence[SourceEntry]) -> list[SourceEntry]:
-        """Return the entries that have not had their effect."""
+        """Return the entries that the feed has not taken yet."""
         taken, recent = self.taken, frozenset(self.recent)
         return [
             entry
@@ -55,9 +56,9 @@ class Progress(NamedTuple):
         ]
 
     def behind(self, came: Sequence[Position], dead: Sequence[DeadLetter], in_flight: int) -> Progress:
-        """Return how far it is behind these entries, at least one, of which ``dead`` were refused.
+        """Return the progress after the entries at ``came``, one or more, of which ``dead`` were refused.
 
-        ``in_flight``: entries that may come again, where the source has several orders; else 0.
+        ``in_flight`` is how many entries the source may send again; 0 for a source with one total order.
         """
         taken = None if in_flight else came[-1]
         recent = (*self.recent, *came)[-in_flight:] if in_flight else ()
@@ -65,9 +66,9 @@ class Progress(NamedTuple):
 
 
 class FeedCall(ABC):
-    """One entry of a feed's log; ``request`` is the Idempotency-Key that it came with, ``at`` its Unix time.
+    """One command in a feed's log; ``request`` is the Idempotency-Key of its call, ``at`` the call's Unix time.
 
-    ``action`` is the word for it in the audit.
+    ``action`` names the kind of command in the audit log.
     """
 
     request: str | None
@@ -75,31 +76,32 @@ class FeedCall(ABC):
     action: ClassVar[str] = "observe"
 
     def check(self, feed: Forecaster) -> Plan | None:
-        """Return what it brings to a feed, which stays as it is; raises InvalidInput."""
+        """Return the plan of this command's effect on a feed without changing the feed; raises InvalidInput."""
         return None
 
     @abstractmethod
     def apply(self, feed: Forecaster, plan: Plan | None) -> FeedOutcome:
-        """Bring it; ``plan`` is what ``check`` returned. Raises SolverError, with the feed broken."""
+        """Apply the ``plan`` that ``check`` returned. Raises SolverError; the feed is unusable then."""
 
     def after(self, progress: Progress) -> Progress:
-        """Return how far the feed has come in its source then: no further, if it is not of that."""
+        """Return the progress in the source after the command; only deliveries and pauses change the progress."""
         return progress
 
     def digest(self) -> bytes:
-        """SHA-256 of what is asked; nothing where it has no name, and needs none."""
+        """Return the SHA-256 of the command's content; empty for a command without an Idempotency-Key."""
         return b""
 
     @abstractmethod
     def encode(self) -> bytes:
-        """Return bytes for the log."""
+        """Return the command as a record for the log."""
 
 
 @dataclass(frozen=True)
 class Observations(FeedCall):
-    """Rows of one call, by column where all have the same; numbers as arrays (n,), NaN where there is none.
+    """Rows of one call, stored by column if all have the same columns; numbers are arrays (n,), NaN if missing.
 
-    A record of 0.2.0, ``is_first``, is read by its rules, see ``Timeline.read``; a feed chose in the midst of a call.
+    With ``is_first`` the record comes from version 0.2.0, and the rules of that version apply, see ``Timeline.read``;
+    there a feed could choose settings in the middle of a call.
     """
 
     table: Document
@@ -110,7 +112,7 @@ class Observations(FeedCall):
 
     @classmethod
     def of(cls, rows: Sequence[Mapping[str, Any]], request: str | None, at: float) -> Observations:
-        """Return the call that brings these rows; raises InvalidInput if there is none."""
+        """Return the command that sends these rows; raises InvalidInput if there are no rows."""
         return cls(table_of(rows), request, at)
 
     def rows(self) -> list[Document]:
@@ -121,31 +123,31 @@ class Observations(FeedCall):
         return rows_of({name: v.tolist() if isinstance(v, np.ndarray) else v for name, v in columns})
 
     def check(self, feed: Forecaster) -> Plan:
-        """Return what the rows bring, of which none may be far ahead of ``at``; raises InvalidInput."""
+        """Return the plan for the rows; raises InvalidInput, also for a row with a time far after ``at``."""
         return feed.check(self.rows(), now=self.at)
 
     def apply(self, feed: Forecaster, plan: Plan | None) -> FeedOutcome:
-        """Take the rows; those of a log, whatever the time is."""
+        """Apply the rows; without a ``plan``, check them first as rows of the log, which may have any time."""
         plan = plan or feed.check(self.rows(), logged=True, is_first=self.is_first)
         return feed.take(plan, self.given, chooses=self.is_first)
 
     def with_given(self, given: Preset) -> Observations:
-        """Return the same with what is not to be chosen."""
+        """Return the same command with settings that the feed uses instead of choosing its own."""
         return replace(self, given=given)
 
     def digest(self) -> bytes:
-        """SHA-256 of the rows."""
+        """Return the SHA-256 of the rows."""
         return codec.digest(self.table)
 
     def encode(self) -> bytes:
-        """Return bytes for the log."""
+        """Return the command as a record for the log."""
         document = {"observed": self.table, "request": self.request, "at": self.at}
         return codec.encode(document | {"given": _given_as_lists(self.given)})
 
 
 @dataclass(frozen=True)
 class FeedTuning(FeedCall):
-    """Recipes that a job has found, one a step."""
+    """A command to train a feed's models with the settings that a tuning job found, one recipe for each step."""
 
     job: str
     recipes: list[Recipe]
@@ -153,27 +155,27 @@ class FeedTuning(FeedCall):
     at: float
 
     def check(self, feed: Forecaster) -> None:
-        """Raise InvalidInput unless the feed has models, and as many steps."""
+        """Raise InvalidInput unless the feed has models, and one step for each recipe."""
         if feed.state != "live" or len(self.recipes) != len(feed.steps):
             raise InvalidInput("the feed has other steps, or no models yet", field="choice")
 
     def apply(self, feed: Forecaster, plan: Plan | None) -> FeedOutcome:
-        """Learn the window again with them."""
+        """Train the feed's models on the window with the new recipes."""
         return feed.adopt(self.recipes)
 
     def digest(self) -> bytes:
-        """SHA-256 of what is asked."""
+        """Return the SHA-256 of the command's content."""
         return codec.digest({"tuned": self.job})
 
     def encode(self) -> bytes:
-        """Return bytes for the log."""
+        """Return the command as a record for the log."""
         found = [list(recipe) for recipe in self.recipes]
         return codec.encode({"tuned": self.job, "recipes": found, "request": self.request, "at": self.at})
 
 
 @dataclass(frozen=True)
 class FeedUpdate(FeedCall):
-    """Fewer examples, or another C, for the models of some steps."""
+    """A command that gives the models of some steps fewer examples, or another C."""
 
     changes: list[StepUpdate]
     request: str | None
@@ -181,7 +183,7 @@ class FeedUpdate(FeedCall):
     action = "update"
 
     def check(self, feed: Forecaster) -> None:
-        """Raise InvalidInput unless the feed has these steps, with so many examples."""
+        """Raise InvalidInput if a step is unknown, or is to keep more examples than its models have."""
         if feed.rows is None or not feed.models:
             raise InvalidInput("the feed has no models yet", field="id")
         for row, one in enumerate(self.changes):
@@ -193,23 +195,23 @@ class FeedUpdate(FeedCall):
                 raise InvalidInput(reason, field="steps", row=row)
 
     def apply(self, feed: Forecaster, plan: Plan | None) -> FeedOutcome:
-        """Follow the paths."""
+        """Change the models along solution paths."""
         return feed.update(self.changes)
 
     def digest(self) -> bytes:
-        """SHA-256 of what is asked."""
+        """Return the SHA-256 of the command's content."""
         return codec.digest({"updated": list(map(list, self.changes))})
 
     def encode(self) -> bytes:
-        """Return bytes for the log."""
+        """Return the command as a record for the log."""
         return codec.encode({"updated": list(map(list, self.changes)), "request": self.request, "at": self.at})
 
 
 @dataclass(frozen=True)
 class Delivery(FeedCall):
-    """Readings that a source has handed out, without those among them that were refused.
+    """A command with readings from a source, without those that were refused.
 
-    ``came``: all entries, or the last one where the source has one order; ``in_flight`` is 0 then.
+    ``came`` has the positions of all entries; for a source with one total order only the last, and ``in_flight`` is 0.
     """
 
     reading: Observations
@@ -223,7 +225,7 @@ class Delivery(FeedCall):
     def of(
         cls, entries: Sequence[SourceEntry], feed: Forecaster, at: float, why: str | None = None, in_flight: int = 0
     ) -> Delivery:
-        """Return the call that brings entries, at least one; what a feed cannot take is refused, all if ``why``."""
+        """Return the command for one or more entries; entries that the feed cannot take are refused, all if ``why``."""
         good: list[Document] = []
         dead: list[DeadLetter] = []
         waiting = list(entries)
@@ -241,23 +243,23 @@ class Delivery(FeedCall):
         return cls(reading, came, dead, at, in_flight=in_flight)
 
     def check(self, feed: Forecaster) -> Plan:
-        """Return what the readings bring."""
+        """Return the plan for the readings."""
         return self.reading.check(feed)
 
     def apply(self, feed: Forecaster, plan: Plan | None) -> FeedOutcome:
-        """Take the readings."""
+        """Apply the readings to the feed."""
         return self.reading.apply(feed, plan)
 
     def with_given(self, given: Preset) -> Delivery:
-        """Return the same with what is not to be chosen."""
+        """Return the same command with settings that the feed uses instead of choosing its own."""
         return replace(self, reading=self.reading.with_given(given))
 
     def after(self, progress: Progress) -> Progress:
-        """Behind these entries."""
+        """Return the progress after these entries."""
         return progress.behind(self.came, self.dead, self.in_flight)
 
     def encode(self) -> bytes:
-        """Return bytes for the log."""
+        """Return the command as a record for the log."""
         table = None if self.reading.table == NONE else self.reading.table
         dead = [[list(letter.position), letter.field, letter.reason] for letter in self.dead]
         document = {"delivered": table, "dead": dead, "at": self.at}
@@ -270,7 +272,7 @@ class Delivery(FeedCall):
 
     @classmethod
     def decode(cls, document: Document) -> Delivery:
-        """Return the call that was encoded."""
+        """Return the command in a decoded log record."""
         at, table = document["at"], document["delivered"]
         dead = [DeadLetter(tuple(position), field, reason) for position, field, reason in document["dead"]]
         reading = _observations(NONE if table is None else table, None, at, document)
@@ -279,7 +281,7 @@ class Delivery(FeedCall):
 
 
 def _observations(table: Document, request: str | None, at: float, document: Document) -> Observations:
-    """Return rows of a log, with what the document of their call says is not to be chosen; 0.2.0 said nothing."""
+    """Return the rows in a log record, with the settings that it gives to the feed; records of 0.2.0 give none."""
     if (given := document.get("given")) is None:
         return Observations(table, request, at, None, is_first="given" not in document)
     season, recipes, trials = given
@@ -290,7 +292,7 @@ def _observations(table: Document, request: str | None, at: float, document: Doc
 def _first_refused(
     feed: Forecaster, at: float, before: Sequence[Document], entries: Sequence[SourceEntry], why: str | None
 ) -> tuple[int, DeadLetter] | None:
-    """Return the first of these entries that a feed cannot take behind others: its number, and the reason."""
+    """Return the number of the first entry that the feed cannot take after the rows ``before``, and the reason."""
     for number, entry in enumerate(entries):
         if (fault := why or entry.fault) is not None:
             earlier = _first_refused(feed, at, before, entries[:number], None) if number else None
@@ -319,28 +321,28 @@ def _fault(feed: Forecaster, rows: Sequence[Document], at: float) -> InvalidInpu
 
 @dataclass(frozen=True)
 class Pause(FeedCall):
-    """Whether a feed takes what its source has."""
+    """A command that pauses or resumes the reading of a feed's source."""
 
     paused: bool
     at: float
     request = None
 
     def apply(self, feed: Forecaster, plan: Plan | None) -> FeedOutcome:
-        """Apply nothing: forecasts stay."""
+        """Report the event of the pause; the feed and its forecasts stay unchanged."""
         kind, line = "paused" if self.paused else "resumed", feed.timeline
         return FeedOutcome(0, 0, 0, [], list(feed.latest), [FeedEvent(kind, line.slot, line.time, {})])
 
     def after(self, progress: Progress) -> Progress:
-        """Return the position before the command: it does not move."""
+        """Return the progress, marked as paused or resumed; the position does not change."""
         return progress._replace(paused=self.paused)
 
     def encode(self) -> bytes:
-        """Return bytes for the log."""
+        """Return the command as a record for the log."""
         return codec.encode({"paused": self.paused, "at": self.at})
 
 
 def decode_call(data: bytes) -> FeedCall:
-    """Return the call in a record of the log; raises StoreDamaged or StoreTooNew."""
+    """Return the command in a record of the log; raises StoreDamaged or StoreTooNew."""
     document = codec.decode(data)
     request, at = document.get("request"), document["at"]
     if "observed" in document:

@@ -1,7 +1,7 @@
-"""Whether forecasts have grown worse: the test of models, on errors that have no reading in common.
+"""Tests for drift: say whether the forecast errors of a step have grown, using errors that do not overlap in time.
 
-Errors of forecasts h steps ahead that are made one after the other depend on each other, as they wait for the same
-readings. Each h-th does not, so a step's test takes these alone.
+Errors of successive forecasts h steps ahead depend on each other, because their horizons overlap. The horizons of every
+h-th forecast do not overlap, so the test of a step uses every h-th error only.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ RUN = 1000
 
 
 def tests_of(steps: Sequence[int]) -> list[DriftTest]:
-    """Return a test for each step, which knows nothing yet."""
+    """Return a new test for each step."""
     return [DriftTest(FALSE_ALARMS / len(steps), run=RUN) for _ in steps]
 
 
 def is_tested(step: int, slots: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Say which errors of a step its test takes, by the slots of the readings that were forecast, (n,)."""
+    """Say which errors the test of a step uses, by the slots (n,) of the readings that were forecast."""
     return np.asarray(slots % step == 0)
 
 
 def before_learning(test: DriftTest, scores: StepScores, task: str) -> dict[str, Any]:
-    """Return errors of a step's newest forecasts, and the test that takes them, as JSON values."""
+    """Return the errors of a step's newest forecasts, and the state of its test, as JSON values."""
     losses = scores.losses(task)
     error = float(losses.mean()) if losses.size else None
     return {
@@ -46,7 +46,7 @@ def before_learning(test: DriftTest, scores: StepScores, task: str) -> dict[str,
 
 
 def learn(test: DriftTest, step: int, slot: int, error: float) -> int | None:
-    """Take the error, >= 0, of a forecast for a slot; return how many readings ago errors have grown, if they have."""
+    """Feed the test an error, >= 0; on an alarm return how many readings ago errors began to grow, else None."""
     if slot % step:
         return None
     alarm = test.learn([error])
@@ -54,6 +54,6 @@ def learn(test: DriftTest, step: int, slot: int, error: float) -> int | None:
 
 
 def restore(test: DriftTest, arrays: Mapping[str, Any]) -> None:
-    """Take over what a test knew; one of another kind, which feeds had before, begins again."""
+    """Restore the state of a test; a feed with a test of an older kind starts a new test."""
     if "scores" in arrays:
         test.restore(arrays)

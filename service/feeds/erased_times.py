@@ -1,7 +1,7 @@
-"""Readings forgotten, part by part: a feed is then as if those of some times had been missing, their slots held.
+"""Erase readings from the parts of a feed, as if these readings had been missing, with values held in their slots.
 
-Features that look back on one are made again from what is left; where that is kept no more, the row goes. Records that
-name one go, and what they added to sums.
+Features that were computed from an erased reading are computed again from the readings left; if too few are stored, the
+row is removed. Scores that involve an erased reading are removed, and subtracted from the sums.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Forgotten:
-    """What is to be forgotten, by slot.
+    """The readings to erase, by slot.
 
     Parameters
     ----------
@@ -44,16 +44,16 @@ class Forgotten:
     oldest: int | None
 
     def names(self, slots: Ints) -> NDArray[np.bool_]:
-        """Return which of these slots have lost what they were."""
+        """Return which of these slots have an erased or changed value."""
         found = np.isin(slots, self._slots)
         return found if self.oldest is None else found | (slots < self.oldest)
 
     def concerns(self, first: int, last: int) -> bool:
-        """Return whether one of the slots from ``first`` to ``last`` has."""
+        """Return whether a slot from ``first`` to ``last`` has an erased or changed value."""
         return (self.oldest is not None and first < self.oldest) or _is_between(self._slots, first, last)
 
     def takes(self, first: int, last: int) -> bool:
-        """Return whether one of the slots from ``first`` to ``last`` has no reading any more."""
+        """Return whether the reading of a slot from ``first`` to ``last`` is erased."""
         return _is_between(self._gone, first, last)
 
     @cached_property
@@ -71,7 +71,7 @@ def _is_between(slots: list[int], first: int, last: int) -> bool:
 
 
 def from_history(history: History, newest: int, forgotten: Forgotten) -> None:
-    """Put other values in the history up to slot ``newest``."""
+    """Replace the changed values in the history, which ends at slot ``newest``."""
     for slot, values in forgotten.values.items():
         history.correct(newest - slot, values[0])
     if forgotten.oldest is not None:
@@ -80,9 +80,9 @@ def from_history(history: History, newest: int, forgotten: Forgotten) -> None:
 
 
 def from_rows(rows: Rows, steps: tuple[int, ...], history: History, newest: int, forgotten: Forgotten) -> int:
-    """Make rows again from a history that has forgotten, or let them go, and targets that are no more.
+    """Recompute affected rows from the changed history, or remove them; remove erased targets.
 
-    Return how many rows.
+    Return how many rows were changed or removed.
     """
     count = 0
     reach = rows.layout.reach
@@ -114,10 +114,10 @@ def _make_again(rows: Rows, steps: tuple[int, ...], ordinal: int, past: Floats, 
 
 
 def are_of(layout: RowLayout, seasons: Sequence[int], step: int, made: Ints, forgotten: Forgotten) -> NDArray[np.bool_]:
-    """Return which forecasts, made at these slots for so many steps ahead, belong to a reading that is to be erased.
+    """Return which of the forecasts made at the slots ``made``, ``step`` readings ahead, involve an erased reading.
 
-    That is the reading that they forecast, the one they were made at, the one before it, or one of a
-    season before.
+    A forecast involves the reading that it forecasts, the one at which it was made, the one before that, and the
+    seasonal values.
     """
     before = made - (layout.lags[1] - 1 if len(layout.lags) > 1 else 0)
     seasonal = [made - seasonal_back(season, step) for season in seasons]
@@ -126,7 +126,7 @@ def are_of(layout: RowLayout, seasons: Sequence[int], step: int, made: Ints, for
 
 
 def first_readings(readings: Sequence[Reading], forgotten: Forgotten) -> list[Reading]:
-    """Return readings of a window that fills, with those that are forgotten missing; none where no other is left."""
+    """Return the readings of a window that is filling, with erased ones marked as missing; empty if all are missing."""
     found = [
         reading._replace(values=forgotten.values.get(reading.slot, reading.values), held=held)
         for reading in readings

@@ -1,7 +1,7 @@
-"""Raw features of one reading, computed from the past in time that grows with lags and widths alone.
+"""Raw features at one reading; the time to compute them grows only with the number of lags and the rolling widths.
 
-A row of raw features is made once, when its reading comes; how it is represented and scaled is a matter of
-``represent``. All that is taken from the target, but for standard deviations, stands at the front, in its units.
+A row of raw features is computed once, when its reading arrives; ``represent`` transforms and scales it for models.
+Features in units of the target, apart from spreads, come first.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ TOLERANCE = 0.01  #: by how much of a day, or of a week, so many readings may di
 
 @dataclass(frozen=True)
 class RowLayout:
-    """Which features rows have, in this order; one for all feeds that have the same."""
+    """The features of rows, in the order of the columns; feeds with equal layouts share one object."""
 
     lags: tuple[int, ...]
     rolling: tuple[tuple[str, int], ...]  #: those in units of the target first
@@ -63,7 +63,7 @@ class RowLayout:
 
     @cached_property
     def levels(self) -> int:
-        """How many of the shared features are levels of the target."""
+        """How many of the shared features are values of the target, not differences or spreads."""
         return len(self.lags) + 1 + len(self.phases) + sum(name != "std" for name, _ in self.rolling)
 
     @cached_property
@@ -74,28 +74,28 @@ class RowLayout:
 
     @cached_property
     def own_levels(self) -> int:
-        """How many of a step's own features are levels of the target: seasonal values, and those around them."""
+        """How many of a step's own features are values of the target: seasonal values and their neighbours."""
         return len(self.seasons) + len(self.near)
 
     @cached_property
     def calendar(self) -> int:
-        """How many of a step's own features belong to its time."""
+        """How many of a step's own features are calendar features."""
         return 2 * (len(self.cycles) + self.weekend + (self.holidays is not None))
 
     @cached_property
     def own(self) -> int:
-        """How many features each step has besides: seasonal values, the calendar, columns known ahead."""
+        """How many features each step has of its own: seasonal values, calendar features, columns known ahead."""
         return self.own_levels + self.calendar + self.known * (1 + self.changes)
 
     @cached_property
     def reach(self) -> int:
-        """How many readings a row is made of."""
+        """How many of the newest readings the features of a row need."""
         backs = (self.lags[-1], *self.seasons, *(back + 1 for back in self.phases), self.spread)
         return max(*backs, *(season + offset for season, offset in self.near), *(width for _, width in self.rolling), 1)
 
 
 def layout_of(spec: FeedSpec, season: int, every: Every) -> RowLayout:
-    """Return the features of a feed with a known season and distance."""
+    """Return the layout of a feed's rows, given its season and the interval between readings."""
     rolling = sorted(spec.rolling_widths(), key=lambda pair: pair[0] == "std")
     has_calendar = spec.calendar and spec.time is not None
     cycles = calendar_cycles(every) if has_calendar else ()
@@ -109,12 +109,12 @@ def layout_of(spec: FeedSpec, season: int, every: Every) -> RowLayout:
 
 @lru_cache(maxsize=256)
 def _the_same(layout: RowLayout) -> RowLayout:
-    """Return the first layout that was equal to this one."""
+    """Return the layout object that all equal layouts share."""
     return layout
 
 
 def _with_more(layout: RowLayout, window: int) -> RowLayout:
-    """Return a layout with what feeds of the second generation see: earlier seasons, their surroundings, weekends."""
+    """Return a layout with features that only second-generation feeds have: values around earlier seasons, weekends."""
     cycles = layout.cycles
     if DAY in cycles:
         cycles = (*cycles, *(DAY / wave for wave in WAVES))
@@ -132,13 +132,13 @@ def _with_more(layout: RowLayout, window: int) -> RowLayout:
 
 
 def _weeks(season: int, window: int, every: Every) -> tuple[int, ...]:
-    """Return the period of a week, in readings, where the season is a day and a week fits into half of the window."""
+    """Return the period of a week in readings if the season is a day, and the window has two weeks; else nothing."""
     is_day = season == day_in(every)
     return (7 * season,) if is_day and 7 * season <= window // 2 else ()
 
 
 def day_in(every: Every) -> int:
-    """Return how many readings a day has, 0 where that is no whole number of at least three."""
+    """Return how many readings a day has; 0 unless that is a whole number of at least three."""
     return _count_in(DAY, every)
 
 
@@ -148,16 +148,16 @@ def _count_in(cycle: float, every: Every) -> int:
 
 
 def natural_period(every: Every) -> int:
-    """Return the natural period, in readings: of the calendar the shortest cycle of at least three."""
+    """Return the length of the shortest calendar cycle of at least three readings, in readings; 0 if there is none."""
     if every.months:
         return 12 // every.months if every.months in (1, 2, 3, 4) else 0
     return day_in(every) or _count_in(7 * DAY, every)
 
 
 def calendar_seasons(every: Every) -> tuple[int, ...]:
-    """Return the seasons of the calendar, in readings, ascending: day and week, or week and year.
+    """Return the lengths of calendar seasons in readings, ascending: of day and week, or of week and year.
 
-    None is beyond ``MOST_BACK``; a year is as many readings as come nearest to it.
+    Seasons longer than ``MOST_BACK`` are left out; a year is rounded to whole readings.
     """
     week, year = _count_in(7 * DAY, every), round(YEAR / every.approximate_seconds())
     day = day_in(every)
@@ -166,19 +166,19 @@ def calendar_seasons(every: Every) -> tuple[int, ...]:
 
 
 def calendar_cycles(every: Every) -> tuple[float, ...]:
-    """Return the cycles of the calendar that readings so far apart can show, in seconds: day, week, year."""
+    """Return the calendar cycles of at least three readings, in seconds, out of day, week and year."""
     seconds = every.approximate_seconds()
     return tuple(cycle for cycle in (DAY, 7 * DAY, YEAR) if seconds <= cycle / 3)
 
 
 def waves(clock: Floats, cycles: tuple[float, ...]) -> Floats:
-    """Return sine and cosine of times (n,) in every cycle, (n, 2 cycles)."""
+    """Return the sine and the cosine of the phase of times (n,) in every cycle, (n, 2 cycles)."""
     angles = 2 * np.pi * (clock[:, None] / np.array(cycles) % 1.0)
     return np.stack([np.sin(angles), np.cos(angles)], axis=2).reshape(len(clock), -1)
 
 
 def local_times(when: Floats, zone: tzinfo | None) -> Floats:
-    """Return times by the clock of ``zone``."""
+    """Return times as local wall-clock seconds in ``zone``."""
     if zone is None:
         return when
     offsets = [moment(time, zone).utcoffset() for time in when.tolist()]
@@ -186,7 +186,7 @@ def local_times(when: Floats, zone: tzinfo | None) -> Floats:
 
 
 class History:
-    """The newest readings, as many as features and experts look back on; it takes memory as they come."""
+    """The newest values of the target, as many as features and experts need; its array grows as values arrive."""
 
     def __init__(self, longest: int) -> None:
         self.longest = longest
@@ -196,11 +196,11 @@ class History:
 
     @property
     def held_bytes(self) -> int:
-        """Bytes of its array."""
+        """The memory of the array in bytes."""
         return self._line.nbytes
 
     def append(self, value: float) -> None:
-        """Take the newest value."""
+        """Append the newest value."""
         if self._end == self._line.size:
             kept, most = self.newest(min(self.count, self.longest)).copy(), self.longest + self.longest // SPARE + 1
             if self._line.size < most:
@@ -211,7 +211,7 @@ class History:
         self.count += 1
 
     def drop(self, n: int) -> None:
-        """Forget the newest ``n`` values; older ones than are held now do not come back."""
+        """Remove the newest ``n`` values; the history is then shorter, as older values are not stored."""
         held = max(0, min(self.count, self.longest) - n)
         kept = self.newest(held + n)[:held].copy()
         self._line[:held], self._line[held:] = kept, 0.0
@@ -226,16 +226,16 @@ class History:
         return float(self._line[self._end - 1 - n])
 
     def correct(self, n: int, value: float) -> None:
-        """Put another value ``n`` readings before the newest, where that is still held."""
+        """Replace the value ``n`` readings before the newest, if it is still stored."""
         if n < min(self.longest, self.count):
             self._line[self._end - 1 - n] = value
 
     def to_arrays(self) -> dict[str, Any]:
-        """Return what it knows."""
+        """Return the state as a dictionary."""
         return {"values": self.newest(min(self.count, self.longest)).copy(), "count": self.count}
 
     def restore(self, arrays: Mapping[str, Any]) -> None:
-        """Take over what ``to_arrays`` returned."""
+        """Restore the state from the dictionary that ``to_arrays`` returned."""
         values = np.asarray(arrays["values"], np.float64)[-self.longest :]
         self._line = np.concatenate([values, np.zeros(max(0, LEAST_LINE - values.size))])
         self._end = values.size
@@ -243,9 +243,9 @@ class History:
 
 
 def shared_row(layout: RowLayout, newest: Floats, reading: Reading) -> Floats:
-    """Return the features that all steps share, (shared,): lags, their mean, rolling statistics, other columns.
+    """Return the features that all steps share: lags, their mean, rolling statistics and other columns; (shared,).
 
-    They are made of the ``newest`` values, ``layout.reach`` at least, oldest first.
+    The features are computed from the ``newest`` values, oldest first, at least ``layout.reach`` of them.
     """
     out = np.empty(layout.shared)
     ends, n = level_ends(layout), len(layout.lags)
@@ -266,12 +266,12 @@ def shared_row(layout: RowLayout, newest: Floats, reading: Reading) -> Floats:
 
 @lru_cache(maxsize=64)
 def level_ends(layout: RowLayout) -> NDArray[np.int64]:
-    """Return where lags and phases stand in the newest values, from the end; between them is space for the mean."""
+    """Return the indices of lagged and seasonal values, from the end of the newest values, with a gap for the mean."""
     return np.array([*(-lag for lag in layout.lags), -1, *(-1 - back for back in layout.phases)], np.int64)
 
 
 def _mean(x: Floats) -> float:
-    """Return the mean of ``x`` (n,) as NumPy computes it, in less time."""
+    """Return the mean of ``x`` (n,), bit for bit as NumPy computes it, but faster."""
     return float(np.add.reduce(x)) / len(x)
 
 
@@ -290,12 +290,12 @@ _STATISTICS: dict[str, Callable[[Floats], float]] = {
 
 
 def seasonal_back(season: int, step: int) -> int:
-    """Return how many readings before the newest the last known one is that has the phase of ``step`` ahead."""
+    """Return how many readings back the last one lies with the same seasonal phase as the reading ``step`` ahead."""
     return -step % season
 
 
 class Ahead:
-    """Columns known ahead, by slot; where nothing is known of a slot, what is known of the last one before it."""
+    """Columns known ahead, by slot; a slot without values has those of the last slot before it."""
 
     def __init__(self, columns: int) -> None:
         self.values: dict[int, tuple[float, ...]] = {}
@@ -303,21 +303,21 @@ class Ahead:
         self._reached = -1  # the slot of the newest
 
     def announce(self, slot: int, values: tuple[float, ...]) -> None:
-        """Take what is known of a slot to come."""
+        """Store the announced columns of a future slot."""
         self.values[slot] = values
 
     def suppose(self, slot: int, values: tuple[float, ...]) -> None:
-        """Take what came with the reading of a slot to come as known ahead, where nothing was announced of it."""
+        """Store the columns of a reading not yet processed as known ahead, unless its slot has been announced."""
         self.values.setdefault(slot, values)
 
     def reach(self, slot: int, values: tuple[float, ...]) -> None:
-        """Take what was true of a slot; what was announced up to it is useless any more."""
+        """Store the actual columns of the newest slot, and discard the announcements up to it."""
         for known in range(self._reached + 1, slot + 1) if self.values else ():
             self.values.pop(known, None)
         self._reached, self.newest = slot, values
 
     def lead(self, slot: int, steps: tuple[int, ...]) -> int:
-        """Return up to which of ``steps``, ascending, all is announced at ``slot``; 0 where that is none."""
+        """Return the last of the ascending ``steps`` up to which all slots after ``slot`` are announced; 0 if none."""
         found = 0
         for step in steps:
             if slot + step not in self.values:
@@ -326,19 +326,19 @@ class Ahead:
         return found
 
     def to_arrays(self) -> dict[str, Any]:
-        """Return what it knows."""
+        """Return the state as a dictionary."""
         values = np.array(list(self.values.values())).reshape(len(self.values), len(self.newest))
         return {"slots": np.array(list(self.values), np.int64), "values": values, "newest": list(self.newest)}
 
     def restore(self, arrays: Mapping[str, Any]) -> None:
-        """Take over what ``to_arrays`` returned."""
+        """Restore the state from the dictionary that ``to_arrays`` returned."""
         pairs = zip(arrays["slots"].tolist(), arrays["values"].tolist(), strict=True)
         self.values = {slot: tuple(values) for slot, values in pairs}
         self._reached = min(self.values, default=0) - 1
         self.newest = tuple(arrays["newest"])
 
     def of(self, slot: int, steps: tuple[int, ...]) -> Floats:
-        """Return what is known at ``slot`` of the slots so many ``steps`` later, (steps, columns)."""
+        """Return the columns that are known at ``slot`` for the slots ``steps`` later, (steps, columns)."""
         out, last, at = [], self.newest, slot
         for step in steps:
             if self.values:
@@ -350,9 +350,9 @@ class Ahead:
 
 @lru_cache(maxsize=64)
 def seasonal_ends(layout: RowLayout, steps: tuple[int, ...]) -> NDArray[np.int64]:
-    """Return where seasonal values stand in the newest values, from the end, (steps, own levels).
+    """Return the indices of seasonal values in the newest values, counted from the end, (steps, own levels).
 
-    These are the last known ones of the phase of each step, and those around them.
+    Seasonal values are the last values at each step's phase, and their neighbours.
     """
     around = [(season, 0) for season in layout.seasons] + list(layout.near)
     found = [[-1 - max(0, seasonal_back(season, step) + offset) for season, offset in around] for step in steps]
@@ -362,9 +362,9 @@ def seasonal_ends(layout: RowLayout, steps: tuple[int, ...]) -> NDArray[np.int64
 def own_rows(
     layout: RowLayout, spec: FeedSpec, every: Every, zone: tzinfo | None, parts: tuple[Floats, Reading, Ahead]
 ) -> Floats:
-    """Return the features that steps have for themselves, (steps, own): seasonal values, calendar, known columns.
+    """Return the features that differ between steps: seasonal values, calendar and known columns; (steps, own).
 
-    ``parts`` begin with the newest values, as of :func:`shared_row`.
+    ``parts`` are the newest values, as :func:`shared_row` takes them, the newest reading and the columns known ahead.
     """
     newest, reading, ahead = parts
     steps = spec.horizons
@@ -380,7 +380,7 @@ def own_rows(
 
 @lru_cache(maxsize=256)
 def _calendar_at(layout: RowLayout, every: Every, steps: tuple[int, ...], zone: tzinfo | None, time: float) -> Floats:
-    """Return what the calendar says of steps ahead of a time, (steps, calendar); feeds of one clock share it."""
+    """Return the calendar features of the times ``steps`` after a time, (steps, calendar); feeds share the result."""
     when = np.array([time, *(every.after(time, step) for step in steps)])
     found = calendar_rows(layout, when, zone)
     found.flags.writeable = False
@@ -388,15 +388,15 @@ def _calendar_at(layout: RowLayout, every: Every, steps: tuple[int, ...], zone: 
 
 
 def known_columns(layout: RowLayout, known: Floats, now: Floats) -> Floats:
-    """Return known columns (n, k) as features, with by how much they change from ``now`` (k,) or (n, k)."""
+    """Return known columns (n, k) as features; some layouts add the changes from ``now`` (k,) or (n, k)."""
     return np.concatenate([known, known - now], axis=1) if layout.changes else known
 
 
 def calendar_rows(layout: RowLayout, when: Floats, zone: tzinfo | None) -> Floats:
-    """Return what the calendar says of times, of which the first is that of the newest reading: (times - 1, calendar).
+    """Return the calendar features of all times but the first, which is the newest reading's: (times - 1, calendar).
 
-    Sines and cosines come cycle by cycle; then whether the newest reading lies in a weekend, and the one to come, and
-    the same of holidays.
+    The columns are the sine and the cosine of each cycle, then flags of a weekend at the newest reading and at the time
+    itself, then the same flags of a holiday.
     """
     clock = local_times(when, zone)
     out = np.empty((len(when) - 1, layout.calendar))

@@ -1,4 +1,4 @@
-"""What is understood of a file, its first rows, and the commands that would follow; of a command, and of the API."""
+"""Reports on a data file, for command line and API: its meaning, its first rows, and the commands to run next."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _LABEL = re.compile(r"(?i)(y|target|label|class|outcome|churn(ed)?|left|default(
 
 
 def read(path: Path, given: FileOptions, *, of_examples: bool = False) -> InspectedTable:
-    """Return a file as readings; as examples if several rows have one time. Raises OSError or ValueError."""
+    """Read a file as readings, or as examples if it cannot be read as readings. Raises OSError or ValueError."""
     if of_examples:
         return inspection.examples(path, given)
     try:
@@ -42,7 +42,7 @@ def read(path: Path, given: FileOptions, *, of_examples: bool = False) -> Inspec
 
 
 def work(asked: dict[str, Any], tell: Callable[[dict[str, Any]], None]) -> dict[str, Any]:
-    """Do the same in a process of its own; raises InvalidInput, with the option as its field where there is one.
+    """Read a file and report on it, in a separate process; raises InvalidInput that names the option to set, if any.
 
     Parameters
     ----------
@@ -75,7 +75,7 @@ def work(asked: dict[str, Any], tell: Callable[[dict[str, Any]], None]) -> dict[
 
 
 def report(found: InspectedTable, given: FileOptions, name: str) -> dict[str, Any]:
-    """Return ``understood``, ``columns``, ``rows``, ``commands``, and which columns are times, series and targets.
+    """Return the report: ``understood``, ``columns``, ``rows``, ``commands``, and the columns of time, series, targets.
 
     Parameters
     ----------
@@ -101,12 +101,12 @@ def _values(cells: Collection[str]) -> dict[str, Any]:
 
 
 def first_rows(found: InspectedTable) -> list[dict[str, str]]:
-    """Return the first rows as they would be sent."""
+    """Return the first rows, in the form in which they would be sent to the service."""
     return [dict(zip(found.names, line, strict=True)) for line in islice(found.rows(), SHOWN)]
 
 
 def _commands(file: str, found: InspectedTable, given: FileOptions) -> list[str]:
-    """Return the commands for a feed, a fleet and a model, where the file is one for it."""
+    """Return the commands that create a feed, a fleet or a model from the file, as far as it suits them."""
     name = re.sub(r"[^A-Za-z0-9_-]+", "-", Path(file).name.partition(".")[0]).strip("-") or "mine"
     options = {option: value for option, value in asdict(given).items() if value not in (None, (), [], False)}
     if given.separator is not None:

@@ -1,6 +1,6 @@
-"""Times in files: the format that reads a whole column, and the same times in ISO 8601.
+"""Times in files: find the format that reads a whole column, and convert the times to ISO 8601.
 
-What a feed reads by itself stays as it is: ISO 8601, dates in digits, seconds and their parts since 1970.
+Times that a feed reads without help are not converted: ISO 8601, dates in digits, seconds or smaller units since 1970.
 """
 
 from __future__ import annotations
@@ -89,23 +89,23 @@ NAMED = re.compile(
 
 @dataclass(frozen=True)
 class TimeFormat:
-    """How a column writes times: a name for people, and how a cell becomes ISO 8601; None: it stays as it is."""
+    """The time format of a column: its displayed name, and the function that converts a cell to ISO 8601, if needed."""
 
     name: str
     read: Callable[[str], str] | None = None
     zoned: bool = False
 
     def reads(self, cells: Iterable[str]) -> bool:
-        """Return whether it reads all of some cells; what a feed reads by itself has been read."""
+        """Return whether the format reads all cells; a format without ``read`` reads what a feed reads."""
         return all(_is_read(self, cell) for cell in cells)
 
     def whole(self) -> TimeFormat:
-        """Return the same, with digits in ISO 8601 too."""
+        """Return a format that also converts dates in digits to ISO 8601."""
         return self if self.read is not None or not self.name.startswith("YYYY") else replace(self, read=_of_digits)
 
 
 def find(cells: Sequence[str], name: str, *, alone: bool = False) -> list[TimeFormat]:
-    """Return the formats that read all cells, one of each meaning; more than one: the cells do not decide.
+    """Return the formats that read all cells, one for each distinct result; several if the cells are ambiguous.
 
     Parameters
     ----------
@@ -126,7 +126,7 @@ def find(cells: Sequence[str], name: str, *, alone: bool = False) -> list[TimeFo
 
 
 def parts_in(names: Sequence[str]) -> tuple[int, ...]:
-    """Return the columns of years, months and what else of a time has one of its own, or nothing."""
+    """Return the columns with parts of a time, such as year, month and hour; empty unless there are several."""
     found = list[int | None]()
     for part in _PARTS:
         found.append(next((at for at, name in enumerate(names) if name.lower() in part and at not in found), None))
@@ -135,17 +135,17 @@ def parts_in(names: Sequence[str]) -> tuple[int, ...]:
 
 
 def by_format(given: str) -> TimeFormat:
-    """Return the format that strptime reads by this text."""
+    """Return the time format for a format string of strptime."""
     return TimeFormat(given, _reader(given))
 
 
 def with_periods(day: TimeFormat, count: int) -> TimeFormat:
-    """Return the format of days and the number of a period of each, from 1, of which there are so many."""
+    """Return the format of a day followed by the number of a period in it, from 1 to ``count``."""
     minutes = 1440 // count
     read_day = day.read or _of_digits
 
     def read(cell: str) -> str:
-        """Read a cell; raises ValueError."""
+        """Return the time in a cell as ISO 8601; raises ValueError."""
         begin, _, number = cell.rpartition(" ")
         return _iso(datetime.fromisoformat(read_day(begin)) + timedelta(minutes=minutes * (int(number) - 1)))
 
@@ -153,7 +153,7 @@ def with_periods(day: TimeFormat, count: int) -> TimeFormat:
 
 
 def narrowed(formats: list[TimeFormat], cells: Iterable[str]) -> list[TimeFormat]:
-    """Return those formats that read all these cells too; it ends where one is left."""
+    """Return those of the formats that read all cells; stop reading cells when one format is left."""
     column = iter(cells)
     while len(formats) > 1 and (block := {*islice(column, 4096)}):
         formats = [one for one in formats if one.reads(block)]
@@ -173,7 +173,7 @@ def _of_digits(cell: str) -> str:
 
 
 def _as_it_is(cells: list[str], is_named: bool) -> TimeFormat | None:
-    """Return the format of what a feed reads by itself."""
+    """Return the format of cells that a feed reads without conversion; None for other cells."""
     try:
         stamps, digits = times.column(cells, "time")
     except InvalidInput:
@@ -207,7 +207,7 @@ def _of_serial(cell: str) -> str:
 
 
 def _period(cells: list[str]) -> TimeFormat | None:
-    """Return the format of quarters and of ISO weeks, each by its first day."""
+    """Return the format of quarters or ISO weeks, which reads each as its first day; None for other cells."""
     try:
         for cell in cells:
             _of_period(cell)
@@ -227,7 +227,7 @@ def _of_period(cell: str) -> str:
 
 
 def _written(cells: list[str]) -> list[TimeFormat]:
-    """Return formats of strptime by their readings of all cells, of which no two are the same."""
+    """Return the strptime formats that read all cells, one for each distinct result."""
     first, found = _begin(cells[0]), dict[tuple[str, ...], TimeFormat]()
     zone = _ZONE.fullmatch(first)
     shapes = {_shape(first), *([] if zone is None else [_shape(zone[1])])}
@@ -242,12 +242,12 @@ def _written(cells: list[str]) -> list[TimeFormat]:
 
 
 def _packed(text: str) -> int:
-    """Return how many digits the time of the day has that a format ends with; 0: it has marks between them."""
+    """Return how many digits a time of day without separators has at the end of a format; 0 if it has separators."""
     return 6 if text.endswith("%H%M%S") else 4 if text.endswith("%H%M") else 0
 
 
 def joined(cells: Sequence[str]) -> str:
-    """Return parts of a time joined by a blank, of hours such as 00:00-01:00 the first: it is no offset."""
+    """Join parts of a time with blanks; of a range of hours such as 00:00-01:00 keep the begin only."""
     if "-" in cells[-1] or "\N{EN DASH}" in cells[-1]:
         cells = [span[1] if (span := _SPAN.fullmatch(cell.strip())) else cell for cell in cells]
     return " ".join(cells)
@@ -255,7 +255,7 @@ def joined(cells: Sequence[str]) -> str:
 
 @lru_cache(1)
 def _all_formats() -> dict[str, list[str]]:
-    """Return formats by the shape of what they read."""
+    """Return all known strptime formats, by the shape of the texts that they read."""
     dates = [*_DATES, *(date.replace("%b", "%B") for date in _DATES if "%b" in date)]
     found = dict[str, list[str]]()
     days = [date for date in dates if "%d" in date and "%H" not in date]
@@ -266,12 +266,12 @@ def _all_formats() -> dict[str, list[str]]:
 
 
 def _shape(text: str) -> str:
-    """Return a text with 0 for its digits and a for its letters."""
+    """Return the shape of a text, with 0 for each run of digits, and a for each run of letters."""
     return re.sub(r"[^\W\d_]+", "a", re.sub(r"\d+", "0", re.sub(r"\s+", " ", text)))
 
 
 def _begin(cell: str) -> str:
-    """Return the first of two times, such as 01.01.2024 00:00 - 01.01.2024 01:00."""
+    """Return the first time of a range such as 01.01.2024 00:00 - 01.01.2024 01:00, with names of months in English."""
     first, dash, second = cell.strip().partition(" - ")
     first = first if dash and ":" in first and ":" in second else cell.strip()
     if not _WORD.search(first) and "." not in first[-4:]:
@@ -280,7 +280,7 @@ def _begin(cell: str) -> str:
 
 
 def _in_english(found: re.Match[str]) -> str:
-    """Return a month by its short English name, and nothing for the name of a day."""
+    """Return the short English name of a month, and an empty text for the name of a day."""
     return _ENGLISH.get(found[1].lower(), found[0])
 
 
@@ -307,7 +307,7 @@ def _reader(text: str) -> Callable[[str], str]:
         return part(first.rstrip(), day)[:11] + part(second, clock)[11:]
 
     def read(cell: str) -> str:
-        """Read a cell; raises ValueError."""
+        """Return the time in a cell as ISO 8601; raises ValueError."""
         written = _begin(cell)
         zone = None if text.endswith("%z") else _ZONE.fullmatch(written)
         if zone is not None:
@@ -325,14 +325,15 @@ def _iso(when: datetime) -> str:
 
 
 def localized(zone: str, in_order: bool = True) -> Callable[[str, str], str]:
-    """Return what gives times without an offset that of a zone; in the hour that comes twice, by their order.
+    """Return a function that adds the UTC offset of a zone to times without an offset.
 
-    It takes the time and the name of its series. Times that are not ``in_order`` are in the first of two hours.
+    The function takes a time and the name of its series. When clocks go back, one hour comes twice: the order of the
+    times tells the first from the second, and times that are not ``in_order`` get the first.
     """
     known, place = dict[str, datetime](), times.zone_of(zone)
 
     def offset(text: str, series: str) -> str:
-        """Return the time with its offset."""
+        """Return the time with its UTC offset, as ISO 8601."""
         when = datetime.fromtimestamp(times.parse(text, "time", 0).seconds, UTC).replace(tzinfo=place)
         before = known.get(series)
         if in_order and before is not None and when.replace(tzinfo=UTC) <= before:

@@ -1,6 +1,6 @@
-"""Forecasts before a window is full: the last value or the seasonal one, with a band by the rank of errors so far.
+"""Forecasts before the window is full: the last or the seasonal value, with a band from the quantile of past errors.
 
-They follow from the readings alone, so nothing of them is kept, or scored.
+They are computed from the readings alone; they are neither stored nor scored.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ LEAST_SHARE = 0.5  #: of a season, over which a seasonal value has to have been 
 
 
 class NaiveForecast(NamedTuple):
-    """The forecast of one step, half the width of its band, the naive values, and which of them it is."""
+    """The forecast of one step, half the width of its band, the naive values, and the kind of value that is served."""
 
     value: float
     half: float | None
@@ -30,7 +30,7 @@ class NaiveForecast(NamedTuple):
 
 
 def naive_forecast(values: Floats, step: int, season: int, coverage: float | None, zero: float = 0.0) -> NaiveForecast:
-    """Return the naive forecast from the newest of ``values`` (n,), two at least, NaN where there is none.
+    """Return the naive forecast ``step`` readings after ``values`` (n,): two numbers or more, NaN for missing ones.
 
     Parameters
     ----------
@@ -60,13 +60,13 @@ def naive_forecast(values: Floats, step: int, season: int, coverage: float | Non
 
 
 def _changes(values: Floats, back: int) -> Floats:
-    """Return by how much values differ from those so far before, where both are known."""
+    """Return the absolute differences between values and the values ``back`` readings earlier, if both are known."""
     found = np.abs(values[back:] - values[: max(0, len(values) - back)])
     return np.asarray(found[np.isfinite(found)])
 
 
 def _seasonal(values: Floats, step: int, season: int) -> float | None:
-    """Return the newest value with the phase of so many steps ahead, if there is one."""
+    """Return the newest known value with the phase of the reading ``step`` ahead; None if there is none."""
     if not season:
         return None
     same = values[::-1][seasonal_back(season, step) :: season]
@@ -75,7 +75,7 @@ def _seasonal(values: Floats, step: int, season: int) -> float | None:
 
 
 def _rank(errors: Floats, coverage: float) -> float:
-    """Return the error that a share of them is not beyond; of too few, more than the largest."""
+    """Return the quantile of the errors at ``coverage``; if there are too few errors, more than the largest."""
     n = errors.size
     place = math.ceil((n + 1) * coverage) - 1
     if place >= n:

@@ -1,12 +1,12 @@
-"""A feed's state: readings in, forecasts, scores and events out.
+"""The forecasting core of a feed: it takes readings, and gives forecasts, scores and events.
 
-What a forecast is made from: readings of one call are taken in order, in batches of ``batch``. A batch's readings are
-forecast from as they come, by the models of everything before the batch; the last one's forecasts are made when the
-models have learnt the batch. Every forecast is thus made from its own reading and earlier ones alone, and with
-``batch`` = 1, or one reading a call, from all of them. Forecasts are scored, and bands move, in the order of readings.
-Where the newest reading is missing, what is to come is forecast from the values that are held; that is not scored.
+The readings of one call are processed in order, in batches of up to ``batch`` readings. The models learn a batch after
+forecasts were made from all its readings but the last; forecasts from the last reading follow. So no forecast depends
+on later readings. With ``batch`` = 1, or one reading per call, every forecast uses all readings so far. Forecasts are
+scored, and bands are adapted, in the order of the readings. If the newest reading is missing, forecasts are made from
+held values, and are not scored.
 
-The same calls in the same order give the same state: nothing depends on clocks, chance or threads.
+The same calls in the same order give the same state: the state does not depend on clocks, chance or threads.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ LOOKS = 20  #: how often in a window it is asked whether scales still fit
 
 
 class FeedEvent(NamedTuple):
-    """Something to be announced: "live", "suspected", "shifted", "rescaled", "drift", "chosen", "known", "updated"."""
+    """An event to announce: "live", "suspected", "shifted", "rescaled", "drift", "chosen", "known" or "updated"."""
 
     kind: str
     slot: int
@@ -51,7 +51,7 @@ class FeedEvent(NamedTuple):
 
 
 class FeedOutcome(NamedTuple):
-    """What one call did."""
+    """The results of one call."""
 
     accepted: int
     ignored: int
@@ -63,7 +63,7 @@ class FeedOutcome(NamedTuple):
 
 
 class Preset(NamedTuple):
-    """What a feed need not find and choose: the season, and a recipe a step; and what was tried for these."""
+    """Settings that replace a feed's own choice: the season, a recipe for each step, and the trials for the recipes."""
 
     season: int
     recipes: list[Recipe]
@@ -71,7 +71,7 @@ class Preset(NamedTuple):
 
 
 class StepUpdate(NamedTuple):
-    """What changes of one step's models: that they hold the newest ``keep`` examples alone, and their C."""
+    """A change to one step's models: only the newest ``keep`` examples remain, or C has a new value."""
 
     step: int
     keep: int | None = None
@@ -130,7 +130,7 @@ class Forecaster:
     # -- readings ------------------------------------------------------------------------------------------------------
 
     def observe(self, rows: Sequence[Row]) -> FeedOutcome:
-        """Take one call's rows, {column: number}, and forecast from the newest.
+        """Process the rows of one call, {column: number} each, and forecast from the newest reading.
 
         Raises
         ------
@@ -140,17 +140,18 @@ class Forecaster:
         return self.take(self.check(rows), chooses=True)
 
     def check(self, rows: Sequence[Row], **how: Any) -> Plan:
-        """Return what one call's rows bring, as :meth:`~livesvm.service.feeds.timeline.Timeline.read` says.
+        """Return the plan for the rows of one call, as :meth:`~livesvm.service.feeds.timeline.Timeline.read` makes it.
 
-        Nothing is changed. Raises InvalidInput, naming row and column.
+        The feed stays unchanged. Raises InvalidInput, naming row and column.
         """
         return self.timeline.read(rows, **how)
 
     def take(self, plan: Plan, given: Preset | None = None, *, chooses: bool = False) -> FeedOutcome:
-        """Take what the next call brings, and forecast from the newest; raises SolverError, see above.
+        """Carry out the plan of the next call, and forecast from the newest reading; raises SolverError.
 
-        ``given`` is used in place of what is found and chosen where the window is full for the first time; of a feed
-        with models, before the readings. With ``chooses`` the feed does not wait for that where errors grow.
+        When the window becomes full, the feed uses ``given`` instead of choosing settings itself. A feed that has
+        models adopts ``given`` before the readings. When errors grow, the feed chooses settings at once if ``chooses``,
+        and otherwise waits for the next call.
         """
         self._events, self._scored = [], []
         if given is not None and self.rows is not None:
@@ -175,7 +176,7 @@ class Forecaster:
         return FeedOutcome(*counts, self._scored, list(self.latest), self._events, len(plan.ahead))
 
     def _verdict(self, readings: Sequence[Reading]) -> Verdict:
-        """Say how the next readings are taken; nothing is changed."""
+        """Say which of the next readings are outliers; the feed stays unchanged."""
         if self.rows is not None:
             values = self._window()
         else:
@@ -183,7 +184,7 @@ class Forecaster:
         return self.plausibility.judge(values, readings)
 
     def _judged(self, readings: list[Reading]) -> list[Reading]:
-        """Return the next readings with suspects as missing ones, and put those right that show a new level."""
+        """Return readings with outliers marked as missing; restore earlier suspects that began a level shift."""
         if not (self.spec.finds_outliers and readings):
             return readings
         verdict = self._verdict(readings)
@@ -199,13 +200,13 @@ class Forecaster:
         return verdict.readings
 
     def judged_again(self, readings: list[Reading]) -> list[Reading]:
-        """Return all readings that are left as if they had just come; the feed has none then."""
+        """Empty the feed, and return ``readings`` with outliers marked as missing, as if they were all new."""
         self.rows, self.first = None, []
         self.plausibility = Plausibility(self.spec.window, *self.spec.limits)
         return self._judged(readings)
 
     def _put_right(self, slot: int, value: float, next_slot: int) -> None:
-        """Have the value of a reading that was suspected stand for the missing one; next comes that of a slot."""
+        """Put the true value of a former suspect in place of its held value; the newest slot is ``next_slot`` - 1."""
         if self.rows is not None:
             self.history.correct(next_slot - 1 - slot, value)
             return
@@ -213,7 +214,7 @@ class Forecaster:
         self.first[at] = self.first[at]._replace(values=(value, *self.first[at].values[1:]))
 
     def _batches(self, readings: list[Reading]) -> list[list[Reading]]:
-        """Return readings in batches; one ends where the window is first full."""
+        """Return readings in batches; a batch ends where the window becomes full for the first time."""
         out: list[list[Reading]] = [[]]
         total, size = self.readings, 0
         for reading in readings:
@@ -236,7 +237,7 @@ class Forecaster:
             self._start()
 
     def _start(self) -> None:
-        """Find the season, make the rows of everything so far, choose, and learn: the window is full."""
+        """Start models when the window is full: find the season, compute rows, choose settings, train, and forecast."""
         given = self._given or (None if self.spec.recipes is None else Preset(self.season or 0, self._recipes()))
         first = self._begin(None if given is None else given.season)
         assert self.rows is not None
@@ -249,7 +250,7 @@ class Forecaster:
         self.publish(first[-1] if not first[-1].held else self._newest(first), at, self.predict([at])[0])
 
     def _begin(self, season: int | None) -> list[Reading]:
-        """Make the rows of everything so far, of which there are none yet; return the readings."""
+        """Set the season, and compute the rows of all readings so far; return the readings."""
         every = self.timeline.every
         assert every is not None
         if self.season is None:
@@ -281,14 +282,14 @@ class Forecaster:
         return [Recipe(one.represent, one.gamma, one.C) for one in self.spec.recipes]
 
     def fills_with(self, plan: Plan) -> bool:
-        """Say whether the window is full for the first time with what a call brings, so that something is chosen."""
+        """Say whether a call fills the window for the first time, so that the feed has to choose settings."""
         if self.rows is not None or self.spec.recipes is not None:
             return False
         readings = self._verdict(plan.readings).readings if self.spec.finds_outliers else plan.readings
         return self.readings + sum(not reading.held for reading in readings) >= self.spec.window
 
     def filled_by(self, plan: Plan) -> Forecaster:
-        """Return another forecaster with a first full window of what a call brings; it has no models yet."""
+        """Return a new forecaster without models, with the full window that a call's readings complete."""
         other = Forecaster(self.spec)
         other.timeline, other.plausibility, other.first = plan.timeline, self.plausibility, self.first.copy()
         readings = other._judged(plan.readings)
@@ -302,7 +303,7 @@ class Forecaster:
         return next(reading for reading in reversed(readings) if not reading.held)
 
     def _enter(self, reading: Reading) -> int | None:
-        """Append a reading to the history, as a row, and as the target of earlier rows; return the row's ordinal."""
+        """Add a reading to the history, to the rows, and as the target of earlier rows; return its row's ordinal."""
         assert self.rows is not None
         layout = self.rows.layout
         self.history.append(reading.values[0])
@@ -328,7 +329,7 @@ class Forecaster:
         return self.rows.append(reading.slot, *self._row(reading), reading.values[1 + layout.others :], lead)
 
     def _row(self, reading: Reading, ahead: Ahead | None = None) -> tuple[Floats, Floats]:
-        """Return the raw row of the newest reading: what steps share, (s,), and what they have besides, (steps, o)."""
+        """Return the raw features of the newest reading: those that steps share, (s,), and their own, (steps, o)."""
         assert self.rows is not None
         assert self.timeline.every is not None
         layout = self.rows.layout
@@ -338,7 +339,7 @@ class Forecaster:
         return shared_row(layout, newest, reading), own
 
     def _advance(self, batch: list[Reading]) -> None:
-        """Take a batch: forecast from all but its last reading, learn it, forecast from the last; score in order."""
+        """Process a batch: forecast from all readings but the last, learn, forecast from the last, and score all."""
         ordinals = [self._enter(reading) for reading in batch]
         real = [n for n in ordinals if n is not None]
         found = dict(zip(real[:-1], self.predict(real[:-1]), strict=True)) if len(real) > 1 else {}
@@ -359,7 +360,7 @@ class Forecaster:
     # -- models --------------------------------------------------------------------------------------------------------
 
     def examples(self, step: int, ordinals: Sequence[int]) -> tuple[Floats, Floats]:
-        """Return what the model of ``steps[step]`` learns of rows: raw features (n, d) and targets (n,), not scaled."""
+        """Return some rows as examples for the model of ``steps[step]``: unscaled features (n, d), targets (n,)."""
         assert self.rows is not None
         return model_selection.examples(self.spec, self.rows, step, self.models[step].recipe.represent, ordinals)
 
@@ -381,26 +382,26 @@ class Forecaster:
         return out
 
     def _seen_by(self, step: int, shared: Floats, own: Floats) -> Floats:
-        """Return features (n, d) of raw rows for a step, an index."""
+        """Return raw rows as features (n, d) for the model of ``step``, an index."""
         assert self.rows is not None
         return represented(self.rows.layout, self.models[step].recipe.represent, shared, own[:, step])
 
     def _level(self, step: int, shared: Floats, own: Floats) -> Floats:
-        """Return what forecasts of raw rows for a step, an index, are relative to, (n, 1)."""
+        """Return each raw row's reference value, (n, 1), which is added to the forecast of ``step``, an index."""
         assert self.rows is not None
         if self.spec.task == "direction":
             return np.zeros((len(shared), 1))
         return reference(self.rows.layout, self.models[step].recipe.represent, shared, own[:, step])[:, None]
 
     def reference(self, step: int, ordinals: Sequence[int]) -> Floats:
-        """Return what the targets of rows are distinguished from, (n,); zeros for directions."""
+        """Return the reference values (n,) that are subtracted from the targets of rows; zeros for directions."""
         assert self.rows is not None
         return self._level(step, *self.rows.features(ordinals))[:, 0]
 
     def _learn(self, newest: int) -> Floats:
-        """Learn what has come true, forget what has left the window, and look whether scales still fit.
+        """Learn new examples, forget those that left the window, and from time to time check whether scales still fit.
 
-        Returns what is forecast then from the ``newest`` row, an ordinal, (steps, models).
+        Returns the updated models' forecasts from the ``newest`` row, an ordinal, (steps, models).
         """
         assert self.rows is not None
         rows, oldest = self.rows, self.rows.oldest
@@ -426,7 +427,7 @@ class Forecaster:
         return out
 
     def _look(self) -> None:
-        """Scale again, and solve from nothing, the models with examples that spread otherwise than at their scaling."""
+        """Rescale and retrain those models for which the spread of the examples has changed since the last scaling."""
         assert self.rows is not None
         self.looked_at = self.readings
         if self.rows.layout.known and self.knowledge.is_over():
@@ -447,7 +448,7 @@ class Forecaster:
         return model.is_off_scale(self.rows.column(known, step, model.level), self._targets(step, known))
 
     def learn_again(self, step: int) -> None:
-        """Have a step's models, by index, learn the window from nothing, with a scale of it; raises SolverError."""
+        """Train the models of ``step``, an index, on the window from scratch, with a new scale; raises SolverError."""
         assert self.rows is not None
         known = self.rows.known(step)
         self.models[step].fit(*self.examples(step, known), known)
@@ -456,26 +457,26 @@ class Forecaster:
         self.due[step] = []
 
     def _choose(self, kind: str) -> None:
-        """Choose what is ``auto``, and learn the window with it."""
+        """Choose the settings that are ``auto``, and train the models with them."""
         assert self.rows is not None
         self._adopt(model_selection.choose(self.spec, self.rows), kind)
 
     def _choose_or_wait(self) -> None:
-        """Choose now, or leave that to the next call, with which it is logged."""
+        """Choose settings now, or leave the choice to the next call, so that the log records the choice."""
         if self._chooses:
             self._choose("chosen")
         else:
             self.choice_due = True
 
     def best_now(self) -> Preset:
-        """Return what is to be chosen of what is ``auto``, over the window as it is; raises SolverError."""
+        """Return the best ``auto`` settings on the current window; raises SolverError."""
         assert self.rows is not None
         assert self.season is not None
         return Preset(self.season, *model_selection.choose_together(self.spec, [self.rows]))
 
     @property
     def made_with(self) -> Preset:
-        """The season and the recipes that its models have."""
+        """The season, and the recipes of the current models."""
         return Preset(self.season or 0, [model.recipe for model in self.models])
 
     def _adopt(self, choice: model_selection.Choice, kind: str) -> None:
@@ -496,9 +497,9 @@ class Forecaster:
         self._announce(kind, {"season": self.season, "every": str(self.timeline.every), "chosen": self.chosen()})
 
     def _begin_blend(self, step: int, residuals: Floats) -> Floats:
-        """Have a step's blend know the window, with ``residuals`` of its model on the newest rows; return the blend's.
+        """Train a step's blend on the window, given its model's ``residuals``; return the blend's residuals.
 
-        These are readings minus forecasts, (n,) each.
+        Residuals are readings minus forecasts on the newest rows, (n,) each.
         """
         assert self.rows is not None
         if not self.spec.has_blends:
@@ -511,7 +512,7 @@ class Forecaster:
         return errors[np.isfinite(errors)]
 
     def begin_blend_again(self, step: int) -> None:
-        """Have a step's blend know what is left of the window, and of the record of its model."""
+        """Train a step's blend again, on the readings left in the window, and on the scored forecasts of its model."""
         assert self.rows is not None
         if not self.spec.has_blends:
             return
@@ -522,7 +523,7 @@ class Forecaster:
         self._replayed(step, slots, actual, given)
 
     def _replayed(self, step: int, slots: Ints, actual: Floats, model: Floats) -> Floats:
-        """Have a step's blend know some readings and forecasts alone, and return its own, at the level of these."""
+        """Train a step's blend on past readings and model forecasts only; return the blend's forecasts of these."""
         held, lift = min(self.history.count, self.history.longest), self.plausibility.lift(slots)
         values = self.plausibility.levelled(self.history.newest(held), self.entered)
         lifted = lift[len(lift) - len(model) :]
@@ -531,33 +532,33 @@ class Forecaster:
 
     @property
     def entered(self) -> int:
-        """The slot of the newest value of the history."""
+        """The slot of the newest value in the history."""
         return self.timeline.slot if self.newest_taken is None else self.newest_taken.slot
 
     def _window(self) -> Floats:
-        """Return the newest values, as many as a window has, and one before them."""
+        """Return the newest values of the target: as many as a window has, and one more."""
         return self.history.newest(min(self.history.count, self.spec.window + 1))
 
     def _values(self, slot: int) -> Floats:
-        """Return the history up to a slot."""
+        """Return the history of the target up to a slot, adjusted for level shifts."""
         held = min(self.history.count, self.history.longest)
         found: Floats = self.history.newest(held)[: max(0, held - (self.entered - slot))]
         return self.plausibility.levelled(found, slot)
 
     def chosen(self) -> list[dict[str, Any]]:
-        """Return each step's recipe; nothing while the window fills."""
+        """Return the recipe of each step; empty while the window fills."""
         steps = zip(self.steps, self.models, strict=False)
         return [{"step": step, **model.recipe._asdict(), "refits": model.refits} for step, model in steps]
 
     def adopt(self, recipes: Sequence[Recipe]) -> FeedOutcome:
-        """Learn the window again with these recipes, one a step; forecasts made stay as they are."""
+        """Retrain the models on the window with new recipes, one for each step; earlier forecasts stay unchanged."""
         self._events, self._scored = [], []
         if self.choice is not None:
             self._adopt(model_selection.Choice(list(recipes), self.choice.trials), "chosen")
         return FeedOutcome(0, 0, 0, [], list(self.latest), self._events)
 
     def update(self, changes: Sequence[StepUpdate]) -> FeedOutcome:
-        """Have models hold fewer examples, or another C, along paths; forecasts made stay as they are."""
+        """Give models fewer examples, or another C, along solution paths; earlier forecasts stay unchanged."""
         assert self.rows is not None
         self._events, self._scored = [], []
         for change in changes:
@@ -572,7 +573,7 @@ class Forecaster:
         return max((model.gap() for model in self.models), default=0.0)
 
     def cool(self) -> None:
-        """Give up what the next call makes again: readings and models are kept as a snapshot has them until then."""
+        """Reduce readings and models to the compact form of a snapshot; the next call restores the rest."""
         self.timeline.cool()
         self._events, self._scored = [], []
         if self.rows is None:
@@ -583,17 +584,17 @@ class Forecaster:
 
     @property
     def is_cool(self) -> bool:
-        """Whether there are models, none of which has more than a snapshot has."""
+        """Whether the feed has models, and all of them are in the compact form that :meth:`cool` makes."""
         return bool(self.models) and all(model.is_cool for model in self.models)
 
     @property
     def hot_bytes(self) -> int:
-        """Bytes that :meth:`cool` gives back; 0 right after it."""
+        """The memory in bytes that :meth:`cool` would free; 0 right after it."""
         return self.timeline.hot_bytes + sum([model.hot_bytes for model in self.models])
 
     @property
     def held_bytes(self) -> int:
-        """Bytes of all arrays and of the readings in the window, with those that :meth:`cool` gives back."""
+        """The memory of all arrays and of the window's readings in bytes, before :meth:`cool` frees some of it."""
         held = self.timeline.held_bytes + self.history.held_bytes + (0 if self.rows is None else self.rows.held_bytes)
         for part in (*self.scores, *self.models, *self.bands):
             held += 0 if part is None else part.held_bytes
@@ -602,7 +603,7 @@ class Forecaster:
     # -- forecasts and scores ------------------------------------------------------------------------------------------
 
     def publish(self, reading: Reading, ordinal: int, found: Floats) -> None:
-        """Keep the forecasts from a reading, ``found`` (steps, models), until theirs come."""
+        """Publish the forecasts ``found`` (steps, models) from a reading, and keep them until they can be scored."""
         assert self.rows is not None
         (shared, own), lead = self.rows.features([ordinal]), int(self.rows.lead[ordinal % self.rows.size])
         said = self._said(reading, shared[0], own[0], found, lead)
@@ -611,14 +612,14 @@ class Forecaster:
         self.latest = [pending.forecast for pending in said]
 
     def publish_held(self, reading: Reading) -> None:
-        """Forecast from a reading that is missing, the newest; nothing of it is kept until readings come."""
+        """Publish forecasts from the newest reading, which is missing; they are not kept for scoring."""
         if self.rows is None:
             return
         said = self._said(*self._from_now(reading))
         self.latest = [pending.forecast for pending in said]
 
     def forecast_first(self) -> None:
-        """Forecast while the window fills, by naive values; nothing of it is kept."""
+        """Publish naive forecasts while the window fills; they are not kept for scoring."""
         real, every = sum([not reading.held for reading in self.first]), self.timeline.every
         self.latest = []
         if real < 2 or every is None or not self.spec.has_blends:
@@ -642,13 +643,13 @@ class Forecaster:
             self.latest.append(Forecast(step, slot, when, newest.time, value, *band, served, known, experts))
 
     def _from_now(self, reading: Reading, ahead: Ahead | None = None) -> tuple[Reading, Floats, Floats, Floats, int]:
-        """Return the newest reading with its raw row, forecasts from that, and up to which step known columns are."""
+        """Return the newest reading, its raw row, the forecasts from it, and the last step with announced columns."""
         ahead = ahead or self.ahead
         shared, own = self._row(reading, ahead)
         return reading, shared, own, self._predicted(shared[None], own[None])[0], ahead.lead(reading.slot, self.steps)
 
     def forecasts_if(self, rows: Sequence[Row]) -> list[Forecast]:
-        """Return what would be forecast if known columns were as ``rows`` announce them; nothing is changed.
+        """Return the forecasts that would result if ``rows`` were announced; the feed stays unchanged.
 
         Raises
         ------
@@ -664,7 +665,7 @@ class Forecaster:
         return [pending.forecast for pending in self._said(*self._from_now(self.timeline.newest, if_so))]
 
     def _forecast_again(self) -> None:
-        """Forecast again from the newest reading, of which more is known ahead than there was."""
+        """Forecast again from the newest reading, after more columns were announced for the time ahead."""
         if self.rows is None:
             return
         reading = self.timeline.newest
@@ -682,7 +683,7 @@ class Forecaster:
         self.publish(reading, ordinal, self.predict([ordinal])[0])
 
     def _know(self, lead: int, changed: int) -> None:
-        """Have models learn what is known ``lead`` steps ahead; of steps beyond ``changed`` that is news."""
+        """Retrain the models of steps beyond ``changed`` with known columns of up to ``lead`` steps ahead."""
         assert self.rows is not None
         self.knowledge.lead = lead
         affected = [i for i, step in enumerate(self.steps) if step > changed]
@@ -696,7 +697,7 @@ class Forecaster:
             self._announce("known", {"lead": lead})
 
     def _said(self, reading: Reading, shared: Floats, own: Floats, found: Floats, lead: int) -> list[Pending]:
-        """Return the forecasts from a reading and its raw row, ``shared`` (s,) and ``own`` (steps, o)."""
+        """Return the forecasts of all steps from a reading and its raw row, ``shared`` (s,) and ``own`` (steps, o)."""
         assert self.rows is not None
         assert self.timeline.every is not None
         layout, last, values = self.rows.layout, reading.values[0], self._values(reading.slot)
@@ -726,7 +727,7 @@ class Forecaster:
         return said
 
     def _score(self, reading: Reading) -> None:
-        """Compare a reading with the forecasts that were made for it; those of a missing one are dropped."""
+        """Score the forecasts of a reading, or drop the forecasts if the reading is missing."""
         waiting = self.pending.take(reading.slot)
         if reading.held:
             self.knowledge.scored(reading.slot)
@@ -763,9 +764,9 @@ class Forecaster:
         self._events.append(FeedEvent(kind, slot, 0.0 if time is None else time, detail))
 
     def _correct(self, correction: Correction) -> None:
-        """Give a reading another value: in what features will be made of, and as a target of what was learnt from it.
+        """Correct the value of a reading in the history, and as the target of examples, also of learnt ones.
 
-        Features and forecasts that were made stay as they were made.
+        Existing features and forecasts stay unchanged.
         """
         slot, value = correction.slot, correction.values[0]
         if self.rows is None:
@@ -784,9 +785,9 @@ def _or_nan(end: float | None) -> float:
 
 
 def choose_for(feeds: Sequence[Forecaster]) -> Preset:
-    """Choose what feeds of one specification share, from their first windows, which :meth:`filled_by` has made.
+    """Choose the settings that feeds of one specification share, from the full windows that :meth:`filled_by` made.
 
-    The season is the one that most of them have; of several, the shortest.
+    The season is the one that most feeds have, or the shortest of several such seasons.
     """
     seasons = [feed._found_season() if feed.season is None else feed.season for feed in feeds]
     season = max(sorted(set(seasons)), key=seasons.count)

@@ -1,4 +1,4 @@
-"""Forecasts, and those that wait for their readings."""
+"""Forecasts, and the collection of forecasts that wait for their readings."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NOBODY: Experts = (None,) * len(EXPERTS)
 
 
 class Forecast(NamedTuple):
-    """What is said of a reading to come; of directions ``value`` is the decision value, positive for up."""
+    """A forecast of one future reading; for directions, ``value`` is the decision value, positive for up."""
 
     step: int
     slot: int  #: of the reading
@@ -36,7 +36,7 @@ class Forecast(NamedTuple):
     weights: Experts = NOBODY  #: weights of the experts; not kept with forecasts that wait
 
     def numbers(self) -> tuple[float, ...]:
-        """Return it as a snapshot has it, but for weights; an end that there is not is NaN."""
+        """Return the forecast as numbers for a snapshot, without weights; an absent end of the band is NaN."""
         step, slot, time, made_at, value, low, high, served, known, experts, _ = self
         ends = nan if low is None else low, nan if high is None else high
         said = [nan if one is None else one for one in experts]
@@ -44,7 +44,7 @@ class Forecast(NamedTuple):
 
     @classmethod
     def of(cls, numbers: tuple[float, ...] | list[float], weights: Experts = NOBODY) -> Forecast:
-        """Return the forecast that ``numbers`` was taken from; feeds knew nothing but their models before."""
+        """Return the forecast that ``numbers`` describe; in snapshots of older versions experts are absent."""
         step, slot, time, made_at, value, low, high, served, known = (*numbers, 0.0, 1.0)[:_OLDEST]
         said = [None if isnan(one) else one for one in numbers[_OLDEST:]]
         experts = (*said, *NOBODY)[: len(NOBODY)]  # feeds had fewer before
@@ -54,7 +54,7 @@ class Forecast(NamedTuple):
 
 
 class Pending(NamedTuple):
-    """A forecast before its reading."""
+    """A forecast that waits for its reading, with further values that are needed to score it."""
 
     step: int  #: its index
     forecast: Forecast
@@ -73,17 +73,17 @@ _BEFORE = {13: 7, 16: 9}
 
 
 class PendingForecasts(Mapping[int, list[Pending]]):
-    """The forecasts that wait for the readings of their slots, as a snapshot has them.
+    """The forecasts that wait for their readings, by slot; they are stored as rows of numbers, as in a snapshot.
 
-    A fleet has dozens of them for each of thousands of series. As rows of numbers they take less memory, and garbage
-    collection does not visit them.
+    A fleet has dozens of such forecasts for each of thousands of series. Rows of numbers take less memory than objects,
+    and the garbage collector does not visit them.
     """
 
     def __init__(self) -> None:
         self._rows: dict[int, tuple[bytes, ...]] = {}
 
     def __getitem__(self, slot: int) -> list[Pending]:
-        """Return the forecasts of a slot, in the order they were made."""
+        """Return the forecasts of a slot, in the order in which they were made."""
         return list(map(_unpacked, self._rows[slot]))
 
     def __iter__(self) -> Iterator[int]:
@@ -95,26 +95,26 @@ class PendingForecasts(Mapping[int, list[Pending]]):
         return len(self._rows)
 
     def add(self, pending: Pending) -> None:
-        """Add a forecast to those of its slot."""
+        """Add a forecast under the slot of its reading."""
         slot = pending.forecast.slot
         self._rows[slot] = (*self._rows.get(slot, ()), _packed(pending))
 
     def take(self, slot: int) -> list[Pending]:
-        """Return the forecasts of a slot, which are not pending any more."""
+        """Remove the forecasts of a slot, and return them."""
         return list(map(_unpacked, self._rows.pop(slot, ())))
 
     def keep(self, stays: Callable[[Pending], bool]) -> None:
-        """Drop the forecasts of which ``stays`` is false."""
+        """Remove the forecasts for which ``stays`` returns False."""
         kept = {slot: tuple(row for row in rows if stays(_unpacked(row))) for slot, rows in self._rows.items()}
         self._rows = {slot: rows for slot, rows in kept.items() if rows}
 
     def to_array(self) -> Floats:
-        """Return all of them, (n, numbers)."""
+        """Return all forecasts as rows of numbers, (n, numbers)."""
         rows = b"".join(row for rows in self._rows.values() for row in rows)
         return np.frombuffer(rows).reshape(-1, _NUMBERS)
 
     def restore(self, array: Floats) -> None:
-        """Have those that ``to_array`` was taken from."""
+        """Add the forecasts in the rows that ``to_array`` returned."""
         for row in array.tolist():
             self.add(_pending(row))
 

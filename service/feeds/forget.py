@@ -1,9 +1,9 @@
-"""Readings forgotten: a feed becomes as if those of some times had been missing, and its models had never known them.
+"""Erase readings from a feed, as if these readings had been missing, and models had never learnt them.
 
-The newest readings do not stay as missing ones: the feed goes back to the reading before them, and takes any later one.
-Every model learns what is left from nothing, with a scale of that. What was chosen stays (recipes, the season, the
-errors of what was tried), and so do sums over what is older than the newest window: of errors, in the test for drift,
-in the levels of bands.
+If the newest readings are erased, the feed goes back to the reading before them, and accepts any later time. Every
+model is trained from scratch on the remaining readings, with a new scale, and tests for drift start again. Chosen
+settings stay: the recipes, the season, and the errors of trials. Aggregates over readings older than the window stay
+too: sums of errors, and the levels of bands.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from livesvm.service.feeds.timeline import Reading
 
 
 def forget(feed: Forecaster, times: Collection[float], *, beyond: bool = False) -> int | None:
-    """Forget the readings of some times; how many these were, or None where nothing was to be forgotten.
+    """Erase the readings of some times; return how many were erased, or None if the feed did not change.
 
-    With too little left the window fills again. Raises SolverError, with the feed broken.
+    If too few examples are left, the window fills again. Raises SolverError; the feed is unusable then.
 
     Parameters
     ----------
@@ -34,12 +34,12 @@ def forget(feed: Forecaster, times: Collection[float], *, beyond: bool = False) 
     beyond : whether some before the oldest of the window are to be forgotten too: all are, then
     """
     timeline = feed.timeline
-    waiting = len(timeline.waiting)
+    waiting = timeline.n_waiting
     known = [past for time in times if (past := timeline.past.get(time)) is not None]
     oldest = next(iter(timeline.past.values())).slot if beyond and timeline.past else None
     gone = frozenset(past.slot for past in known)
     forgotten = Forgotten(gone, timeline.forget(times, beyond=beyond), oldest)
-    waiting -= len(timeline.waiting)
+    waiting -= timeline.n_waiting
     feed.plausibility.forget(forgotten)
     if feed.newest_taken is not None:
         held = feed.newest_taken.held or feed.newest_taken.slot in gone
@@ -57,7 +57,7 @@ def forget(feed: Forecaster, times: Collection[float], *, beyond: bool = False) 
 
 
 def _forget_rows(feed: Forecaster, rows: Rows, forgotten: Forgotten) -> bool:
-    """Forget in what models learn from, and learn what is left; whether there was anything to forget."""
+    """Erase readings from the models' data, and retrain the models; return whether there was anything to erase."""
     newest, layout = feed.timeline.slot, rows.layout
     from_history(feed.history, newest, forgotten)
     n_rows = from_rows(rows, feed.steps, feed.history, newest, forgotten)
@@ -74,7 +74,7 @@ def _forget_rows(feed: Forecaster, rows: Rows, forgotten: Forgotten) -> bool:
 
 
 def _rewind(feed: Forecaster) -> None:
-    """Go back to the newest reading that is left of the window, if any is."""
+    """Go back to the newest reading left in the window, if there is one."""
     timeline = feed.timeline
     count = timeline.rewind()
     if count == 0:
@@ -100,7 +100,7 @@ def _learn_again(feed: Forecaster, rows: Rows, records: list[NDArray[np.bool_]])
 
 
 def _forget_record(feed: Forecaster, layout: RowLayout, i: int, forgotten: Forgotten) -> NDArray[np.bool_]:
-    """Forget what was forecast of some readings, or made at them; which of the newest that was."""
+    """Erase the scores of forecasts that involve erased readings; return which of the newest scores these are."""
     step = feed.steps[i]
     made = feed.scores[i].recent[:, 0].astype(np.int64) - step
     goes = are_of(layout, feed.blends[i].seasons, step, made, forgotten)
@@ -110,7 +110,7 @@ def _forget_record(feed: Forecaster, layout: RowLayout, i: int, forgotten: Forgo
 
 
 def _forget_pending(feed: Forecaster, layout: RowLayout, newest: int, forgotten: Forgotten) -> None:
-    """Forget forecasts of readings to come, those made at the newest too, which are made again."""
+    """Drop pending forecasts that involve erased readings, and those from the newest reading, for renewal."""
 
     def stays(one: Pending) -> bool:
         made = one.forecast.slot - one.forecast.step
@@ -124,7 +124,7 @@ def _forget_pending(feed: Forecaster, layout: RowLayout, newest: int, forgotten:
 
 
 def _reseed(feed: Forecaster, rows: Rows, i: int) -> None:
-    """Keep those first residuals of a band that belong to readings that are left."""
+    """Compute a band's first residuals again, from the remaining readings."""
     band = feed.bands[i]
     assert band is not None
     forecasts, y = model_selection.rolling_forecasts(feed.spec, rows, i, feed.models[i].recipe)
@@ -134,7 +134,7 @@ def _reseed(feed: Forecaster, rows: Rows, i: int) -> None:
 
 
 def _forecast_again(feed: Forecaster, rows: Rows, newest: int) -> None:
-    """Forecast from the newest row, or from what is held where that is gone; not at all without a reading."""
+    """Forecast from the newest row, or from held values if that row is erased; do nothing if no reading is left."""
     if not feed.timeline.past:
         return
     ordinal, reading = rows.by_slot.get(newest), feed.timeline.newest
@@ -145,7 +145,7 @@ def _forecast_again(feed: Forecaster, rows: Rows, newest: int) -> None:
 
 
 def _begin_again(feed: Forecaster) -> None:
-    """Fill the window again, with what is left of it."""
+    """Set the feed back to filling its window, with the remaining readings in it."""
     left = [Reading(one.slot, time, one.values, one.held) for time, one in feed.timeline.past.items()]
     feed.first = first_readings(feed.judged_again(left), Forgotten(frozenset(), {}, None))
     feed.readings = sum(not reading.held for reading in feed.first)

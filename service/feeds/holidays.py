@@ -1,4 +1,4 @@
-"""Holidays by country, of the ``holidays`` package, which is an extra."""
+"""Holidays by country, from the ``holidays`` package, which is an optional dependency."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from livesvm.solvers.errors import InvalidInput
 
 
 def check(place: str) -> None:
-    """Raise InvalidInput unless the holidays of a place are known."""
+    """Raise InvalidInput unless the ``holidays`` package knows the holidays of a place."""
     try:
         _calendar(place)
     except ImportError:
@@ -20,7 +20,7 @@ def check(place: str) -> None:
 
 
 def is_holiday(place: str, year: int, day: int) -> bool:
-    """Say whether a day, by its ordinal in the proleptic Gregorian calendar, is a holiday there."""
+    """Say whether a day, by its ordinal in the proleptic Gregorian calendar, is a holiday in ``place``."""
     return day in _days(place, year)
 
 

@@ -1,7 +1,7 @@
-"""Files of readings as they are: what is understood of one, and its rows as a feed or a fleet takes them.
+"""Inspection of data files: find the meaning of a file's columns, and convert its rows for a feed or a fleet.
 
-Text is decided by its first 64 kB, then looked at once as a whole: how many rows there are, where they end, and what
-was not clear before. Nothing is kept of it but some thousand rows.
+The first 64 kB of a text file decide how it is read. One pass over the whole file then counts the rows, finds the end
+of the table, and settles what the first rows leave ambiguous. Only a sample of the rows is kept in memory.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ NOTHING = FileOptions()
 
 @dataclass
 class InspectedTable:
-    """A file of readings, as it was understood.
+    """The interpretation of a data file: its columns with their meanings, and its converted rows.
 
     Parameters
     ----------
@@ -78,11 +78,11 @@ class InspectedTable:
 
     @property
     def understood(self) -> dict[str, Any]:
-        """What there is to say."""
+        """The findings about the file, by name, without empty ones."""
         return {name: value for name, value in self.said.items() if value not in (None, "", [])}
 
     def named(self, **wanted: str | None) -> InspectedTable:
-        """Have the columns ``time`` and ``series`` the names that a feed has for them, where the file has others."""
+        """Rename the columns of times and of series to the names that a feed uses, and return this table."""
         for part, name in wanted.items():
             found = getattr(self, part)
             if name is not None and found is not None and name not in self.names:
@@ -94,7 +94,7 @@ class InspectedTable:
 def table(
     path: Path, given: FileOptions = NOTHING, time: str | None = None, series: str | None = None
 ) -> InspectedTable:
-    """Return a file as it is understood; raises OSError, or ValueError that names the option where two readings fit.
+    """Interpret a file of readings; raises OSError, or ValueError that names the option to set if it is ambiguous.
 
     Parameters
     ----------
@@ -108,10 +108,10 @@ def table(
 
 
 def examples(path: Path, given: FileOptions = NOTHING) -> InspectedTable:
-    """Return a file of examples, a row each in the order of the file, as it is understood; raises as :func:`table`.
+    """Interpret a file of examples, one in each row; the order of rows is kept; raises the errors of :func:`table`.
 
-    All columns of times are sent in ISO 8601. Marks of missing values count in columns of numbers and of times alone,
-    as "unknown" may be a word like others.
+    All columns of times are converted to ISO 8601. Marks of missing values are recognized only in columns of numbers or
+    times, as "unknown" may be an ordinary word elsewhere.
     """
     with _of_file(path):
         return _Reader(raw_tables.opened(path, given), given, None, of_examples=True).table()
@@ -119,7 +119,7 @@ def examples(path: Path, given: FileOptions = NOTHING) -> InspectedTable:
 
 @contextmanager
 def _of_file(path: Path) -> Iterator[None]:
-    """Have what is wrong with a file named by its path, row and option; raises ValueError."""
+    """Turn InvalidInput into a ValueError with the file's path, the row and the option in its message."""
     try:
         yield
     except InvalidInput as error:
@@ -129,7 +129,7 @@ def _of_file(path: Path) -> Iterator[None]:
 
 
 class _Reader:
-    """What the columns of a file mean, and how their cells are sent."""
+    """The reader of one file: finds the meaning of the columns, and converts their cells."""
 
     def __init__(self, raw: Raw, given: FileOptions, time: str | None, *, of_examples: bool = False) -> None:
         if given.zone is not None:
@@ -160,20 +160,20 @@ class _Reader:
         self.pattern = dialect.pattern_of(self.decimal)
 
     def _kind_of(self, column: Sequence[str]) -> str:
-        """Return the kind of a column by that of most cells; of examples one of numbers holds nothing else."""
+        """Return the most frequent kind of a column's cells; in examples, numbers mixed with text count as text."""
         kinds = {cell: self._kind(cell) for cell in column}
         kind = dialect.commonest(kinds.values())
         return "text" if self.of_examples and kind == "number" and not {*kinds.values()} <= _NUMBERS else kind
 
     def _examples_time(self) -> tuple[tuple[int, ...], list[TimeFormat]]:
-        """Return the columns of times that the caller joins or names."""
+        """Return the columns that the option --time names, and their possible formats."""
         if self.given.time is None:
             return (), []
         parts = self._at(self.given.time, "--time")
         return parts, self._formats(parts, True)
 
     def _formats_of_examples(self) -> dict[int, TimeFormat]:
-        """Return the format of each column of times: of text, and of digits that are days; raises InvalidInput."""
+        """Return the format of each column with times as text, or with dates as digits; raises InvalidInput."""
         found = dict[int, TimeFormat]()
         for at in range(self.raw.width):
             cells = {*self._cells((at,))}
@@ -198,7 +198,7 @@ class _Reader:
         return dialect.is_missing(cell) or cell.strip() in self.missing
 
     def _at(self, names: str, option: str) -> tuple[int, ...]:
-        """Return the columns that an option names: one, or some joined by +."""
+        """Return the columns that an option names: one column, or several with + between their names."""
         wanted = [names] if names in self.raw.names else names.split("+")
         for name in wanted:
             if name not in self.raw.names:
@@ -207,7 +207,7 @@ class _Reader:
         return tuple(map(self.raw.names.index, wanted))
 
     def _cells(self, parts: Sequence[int]) -> list[str]:
-        """Return the times of the rows that are looked at, parts joined by a blank, without those that are missing."""
+        """Return the times of the sampled rows, without missing times; the parts of a time are joined by a blank."""
         found = zip(*(self.columns[at] for at in parts), strict=True)
         return [file_times.joined(cells) for cells in found if not all(map(self._is_missing, cells))]
 
@@ -228,7 +228,7 @@ class _Reader:
         return found or (file_times.find(few[:-SUMMARY], name, alone=alone) if len(cells) < 70 else [])
 
     def _periods(self, parts: tuple[int, ...]) -> list[TimeFormat]:
-        """Return the formats of days with numbered periods, as settlements of electricity have them, up to 48 or 96."""
+        """Return the formats of days with 48 or 96 numbered periods, as in electricity settlement data; else none."""
         numbers = {*self.columns[parts[1]]}
         if not _PERIODS.fullmatch(self.raw.names[parts[1]]) or not all(one.isdigit() for one in numbers):
             return []
@@ -240,7 +240,7 @@ class _Reader:
         return [file_times.with_periods(one, count) for one in self._formats(parts[:1], True)]
 
     def _time(self, usual: str | None) -> tuple[tuple[int, ...], list[TimeFormat]]:
-        """Return the columns of times, of which the ``usual`` one is tried first, and the formats that read them."""
+        """Return the columns that make up the time, with the formats that read them; prefer the column ``usual``."""
         names = [name.lower() for name in self.raw.names]
         if self.given.time is not None:
             parts = self._at(self.given.time, "--time")
@@ -271,7 +271,7 @@ class _Reader:
         return (best,), found[best]
 
     def _look(self, formats: list[TimeFormat]) -> None:
-        """Look at all rows once: how many there are, up to the summary, and some of each block."""
+        """Read all rows once: count the rows before a summary at the end, and keep a sample of each block."""
         self.later, stream, count, tail = list[Line](), self.raw.rows(), 0, list[Line]()
         while block := [*islice(stream, BLOCK)]:
             self._check_widths(tail, count - len(tail))
@@ -306,7 +306,7 @@ class _Reader:
         return any(one.reads([cell]) for one in formats)
 
     def _decided(self, parts: tuple[int, ...], formats: list[TimeFormat]) -> TimeFormat | None:
-        """Return the format of times, by the whole column where the first rows do not decide; raises InvalidInput."""
+        """Return the format of times, from the whole column if the first rows are ambiguous; raises InvalidInput."""
         if not parts:
             return None
         name = "+".join(self.raw.names[at] for at in parts)
@@ -331,7 +331,7 @@ class _Reader:
         return formats[0]
 
     def _even(self, parts: tuple[int, ...], formats: list[TimeFormat]) -> TimeFormat | None:
-        """Return the format by which several readings a day follow each other, if by all others months lie between."""
+        """Return the format by which times ascend in steps of less than two days, if all others are absurd."""
         steps = []
         for one in formats:
             seconds = self._seconds([*dict.fromkeys(self._cells(parts)[:2000])], one)
@@ -346,7 +346,7 @@ class _Reader:
         return formats[good[0]] if is_clear else None
 
     def _series(self) -> tuple[int, ...]:
-        """Return the columns that name series; nothing where the file has one."""
+        """Return the columns that name the series; empty if the file has a single series."""
         if self.given.series is not None:
             return self._at(self.given.series, "--series")
         if self.given.wide or self.of_examples or not self.parts:
@@ -367,7 +367,7 @@ class _Reader:
         return ()
 
     def table(self) -> InspectedTable:
-        """Return the table that is sent."""
+        """Return the interpretation of the file."""
         raw, given = self.raw, self.given
         numbers = [raw.names[at] for at in self._of_kind("number")]
         vary = [raw.names[at] for at in self._of_kind("number") if len({*self.columns[at]}) > 1]
@@ -397,7 +397,7 @@ class _Reader:
         return found
 
     def _unlikely(self, name: str) -> tuple[bool, ...]:
-        """Return what speaks against a column as the one that is forecast: names first, then codes and row numbers."""
+        """Return a sort key that is lowest for the most likely target, from the column's name and values."""
         column = [cell for cell in self.columns[self.raw.names.index(name)] if not self._is_missing(cell)][:200]
         steps = (
             {float(other) - float(one) for one, other in pairwise(column)}
@@ -408,7 +408,7 @@ class _Reader:
         return _TARGET.fullmatch(name) is None, bool(_SERIES.fullmatch(name)) or is_code, bool(_FORECAST.match(name))
 
     def _sent(self, kept: list[int]) -> Iterator[Line]:
-        """Yield rows as they are sent; raises ValueError for a time that does not read."""
+        """Yield the converted rows; raises ValueError for a time that the format does not read."""
         rows, number = islice(self.raw.rows(), self.count), 0
         turned = iter([*rows][::-1]) if self.is_newest_first else rows
         local = {at: self._local(form) for at, form in self.formats.items()}
@@ -432,13 +432,13 @@ class _Reader:
             number += len(block)
 
     def _local(self, form: TimeFormat | None) -> Callable[[str, str], str] | None:
-        """Return what gives times of a format the offsets of the zone, where they have none."""
+        """Return the function that adds the zone's UTC offset to times; None if they have one, or no zone is given."""
         if form is None or form.zoned or self.given.zone is None:
             return None
         return file_times.localized(self.given.zone, in_order=not self.of_examples)
 
     def _blanked(self, cells: Sequence[str], at: int) -> Sequence[str]:
-        """Return cells of a column without marks of missing values, and numbers with a decimal point."""
+        """Return a column's cells with marks of missing values made empty, and numbers written with a decimal point."""
         kind = self.kinds[at]
         if at in self.series or (at in self.parts and len(self.parts) == 1):
             return cells
@@ -460,7 +460,7 @@ class _Reader:
         local: Callable[[str, str], str] | None,
         series: Sequence[str] | None,
     ) -> Sequence[str]:
-        """Return times as they are sent; raises ValueError for one that does not read."""
+        """Return the converted times; raises ValueError for a time that the format does not read."""
         read = None if form is None else form.read
         if read is None and local is None:
             return cells
@@ -481,7 +481,7 @@ class _Reader:
 
     @property
     def is_newest_first(self) -> bool:
-        """Whether times descend throughout the first rows, of a file with one series."""
+        """Whether the file has a single series, and the times of its first rows descend."""
         if self.format is None or self.series or self.of_examples:
             return False
         first = self._seconds(self._cells(self.parts)[:200])
@@ -497,7 +497,7 @@ class _Reader:
             return []
 
     def _say(self, found: InspectedTable) -> None:
-        """Write down what was understood."""
+        """Record the findings about the file."""
         said = self.said
         said["rows"] = self.count
         if self.raw.is_text:
@@ -536,7 +536,7 @@ class _Reader:
         )
 
     def _say_times(self) -> None:
-        """Write down the first and last time, the interval, gaps and hours that come twice."""
+        """Record the order and the interval of times, the number of gaps, and how many times come twice."""
         held = [*zip(*(self.columns[at] for at in (*self.parts, *self.series)), strict=True)]
         of_first = [
             file_times.joined(cells[: len(self.parts)])

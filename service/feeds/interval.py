@@ -1,4 +1,4 @@
-"""The distance between readings: a fixed time, or calendar months."""
+"""The interval between readings: a fixed time, or calendar months."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ DURATION = re.compile(r"^\s*(\d+(?:\.\d+)?)?\s*(ms|s|min|h|d|w|mo|y)\s*$")
 
 
 def moment(seconds: float, zone: tzinfo | None = None) -> datetime:
-    """Return seconds since 1970 as wall time of ``zone``, UTC by default; of years before 1970 as well."""
+    """Convert seconds since 1970, also negative ones, to a datetime in ``zone``, by default UTC."""
     return (EPOCH + timedelta(seconds=seconds)).astimezone(zone or UTC)
 
 
 def seconds_of(when: datetime) -> float:
-    """Return seconds since 1970 of a time with a zone."""
+    """Convert a datetime with a zone to seconds since 1970."""
     return (when - EPOCH).total_seconds()
 
 
 @dataclass(frozen=True)
 class Every:
-    """The distance of readings: ``seconds``, or ``months`` where that is not 0.
+    """The interval between readings: ``months`` if that is not 0, otherwise ``seconds``.
 
-    ``zone``: where days and months begin; a day is then one of its calendar, of 23 to 25 hours. ``day``: on which day
-    of their months readings are, as far as is known, or the last one of a month that is shorter; 0: nothing is.
+    ``zone`` is the time zone in which days and months begin; its calendar days have 23 to 25 hours. ``day`` is the day
+    of the month on which readings lie, as far as is known; in shorter months it means the last day; 0 if unknown.
     """
 
     seconds: float = 0.0
@@ -47,19 +47,19 @@ class Every:
     day: int = 0
 
     def seen(self, time: float) -> Every:
-        """Return the same, when a reading of this time has come."""
+        """Return the interval with its ``day`` updated by the time of a new reading."""
         if not self.months or self.day == 31:
             return self
         return replace(self, day=max(self.day, moment(time, self.zone).day))
 
     def between(self, earlier: float, later: float) -> float:
-        """Return how many of them lie between two times, in seconds since 1970."""
+        """Return how many intervals lie between two times, in seconds since 1970."""
         if not self.months:
             return (later - earlier) / self.seconds
         return (self._month(later) - self._month(earlier)) / self.months
 
     def after(self, time: float, count: int) -> float:
-        """Return the time ``count`` of them later, in seconds since 1970."""
+        """Return the time ``count`` intervals after ``time``, in seconds since 1970."""
         if self.months:
             start = moment(time, self.zone)
             year, month = divmod(start.year * 12 + start.month - 1 + count * self.months, 12)
@@ -69,8 +69,20 @@ class Every:
             return seconds_of(moment(time, self.zone) + timedelta(seconds=count * self.seconds))
         return time + count * self.seconds
 
+    def floor(self, time: float) -> float:
+        """Return the newest time of the clock's grid that is not after ``time``, in seconds since 1970."""
+        if self.months:
+            when = moment(time, self.zone)
+            year, month = divmod((when.year * 12 + when.month - 1) // self.months * self.months, 12)
+            return seconds_of(datetime(year, month + 1, 1, tzinfo=when.tzinfo))
+        if self.seconds % DAY:
+            return time - time % self.seconds
+        when, days = moment(time, self.zone), int(self.seconds // DAY)
+        first = when.date() - timedelta(days=(when.toordinal() - 1) % days)  # day 1 is a Monday
+        return seconds_of(datetime(first.year, first.month, first.day, tzinfo=when.tzinfo))
+
     def approximate_seconds(self) -> float:
-        """Return how long one is, months on average."""
+        """Return the length of the interval in seconds, with an average length of months."""
         return self.months * 30.436875 * DAY if self.months else self.seconds
 
     def _month(self, time: float) -> float:
@@ -90,7 +102,7 @@ class Every:
 
 
 def duration(value: float | str, zone: tzinfo | None = None) -> Every:
-    """Read a duration: seconds, or a number with one of ms, s, min, h, d, w, mo, y; raises InvalidInput."""
+    """Parse a duration, in seconds or with a unit: ms, s, min, h, d, w, mo or y; raises InvalidInput."""
     if isinstance(value, str):
         found = DURATION.match(value)
         if found is None:
@@ -111,10 +123,11 @@ def duration(value: float | str, zone: tzinfo | None = None) -> Every:
 
 
 def found_in(times: Sequence[float], zone: tzinfo | None = None) -> Every:
-    """Return the distance of the first readings, at ascending ``times`` in seconds since 1970.
+    """Return the interval between the first readings, from their ascending ``times`` in seconds since 1970.
 
-    It is months where all of them lie on one day of the month, or on the last one of those that are shorter, at one
-    time of the day; otherwise the most frequent gap or, where no gap comes twice, the median one.
+    It is in months if all readings lie on one day of the month, or on the last day of shorter months, at one time of
+    day. Otherwise it is the most frequent gap or, if no gap comes twice, the median gap, rounded if readings keep to a
+    round interval.
 
     Raises
     ------
@@ -133,9 +146,9 @@ def found_in(times: Sequence[float], zone: tzinfo | None = None) -> Every:
 
 
 def _even(gaps: Sequence[float], usual: float) -> float:
-    """Return the interval of a day's even parts that readings keep but for jitter, or the ``usual`` gap.
+    """Return an interval that divides a day evenly, or is whole days, if readings keep to it; else the ``usual`` gap.
 
-    The distance of the first and the last of them is off by no more than two readings may be.
+    Over all gaps together, the deviation from that interval may be at most twice the largest jitter of one gap.
     """
     count = sum(round(gap / usual) for gap in gaps)
     if not count:

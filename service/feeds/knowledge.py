@@ -1,4 +1,4 @@
-"""Assumptions of forecasts on columns known ahead: announced as they came, announced otherwise, or held."""
+"""What scored forecasts assumed of columns known ahead: the right values, other announced values, or held values."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ LOOKS = 5  #: how often a feed looks at its scales before what was not announced
 
 
 class Knowledge:
-    """How far ahead known columns are known, and of how many scored forecasts they were.
+    """How far ahead known columns are announced, and how many scored forecasts used announced or held values of them.
 
     Parameters
     ----------
@@ -29,25 +29,25 @@ class Knowledge:
         self._is_exact: dict[int, bool] = {}
 
     def is_over(self) -> bool:
-        """Count a look; say whether the time is over in which :attr:`longest` was found."""
+        """Count a check of the scales; say whether it ends the period over which :attr:`longest` is measured."""
         self.looks = (self.looks + 1) % LOOKS
         return self.looks == 0
 
     def compare(self, slot: int, announced: tuple[float, ...] | None, came: tuple[float, ...]) -> None:
-        """Take what was announced of a slot, and what came."""
+        """Note whether the columns announced for a slot equal those that came with its reading."""
         self._is_exact[slot] = announced == came
 
     def score(self, step: int, slot: int, *, was_known: bool) -> None:
-        """Count a forecast that is scored, of ``step`` by index."""
+        """Count a scored forecast of ``step``, an index, by what it assumed of known columns."""
         kind = 2 if not was_known else 0 if self._is_exact.get(slot, False) else 1
         self.counts[step, kind] += 1
 
     def scored(self, slot: int) -> None:
-        """Forget announcements for a slot with scored forecasts."""
+        """Discard the comparison noted for a slot, after its forecasts are scored."""
         self._is_exact.pop(slot, None)
 
     def assumed(self, step: int) -> Assumed | None:
-        """Return what the errors of ``step``, by index, assume; None before the first."""
+        """Return what scored forecasts of ``step``, an index, assumed of known columns; None before the first score."""
         exact, otherwise, held = self.counts[step].tolist()
         if not exact + otherwise + held:
             return None
@@ -56,10 +56,10 @@ class Knowledge:
         return "announced" if otherwise else "perfect"
 
     def to_arrays(self) -> dict[str, Any]:
-        """Return what it knows."""
+        """Return the state as a dictionary."""
         return {"lead": self.lead, "longest": self.longest, "looks": self.looks, "counts": self.counts.copy()}
 
     def restore(self, arrays: Mapping[str, Any]) -> None:
-        """Take over what ``to_arrays`` returned; feeds had nothing of it before."""
+        """Restore the state from the dictionary that ``to_arrays`` returned; in older versions it was empty."""
         self.lead, self.longest, self.looks = (int(arrays.get(name, 0)) for name in ("lead", "longest", "looks"))
         self.counts[:] = arrays.get("counts", 0)

@@ -1,9 +1,9 @@
-"""Choice of ``auto`` settings: representation, gamma and C by rolling-origin errors of exact models.
+"""Choice of the ``auto`` settings, which are representation, gamma and C, by rolling-origin errors of exact models.
 
-Models learn the first part of the window and move through the rest in blocks, each forecast before it is learnt
-[Tashman 2000]. One thing is varied after the other, from the settings that do on most series: the representation, then
-gamma, then C. Where the naive forecasts are not clearly beaten, and are no part of a blend,
-models are tried that stay close to them. Every error found is kept, to be shown.
+Models are trained on the first part of the window. Then they move through the rest in blocks, and forecast every block
+before they learn it [Tashman 2000]. One setting is varied after the other, starting from values that suit most series:
+the representation, then gamma, then C. If models are not clearly better than naive forecasts, and the feed has no
+blends, models that stay close to naive forecasts are tried too. All trials are kept with their errors, for display.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ BETTER = 0.97  #: times the error of the settings so far, which others have to s
 
 @dataclass(frozen=True)
 class Trial:
-    """A recipe with its mean absolute error; of directions the share of wrong ones."""
+    """A recipe with its error: the mean absolute error or, for directions, the share of wrong forecasts."""
 
     step: int
     recipe: Recipe
@@ -47,7 +47,7 @@ class Trial:
 
 @dataclass
 class Choice:
-    """What was chosen for each step, and everything that was tried."""
+    """The recipe chosen for each step, and all trials."""
 
     recipes: list[Recipe]
     trials: list[Trial] = field(default_factory=list)
@@ -61,7 +61,7 @@ class Choice:
 def examples(
     spec: FeedSpec, rows: Rows, step: int, represent: Represent, ordinals: Sequence[int]
 ) -> tuple[Floats, Floats]:
-    """Return features (m, d) and targets (m,) of rows for ``step``, an index; NaN where a target is not known."""
+    """Return features (m, d) and targets (m,) of rows for ``step``, an index; unknown targets are NaN."""
     (shared, every), actual = rows.features(ordinals), rows.target[rows.places(ordinals), step]
     own = every[:, step]
     level = shared[:, 0] if spec.task == "direction" else reference(rows.layout, represent, shared, own)
@@ -69,7 +69,7 @@ def examples(
 
 
 def targets(spec: FeedSpec, rows: Rows, step: int, represent: Represent, ordinals: Sequence[int] | Ints) -> Floats:
-    """Return the targets alone."""
+    """Return the targets (m,) of rows for ``step``, an index, as :func:`examples` does, but not the features."""
     at, keys = 0 if spec.task == "direction" else reference_at(rows.layout, represent), np.asarray(ordinals, np.int64)
     actual = rows.target[:, step][rows.places(keys)]
     return _relative(spec, actual, rows.column(keys, step, at))
@@ -82,10 +82,10 @@ def _relative(spec: FeedSpec, actual: Floats, level: Floats) -> Floats:
 
 
 def rolling_forecasts(spec: FeedSpec, rows: Rows, step: int, recipe: Recipe) -> tuple[Floats, Floats]:
-    """Return forecasts (m, models) and targets (m,) of the later part of the window, by models of what was before.
+    """Return rolling-origin forecasts (m, models) and targets (m,) for the later part of the window.
 
-    Of a block's readings none was known when it was forecast: examples are learnt only when their targets have come.
-    Where the window is too short for that, there is none.
+    No reading of a block is known when the block is forecast: examples are learnt only after their targets have
+    arrived. If the window is too short, both arrays are empty.
     """
     ordinals = rows.known(step)
     X, y = examples(spec, rows, step, recipe.represent, ordinals)
@@ -110,14 +110,15 @@ def rolling_forecasts(spec: FeedSpec, rows: Rows, step: int, recipe: Recipe) -> 
 
 
 def choose(spec: FeedSpec, rows: Rows) -> Choice:
-    """Choose what is ``auto`` for every step, from the window as it is."""
+    """Choose the ``auto`` settings of every step, from the current window."""
     return tried_out(spec, rows, *choose_together(spec, [rows]))
 
 
 def choose_together(spec: FeedSpec, windows: Sequence[Rows]) -> tuple[list[Recipe], list[Trial]]:
-    """Choose what is ``auto`` for every step of feeds that share it, from their windows; and what was tried.
+    """Choose the ``auto`` settings that feeds share, from their windows; return a recipe for each step, and all trials.
 
-    All windows have one layout. Of several windows errors are relative to those of the first recipe.
+    All windows have the same layout of features. With several windows, each error is divided by the first recipe's
+    error in the same window.
     """
     tried = tried_steps(spec.horizons)
     trials: list[Trial] = []
@@ -127,7 +128,7 @@ def choose_together(spec: FeedSpec, windows: Sequence[Rows]) -> tuple[list[Recip
 
 
 def tried_out(spec: FeedSpec, rows: Rows, recipes: list[Recipe], trials: list[Trial]) -> Choice:
-    """Return recipes, one a step, with the errors that they make over the later part of the window."""
+    """Return a choice of the given recipes, one for each step, with their residuals late in the window."""
     choice = Choice(recipes, trials)
     if spec.coverage is not None or spec.has_blends:
         for step, recipe in enumerate(choice.recipes):
@@ -137,7 +138,7 @@ def tried_out(spec: FeedSpec, rows: Rows, recipes: list[Recipe], trials: list[Tr
 
 
 def tried_steps(horizons: tuple[int, ...]) -> list[int]:
-    """Return the indices of the steps that are tried: all of a few, else some that grow by a factor."""
+    """Return the indices of the steps to try: all steps if these are few, otherwise some at growing distances."""
     if len(horizons) <= TRIED:
         return list(range(len(horizons)))
     wanted = np.geomspace(horizons[0], horizons[-1], TRIED)
@@ -189,7 +190,7 @@ def _search(spec: FeedSpec, windows: Sequence[Rows], step: int, trials: list[Tri
 
 
 def _least(best: Recipe, others: list[Recipe], error: Callable[[Recipe], float]) -> Recipe:
-    """Return the recipe with the least error, of those that are clearly below ``best``, or ``best``."""
+    """Return the recipe with the least error if it is clearly better than ``best``, otherwise ``best``."""
     if others == [best]:
         return best
     least = min(others, key=error)

@@ -1,7 +1,8 @@
-"""Rows of features packed without what they say twice: levels are moments of one line, calendars those of other feeds.
+"""Packed rows: repeated target values are stored once as a line of readings, and calendar features once for all feeds.
 
-A level of row k that lies b readings back is the newest reading of row k - b; where that holds bit for bit, the line of
-readings is all that is kept. It does not hold across gaps and corrections: then rows stay as they are.
+A level is a feature that is a value of the target. The level of row k that lies b readings back equals the newest
+reading of row k - b. If this equality holds bit for bit, only the line of readings is stored. Across gaps and
+corrections the equality does not hold, and rows are not packed.
 """
 
 from __future__ import annotations
@@ -23,14 +24,14 @@ IN_LINE, OTHERS, CALENDAR = range(3)  #: the tables of ``Lines``
 
 
 class Calendar:
-    """The calendar's features of rows, (steps, calendar, n), which feeds of the same clock share."""
+    """The calendar features of rows, (steps, calendar, n); feeds with readings at the same times share one object."""
 
     def __init__(self, values: Floats) -> None:
         self.values = values
         self._next: ref[Calendar] | None = None  # what a row more has made of it
 
     def after(self, row: Floats, first: int) -> Calendar:
-        """Return the calendar without what is before row ``first``, and with another row, (steps, calendar)."""
+        """Return the calendar features of the rows from ``first`` on and of one more row, (steps, calendar)."""
         known = None if self._next is None else self._next()
         size = self.values.shape[2] + 1 - first
         if known is None or known.values.shape[2] != size or known.values[:, :, -1].tobytes() != row.tobytes():
@@ -43,9 +44,9 @@ _calendars: WeakValueDictionary[tuple[bytes, bytes, int], Calendar] = WeakValueD
 
 
 class PackedPlaces(NamedTuple):
-    """Where features of rows stand in packed ones; one for all feeds of a layout and steps.
+    """The positions of features in packed rows; feeds with the same layout and steps share one object.
 
-    Columns are those of rows with what steps share, then what each has for itself, one after the other.
+    Columns are numbered through the features that steps share, and then through the own features of each step.
     """
 
     layout: RowLayout
@@ -58,7 +59,7 @@ class PackedPlaces(NamedTuple):
 
 
 class Packed(NamedTuple):
-    """Rows as one line of readings, the calendar, and what is left."""
+    """Packed rows: a line of readings, the calendar features, and all other features."""
 
     places: PackedPlaces
     line: Floats
@@ -72,13 +73,13 @@ class Packed(NamedTuple):
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the arrays, but for the calendar."""
+        """The memory of the arrays in bytes, without the calendar."""
         return self.line.nbytes + self.others.nbytes
 
 
 @lru_cache(maxsize=64)
 def places_of(layout: RowLayout, steps: tuple[int, ...]) -> PackedPlaces:
-    """Return where features stand."""
+    """Return the positions of features in packed rows."""
     own = layout.shared + np.arange(len(steps) * layout.own).reshape(len(steps), layout.own)
     end, shared = layout.own_levels, np.delete(np.arange(level_ends(layout).size), len(layout.lags))
     levels = np.concatenate([shared, own[:, :end].ravel()])
@@ -98,7 +99,7 @@ def places_of(layout: RowLayout, steps: tuple[int, ...]) -> PackedPlaces:
 
 
 def pack(layout: RowLayout, steps: tuple[int, ...], shared: Floats, own: Floats) -> Packed | None:
-    """Pack rows ``shared`` (n, s) and ``own`` (n, steps, o), oldest first; None where they say something else."""
+    """Pack rows ``shared`` (n, s) and ``own`` (n, steps, o), oldest first; None if the levels differ from one line."""
     n, places, end = len(shared), places_of(layout, steps), layout.own_levels
     rows = np.concatenate([shared, own.reshape(n, -1)], axis=1)
     found = rows[:, places.levels]
@@ -112,9 +113,9 @@ def pack(layout: RowLayout, steps: tuple[int, ...], shared: Floats, own: Floats)
 
 
 def packed_after(packed: Packed, shared: Floats, own: Floats, size: int) -> Packed | None:
-    """Return packed rows with another one, ``shared`` (s,) and ``own`` (steps, o): the newest ``size`` of them.
+    """Append a row, ``shared`` (s,) and ``own`` (steps, o), to packed rows, and return the newest ``size`` rows.
 
-    None where it says something else than the line does.
+    The result is None if the levels of the new row differ from the line of readings.
     """
     places, first = packed.places, int(packed.n == size)
     end, row = places.layout.own_levels, np.concatenate([shared, own.ravel()])
@@ -127,7 +128,7 @@ def packed_after(packed: Packed, shared: Floats, own: Floats, size: int) -> Pack
 
 
 def unpack(packed: Packed, at: Ints) -> tuple[Floats, Floats]:
-    """Return some of the rows that were packed, by their places ``at`` (m,): shared (m, s), and own (m, steps, o)."""
+    """Return some of the packed rows, by their numbers ``at`` (m,), as ``shared`` (m, s) and ``own`` (m, steps, o)."""
     places, m = packed.places, len(at)
     layout, n_steps = places.layout, len(places.steps)
     rows = np.empty((m, layout.shared + n_steps * layout.own))
@@ -139,7 +140,7 @@ def unpack(packed: Packed, at: Ints) -> tuple[Floats, Floats]:
 
 
 def column_of(packed: Packed, at: Ints, step: int, feature: int) -> Floats:
-    """Return one feature of rows by their places ``at`` (m,), as the ``step``, an index, has it."""
+    """Return one feature of packed rows, by their numbers ``at`` (m,), for ``step``, an index."""
     table, place, _ = packed.places.tables[step]
     kind, first = table.item(feature), place.item(feature)
     if kind == IN_LINE:
@@ -148,12 +149,12 @@ def column_of(packed: Packed, at: Ints, step: int, feature: int) -> Floats:
 
 
 def lines_of(packed: Packed, step: int) -> Lines:
-    """Return packed rows as compiled code writes out the features of a ``step``, an index."""
+    """Return packed rows in the form that compiled code reads, for the features of ``step``, an index."""
     return Lines(packed.line, packed.others, packed.calendar.values[step], *packed.places.tables[step])
 
 
 def _shared(values: Floats) -> Calendar:
-    """Return the calendar that is kept for these values, one for all feeds."""
+    """Return the calendar object for these values, which all feeds share."""
     key = values[:, :, :1].tobytes(), values[:, :, -1:].tobytes(), values.shape[2]
     known = _calendars.get(key)
     if known is not None and np.array_equal(known.values, values):

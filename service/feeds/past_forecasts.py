@@ -1,4 +1,4 @@
-"""A feed's readings with the forecasts that were made for them: bounded, and thinned where there are too many."""
+"""A feed's past readings with the forecasts made for them; if there are too many, only every n-th is returned."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MOST_FORECASTS = 50_000
 
 @dataclass(frozen=True)
 class PastForecastsQuery:
-    """What is asked of the past.
+    """A query for past readings and their forecasts.
 
     Parameters
     ----------
@@ -41,7 +41,7 @@ class PastForecastsQuery:
     points: int = MOST_POINTS
 
     def steps(self, feed: Forecaster) -> list[int]:
-        """Return places of the steps that are asked for; raises InvalidInput."""
+        """Return the indices of the steps that the query asks for; raises InvalidInput."""
         if self.step is None:
             return list(range(len(feed.steps)))
         if self.step not in feed.steps:
@@ -50,7 +50,7 @@ class PastForecastsQuery:
 
 
 def look_back(feed: Forecaster, asked: PastForecastsQuery) -> Document:
-    """Return the ``rows``, oldest first, ``every`` so many readings one; raises InvalidInput."""
+    """Return past readings with forecasts as ``rows``, oldest first; with ``every`` = n only each n-th reading."""
     steps = asked.steps(feed)
     wanted = (
         (time, one)
@@ -81,7 +81,7 @@ def look_back(feed: Forecaster, asked: PastForecastsQuery) -> Document:
 
 
 def what_if(feed: Forecaster, rows: Sequence[Row]) -> Document:
-    """Return the forecasts as they would be with known columns as ``rows`` announce them; raises InvalidInput."""
+    """Return the forecasts that would result if the known columns in ``rows`` were announced; raises InvalidInput."""
     found = feed.forecasts_if(rows)
     reported = presenter.with_experts(presenter.forecasts(feed.timeline, found), found)
     return {"time": presenter.time_of(feed.timeline, feed.timeline.time), "forecasts": reported}

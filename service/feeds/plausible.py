@@ -1,9 +1,10 @@
-"""Readings far from everything before them: one alone is held as a missing one, two in a row are a new level.
+"""Outliers: a single reading far from all before it is treated as missing, two such readings in a row as a level shift.
 
-A reading is suspected where it lies further outside the range of the window than that range is wide, or changes by more
-than three times the largest change in the window. Where fewer than half of the changes are other than zero, or few
-readings are known, it takes a hundred of these ranges, as demand that is mostly zero has rare sizes. What comes in a
-hundredth of the readings, or as much further out in a tenth, is what the series does.
+A reading is suspected to be an outlier if it lies further outside the range of the window than the range is wide. It is
+suspected too if its change is more than three times the largest change in the window. If fewer than half of the changes
+differ from zero, or few readings are known, the limit is a hundred times the range, as demand that is mostly zero has
+rare sizes. Once a hundredth of the readings in the window are suspects, no further reading is suspected, because such
+values belong to the series. With the wider limit, this share is a tenth.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ USUAL, USUAL_EXTREME = 0.01, 0.1  #: shares of the readings from which nothing i
 
 
 class SuspectReading(NamedTuple):
-    """A reading that is far from all before it."""
+    """A suspect: a reading far from all before it, which may be an outlier."""
 
     slot: int
     value: float
@@ -39,26 +40,26 @@ class SuspectReading(NamedTuple):
 
 
 class Shift(NamedTuple):
-    """A level that is ``change`` higher from a slot on."""
+    """A level shift: from ``slot`` on, the series is higher by ``change``."""
 
     slot: int
     change: float
 
 
 class Bounds(NamedTuple):
-    """Between which values forecasts are, and when it is 0 that is forecast."""
+    """The range to which forecasts are limited, and the condition for a forecast of 0."""
 
     low: float
     high: float
     zero: float = 0.0  #: the share of the errors of 0 that others have to stay below; 0: it is not forecast
 
     def inside(self, value: float) -> float:
-        """Return the nearest value that can be."""
+        """Return the value, limited to the range."""
         return min(max(value, self.low), self.high)
 
 
 class Verdict(NamedTuple):
-    """Readings as they are taken: suspects are missing ones, which hold the last value, or their own if it is right."""
+    """Judged readings: suspects are marked as missing, and hold the last value, or their own value once confirmed."""
 
     readings: list[Reading]
     suspects: list[SuspectReading]
@@ -67,7 +68,7 @@ class Verdict(NamedTuple):
 
 
 class Plausibility:
-    """What is known of suspects and of levels.
+    """The search for outliers: its suspects, and the level shifts of the series.
 
     Parameters
     ----------
@@ -83,7 +84,7 @@ class Plausibility:
         self.shifts: list[Shift] = []  #: of all that is held of the target, oldest first
 
     def judge(self, values: Floats, readings: Sequence[Reading]) -> Verdict:
-        """Say how readings behind ``values`` (n,), oldest first, are to be taken; nothing is changed."""
+        """Judge readings that follow ``values`` (n,), oldest first; this object stays unchanged."""
         after = Plausibility(self.window, self.least, self.most)
         after.suspects, after.open, after.shifts = self.suspects.copy(), self.open, self.shifts.copy()
         out, cleared = list(readings), list[SuspectReading]()
@@ -119,7 +120,7 @@ class Plausibility:
         return (self.least is None or value >= self.least) and (self.most is None or value <= self.most)
 
     def _suspects(self, values: Floats, reading: Reading) -> bool:
-        """Say whether a reading is suspected behind ``values`` (n,)."""
+        """Say whether a reading that follows ``values`` (n,) is suspected to be an outlier."""
         value, n = reading.values[0], len(values)
         if not self._is_possible(value):
             return True
@@ -145,19 +146,19 @@ class Plausibility:
         return sum(one.slot > slot - self.window for one in self.suspects)
 
     def _is_new_level(self, first: SuspectReading, value: float) -> bool:
-        """Say whether a reading behind a suspect shows that both are right."""
+        """Say whether the reading after a suspect confirms that both are no outliers."""
         is_nearer = abs(value - first.value) < abs(value - first.held)
         return is_nearer and self._is_possible(first.value) and self._is_possible(value)
 
     def _clear(self, first: SuspectReading, value: float) -> None:
-        """Take a suspect for right; of one that ``value`` is close to, the level changes."""
+        """Confirm a suspect, and record a level shift if the next reading, ``value``, is close to the suspect."""
         self.suspects.remove(first)
         self.open = None
         if abs(value - first.value) < abs(first.value - first.held) / 2:
             self.shifts.append(Shift(first.slot, (first.value + value) / 2 - first.held))
 
     def levelled(self, values: Floats, newest: int) -> Floats:
-        """Return values (n,) up to a slot ``newest`` as if every one had its level."""
+        """Return values (n,) up to slot ``newest``, with level shifts added to the values before each shift."""
         known = [one for one in self.shifts if one.slot <= newest]
         if not known:
             return values
@@ -167,31 +168,31 @@ class Plausibility:
         return out
 
     def lift(self, slots: NDArray[np.int64]) -> Floats:
-        """Return by how much the level is higher now than at some slots, (n,)."""
+        """Return how much higher the level is now than at each of some slots, (n,)."""
         found = np.zeros(len(slots))
         for slot, change in self.shifts:
             found[slots < slot] += change
         return found
 
     def has_shifted(self, made: int, slot: int) -> bool:
-        """Say whether the level is another one at ``slot`` than it was at an earlier one, ``made``."""
+        """Say whether the level has shifted between the earlier slot ``made`` and ``slot``."""
         return any(made < one.slot <= slot for one in self.shifts)
 
     def drop(self, slot: int) -> bool:
-        """SuspectReading a slot no more, as its value is another one; say whether it was."""
+        """Remove the suspect at a slot with a corrected value; return whether there was one."""
         left = [one for one in self.suspects if one.slot != slot]
         was = len(left) < len(self.suspects)
         self.suspects, self.open = left, None if self.open is not None and self.open.slot == slot else self.open
         return was
 
     def forget(self, forgotten: Forgotten) -> None:
-        """Forget what comes of readings that are forgotten."""
+        """Remove suspects and level shifts that involve erased readings."""
         self.suspects = [one for one in self.suspects if not forgotten.concerns(one.slot - 1, one.slot + 1)]
         self.shifts = [one for one in self.shifts if not forgotten.concerns(one.slot - 1, one.slot + 1)]
         self.open = self.open if self.open in self.suspects else None
 
     def to_arrays(self) -> dict[str, Any]:
-        """Return what it knows; nothing of a feed that never had a suspect."""
+        """Return the state as a dictionary; empty if there are no suspects and level shifts."""
         if not (self.suspects or self.shifts):
             return {}
         suspects, shifts = np.array(self.suspects, np.float64), np.array(self.shifts, np.float64)
@@ -200,7 +201,7 @@ class Plausibility:
         }  # fmt: skip
 
     def restore(self, arrays: Mapping[str, Any]) -> None:
-        """Take over what ``to_arrays`` returned."""
+        """Restore the state from the dictionary that ``to_arrays`` returned."""
         if not arrays:
             return
         self.suspects = [SuspectReading(int(slot), value, held) for slot, value, held in arrays["suspects"].tolist()]
@@ -213,10 +214,10 @@ def _is_mostly_still(changes: Floats) -> bool:
 
 
 def bounds_of(values: Floats, spec: FeedSpec) -> Bounds:
-    """Return between which values forecasts from ``values`` (n,) are.
+    """Return the range of forecasts from ``values`` (n,), and the condition for a forecast of 0.
 
-    These are the limits that are given, 0 where nothing was below it, and the range of values that are mostly still. It
-    may be 0 that is forecast where half of the values are.
+    The range is bounded by the limits in ``spec``, by 0 if no value is negative, and by the least and the largest value
+    if most values repeat the one before. A forecast of 0 is possible only if at least half of the values are 0.
     """
     least, most = spec.limits
     low, high = -math.inf if least is None else least, math.inf if most is None else most

@@ -24,7 +24,7 @@ Which = Literal["first", "last", "only"]
 
 
 def time_of(timeline: Timeline, seconds: float | None) -> str | float | None:
-    """Return a time as the feed's readings have it: ISO 8601, with their zone if any; a number where they have none."""
+    """Return a time as the feed's readings write it: in ISO 8601, with a zone if readings have one, or as a number."""
     if seconds is None:
         return None
     if timeline.spec.time is None:
@@ -34,7 +34,7 @@ def time_of(timeline: Timeline, seconds: float | None) -> str | float | None:
 
 @lru_cache(maxsize=1024)
 def _text_of(seconds: float, zone: tzinfo | None, is_bare: bool) -> str | float:
-    """Return a time as text, with a zone unless it ``is_bare``; a feed has one or the other throughout."""
+    """Return a time as text in ISO 8601, with a UTC offset unless ``is_bare``."""
     try:
         when = moment(seconds, zone)
     except (OverflowError, ValueError):  # beyond the calendar
@@ -45,9 +45,10 @@ def _text_of(seconds: float, zone: tzinfo | None, is_bare: bool) -> str | float:
 
 
 def seconds_asked(spec: FeedSpec, text: str | None, field: str, which: Which = "first") -> float | None:
-    """Return what a caller means by a time, in seconds since 1970, or the number of a mere order; raises InvalidInput.
+    """Return a caller's time in seconds since 1970, or as a number if readings have no times; raises InvalidInput.
 
-    ``which`` it is in the hour that comes twice when clocks go back; where that is the ``only`` one, it is refused.
+    In the hour that comes twice when clocks go back, ``which`` selects the first or the last of both times; with
+    "only", such a time is refused.
     """
     if text is None:
         return None
@@ -66,7 +67,7 @@ def seconds_asked(spec: FeedSpec, text: str | None, field: str, which: Which = "
 
 
 def seconds_in(spec: FeedSpec, texts: Sequence[str], field: str) -> list[float]:
-    """Return the times of rows in their order, in seconds since 1970; raises InvalidInput with the row."""
+    """Return the times of rows, in the order of the rows, in seconds since 1970; raises InvalidInput with the row."""
     zone = None if spec.timezone is None else times.zone_of(spec.timezone)
     stamps, before = times.column(texts, field)[0], None
     found = list[float]()
@@ -78,7 +79,7 @@ def seconds_in(spec: FeedSpec, texts: Sequence[str], field: str) -> list[float]:
 
 
 def forecasts(timeline: Timeline, found: Iterable[Forecast]) -> list[Document]:
-    """Return forecasts by step."""
+    """Return forecasts as JSON values, one for each step."""
     return [_forecast(timeline, one) for one in found]
 
 
@@ -94,7 +95,7 @@ def _forecast(timeline: Timeline, one: Forecast) -> Document:
 
 
 def with_experts(reported: Iterable[Document], found: Iterable[Forecast]) -> list[Document]:
-    """Return forecasts as they are reported, with what each expert says and weighs where they are blends."""
+    """Return reported forecasts; add each expert's forecast and weight to those that are blends."""
     return [
         told | {"experts": [
             {"expert": name, "value": value, "weight": weight}
@@ -106,7 +107,7 @@ def with_experts(reported: Iterable[Document], found: Iterable[Forecast]) -> lis
 
 
 def forecast_made(timeline: Timeline, step: int, scored: ScoredForecast) -> Document:
-    """Return a forecast with its reading."""
+    """Return a past forecast of one step as JSON values, compared with its reading."""
     reported: Document = {"step": step, "made_at": time_of(timeline, scored.made_at), "value": scored.value}
     if timeline.spec.task == "direction":
         return reported | {"right": (scored.value > 0) == (scored.actual > scored.last)}
@@ -121,7 +122,7 @@ def forecast_made(timeline: Timeline, step: int, scored: ScoredForecast) -> Docu
 
 
 class Scores:
-    """The scores of every step of a feed as they are now, worked out when they are first asked for.
+    """The scores of every step of a feed at the present time, computed when they are first read.
 
     Parameters
     ----------
@@ -138,13 +139,13 @@ class Scores:
 
     @cached_property
     def overall(self) -> list[Document]:
-        """Those over everything."""
+        """The scores of each step over all forecasts."""
         every = zip(self._steps, self._scores, self._assumed, strict=True)
         return [{"step": step, **scores.overall(self._task), **assumed} for step, scores, assumed in every]
 
     @cached_property
     def lately(self) -> list[Document]:
-        """Those over the newest window."""
+        """The scores of each step over the newest window."""
         weights = [{"model_weight": self._weights.get(step)} for step in self._steps]
         every = zip(self._steps, self._scores, self._evidence, weights, strict=True)
         return [
@@ -156,12 +157,12 @@ class Scores:
         return isinstance(other, Scores) and self.__getstate__() == other.__getstate__()
 
     def __getstate__(self) -> Document:
-        """Return what pickles have of them: what they are, and not what they are made of."""
+        """Return the computed scores, which are all that pickles contain."""
         return {"overall": self.overall, "lately": self.lately}
 
 
 def settings(feed: Forecaster) -> Document:
-    """Return all settings, and under ``chosen`` what was found or chosen where they leave that open."""
+    """Return all settings, and under ``chosen`` the values that the feed found or chose itself."""
     trials = [] if feed.choice is None else feed.choice.table()
     chosen = {"every": _every(feed), "season": feed.season, "lags": list(feed.spec.lag_list), "steps": feed.chosen()}
     if feed.spec.known:

@@ -12,7 +12,7 @@ Document = dict[str, Any]
 
 
 def proofs_of(feed: Forecaster) -> list[Document]:
-    """Return the certificate of each model, by step."""
+    """Return the certificate of each model of each step."""
     return [
         {"step": step, "model": name, **_proof(model)}
         for step, one in zip(feed.steps, feed.models, strict=False)
@@ -21,7 +21,7 @@ def proofs_of(feed: Forecaster) -> list[Document]:
 
 
 def worst_of(state: FeedState) -> Document | None:
-    """Return what a receipt says of the optima of all models; None while there is none."""
+    """Return the worst certificate values over all models, for a receipt; None while there are no models."""
     found = [_proof(model) for one in state.forecaster.models for model in one.models]
     if not found:
         return None
@@ -30,7 +30,7 @@ def worst_of(state: FeedState) -> Document | None:
 
 
 def _names(spec: FeedSpec) -> list[str]:
-    """Return what each model of a step is made from."""
+    """Return the names of a step's models: the forecast, and each quantile."""
     return ["forecast", *(f"quantile {level:g}" for level in spec.levels)]
 
 

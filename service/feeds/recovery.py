@@ -1,4 +1,4 @@
-"""A feed from what is stored: its newest good snapshot, then the tail of its log."""
+"""The recovery of a feed from the store: its newest usable snapshot, and then the later records of its log."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ log = logging.getLogger(__name__)
 
 @dataclass
 class FeedRecovery:
-    """Bringing back one feed; its solves take turns with others, and end when ``solve`` does."""
+    """The recovery of one feed; its solves take turns with those of other models, and ``solve`` can stop them."""
 
     source: Source
     lease: Lease
@@ -32,9 +32,9 @@ class FeedRecovery:
     solve: Solve
 
     def run(self) -> Recovered[FeedState]:
-        """Return the feed after its last acknowledged call.
+        """Return the feed in the state after its last acknowledged call.
 
-        Raises StoreError, or NotSolved when it is not wanted any more.
+        Raises StoreError, or NotSolved if the recovery is stopped.
         """
         with self.source.health.store_call("load"):
             newest = self.source.store.last_sequence(self.lease)
@@ -70,7 +70,7 @@ class FeedRecovery:
         return Recovered(state, version, replayed, damaged, seconds, kept, size, set_aside)
 
     def _again(self, state: FeedState, record: LogRecord) -> None:
-        """Apply a record as it was; its caller may have got no answer."""
+        """Apply a record of the log again, and store the answer to its call if that is still missing."""
         call = decode_call(record.data)
         try:
             with self.turns.turn(self.solve):
@@ -101,7 +101,7 @@ class FeedRecovery:
 
 
 class _Impossible(Exception):
-    """A record that cannot be applied."""
+    """The error that a record of the log cannot be applied."""
 
     def __init__(self, record: LogRecord, error: SolverError) -> None:
         super().__init__(str(error))

@@ -1,4 +1,4 @@
-"""The hour that comes twice when clocks go back: which of two times a row without a UTC offset has."""
+"""The hour that comes twice when clocks go back: decide which of two times a row without a UTC offset means."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Given = tuple[float | None, ...]
 
 
 class RepeatedHour:
-    """The rows of one call in the hour that comes twice.
+    """The rows of one call that lie in the hour that comes twice when clocks go back.
 
     Parameters
     ----------
@@ -41,7 +41,7 @@ class RepeatedHour:
                 self._taken[self.again[row]] = values
 
     def time_of(self, row: int, newest: float | None) -> float:
-        """Return the time of a row, behind rows and readings up to ``newest``; raises InvalidInput."""
+        """Return the time of a row; ``newest`` is the newest time of earlier rows and readings; raises InvalidInput."""
         if row in self.again:
             return self.again[row]
         pair, values = self._pairs[row], self._given[row]
@@ -53,7 +53,7 @@ class RepeatedHour:
         return time
 
     def _left(self, row: int, times: Sequence[float], newest: float | None) -> float:
-        """Return which time a row has that did not come before with its values."""
+        """Return which of ``times`` a row means, if the row repeats no earlier reading."""
         new = [time for time in times if newest is None or time > newest]
         if new or len(times) == 1 or self._count[self._pairs[row]] > 1:
             return (new or times)[0]

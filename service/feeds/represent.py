@@ -1,4 +1,4 @@
-"""Targets and features as models learn them: changes or levels, standardized; and those of one step's examples."""
+"""The form in which models learn targets and features: relative to a reference value, and standardized."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ TINY = 1e-9  #: a deviation below this share of the size of numbers is rounding
 
 
 class StepScale(NamedTuple):
-    """What is subtracted, and divided by."""
+    """The centres that are subtracted from features and targets, and the widths by which these are divided."""
 
     centre: Floats  #: of features, (d,)
     width: Floats  #: of features, (d,)
@@ -36,12 +36,12 @@ class StepScale(NamedTuple):
 
 
 def base_of(layout: RowLayout, represent: Represent) -> int:
-    """Return which feature everything that is a level of the target is relative to."""
+    """Return the index of the feature that is subtracted from all features that are values of the target."""
     return len(layout.lags) if represent == "level" else 0
 
 
 def scaled(scale: StepScale, X: Floats) -> Floats:
-    """Return features (n, d) as models see them; beyond ``MOST`` they count as no further."""
+    """Return features (n, d) scaled for models, and clipped to ``MOST`` widths from the median."""
     out = np.ascontiguousarray(X - scale.centre)
     out /= scale.width
     np.minimum(out, MOST, out=out)
@@ -49,10 +49,10 @@ def scaled(scale: StepScale, X: Floats) -> Floats:
 
 
 def represented(layout: RowLayout, represent: Represent, shared: Floats, own: Floats) -> Floats:
-    """Return features (n, d) of raw rows, ``shared`` (n, s) and one step's ``own`` (n, o).
+    """Return unscaled model features (n, d) from raw rows, which are ``shared`` (n, s) and one step's ``own`` (n, o).
 
-    Everything that is a level of the target is relative to the newest reading, or for "level" to the mean of the lags;
-    that itself stays as it is, so that a shift of the series moves a single feature.
+    The newest reading, or for "level" the mean of the lags, is subtracted from all features that are values of the
+    target. Only the subtracted feature itself keeps its value, so that a shift of the series changes a single feature.
     """
     out = np.concatenate([shared, own], axis=1)
     base = base_of(layout, represent)
@@ -64,29 +64,29 @@ def represented(layout: RowLayout, represent: Represent, shared: Floats, own: Fl
 
 
 def reference(layout: RowLayout, represent: Represent, shared: Floats, own: Floats) -> Floats:
-    """Return what targets of raw rows are relative to, (n,)."""
+    """Return the reference values (n,) that are subtracted from the targets of raw rows."""
     at = reference_at(layout, represent)
     return shared[:, at] if at < layout.shared else own[:, at - layout.shared]
 
 
 def reference_at(layout: RowLayout, represent: Represent) -> int:
-    """Return which feature targets are relative to: newest reading, mean of the lags, or seasonal value."""
+    """Return the index of the feature subtracted from targets: newest reading, mean of lags, or seasonal value."""
     if represent == "seasonal-change" and layout.seasons:
         return layout.shared
     return base_of(layout, represent)
 
 
 def spread(x: Floats) -> float:
-    """Return the width of ``x`` (n,), or 0."""
+    """Return the robust standard deviation of ``x`` (n,); 0 if ``x`` is empty or constant."""
     return float(widths(x[:, None])[0]) if x.size and np.ptp(x) > TINY * np.abs(x).max() else 0.0
 
 
 def widths(X: Floats) -> Floats:
-    """Return the standard deviations of columns ``X`` (n, d), as (d,), of which outliers are no large part.
+    """Return robust standard deviations (d,) of the columns of ``X`` (n, d), on which outliers have little effect.
 
-    Values count as if they were no further from the median than ``FAR`` times half of what lies between the quantiles
-    at one sixth and five sixths, nearly a standard deviation of normal numbers; where that is nothing, as they are. Of
-    what is constant it is the size, or 1.
+    Half the distance between the quantiles at one sixth and five sixths is nearly the standard deviation of normally
+    distributed numbers. Values are clipped to ``FAR`` times this half distance from the median, unless it is 0. The
+    width of a constant column is the size of its value, or 1 if that is 0.
     """
     low, middle, high = np.quantile(X, [SIXTHS[0], 1 / 2, SIXTHS[1]], axis=0)
     size = np.abs(X).max(axis=0, initial=0.0)
@@ -96,9 +96,9 @@ def widths(X: Floats) -> Floats:
 
 
 def fitted(X: Floats, y: Floats, level: int = 0) -> StepScale:
-    """Return the scale of features ``X`` (n, d), of which one is the ``level``, and targets ``y`` (n,).
+    """Fit a scale to features ``X`` (n, d) and targets ``y`` (n,); column ``level`` holds the level of the series.
 
-    Of no examples it changes nothing, and fits no later ones.
+    Without examples, the scale changes nothing, and :func:`has_moved` asks for a new scale once there are some.
     """
     if not len(y):
         return StepScale(np.zeros(X.shape[1]), np.ones(X.shape[1]), 0.0, 1.0, (0.0, 0.0), 1.0)
@@ -109,7 +109,7 @@ def fitted(X: Floats, y: Floats, level: int = 0) -> StepScale:
 
 
 def has_moved(scale: StepScale, y: Floats, levels: Floats) -> bool:
-    """Say whether targets ``y`` (n,), or newest readings ``levels`` (n,), spread otherwise than when it was fitted."""
+    """Say whether the spread of targets ``y`` (n,) or newest readings ``levels`` (n,) differs from that at the fit."""
     for before, now in zip(scale.spreads, (spread(y), spread(levels)), strict=True):
         least, most = sorted((before, now))
         if most > MOVED * least and most > TINY * float(np.abs(levels).max(initial=0.0)):
@@ -118,14 +118,14 @@ def has_moved(scale: StepScale, y: Floats, levels: Floats) -> bool:
 
 
 class StepFeatures(NamedTuple):
-    """The window of rows as the model of a ``step``, an index, sees it; examples are named by ordinals."""
+    """The features of examples in the window for the models of ``step``, an index; ordinals identify the examples."""
 
     rows: Rows
     step: int
     represent: Represent
 
     def of(self, ordinals: Sequence[int]) -> Floats:
-        """Return features of examples, (m, d), not scaled."""
+        """Return the unscaled features of examples, (m, d)."""
         shared, own = self.rows.features(ordinals)
         return represented(self.rows.layout, self.represent, shared, own[:, self.step])
 

@@ -1,4 +1,4 @@
-"""Rows of readings as commands keep them: columns of numbers as arrays."""
+"""The stored form of a command's rows: by column, with an array for each column of numbers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from livesvm.solvers.errors import InvalidInput
 
 
 def table_of(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return rows as observations keep them; raises InvalidInput if there is none."""
+    """Return rows in the form in which observations store them; raises InvalidInput if there are no rows."""
     if not rows:
         raise InvalidInput("holds no row", field="rows")
     names = list(rows[0])
@@ -26,7 +26,7 @@ NUMBERS = frozenset((int, float, type(None)))
 
 
 def _packed(values: list[Any]) -> Any:
-    """Return numbers as an array, whatever else as it is."""
+    """Return a column as an array if it holds only numbers, otherwise unchanged."""
     if not NUMBERS.issuperset(map(type, values)):
         return values
     try:

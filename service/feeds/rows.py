@@ -1,4 +1,4 @@
-"""The window of raw rows that all steps share, by ordinal: the how-manieth reading of the feed."""
+"""The window of raw rows, which all steps share; a row's ordinal is its number, counted from the feed's first row."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ EMPTY = -1  #: slot of a place without a row, or with one that was dropped
 
 
 class Rows:
-    """Raw features of the newest readings, and the targets that have become known of them.
+    """The raw features at the newest readings, and their targets, as far as these are known.
 
     Parameters
     ----------
@@ -49,7 +49,7 @@ class Rows:
 
     @property
     def shared(self) -> Floats:
-        """What all steps share of each row, (size, shared); of cool rows it comes back now."""
+        """The features of each row that all steps share, (size, shared); packed rows are unpacked now."""
         self._newest = None  # which may be changed here
         if self._packed is not None:
             self._unpack()
@@ -57,14 +57,14 @@ class Rows:
 
     @property
     def own(self) -> Floats:
-        """What each step has for itself of each row, (size, steps, own); of cool rows it comes back now."""
+        """The features of each row that each step has of its own, (size, steps, own); packed rows are unpacked now."""
         self._newest = None
         if self._packed is not None:
             self._unpack()
         return self._own
 
     def cool(self, steps: tuple[int, ...]) -> None:
-        """Keep features packed until they are asked for, where they can be."""
+        """Pack the features, if possible, until the arrays of features are read again."""
         self._newest = None
         if self._packed is not None or self.count == self._tried:
             return
@@ -79,7 +79,7 @@ class Rows:
         self._packed = None
 
     def _features(self) -> tuple[Floats, Floats]:
-        """Return all features in their places; packed ones stay packed."""
+        """Return the features of all rows as two arrays; packed rows stay packed."""
         if self._packed is None:
             return self._shared, self._own
         n, own = self._packed.n, np.zeros((self.size, *self._own.shape[1:]))
@@ -88,7 +88,7 @@ class Rows:
         return shared, own
 
     def features(self, ordinals: Sequence[int] | Ints) -> tuple[Floats, Floats]:
-        """Return features of some rows: those that steps share, (m, s), and what each has alone, (m, steps, o)."""
+        """Return the features of some rows: those that steps share, (m, s), and each step's own, (m, steps, o)."""
         if self._newest is not None and len(ordinals) == 1 and ordinals[0] == self.count - 1:
             return self._newest
         if self._packed is None:
@@ -97,7 +97,7 @@ class Rows:
         return unpack(self._packed, np.asarray(ordinals, np.int64) - (self.count - self._packed.n))
 
     def column(self, ordinals: Sequence[int] | Ints, step: int, feature: int) -> Floats:
-        """Return one feature of some rows as ``step``, an index, has it, (m,); those of its own follow the shared."""
+        """Return one feature of some rows, (m,); numbers beyond the shared features mean ``step``'s own features."""
         if self._packed is not None:
             at = np.asarray(ordinals, np.int64) - (self.count - self._packed.n)
             return column_of(self._packed, at, step, feature)
@@ -106,7 +106,7 @@ class Rows:
         return found
 
     def lines(self, step: int) -> tuple[Lines, int] | None:
-        """Return packed rows as compiled code reads them, with the ordinal of the first; None where none are packed."""
+        """Return packed rows as compiled code reads them, and the first row's ordinal; None if rows are not packed."""
         if self._packed is None:
             return None
         return lines_of(self._packed, step), self.count - self._packed.n
@@ -118,7 +118,7 @@ class Rows:
         return dict(zip(self.slot[held].tolist(), self._ordinals(held).tolist(), strict=True))
 
     def _ordinals(self, places: Ints) -> Ints:
-        """Return the ordinals of the rows that lie at these places."""
+        """Return the ordinals of the rows at these positions in the arrays."""
         newest = self.count - 1
         return newest - (newest - places) % self.size
 
@@ -129,11 +129,11 @@ class Rows:
 
     @property
     def held_bytes(self) -> int:
-        """Bytes of all arrays."""
+        """The memory of all arrays in bytes."""
         return self._bytes + (self._shared.nbytes + self._own.nbytes if self._packed is None else self._packed.nbytes)
 
     def append(self, slot: int, shared: Floats, own: Floats, now: tuple[float, ...] = (), lead: int = 0) -> int:
-        """Take the row of a reading, with its known columns and how far ahead these are known; return its ordinal."""
+        """Add the row of a reading, with known columns that are announced ``lead`` steps ahead; return its ordinal."""
         ordinal = self.count
         at = ordinal % self.size
         self.now[at], self.lead[at], self.slot[at], self.target[at], self.learnt[at] = now, lead, slot, np.nan, False
@@ -147,15 +147,16 @@ class Rows:
         return ordinal
 
     def drop(self, ordinal: int) -> None:
-        """Have nothing remain of a row; its place stays empty."""
+        """Erase all data of a row; its position in the arrays stays empty."""
         at = ordinal % self.size
         self.shared[at], self.own[at], self.target[at], self.learnt[at] = 0.0, 0.0, np.nan, False
         self.now[at], self.lead[at], self.slot[at] = 0.0, 0, EMPTY
 
     def know(self, steps: tuple[int, ...], changed: int, lead: int, ahead: Mapping[int, tuple[float, ...]]) -> None:
-        """Have steps beyond ``changed`` see known columns of the time that is ``lead`` ahead, or of theirs if sooner.
+        """Set the known columns of steps beyond ``changed`` to those of the step, or of ``lead`` if that is sooner.
 
-        What is known of a slot is what came with its reading, else what ``ahead`` says, else what came before.
+        The known columns of a slot are those that came with its reading, or else those in ``ahead``, or else those of
+        the slot before.
         """
         held = np.flatnonzero(self.slot != EMPTY)
         if not held.size:
@@ -172,7 +173,7 @@ class Rows:
         self.lead[held] = lead
 
     def come_true(self, slot: int, steps: tuple[int, ...], value: float) -> list[tuple[int, int]]:
-        """Take the reading of a slot as the target of rows so many ``steps`` before; return (step, ordinal) of them."""
+        """Set the reading of a slot as the target of rows ``steps`` earlier; return the (step, ordinal) of each."""
         found = []
         for i, step in enumerate(steps):
             ordinal = self._at_slot(slot - step)
@@ -182,7 +183,7 @@ class Rows:
         return found
 
     def _at_slot(self, slot: int) -> int | None:
-        """Return the ordinal of the row of a slot, if there is one; without gaps it lies as far back as its slot."""
+        """Return the ordinal of the row of a slot; None if there is no such row."""
         if slot < 0 or not self.count:
             return None
         newest = self.count - 1
@@ -193,22 +194,22 @@ class Rows:
         return int(self._ordinals(here)[0]) if here.size else None
 
     def places(self, ordinals: Sequence[int] | Ints) -> Ints:
-        """Return where rows lie in the arrays here."""
+        """Return the positions of rows in the arrays."""
         return np.asarray(ordinals, np.int64) % self.size
 
     @property
     def oldest(self) -> int:
-        """The least ordinal that models may hold."""
+        """The ordinal of the oldest row that models may use as an example."""
         return max(0, self.count - self.window)
 
     def known(self, step: int) -> list[int]:
-        """Return the ordinals in the window of rows with a known target ``step`` ahead, by index."""
+        """Return the ordinals of the rows in the window with a known target for ``step``, an index."""
         ordinals = np.arange(max(self.oldest, self.since[step]), self.count)
         found: list[int] = ordinals[np.isfinite(self.target[self.places(ordinals), step])].tolist()
         return found
 
     def leaving(self, step: int) -> list[int]:
-        """Return the ordinals before the window that were learnt, and note that they are not any more."""
+        """Return the ordinals of learnt rows that have left the window, and mark these rows as not learnt."""
         before, learnt, size = range(max(0, self.count - self.size), self.oldest), self.learnt[:, step], self.size
         gone = [n for n in before if learnt[n % size]]
         for n in gone:
@@ -216,13 +217,13 @@ class Rows:
         return gone
 
     def learnt_by(self, step: int) -> list[int]:
-        """Return the ordinals of the rows that a step's models hold, by index, oldest first."""
+        """Return the ordinals of the rows that the models of ``step``, an index, have learnt, oldest first."""
         ordinals = np.arange(max(0, self.count - self.size), self.count)
         found: list[int] = ordinals[self.learnt[self.places(ordinals), step]].tolist()
         return found
 
     def shorten(self, step: int, keep: int) -> list[int]:
-        """Have a step's models hold the newest ``keep`` of their rows alone; return the ordinals that they forget."""
+        """Limit the models of ``step``, an index, to their newest ``keep`` rows; return the ordinals of the others."""
         gone = self.learnt_by(step)[:-keep]
         if gone:
             self.since[step] = gone[-1] + 1
@@ -230,14 +231,14 @@ class Rows:
         return gone
 
     def to_arrays(self) -> dict[str, Any]:
-        """Return all rows, oldest first."""
+        """Return the arrays of all rows, oldest first, as a dictionary."""
         first = max(0, self.count - self.size)
         places = self.places(np.arange(first, self.count))
         shorter = {"since": self.since.copy()} if self.since.any() else {}
         return {name: array[places] for name, array in self._arrays().items()} | {"count": self.count} | shorter
 
     def restore(self, arrays: Mapping[str, Any]) -> None:
-        """Take over what ``to_arrays`` returned."""
+        """Restore the state from the dictionary that ``to_arrays`` returned."""
         self.count = int(arrays["count"])
         self.since[:] = arrays.get("since", 0)
         slots = np.asarray(arrays["slot"])

@@ -1,7 +1,8 @@
-"""The record of a step's forecasts: each was made before its reading was known [Dawid 1984, prequential].
+"""The scores of a step's forecasts, each of which was made before its reading was known [Dawid 1984, prequential].
 
-Next to every forecast stand the naive ones: the last value known when it was made, and the seasonal value, the last one
-known of the same phase. A series with a day and a week has two of these, and the record compares with the better.
+Every forecast is compared with two naive forecasts: the last value, and the last value with the same phase of the
+season, both as known when the forecast was made. A series with a daily and a weekly season has two seasonal values, and
+the better one counts.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ Ints = NDArray[np.int64]
 
 
 class ScoredForecast(NamedTuple):
-    """A forecast next to its reading; of directions ``value`` is the decision value, positive for up."""
+    """A forecast with its reading; for directions, ``value`` is the decision value, positive for up."""
 
     slot: int  #: of the reading
     time: float  #: of the reading, seconds since 1970
@@ -56,7 +57,7 @@ SUMS = (
 
 
 class StepScores:
-    """Everything that was scored of one step, in sums, and the newest of it one by one.
+    """The scores of one step: sums over all its forecasts, and the newest scored forecasts one by one.
 
     Parameters
     ----------
@@ -74,17 +75,17 @@ class StepScores:
 
     @property
     def held_bytes(self) -> int:
-        """Bytes of its arrays."""
+        """The memory of the arrays in bytes."""
         return len(self._blocks) * _BLOCK_BYTES + self.sums.nbytes
 
     def as_now(self) -> StepScores:
-        """Return the record as it is now, whatever is learnt from then on."""
+        """Return a copy of the scores that later forecasts do not change."""
         found = StepScores.__new__(StepScores)
         found.__dict__.update(self.__dict__)
         return found
 
     def learn(self, scored: Sequence[ScoredForecast]) -> None:
-        """Take forecasts with their readings, in order."""
+        """Add scored forecasts, in the order of their readings."""
         self._append(scored)
         self._n += len(scored)
         if len(scored) == 1:
@@ -104,24 +105,24 @@ class StepScores:
                 self._end -= BLOCK
 
     def forget(self, which: NDArray[np.bool_]) -> None:
-        """Be as if some of the newest, (n,) as ``recent`` has them, had never been scored."""
+        """Remove those of the newest scored forecasts, in the order of ``recent``, that ``which`` (n,) marks."""
         rows = self.recent
         sums, kept = self.sums - measured(rows[which], self.coverage), rows[~which]
         self._hold(kept, len(kept))
         self.sums = sums if sums[0] else np.zeros(len(SUMS))
 
     def _hold(self, rows: Floats, n: int) -> None:
-        """Have these rows be the newest of ``n``."""
+        """Replace the scored forecasts by ``rows``, which are the newest of ``n`` forecasts."""
         self._blocks, self._end, self._n = (), 0, n
         self._append(rows)
 
     def of_models(self) -> tuple[Ints, Floats]:
-        """Return slots of the newest readings, oldest first, and what models forecast of them, (n,) each."""
+        """Return the slots of the newest scored readings, and the model's forecasts for these, oldest first."""
         rows = self.recent
         return rows[:, _SLOT].astype(np.int64), rows[:, _MODEL]
 
     def losses(self, task: str) -> Floats:
-        """Return absolute errors of the newest forecasts, oldest first, (n,); of directions 1 where wrong."""
+        """Return absolute errors of the newest forecasts, oldest first, (n,); for directions, 1 if wrong, else 0."""
         rows = self.recent
         value, actual = rows[:, _VALUE], rows[:, _ACTUAL]
         if task == "direction":
@@ -130,7 +131,7 @@ class StepScores:
 
     @property
     def recent(self) -> Floats:
-        """The newest, oldest first, (n, fields) in the order of ``Scored``."""
+        """The newest scored forecasts, oldest first, (n, fields), with the fields of :class:`ScoredForecast`."""
         rows = np.concatenate(self._blocks) if self._blocks else np.empty((0, len(FIELDS)))
         return rows[max(0, self._end - self._most) : self._end]
 
@@ -143,11 +144,11 @@ class StepScores:
         return summary(measured(self.recent, self.coverage), task)
 
     def to_arrays(self) -> dict[str, Any]:
-        """Return what it knows."""
+        """Return the state as a dictionary."""
         return {"sums": self.sums.copy(), "recent": self.recent.copy(), "n": self._n}
 
     def restore(self, arrays: Mapping[str, Any]) -> None:
-        """Take over what ``to_arrays`` returned."""
+        """Restore the state from the dictionary that ``to_arrays`` returned."""
         self.sums, rows = np.array(arrays["sums"], np.float64), np.asarray(arrays["recent"])
         if rows.shape[1] <= _MODEL:  # feeds served nothing but their models before
             rows = np.concatenate([rows, rows[:, [_VALUE]]], axis=1)
@@ -158,7 +159,7 @@ class StepScores:
 
 
 def measured(rows: Floats, coverage: float | None) -> Floats:
-    """Return what rows (n, fields) add to sums, (sums,)."""
+    """Return the sums over scored forecasts, which are ``rows`` (n, fields); the result is (sums,)."""
     by_field = np.ascontiguousarray(rows.T)
     value, actual, last = by_field[_VALUE], by_field[_ACTUAL], by_field[_LAST]
     off, up = actual - value, actual > last
@@ -180,7 +181,7 @@ def measured(rows: Floats, coverage: float | None) -> Floats:
 
 
 def _of_one(scored: ScoredForecast, coverage: float | None) -> list[float]:
-    """Return the same of one row, in less time."""
+    """Return the sums for a single scored forecast, faster than :func:`measured`."""
     _, _, _, value, low, high, actual, last, seasonal, change, _, weekly = scored
     off, up, banded = actual - value, actual > last, (0.0, 0.0, 0.0, 0.0)
     if coverage is not None and isfinite(low):
@@ -192,10 +193,11 @@ def _of_one(scored: ScoredForecast, coverage: float | None) -> list[float]:
 
 
 def summary(sums: Floats, task: str) -> dict[str, Any]:
-    """Return scores by name: MAE, RMSE, MASE against the seasonal value, those of naive forecasts, and of the band.
+    """Return scores by name: MAE, RMSE, MASE against the seasonal value, the MAE of naive forecasts, and band scores.
 
-    Of directions: shares of right ones; of the model, of the last change repeated, and of the more frequent one.
-    ``ahead`` says which of them is, None before the first.
+    For directions, return the shares of right forecasts: by the model, by repeating the last change, and by always
+    forecasting the more frequent direction. ``ahead`` names the best of the model and the naive forecasts; it is None
+    before the first score.
     """
     found = dict(zip(SUMS, sums.tolist(), strict=True))
     n = int(found["n"])

@@ -25,13 +25,14 @@ def autocorrelation(x: Floats, most: int) -> Floats:
 
 
 def find_season(values: Floats, natural: int = 0, longest: int | None = None) -> int:
-    """Return the period of ``values`` (n,) in readings, 0 where there is none.
+    """Return the seasonal period of ``values`` (n,) in readings; 0 if there is none.
 
-    Changes from reading to reading, of which a trend or a level has no part, are clipped against outliers; the period
-    is the least lag whose autocorrelation is a peak that comes near to the highest one, and is significant. A period
-    that is ``natural``, like that of a day, needs less, as it is not one of many that are tried: that changes have a
-    significant peak there, or what is left of the values without their mean over one period, where a smooth season
-    stands out of noise. None is beyond ``longest``: with the gaps that they hold, values may be more than is kept.
+    The autocorrelation is that of changes from reading to reading, which contain no level and hardly any trend. The
+    changes are clipped against outliers. The period is the least lag with a significant peak that is nearly as high as
+    the highest one. A ``natural`` period, like that of a day, needs less evidence, because it is not one of many lags
+    that are tried. A significant peak at this lag is enough, in the changes, or in the values minus their moving
+    average, where a smooth season stands out from noise. A period is at most ``longest``; the limit is needed because
+    held gaps can make ``values`` longer than the window.
     """
     changes = np.diff(values)
     limit = values.size if longest is None else longest
@@ -55,7 +56,7 @@ def _clipped(x: Floats) -> Floats:
 
 
 def _without_level(values: Floats, period: int) -> Floats:
-    """Return values without their mean over one period around them, which the ends do not have."""
+    """Return values minus their centred moving average over one period, without both ends, where it is not defined."""
     weights = np.full(period + 1, 1 / period)
     weights[[0, -1]] /= 2
     if period % 2:
@@ -66,7 +67,7 @@ def _without_level(values: Floats, period: int) -> Floats:
 
 
 def _is_peak(r: Floats, lag: int, least: float, slack: float = 0.0) -> bool:
-    """Say whether the autocorrelation at ``lag`` is high, no less than around it, and higher than somewhere before."""
+    """Say whether the autocorrelation has a peak at ``lag``: above ``least``, the highest nearby, and after a dip."""
     near = r[lag - lag // 4 : lag + lag // 4 + 1]
     return bool(r[lag] > least and r[lag] >= near.max() - slack and r[lag] - r[:lag].min() >= least)
 

@@ -1,4 +1,4 @@
-"""A feed's share of the memory budget, known before its first reading."""
+"""The most memory that a feed may need, computed before its first reading."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PYTHON = 400
 
 
 def feed_bytes(spec: FeedSpec) -> int:
-    """Return bytes of a feed with a full window and every example of every model free."""
+    """Return a feed's memory in bytes, with a full window, and each example of each model as a free support vector."""
     width = features_at_most(spec)
     rows = spec.window + spec.batch + 1
     models = len(spec.horizons) * (1 + len(spec.levels))

@@ -1,4 +1,4 @@
-"""A feed's whole state as arrays, numbers and strings by name, and back; models are restored to the same optimum."""
+"""Snapshots of a feed's whole state: arrays, numbers and strings by name; models are restored to the same optimum."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Floats = NDArray[np.float64]
 
 
 def to_arrays(feed: Forecaster) -> dict[str, Any]:
-    """Return the state of a feed: arrays, numbers, strings, None, and lists of them, by dotted names."""
+    """Return the state of a feed by dotted names: arrays, numbers, strings, None, and lists of these."""
     out: dict[str, Any] = {"season": feed.season, "readings": feed.readings, "looked_at": feed.looked_at}
     out |= {"choice_due": True} if feed.choice_due else {}
     out |= _under("timeline", feed.timeline.to_arrays())
@@ -50,7 +50,7 @@ def to_arrays(feed: Forecaster) -> dict[str, Any]:
 
 
 def from_arrays(spec: FeedSpec, arrays: Mapping[str, Any]) -> Forecaster:
-    """Return the feed that ``to_arrays`` was taken from; raises NotOptimal where a model cannot be restored."""
+    """Restore a feed from the result of ``to_arrays``; raises NotOptimal if a model cannot be restored."""
     feed, of = Forecaster(spec), _by_name(arrays)
     feed.season, feed.readings, feed.looked_at = (arrays[name] for name in ("season", "readings", "looked_at"))
     feed.choice_due = bool(arrays.get("choice_due", False))
@@ -103,7 +103,7 @@ def _under(name: str, arrays: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _by_name(arrays: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """Return what stands under each name, with its number where there are several."""
+    """Group the entries of a snapshot by the first part of their dotted names, with its number if there is one."""
     found: dict[str, dict[str, Any]] = defaultdict(dict)
     for key, value in arrays.items():
         name, _, rest = key.partition(".")

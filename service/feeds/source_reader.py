@@ -1,7 +1,7 @@
-"""The reader of a feed's source: one thread a feed, which waits for the effect of what it read.
+"""The reader of a feed's source: one thread for each feed, which waits until entries have had their effect.
 
-It asks for more when that is durable, so that a feed that is slow leaves entries where they are. Every error is shown
-and tried again; what a feed refuses is no error.
+The reader fetches more entries only when the effect of the last ones is durable; entries for a slow feed stay in the
+source. Every error is shown, and then the reader tries again; entries that a feed refuses are no error.
 """
 
 from __future__ import annotations
@@ -34,26 +34,27 @@ log = logging.getLogger(__name__)
 
 
 class Fed(Protocol):
-    """A feed as its pump sees it."""
+    """The feed that a source reader delivers entries to."""
 
     @property
     def is_open(self) -> bool:
-        """Whether it takes readings now."""
+        """Whether the feed accepts readings now."""
 
     @property
     def progress(self) -> Progress:
-        """How far it has come in its source."""
+        """The feed's progress in its source."""
 
     def deliver(self, entries: Sequence[SourceEntry], why: str | None = None) -> Future[Any]:
-        """Take entries that are new to it; the future ends when that is durable. If ``why``, refuse them."""
+        """Take entries new to the feed, or refuse them if ``why``; the future ends when their effect is durable."""
 
 
 @dataclass(frozen=True)
 class Flow:
-    """How a source flows: what is wrong, if anything, and what waits in it, if that is known.
+    """The state of reading a source: its fault, if any, and the backlog of waiting entries, if known.
 
-    ``came_at``: Unix time at which the newest entries came, since it was opened first; None: none has. ``forgotten``:
-    how often the source did not remember a feed that had read from it, so that readings may be missing.
+    ``came_at`` is the Unix time at which the newest entries arrived; None if none arrived since the reader started.
+    ``forgotten`` counts how often the source did not remember a feed that had read from it, so that readings may be
+    missing.
     """
 
     fault: str | None = None
@@ -62,7 +63,7 @@ class Flow:
     forgotten: int = 0
 
     def sample(self, refused: int) -> SourceSample:
-        """Return what the metrics show of a source, of which so many entries were refused."""
+        """Return the values of the source for the metrics; ``refused`` counts the entries that the feed refused."""
         return SourceSample(
             self.fault is None,
             None if self.backlog is None else self.backlog.entries,
@@ -96,16 +97,16 @@ class SourceReader:
         self._thread.start()
 
     def leave(self) -> None:
-        """Take nothing more; returns at once."""
+        """Make the reader stop after the current entries; return at once."""
         self._stopped.set()
 
     def stop(self) -> None:
-        """Return when nothing is under way any more."""
+        """Stop the reader, and return when its thread has ended."""
         self.leave()
         self._thread.join()
 
     def forget(self) -> None:
-        """Have the source forget the feed, which is gone; a source that is away does not."""
+        """Make the source forget a deleted feed; if the source cannot be reached, only log a warning."""
         try:
             source = self._opened()
             source.forget()
@@ -141,7 +142,7 @@ class SourceReader:
             self._stopped.wait(rest * random.uniform(0.5, 1.0))
 
     def _moves(self, source: Source) -> bool:
-        """Take the next entries, if any, and settle them when their effect is durable; False where others may read."""
+        """Deliver the next entries, and settle them once their effect is durable; False if the feed is closed."""
         if not self._feed.is_open:
             return False
         before = self._feed.progress
@@ -160,12 +161,12 @@ class SourceReader:
         return True
 
     def _settle(self, source: Source, positions: list[Position], earlier: Sequence[DeadLetter]) -> None:
-        """Settle entries; one that was refused ``earlier``, and then not settled, may have come again."""
+        """Settle entries, with dead letters for those refused now, or ``earlier`` without having been settled."""
         dead = dict.fromkeys((*earlier, *self._feed.progress.dead))
         source.settle(positions, [letter for letter in dead if letter.position in set(positions)])
 
     def _deliver(self, entries: list[SourceEntry]) -> None:
-        """Have the feed take them; if it fails with them together, the first alone, and without that if need be."""
+        """Deliver entries to the feed; if that fails, deliver the first alone, and if that fails too, refuse it."""
         try:
             self._feed.deliver(entries).result()
         except Exception as error:
@@ -188,7 +189,7 @@ class SourceReader:
             self.flow = replace(self.flow, fault=None, backlog=source.backlog(self._feed.progress.taken))
 
     def _told(self, fault: str | None) -> None:
-        """Know what is wrong, or that nothing is; the first and the last of it are logged."""
+        """Set the fault of the source, or None; log when a fault begins or ends."""
         if fault != self.flow.fault:
             if fault is not None:
                 log.warning("%s: its source is not read: %s", self._name, fault)
@@ -198,5 +199,5 @@ class SourceReader:
 
 
 def _is_of_entries(error: Exception) -> bool:
-    """Return whether entries are why they are not taken: an unforeseen failure would come again with them."""
+    """Return whether the entries themselves caused the error, so that it would recur whenever they are delivered."""
     return not isinstance(error, ServiceError | StoreError | SourceError | MemoryError)

@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 from pydantic_core import from_json, to_json
 
 from livesvm.service.errors import not_among
+from livesvm.service.feeds.align import Align
 from livesvm.service.feeds.holidays import check as check_place
 from livesvm.service.feeds.interval import DURATION, duration
 from livesvm.service.feeds.sources.base import Layout
@@ -35,7 +36,7 @@ def _rolling() -> dict[Statistic, list[int]]:
 
 
 class StepRecipe(BaseModel):
-    """What the models of one step are made with."""
+    """The chosen settings of one step's models."""
 
     model_config = ConfigDict(strict=True, extra="forbid")
 
@@ -45,7 +46,7 @@ class StepRecipe(BaseModel):
 
 
 class FeedSpec(BaseModel):
-    """A feed, as it is created; only ``target`` has to be given."""
+    """The settings with which a feed is created; only ``target`` is required."""
 
     model_config = ConfigDict(
         strict=True,
@@ -122,6 +123,12 @@ class FeedSpec(BaseModel):
         "`auto`: 0 while 200 readings, or a smaller window, hold nothing below it, for forecasts alone; null: none.",
     )
     maximum: Limit | None = Field(default=None, description="The largest value that can be; null: none.")
+    align: Align | None = Field(
+        default=None,
+        description="Puts readings on the grid of `every`, for sensors that are irregular. `nearest`: each gets the "
+        "nearest time. `mean`, `last`: those of an interval become one, once a later interval has a reading; the "
+        "mean gets the time of its begin, the last that of its end.",
+    )
     late: Literal["refuse", "correct"] = Field(default="refuse", description="Of readings older than the newest.")
     ahead: Literal["refuse", "accept"] = Field(
         default="refuse",
@@ -192,6 +199,8 @@ class FeedSpec(BaseModel):
     def _fit_together(self) -> Self:
         if self.holidays is not None and (self.time is None or self.generation == 1):
             raise InvalidInput("are of feeds whose readings have times", field="holidays")
+        if self.align is not None and (self.time is None or self.every is None):
+            raise InvalidInput("needs times, and `every`, the interval of its grid", field="align")
         names = [self.target, *self.features, *self.known, *([] if self.time is None else [self.time])]
         for name in names:
             if names.count(name) > 1:
@@ -215,12 +224,12 @@ class FeedSpec(BaseModel):
 
     @cached_property
     def dumped(self) -> dict[str, Any]:
-        """All settings by name; nothing in it is ever changed."""
+        """All settings by name, in a dictionary that must not be changed."""
         return self.model_dump()
 
     @cached_property
     def horizons(self) -> tuple[int, ...]:
-        """The steps, ascending."""
+        """The forecast steps, ascending: how many readings ahead each lies."""
         return tuple(range(1, self.steps + 1)) if isinstance(self.steps, int) else tuple(sorted(set(self.steps)))
 
     @cached_property
@@ -232,57 +241,57 @@ class FeedSpec(BaseModel):
 
     @property
     def longest_back(self) -> int:
-        """How many readings a lag or a season may go back, given or found."""
+        """How many readings back a lag or a season may reach at most."""
         return self.window // 2
 
     @cached_property
     def columns(self) -> tuple[str, ...]:
-        """The columns that are read, the target first."""
+        """The columns that the feed reads, the target first."""
         return (self.target, *self.features, *self.known)
 
     @property
     def layout(self) -> Layout:
-        """Return the columns that a source brings."""
+        """The layout of columns that a source has to provide."""
         return Layout(self.columns, self.time)
 
     @property
     def coverage(self) -> float | None:
-        """The share of readings that the band is to hold; None: there is no band."""
+        """The share of readings that the band is to contain; None if there is no band."""
         if self.task == "direction" or (self.band is None and self.quantiles is None):
             return None
         return self.levels[1] - self.levels[0] if self.levels else self.band
 
     @cached_property
     def levels(self) -> tuple[float, ...]:
-        """The levels of the quantiles that are learnt; of directions there is none."""
+        """The levels of the quantiles that models learn; empty for directions."""
         return () if self.task == "direction" else tuple(self.quantiles or ())
 
     @cached_property
     def has_blends(self) -> bool:
-        """Whether what is forecast is a blend of the model with naive forecasts and a linear model."""
+        """Whether forecasts are blends of the model with naive forecasts and linear models."""
         return self.generation > 1 and self.task == "value" and self.quantiles is None
 
     @cached_property
     def finds_outliers(self) -> bool:
-        """Whether single readings that are far from all before them are held as missing ones."""
+        """Whether a single reading that is far from all before it is treated as missing."""
         return self.generation > 1 and self.outliers == "hold"
 
     @property
     def limits(self) -> tuple[float | None, float | None]:
-        """The least and the largest value that can be, as they are given."""
+        """The least and the largest possible value of the target, as the settings give them."""
         if self.task == "direction":
             return None, None
         return self.minimum if isinstance(self.minimum, float) else None, self.maximum
 
     def rolling_widths(self) -> list[tuple[Statistic, int]]:
-        """Return every rolling statistic with its width, no wider than a quarter of the window."""
+        """Return every rolling statistic with its width, which is at most a quarter of the window."""
         pairs = {(name, min(width, self.window // 4)) for name, widths in self.rolling.items() for width in widths}
         return sorted(pairs)
 
 
 @lru_cache(maxsize=64)
 def stored_spec(text: str) -> FeedSpec:
-    """Return a specification as it was stored, one for all feeds that have it; those of before keep their ways."""
+    """Return a stored specification, shared by equal ones; missing settings get the defaults of older versions."""
     before = {"generation": 1, "outliers": "learn", "minimum": None}
     return FeedSpec.model_validate_json(to_json(before | from_json(text)))
 

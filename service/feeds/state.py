@@ -1,4 +1,4 @@
-"""A feed between two calls: its forecaster, how far it has come, and its newest events; as bytes, and back."""
+"""The state of a feed between two calls: forecaster, counters and newest events; conversion to bytes and back."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ ANNOUNCED = 10
 
 @dataclass
 class FeedState:
-    """What a feed's log makes of it.
+    """The state of a feed after all records of its log.
 
-    ``position`` counts readings that were accepted, ``rows`` all rows that were read, ignored and announced ones too;
-    ``version`` counts calls that had an effect. Each event has a number, which a replay gives it again.
+    ``position`` counts accepted readings; ``rows`` counts all rows, also ignored ones and announcements; ``version``
+    counts calls that had an effect. Events are numbered; a replay of the log gives every event the same number again.
     """
 
     spec: FeedSpec
@@ -52,20 +52,20 @@ class FeedState:
     announced: deque[Document] = field(init=False)  #: the newest of the events that tell of no reading
 
     def __post_init__(self) -> None:
-        """Have those events at hand."""
+        """Collect the newest events that are not about readings, in ``announced``."""
         self.announced = deque((one for one in self.events if one["kind"] != "readings"), maxlen=ANNOUNCED)
 
     @classmethod
     def empty(cls, spec: FeedSpec) -> FeedState:
-        """Return a feed before its first call."""
+        """Return the state of a feed before its first call."""
         return cls(spec, Forecaster(spec), events=deque(maxlen=events_kept(spec)))
 
     def skip(self) -> None:
-        """Pass over an aborted record."""
+        """Count an aborted record of the log, without any effect."""
         self.sequence += 1
 
     def apply(self, call: FeedCall, plan: Plan | None = None) -> Document:
-        """Bring a call; what it did, as it is reported. Raises SolverError or NotSolved, with the feed broken."""
+        """Apply a call, and return the report on its effect. Raises SolverError or NotSolved, and breaks the feed."""
         outcome = call.apply(self.forecaster, plan)
         self.sequence += 1
         self.version += 1
@@ -78,13 +78,14 @@ class FeedState:
         return self._told(outcome, self.progress.refused - before.refused)
 
     def names(self) -> dict[str, float]:
-        """Return the times of the window, missing ones too, by what they are called."""
+        """Return the times of all readings in the window, also of missing ones, with their text in answers as keys."""
         timeline = self.forecaster.timeline
         times = [*timeline.past, *(time for time, _ in timeline.waiting)]
+        times += [] if timeline.open is None else [timeline.open.time]
         return {str(presenter.time_of(timeline, time)): time for time in times}
 
     def readings(self) -> dict[str, float]:
-        """Return the times of readings by what they are called; a missing one that has another column is among them."""
+        """Return the times of readings with a value in any column, with their text in answers as keys."""
         past = self.forecaster.timeline.past
         return {
             name: time
@@ -93,10 +94,10 @@ class FeedState:
         }
 
     def forget(self, times: Collection[float], *, beyond: bool) -> None:
-        """Be as if readings had been missing, as the next version; see :mod:`~livesvm.service.feeds.forget`.
+        """Erase readings, and count a new version; see :mod:`~livesvm.service.feeds.forget`.
 
-        Of the events those go that tell of forecasts. Where there is nothing to forget, nothing changes. Raises
-        SolverError, with the feed broken.
+        Events with forecasts are removed. If there is nothing to erase, the state does not change. Raises SolverError;
+        the feed is unusable then.
         """
         count = forget(self.forecaster, times, beyond=beyond)
         if count is None:
@@ -134,26 +135,26 @@ class FeedState:
             self.announced.append(numbered)
 
     def cool(self) -> None:
-        """Give up what the next call makes again; nothing that the feed answers changes."""
+        """Free the memory of everything that the next call can restore; the answers of the feed do not change."""
         self.forecaster.cool()
 
     def stay_cool(self) -> None:
-        """Cool again after a small update of a cool feed; a hot feed keeps what its next update needs."""
+        """Free memory again after a small update if the feed was in compact form; see :meth:`cool`."""
         if self.forecaster.is_cool:
             self.cool()
 
     @property
     def hot_bytes(self) -> int:
-        """Bytes that :meth:`cool` gives back; 0 right after it."""
+        """The memory in bytes that :meth:`cool` would free; 0 right after it."""
         return self.forecaster.hot_bytes
 
     @property
     def held_bytes(self) -> int:
-        """Bytes of all arrays, readings and events that the feed holds, with those that :meth:`cool` gives back."""
+        """The memory of the feed's arrays, readings and events in bytes, before :meth:`cool` frees some of it."""
         return self.forecaster.held_bytes + len(self.events) * EVENT_BYTES * (1 + len(self.spec.horizons))
 
     def encode(self) -> bytes:
-        """Return all of it, for a snapshot."""
+        """Return the state as bytes for a snapshot."""
         names = ("sequence", "version", "position", "rows", "updated_at", "numbered")
         document = {name: getattr(self, name) for name in names}
         arrays = snapshot.to_arrays(self.forecaster)
@@ -163,7 +164,7 @@ class FeedState:
 
     @classmethod
     def decode(cls, spec: FeedSpec, data: bytes) -> FeedState:
-        """Return the feed of a snapshot; raises StoreDamaged, StoreTooNew or NotOptimal."""
+        """Return the state in the bytes of a snapshot; raises StoreDamaged, StoreTooNew or NotOptimal."""
         document = codec.decode(data)
         forecaster = snapshot.from_arrays(spec, document.pop("feed"))
         document["events"] = deque(document["events"], maxlen=events_kept(spec))
@@ -172,7 +173,7 @@ class FeedState:
 
 
 def _first(dead: Sequence[DeadLetter]) -> Document:
-    """Return what is announced of dead letters: the first of them."""
+    """Return the fields that describe the first of some dead letters, for an event."""
     first = dead[0]
     return {"entry": "-".join(map(str, first.position)), "field": first.field, "reason": first.reason}
 
@@ -183,13 +184,13 @@ def events_kept(spec: FeedSpec) -> int:
 
 
 def answer(done: Document, durability: Durability) -> bytes:
-    """JSON of what a call did: sent, remembered, and sent again."""
+    """Return the report on a call as JSON: the answer that is sent, and stored in case the request is repeated."""
     return to_json({**done, "durability": durability.value}, inf_nan_mode="null")
 
 
 @dataclass(frozen=True)
 class View:
-    """A feed as readers see it after one call; nothing in it ever changes."""
+    """The state of a feed after one call, for readers; it never changes."""
 
     version: int
     position: int
@@ -209,29 +210,29 @@ class View:
 
     @property
     def explained(self) -> list[Document]:
-        """The forecasts with what each expert says and weighs."""
+        """The forecasts, with each expert's forecast and weight."""
         return presenter.with_experts(self.forecasts, self.latest)
 
     @property
     def scores(self) -> list[Document]:
-        """Scores by step over everything."""
+        """The scores of each step over all forecasts."""
         return self.scored.overall
 
     @property
     def recent(self) -> list[Document]:
-        """Scores by step over the newest window."""
+        """The scores of each step over the newest window."""
         return self.scored.lately
 
     @property
     def steps(self) -> tuple[StepSample, ...]:
-        """What the metrics show of its steps."""
+        """The values for the metrics of each step."""
         return tuple(_sampled(scores) for scores in self.recent if scores["n"])
 
     @classmethod
     def of(cls, state: FeedState, before: View | None = None, forecasts: list[Document] | None = None) -> View:
-        """Return the feed as it is now; with the settings of ``before``, where nothing was chosen since.
+        """Return the view of a feed's present state; its settings are copied from the view ``before``, if given.
 
-        ``forecasts`` are the newest, where they are at hand.
+        ``forecasts`` are the newest forecasts as JSON values, if the caller has them already.
         """
         feed, timeline = state.forecaster, state.forecaster.timeline
         return cls(

@@ -1,4 +1,4 @@
-"""The exact live models of one step: raw rows in, forecasts out, in units of the target."""
+"""The exact live models of one forecast step: they learn examples, and forecast in units of the target."""
 
 from __future__ import annotations
 
@@ -29,18 +29,18 @@ Models = list[LiveSVR | LiveSVC]
 
 
 class FeaturesOf(Protocol):
-    """Gives the features of examples by their keys, ascending."""
+    """The source of features for examples, by the examples' ascending keys."""
 
     def of(self, ordinals: Sequence[int], /) -> Floats:
-        """Return them, (n, d), not scaled."""
+        """Return the unscaled features of examples, (n, d)."""
 
     def write(self, ordinals: Ints, scale: StepScale, out: Floats, /) -> None:
-        """Write them scaled to the first columns of ``out`` (d, n or more)."""
+        """Write the scaled features of examples to the first columns of ``out`` (d, n or more)."""
 
 
 @dataclass(slots=True)
 class Cool:
-    """What is kept of models that gave up all that can be made again."""
+    """The compact form of models, called cool: everything that cannot be computed again."""
 
     objectives: tuple[Objective, ...]  #: of each model
     arrays: list[dict[str, Any]]  #: of each model, but for its features
@@ -50,7 +50,7 @@ class Cool:
 
 
 class Recipe(NamedTuple):
-    """What is chosen of a step's model."""
+    """The chosen settings of one step's models."""
 
     represent: Represent
     gamma: float
@@ -58,16 +58,16 @@ class Recipe(NamedTuple):
 
 
 def new_models(spec: FeedSpec, recipe: Recipe, core: float = 1.0) -> Models:
-    """Return untrained models: of the forecast, then of the band's quantiles, if it has any.
+    """Return untrained models: first that of the forecast, then those of the band's quantiles, if there are any.
 
-    The tube without loss is ``core`` times as wide as usual: where two thirds of the targets are the same, it is their
-    noise that would fill it.
+    The tube in which errors cost nothing is ``core`` times as wide as usual: narrower if two thirds of the targets are
+    equal.
     """
     return _made(_losses_of(spec, core), recipe)
 
 
 class _LossesOf(NamedTuple):
-    """What losses the models of a step have: of directions, or with a tube, and those of quantiles."""
+    """The losses of a step's models: that of directions, or an epsilon tube, and those of quantiles."""
 
     is_direction: bool
     epsilon: float
@@ -89,12 +89,12 @@ def _made(losses: _LossesOf, recipe: Recipe) -> Models:
 
 @lru_cache(maxsize=256)
 def _objectives(losses: _LossesOf, recipe: Recipe) -> tuple[Objective, ...]:
-    """Return what such models minimize."""
+    """Return the objectives that a step's models minimize."""
     return tuple(map(Objective.of, _made(losses, recipe)))
 
 
 def weights(spec: FeedSpec, d: int) -> Floats:
-    """Return what each of ``d`` scaled features is multiplied by: lags count less the further they lie back."""
+    """Return the factor of each of ``d`` scaled features; the factors of lags decrease with the lag."""
     found = np.ones(d)
     if spec.generation > 1:
         found[: len(spec.lag_list)] = np.arange(1, len(spec.lag_list) + 1) ** -0.5
@@ -102,7 +102,7 @@ def weights(spec: FeedSpec, d: int) -> Floats:
 
 
 class StepModel:
-    """One step's models and their scale, over the examples that they are given.
+    """The models of one step, with the scale of their features and targets.
 
     Parameters
     ----------
@@ -122,7 +122,7 @@ class StepModel:
 
     @property
     def models(self) -> Models:
-        """The models: the forecast's, then of the band's quantiles. Cool ones come back from their coefficients now.
+        """The models: first the forecast's, then the band's quantiles'. This access restores models in compact form.
 
         Raises
         ------
@@ -134,21 +134,21 @@ class StepModel:
 
     @property
     def is_cool(self) -> bool:
-        """Whether the models gave up what can be made again."""
+        """Whether the models are in compact form."""
         return self._cool is not None
 
     @property
     def count(self) -> int:
-        """How many models there are, which does not bring cool ones back."""
+        """The number of models, without restoring models in compact form."""
         return len(self._models) if self._cool is None else len(self._cool.arrays)
 
     @property
     def level(self) -> int:
-        """Which feature is the level of the series."""
+        """The index of the feature that is the level of the series."""
         return len(self.spec.lag_list) if self.recipe.represent == "level" else 0
 
     def fit(self, X: Floats, y: Floats, keys: list[int]) -> None:
-        """Learn from nothing, with a scale of these examples."""
+        """Train new models on these examples, with a newly fitted scale."""
         scale = fitted(X, y, self.level)
         self.scale = scale._replace(width=scale.width / weights(self.spec, X.shape[1]))
         self._models, self._cool = new_models(self.spec, self.recipe, self.scale.core), None
@@ -161,14 +161,14 @@ class StepModel:
             model.update(remove=[NOTHING])
 
     def update(self, X: Floats, y: Floats, keys: list[int], leaving: list[int]) -> None:
-        """Learn examples and forget others, each along one path; raises NotOptimal, and MemoryLimit."""
+        """Add examples, and remove others, each along a solution path; raises NotOptimal or MemoryLimit."""
         if keys or leaving:
             add = (self.scaled(X), self._targets(y)) if keys else None
             for model in self.models:
                 model.update(add=add, remove=leaving, keys=keys if add else None)
 
     def change(self, leaving: list[int], C: float | None) -> None:
-        """Forget examples, and have another C, each along one path with the scale as it is; raises NotOptimal."""
+        """Remove examples, and change C, each along a solution path with the same scale; raises NotOptimal."""
         for model in self.models:
             if leaving:
                 model.update(remove=leaving)
@@ -178,7 +178,7 @@ class StepModel:
             self.recipe = self.recipe._replace(C=C)
 
     def relabel(self, key: int, y: float) -> None:
-        """Correct the target of an example."""
+        """Correct the target of one example in all models."""
         target = float(self._targets(np.array([y]))[0])
         for model in self.models:
             model.update(relabel={key: target})
@@ -193,7 +193,7 @@ class StepModel:
         return self._forecasts(decided)
 
     def _forecasts(self, decided: list[Floats]) -> Floats:
-        """Return what models decide, (m,) each, as forecasts (m, models)."""
+        """Return the decision values of the models, (m,) each, as forecasts (m, models)."""
         found = decided[0][:, None] if len(decided) == 1 else np.stack(decided, axis=1)
         if self.spec.task == "direction":
             return found
@@ -203,7 +203,7 @@ class StepModel:
         return found
 
     def is_off_scale(self, levels: Floats, y: Floats) -> bool:
-        """Say whether examples ask for another scale, by their feature ``level`` and targets, (n,) each."""
+        """Say whether examples need a new scale, by the levels of the series and the targets, (n,) each."""
         assert self.scale is not None
         return has_moved(self.scale, y, levels)
 
@@ -212,12 +212,12 @@ class StepModel:
         return max(float(model.certificate().relative_gap) for model in self.models)
 
     def scaled(self, X: Floats) -> Floats:
-        """Return features as models see them."""
+        """Return features scaled for the models."""
         assert self.scale is not None
         return scaled(self.scale, X)
 
     def in_units(self, found: Floats) -> Floats:
-        """Return what models say of targets in units of the target."""
+        """Convert scaled forecasts to units of the target."""
         assert self.scale is not None
         return found * self.scale.unit + self.scale.middle
 
@@ -231,14 +231,14 @@ class StepModel:
 
     @property
     def may_slide(self) -> bool:
-        """Whether the models are cool, and a small update can be made where they lie."""
+        """Whether the models are in compact form, and a small update is possible without restoring them."""
         return self._cool is not None and self._cool.slides and self._cool.is_slidable
 
     def slides(self, y: Floats, keys: Ints, leaving: list[int], ahead: Ints) -> Floats | None:
-        """Make a small update of models that may slide, all or none, and forecast from examples ``ahead`` then.
+        """Update compact models without restoring them, either all or none; then forecast from examples ``ahead``.
 
-        The targets ``y`` (m,) are not scaled; those ahead are newer than all. Returns forecasts as :meth:`predict`;
-        None where it takes models to make it.
+        The targets ``y`` (m,) of the new examples are not scaled; examples ``ahead`` are newer than all others. Returns
+        forecasts as :meth:`predict` does; None if the update needs restored models.
         """
         cool = self._cool
         assert cool is not None
@@ -257,7 +257,7 @@ class StepModel:
         return self._forecasts([decided for _, decided in found])
 
     def _sliding(self, cool: Cool) -> list[tuple[Sliding, Standing]]:
-        """Return each cool model as ``slide`` takes it."""
+        """Return each model in compact form as the arguments of ``slide``."""
         scale, features = self.scale, cool.features
         assert scale is not None
 
@@ -270,7 +270,7 @@ class StepModel:
     # -- keeping -------------------------------------------------------------------------------------------------------
 
     def cool(self, features: FeaturesOf) -> None:
-        """Keep of the models only what a snapshot would, until they are asked for; ``features`` gives theirs back."""
+        """Reduce the models to their compact form until they are needed again, with features from ``features``."""
         if self._cool is None:
             self._cool, self._models = self._cooled([model.to_warm_arrays() for model in self._models], features), []
         self._cool.slides = True
@@ -282,18 +282,18 @@ class StepModel:
 
     @property
     def hot_bytes(self) -> int:
-        """Bytes that :meth:`cool` gives back."""
+        """The memory in bytes that :meth:`cool` would free."""
         return sum([model.held_bytes - KEPT_BYTES * model.n_window_ for model in self._models])
 
     @property
     def held_bytes(self) -> int:
-        """Bytes of all arrays."""
+        """The memory of all arrays in bytes."""
         if self._cool is not None:  # all have the same examples
             return KEPT_BYTES * len(self._cool.arrays) * len(self._cool.arrays[0]["keys"])
         return sum(model.held_bytes for model in self._models)
 
     def to_arrays(self) -> dict[str, Any]:
-        """Return everything but the features, which the window of rows has."""
+        """Return the state as a dictionary, without the features, which the window of rows stores."""
         assert self.scale is not None
         out: dict[str, Any] = dict(self.recipe._asdict(), refits=self.refits)
         out |= {f"scale.{name}": np.asarray(value) for name, value in self.scale._asdict().items()}
@@ -302,7 +302,7 @@ class StepModel:
         return out
 
     def _arrays(self) -> list[dict[str, Any]]:
-        """Return everything but the features, of each model."""
+        """Return the arrays of each model, without the features."""
         if self._cool is not None:
             kept = map(_whole, self._cool.arrays)
             return [{name: value for name, value in arrays.items() if name not in STANDING} for arrays in kept]
@@ -312,7 +312,7 @@ class StepModel:
         return found
 
     def _restore(self, kept: list[dict[str, Any]], features: FeaturesOf) -> None:
-        """Have the models that ``kept`` was taken from, with features of the rows."""
+        """Restore the models from their arrays ``kept``, and from the features of their examples."""
         assert self.scale is not None
         models = new_models(self.spec, self.recipe, self.scale.core)
         for i, (model, arrays) in enumerate(zip(models, kept, strict=True)):
@@ -322,7 +322,7 @@ class StepModel:
         self._models, self._cool = models, None
 
     def _stand(self, kept: list[dict[str, Any]], features: FeaturesOf) -> bool:
-        """Be cool models of such arrays, with f computed afresh; False where they cannot slide, or at no optimum."""
+        """Set compact models from arrays, and compute f; return False if they cannot slide or are not optimal."""
         cool = self._cooled([{**arrays, "f": np.zeros(len(arrays["keys"])), "events": 0} for arrays in kept], features)
         if not cool.is_slidable:
             return False
@@ -336,7 +336,7 @@ class StepModel:
 
     @classmethod
     def from_arrays(cls, spec: FeedSpec, arrays: Mapping[str, Any], features: FeaturesOf) -> StepModel:
-        """Return the models that ``to_arrays`` was taken from; raises NotOptimal where they cannot be restored."""
+        """Restore models from the dictionary that ``to_arrays`` returned; raises NotOptimal if that is impossible."""
         step = cls(spec, Recipe(arrays["represent"], float(arrays["gamma"]), float(arrays["C"])))
         step.refits = int(arrays["refits"])
         s = {name: np.asarray(arrays[f"scale.{name}"]) for name in StepScale._fields}
@@ -353,7 +353,7 @@ class StepModel:
 
 
 def _small(arrays: dict[str, Any]) -> dict[str, Any]:
-    """Return arrays of a model without its features, in fewer bytes: segments are few, weights mostly ones."""
+    """Return a model's arrays in fewer bytes: without features, with small integers, and without weights of one."""
     found = {name: value for name, value in arrays.items() if name != "X"}
     found["keys"] = np.array(arrays["keys"], np.int64)
     if abs(arrays["segments"]).max(initial=0) < 2**7:
@@ -364,19 +364,19 @@ def _small(arrays: dict[str, Any]) -> dict[str, Any]:
 
 
 def _is_slidable(arrays: Mapping[str, Any]) -> bool:
-    """Say whether arrays of a cool model are all that ``slide`` needs: few, weights are ones, and f is as it stands."""
+    """Say whether ``slide`` can update a model from its arrays: few examples, all weights one, and a stored f."""
     return len(arrays["keys"]) <= LARGEST and arrays["sample_weight"] is None and "f" in arrays
 
 
 def _note(arrays: dict[str, Any], now: Standing) -> None:
-    """Have arrays of a cool model say how its examples stand now."""
+    """Write the new state of the examples to the arrays of a model in compact form."""
     keys, y, beta, segments, f, intercept, events = now
     arrays.update(keys=keys, y=y, beta=beta, segments=segments, f=f, intercept=intercept, events=events)
     arrays.update(next_key=max(arrays["next_key"], int(keys[-1]) + 1), sides=np.zeros(keys.size, np.int8))
 
 
 def _whole(arrays: Mapping[str, Any]) -> dict[str, Any]:
-    """Return arrays as they were, or as a snapshot has them, without features."""
+    """Return the arrays of a model, without features, in the form before :func:`_small`."""
     keys = np.asarray(arrays["keys"], np.int64).tolist()
     weights = arrays["sample_weight"]
     found = {"sample_weight": np.ones(len(keys)) if weights is None else weights}
@@ -384,7 +384,7 @@ def _whole(arrays: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def model_parameters(model: LiveSVR | LiveSVC) -> tuple[str, ...]:
-    """Return the names of the parameters that a model was made with."""
+    """Return the names of the constructor's parameters for a model of this kind."""
     if isinstance(model, LiveSVC):
         return ("C", "gamma", "cache_mb", "classes")
     return ("C", "gamma", "cache_mb", "epsilon", "loss", "quantile")

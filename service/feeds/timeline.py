@@ -1,31 +1,36 @@
-"""Readings in order of time: what is accepted, ignored, held, corrected or refused.
+"""The timeline of a feed, with the rules by which it accepts, ignores, holds, corrects or refuses readings.
 
-Every reading has a slot: the newest one's plus how many times ``every`` have passed. A call is checked as a whole
-before anything of it counts, and what is refused is named by row and column.
+Time is divided into numbered slots, ``every`` apart, and each reading has a slot. A call is checked as a whole before
+any of its rows takes effect; an error names the row and the column.
 
-- A time that came before with the same values is ignored; with other values, and any older time that the window holds,
-  it is refused, or a correction where ``late`` says so. Older ones are refused.
-- The clock moves with readings alone: rows behind the newest reading of a call whose target is empty are no readings.
-  Where they have every known column they announce it for a time to come; others are ignored.
-- Readings that are not there, whether as rows without a value or as a gap in time: ``hold`` gives their slots the last
-  value, of which nothing is learnt or scored, for no longer than features look back, so that a gap of a month costs no
-  more than one of a window; ``skip`` leaves them out and closes the gap; ``refuse`` refuses the row, or the one after
-  the gap. A missing column with a target holds its last value, or makes the row a missing one under ``skip``.
+- A row that repeats an earlier time with the same values is ignored. A row with other values, for an earlier time in
+  the window, is refused or, if the setting ``late`` says so, a correction. Rows for times before the window are
+  refused.
+- Only readings advance the feed's clock: rows without a target after the newest reading of a call are no readings. If
+  such a row has every known column, it announces these columns for a future time; otherwise it is ignored.
+- A reading is missing if its row has no value, or if there is a gap in time. With ``hold``, its slot holds the last
+  value, which is neither learnt nor scored. A gap is held for no more slots than features look back, so that a long gap
+  costs no more than one of a window. ``skip`` leaves missing readings out and closes the gap. ``refuse`` refuses the
+  row, or the row after the gap. If another column is missing, it holds its last value or, with ``skip``, the whole
+  reading counts as missing.
 - Text, truth values, infinities, numbers beyond 1e100, and a set of columns other than the first row's are refused.
-- A time may be a quarter of ``every`` off the clock; further off it is refused. So is one that leaps over more than a
-  year, and more than a window: none of the readings to come would be newer than a year that was misspelt.
-- Where ``every`` is not given it is found from the first readings, eight at least; of earlier calls those before one
-  that is off that clock are left out.
-- Times with and without a zone do not mix, unless ``timezone`` says where the latter are. There, the hour that clocks
-  skip is refused, and days are the calendar's. Without it, times without a zone are as of a clock that never changes:
-  a skipped hour is a gap, a repeated one a time that came before.
-- In the hour that comes twice, a time that came before with the same values is that one, and ignored. Otherwise it is
-  the first of the two that is newer than all before, in the order of the rows. Of past readings, two rows of one call
-  are the first and the second, and a single one is the one without a value; where both have values it is refused.
-  A row that is ignored so may still be the next reading, with the same values as an hour ago: it is taken for that once
-  a later reading leaves its slot open.
-- A time that is ahead of the service's clock is refused, beyond two of ``every`` or ten minutes, unless ``ahead`` says
-  otherwise. Times without a zone may be local ones, up to 14 hours ahead of UTC. What was logged knows no clock.
+- A time may deviate by a quarter of ``every`` from the feed's clock; with a larger deviation it is refused. A time more
+  than a year and more than a window ahead is refused too: after a misspelt year, no later reading could follow.
+- With ``align``, times are put on the grid of ``every`` first (:mod:`.align`). A row for a time of the grid that has a
+  reading is ignored; with "nearest", the setting ``late`` may make it a correction.
+- If ``every`` is not given, it is found from the first readings, eight or more. If one of these does not fit the clock,
+  waiting readings of earlier calls before it are left out.
+- Times with and without a zone must not be mixed, unless ``timezone`` gives the zone of the latter. With ``timezone``,
+  a time in the hour that clocks skip is refused, and days are calendar days. Without ``timezone``, times without a zone
+  are from a clock that never changes: a skipped hour is a gap, and a repeated hour repeats earlier times.
+- In the hour that comes twice when clocks go back, a row that repeats an earlier time with the same values is ignored.
+  Any other row means the first of the two times that is newer than all before, in the order of the rows. For past
+  times, two rows of one call mean the first and the second time, and a single row means the time without a value; if
+  both times have values, the row is refused. An ignored row may still be the next reading, with the same values as an
+  hour ago: it is taken as that once a later reading leaves the slot open.
+- A time is refused if it is ahead of the service's clock by more than two of ``every`` and ten minutes, unless
+  ``ahead`` says otherwise. Times without a zone may be local times, up to 14 hours ahead of UTC. Records of the log are
+  not compared with the clock.
 """
 
 from __future__ import annotations
@@ -37,7 +42,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from livesvm.service.feeds import times
+from livesvm.service.feeds import align, times
+from livesvm.service.feeds.align import Align, OpenInterval
 from livesvm.service.feeds.interval import DAY, OFF, Every, duration, found_in, moment
 from livesvm.service.feeds.repeated_hour import RepeatedHour
 from livesvm.service.feeds.spec import FeedSpec
@@ -58,7 +64,7 @@ Given = tuple[float | None, ...]
 
 
 class Reading(NamedTuple):
-    """What is known of one slot."""
+    """A reading, or a missing one with held values, in its slot."""
 
     slot: int
     time: float  #: seconds since 1970; the slot where readings have no times
@@ -67,7 +73,7 @@ class Reading(NamedTuple):
 
 
 class Correction(NamedTuple):
-    """Other values of a slot that is known."""
+    """New values for a slot that has been processed."""
 
     slot: int
     values: tuple[float, ...]
@@ -75,7 +81,7 @@ class Correction(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """What a call brings, checked; nothing has changed yet."""
+    """The checked effects of a call that is not yet carried out."""
 
     readings: list[Reading]
     corrections: list[Correction]
@@ -88,7 +94,7 @@ class Plan(NamedTuple):
 
 
 class Tail(NamedTuple):
-    """A row without the target that no reading has come behind yet."""
+    """A row without the target, after which no reading has followed yet."""
 
     row: int
     time: float | None
@@ -96,7 +102,7 @@ class Tail(NamedTuple):
 
 
 class PastSlot(NamedTuple):
-    """A slot as later rows are compared with it."""
+    """A slot in the past, with the values that its row gave, for comparison with later rows."""
 
     slot: int
     given: Given
@@ -105,7 +111,7 @@ class PastSlot(NamedTuple):
 
 
 class Timeline:
-    """The order of a feed's readings.
+    """The sequence of a feed's readings in time.
 
     Parameters
     ----------
@@ -131,6 +137,7 @@ class Timeline:
         self._packed: Mapping[str, Any] | None = None  # the same as arrays, which nothing changes
         self.waiting: list[tuple[float, Given]] = []  # until the distance is found
         self.digits: times.Digits | None = None  # what whole numbers are in its column of times
+        self.open: OpenInterval | None = None  # of readings that become one, with ``align``
         self.twins: list[tuple[float, Given]] = []  # of the second hour: ignored, and taken if their slots stay open
         self.may_leap = False
         self._now: float | None = None  # of the service's clock while a call is read, where that counts
@@ -139,7 +146,7 @@ class Timeline:
 
     @property
     def past(self) -> dict[float, PastSlot]:
-        """The last window by time, oldest first; that of a cool timeline comes back from its arrays now."""
+        """The past slots of the window by time, oldest first; packed slots are unpacked now."""
         if self._packed is not None:
             self._past, self._packed = _unpacked(self._packed) | self._past, None
             for time in list(self._past)[: max(0, len(self._past) - self.spec.window)]:
@@ -148,21 +155,27 @@ class Timeline:
 
     @property
     def newest(self) -> Reading:
-        """The newest reading, a missing one too; there has to be one."""
+        """The newest reading, which may be a missing one; the timeline must not be empty."""
         if self._past or self._packed is None:
             time, past = next(reversed(self._past.items()))
             return Reading(past.slot, time, past.values, past.held)
         slot, time, values, held = (self._packed[name][-1].tolist() for name in ("slot", "time", "values", "held"))
         return Reading(slot, time, tuple(values), held)
 
+    @property
+    def n_waiting(self) -> int:
+        """The number of readings that wait: until the interval is known, or until theirs is over."""
+        return len(self.waiting) + (self.open is not None)
+
     def read(
         self, rows: Sequence[Row], *, now: float | None = None, logged: bool = False, is_first: bool = False
     ) -> Plan:
-        """Check a call's rows and say what they bring; this timeline stays as it is.
+        """Check a call's rows, and return the plan of their effects; this timeline stays unchanged.
 
-        Rows that are ``logged`` may leap, as they were taken once. As 0.2.0, the first release, read them: those
-        without the target move the clock, rows of one call know nothing of each other's known columns, whole numbers
-        are seconds since 1970, and in the hour that comes twice their order alone counts.
+        Rows that are ``logged`` may be far apart in time, as they were accepted before. With ``is_first``, rows are
+        read by the rules of the first release, 0.2.0. There, rows without the target advance the feed's clock, and
+        known columns of a row are unknown to other rows of the call. Whole numbers are seconds since 1970, and in the
+        hour that comes twice only the order of rows counts.
 
         Parameters
         ----------
@@ -179,11 +192,13 @@ class Timeline:
         accepted = ignored = 0
         found = after._times_of(rows, is_first)
         after._now, after._early = now, after._allowed(found)
-        for row, (cells, at) in enumerate(zip(rows, found, strict=True)):
-            one = Tail(row, at, cells)
-            is_announced = bool(self.spec.known) and self.spec.target not in cells
+        tails = [Tail(row, at, cells) for row, (cells, at) in enumerate(zip(rows, found, strict=True))]
+        if self.spec.align is not None:
+            tails, accepted, ignored = after._aligned(tails, self.spec.align)
+        for one in tails:
+            is_announced = bool(self.spec.known) and self.spec.target not in one.cells
             if is_announced and (is_first or after.every is not None):
-                after._announce(plan, cells, one.time, row)
+                after._announce(plan, one.cells, one.time, one.row)
                 continue
             if not is_first and (is_announced or after._is_ahead(one)):
                 after._tail.append(one)
@@ -199,8 +214,44 @@ class Timeline:
         ignored += after._end(plan)
         return Plan(plan.readings, plan.corrections, plan.ahead, accepted, ignored, after, plan.along, plan.at_once)
 
+    def on_grid(self, time: float) -> float:
+        """Return the time of the grid that a reading of this time gets; without ``align``, the time itself."""
+        if self.spec.align is None or self.every is None:
+            return time
+        return align.grid_time(time, self.every, self.spec.align)
+
+    def _aligned(self, rows: Sequence[Tail], how: Align) -> tuple[list[Tail], int, int]:
+        """Return the rows to process, with times of the grid, and how many others were accepted and ignored.
+
+        Rows that go into one reading are accepted at once, and this reading is processed when its interval is over.
+        """
+        found, accepted, ignored = list[Tail](), 0, 0
+        for row, at, cells in rows:
+            assert at is not None
+            time, now = self.on_grid(at), self.open
+            is_missing = _is_missing(cells.get(self.spec.target))
+            if how == "nearest" or (is_missing and (now is None or time > now.time)):
+                found.append(Tail(row, time, cells))
+                continue
+            self._check_names(cells, row)
+            given = self.given_in(cells, row)
+            self._check_clock(at, row)
+            is_over = self.time is not None and time <= self.time
+            if is_missing or is_over or (now is not None and at <= now.latest):
+                ignored += 1  # nothing, a repetition, or a reading of an interval that is over
+            elif now is not None and time == now.time:
+                self.open, accepted = now.with_reading(at, given, how), accepted + 1
+            else:
+                self.open = align.opened(time, at, given)
+                if now is None:
+                    accepted += 1
+                else:  # processing the reading of the interval before counts this row
+                    values = dict(zip(self.spec.columns, now.given(how), strict=True))
+                    found.append(Tail(row, now.time, {**cells, **values}))
+        return found, accepted, ignored
+
     def _is_ahead(self, one: Tail) -> bool:
-        """Say whether a row has an empty target, and a time that no reading has confirmed."""
+        """Say whether a row has an empty target, and a time after all readings so far."""
         if one.time is None or (self.spec.missing == "refuse" and not self.spec.known):
             return False
         return _is_missing(one.cells.get(self.spec.target, "")) and one.time > (self._newest() or -math.inf)
@@ -209,9 +260,9 @@ class Timeline:
         return self.waiting[-1][0] if self.waiting else self.time
 
     def _overtaken(self, time: float | None) -> list[Tail]:
-        """Return the rows without the target that are missing ones, as they lie before a reading, and forget these.
+        """Remove and return waiting rows without a target that lie before ``time``; they become missing readings.
 
-        A row of the reading's own time is forgotten, too, as the reading says what counts.
+        A waiting row at the time of the reading itself is removed as well, as the reading replaces it.
         """
         if not self._tail or time is None:
             return []
@@ -226,7 +277,7 @@ class Timeline:
         return missing
 
     def _end(self, plan: Plan) -> int:
-        """Take what no reading has come behind: announcements with every known column; return how many others."""
+        """Process rows that no reading follows, as announcements if they are complete; return how many are ignored."""
         tail, self._tail = self._tail, []
         ignored = 0
         for row, time, cells in tail:
@@ -250,11 +301,11 @@ class Timeline:
         return copy
 
     def given_in(self, cells: Row, row: int) -> Given:
-        """Return the values of a row, of which columns may be absent; raises InvalidInput."""
+        """Return the values of a row, with None for absent columns; raises InvalidInput."""
         return tuple([_number(cells.get(name), name, row) for name in self.spec.columns])
 
     def _row(self, plan: Plan, cells: Row, time: float | None, row: int) -> bool:
-        """Take one reading; say whether it changed anything."""
+        """Process the row of one reading; return whether it changed anything."""
         self._check_names(cells, row)
         given = self.given_in(cells, row)
         if self.spec.missing == "refuse" and None in given:
@@ -277,12 +328,14 @@ class Timeline:
         return True
 
     def forget(self, times: Collection[float], *, beyond: bool) -> dict[int, tuple[float, ...]]:
-        """Have readings of some times be missing ones; the values by slot that are others now.
+        """Turn the readings of some times into missing ones; return the changed values by slot.
 
-        What is missing holds the last value, or the first where none is before; with ``beyond`` nothing that was
-        before the oldest is held.
+        A missing reading holds the last value before it, or the first value after it if there is none before. With
+        ``beyond``, no value from before the window is held.
         """
         self.waiting, self.twins = [one for one in self.waiting if one[0] not in times], []
+        if self.open is not None and self.open.time in times:
+            self.open = None
         nothing: Given = (None,) * len(self.spec.columns)
         stay = [one.given for time, one in self.past.items() if time not in times]
         first = tuple(next((v for v in column if v is not None), 0.0) for column in zip(*stay, strict=True))
@@ -300,9 +353,9 @@ class Timeline:
         return changed
 
     def rewind(self) -> int:
-        """Go back to the newest slot that has a reading, and return how many slots that is: missing ones move no clock.
+        """Go back to the newest slot with a reading, as missing ones do not count; return the number of slots removed.
 
-        Where the window holds no reading any more, 0: the next one may then have any time, in the next slot.
+        If no reading is left in the window, the result is 0; the next reading, with any time, then gets the next slot.
         """
         newest = self.slot
         if self.spec.time is None:
@@ -315,7 +368,7 @@ class Timeline:
         return newest - self.slot
 
     def cool(self) -> None:
-        """Keep the last window as arrays until the next call, but for a few that came since."""
+        """Pack the past slots into arrays until the next call; a few newer slots may stay unpacked."""
         if not self._is_cool:
             self._past, self._packed = {}, self._arrays_of_past()
 
@@ -325,7 +378,7 @@ class Timeline:
 
     @property
     def hot_bytes(self) -> int:
-        """Bytes that :meth:`cool` gives back."""
+        """The memory in bytes that :meth:`cool` would free."""
         if self._is_cool:
             return 0
         newest = next(reversed(self._past.values()))
@@ -334,19 +387,19 @@ class Timeline:
 
     @property
     def held_bytes(self) -> int:
-        """Bytes of the window's readings, of which the newest stands for all, or of their arrays."""
+        """The memory of the past slots, or of their arrays, in bytes, estimated from the newest slot."""
         count = len(self._past) + (0 if self._packed is None else len(self._packed["time"]))
         return self.hot_bytes + count * self._packed_bytes
 
     @property
     def _packed_bytes(self) -> int:
-        """Bytes of a reading in arrays."""
+        """The memory of one past slot in arrays, in bytes."""
         return 17 + 16 * len(self.spec.columns)
 
     # -- keeping -------------------------------------------------------------------------------------------------------
 
     def to_arrays(self) -> dict[str, Any]:
-        """Return what it knows; missing values are NaN."""
+        """Return the state as a dictionary; missing values are NaN."""
         width = len(self.spec.columns)
         past = self._arrays_of_past() if self._past or self._packed is None else self._packed
         return {
@@ -356,6 +409,7 @@ class Timeline:
             "time": self.time,
             "slot": self.slot,
             "digits": self.digits,
+            **({} if self.open is None else self.open.to_arrays()),
             **{f"past.{name}": array for name, array in past.items()},
             **{
                 f"{name}.{part}": array
@@ -386,7 +440,7 @@ class Timeline:
 
     @classmethod
     def from_arrays(cls, spec: FeedSpec, longest: int, arrays: Mapping[str, Any]) -> Timeline:
-        """Return the timeline that ``to_arrays`` was taken from."""
+        """Restore a timeline from the dictionary that ``to_arrays`` returned."""
         out = cls(spec, longest)
         if len(arrays["every"]):
             seconds, months, day = arrays["every"]
@@ -397,13 +451,13 @@ class Timeline:
         values = out._packed["values"]
         out.last = tuple(values[-1].tolist()) if len(values) else None
         out.waiting, out.twins = _listed(arrays, "waiting"), _listed(arrays, "twins")
-        out.digits = arrays.get("digits")
+        out.digits, out.open = arrays.get("digits"), align.restored(arrays)
         return out
 
     # -- one row -------------------------------------------------------------------------------------------------------
 
     def _times_of(self, rows: Sequence[Row], is_first: bool) -> list[float | None]:
-        """Return the times of a call's rows; raises InvalidInput."""
+        """Return the times of a call's rows in seconds since 1970; raises InvalidInput."""
         name = self.spec.time
         if name is None:
             return [None] * len(rows)
@@ -421,7 +475,7 @@ class Timeline:
         return [stamp.seconds for stamp in stamps]
 
     def _placed(self, rows: Sequence[Row], stamps: Sequence[times.Stamp], is_first: bool) -> list[float]:
-        """Return the times of rows at the feed's place, of which an hour may come twice; raises InvalidInput."""
+        """Return the times of rows in the feed's time zone, where one hour may come twice; raises InvalidInput."""
         assert self.zone is not None
         name = self.spec.time or ""
         pairs = [
@@ -445,19 +499,19 @@ class Timeline:
         return found
 
     def known_at(self, time: float) -> Given | None:
-        """Return what was given at a time that the window holds, or that waits; None where there is nothing."""
+        """Return the values given for a time in the window, or for a waiting row; None if there are none."""
         if (past := self.past.get(time)) is not None:
             return past.given
         return next((given for waits, given in self.waiting if waits == time), None)
 
     def may_be_next(self, time: float, given: Given, newest: float) -> None:
-        """Keep what is ignored, as it may be the reading of the next slot behind ``newest`` and others of the kind."""
+        """Keep an ignored row, as it may be the reading of the slot after ``newest`` and after other such rows."""
         newest = max([newest, *(twin for twin, _ in self.twins)])
         if given[0] is not None and self.every is not None and round(self.every.between(newest, time)) == 1:
             self.twins = [*self.twins, (time, given)]
 
     def _allowed(self, found: Sequence[float | None]) -> float:
-        """Return by how many seconds readings may be ahead of the service's clock, in a call of these times."""
+        """Return how many seconds the readings of a call with these times may be ahead of the service's clock."""
         if self.spec.ahead == "accept" or self.spec.time is None:
             return math.inf
         apart = 0.0 if self.every is None else self.every.approximate_seconds()
@@ -500,7 +554,7 @@ class Timeline:
         return True
 
     def _begin(self, plan: Plan, came: list[int | None]) -> None:
-        """Find the distance of the first readings, if there are enough, and take them; ``came`` says in which rows."""
+        """Find the interval of the first readings and process these, if enough; ``came`` has their row numbers."""
         while len(self.waiting) >= ENOUGH:
             begun, found = self._copy(), plan._replace(readings=[], along=[])
             begun.waiting = []
@@ -521,14 +575,18 @@ class Timeline:
             return
 
     def _again(self, plan: Plan, time: float, given: Given, row: int) -> bool:
-        """Take a row that is not newer than the newest: the same again, or a correction."""
+        """Process a row that is not newer than the newest reading: a repetition, or a correction."""
         known = self.past.get(time)
         if given[0] is None if known is None else known.given == given:
             return False
         if known is None:
+            if self.spec.align is not None:
+                return False
             reason = "is older than the newest reading, and no time that the window holds"
             raise InvalidInput(reason, field=self.spec.time, row=row)
         if self.spec.late == "refuse":
+            if self.spec.align is not None:
+                return False
             reason = "this time came before with other values; late='correct' takes such rows"
             raise InvalidInput(reason, field=self.spec.time, row=row)
         values = tuple(old if new is None else new for new, old in zip(given, known.values, strict=True))
@@ -541,7 +599,7 @@ class Timeline:
         return True
 
     def _next(self, plan: Plan, time: float, given: Given, row: int) -> None:
-        """Take a row that is newer than all before, with the gap in front of it."""
+        """Process a row that is newer than all before, and the gap before this row."""
         gap = 0 if self.time is None else self._gap(time, row)
         if gap and self.spec.missing == "refuse":
             reason = f"{gap} readings are missing before this one; missing='hold' or 'skip' takes such rows"
@@ -589,7 +647,7 @@ class Timeline:
             plan.along.append((self.slot, values[len(values) - len(known) :]))
 
     def _announce(self, plan: Plan, cells: Row, time: float | None, row: int) -> None:
-        """Take known columns of a time to come."""
+        """Plan the announcement of known columns for a future time."""
         allowed = {*self.spec.known, *([] if self.spec.time is None else [self.spec.time])}
         for name in cells:
             if name not in allowed:
@@ -609,7 +667,7 @@ class Timeline:
 
 
 def _span(seconds: float) -> str:
-    """Return a span of time for people."""
+    """Return a duration as text for messages."""
     for unit, size in (("days", DAY), ("hours", 3600.0), ("minutes", 60.0)):
         if seconds >= 2 * size:
             return f"{seconds / size:.4g} {unit}"
@@ -617,7 +675,7 @@ def _span(seconds: float) -> str:
 
 
 def _number(value: Any, name: str, row: int) -> float | None:
-    """Return a number, None where it is missing; raises InvalidInput for text, truth values and infinities."""
+    """Return a value as a float, None if it is missing; raises InvalidInput for text, truth values and infinities."""
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, int | float):
@@ -635,19 +693,19 @@ def _is_missing(value: Any) -> bool:
 
 
 def _unpacked(arrays: Mapping[str, Any]) -> dict[float, PastSlot]:
-    """Return the last window by time, of its arrays."""
+    """Return the past slots in arrays, by their times."""
     columns = (arrays[name].tolist() for name in PAST)
     found = zip(*columns, strict=True)
     return {time: _past(slot, _given(given), tuple(values), held) for time, slot, held, given, values in found}
 
 
 def _past(slot: int, given: Given, values: tuple[float, ...], held: bool) -> PastSlot:
-    """Return a slot that holds its values once, where all of them were given."""
+    """Return a past slot, in which ``given`` and ``values`` share one tuple if they are equal."""
     return PastSlot(slot, values if given == values else given, values, held)
 
 
 def _listed(arrays: Mapping[str, Any], name: str) -> list[tuple[float, Given]]:
-    """Return pairs of a time and what was given then, of their arrays; feeds had no twins before."""
+    """Return pairs of a time and the values given for it, from arrays; snapshots of older versions have no twins."""
     kept = (arrays[f"{name}.{part}"].tolist() if f"{name}.{part}" in arrays else [] for part in ("time", "given"))
     return [(time, _given(given)) for time, given in zip(*kept, strict=True)]
 

@@ -1,7 +1,8 @@
-"""Times as they come: ISO 8601 with or without a zone, digits of a date like 20240131, or seconds since 1970.
+"""Times in readings: ISO 8601 with or without a zone, digits of a date like 20240131, or seconds since 1970.
 
-A column decides what its whole numbers are: dates where all of them read as dates, otherwise seconds since 1970. Where
-some of 8 digits or more read as dates and others do not, it is refused. A feed keeps to what its first call decided.
+Whole numbers are dates if all of them in a column can be read as dates, otherwise seconds since 1970. If some whole
+numbers of 8 or more digits can be read as dates, and others cannot, the column is refused. The first call of a feed
+decides for all later calls.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ Digits = Literal["dates", "epochs"]
 
 
 class Stamp(NamedTuple):
-    """A time as it was written."""
+    """A parsed time, and whether it was written with a zone."""
 
     seconds: float  #: since 1970; of a time without a zone, as if it were UTC
     zoned: bool
@@ -47,14 +48,14 @@ def zone_of(name: str) -> tzinfo:
 
 
 def parse(value: Any, field: str, row: int) -> Stamp:
-    """Read a time; raises InvalidInput naming ``field`` and ``row``."""
+    """Parse a single time; raises InvalidInput that names ``field`` and ``row``."""
     digits = _digits(value)
     date = None if digits is None else date_of(digits)
     return _read(value, field, row) if date is None else Stamp(date, False)
 
 
 def column(values: Sequence[Any], field: str, known: Digits | None = None) -> tuple[list[Stamp], Digits | None]:
-    """Read the times of a column; return them with what its whole numbers are, or ``known`` where it has none.
+    """Parse the times of a column; return the times, and the kind of its whole numbers, or ``known`` if it has none.
 
     Parameters
     ----------
@@ -78,7 +79,7 @@ def column(values: Sequence[Any], field: str, known: Digits | None = None) -> tu
 def _decided(
     values: Sequence[Any], digits: Sequence[str | None], dates: Sequence[float | None], field: str, known: Digits | None
 ) -> Digits | None:
-    """Return what the whole numbers of a column are; raises InvalidInput where that is not clear."""
+    """Return the kind of a column's whole numbers, dates or epochs; raises InvalidInput if that is ambiguous."""
     whole = [row for row, one in enumerate(digits) if one is not None]
     others = [row for row in whole if dates[row] is None]
     if not whole or known == "epochs":
@@ -100,7 +101,7 @@ def _decided(
 
 
 def _digits(value: Any) -> str | None:
-    """Return the digits of a whole number, or of a text that is one; None of anything else."""
+    """Return the digits of a whole number, or of a text that is a whole number; None for any other value."""
     if isinstance(value, str):
         found = _WHOLE.match(value.strip())
         return None if found is None else found[1]
@@ -110,7 +111,7 @@ def _digits(value: Any) -> str | None:
 
 
 def _reads_in_another_order(digits: str) -> bool:
-    """Return whether digits write a date such as 31012024, 1312024, 24013123 or 240131; a first 0 may be missing."""
+    """Return whether digits may be a date such as 31012024, 1312024, 24013123 or 240131, also without a leading 0."""
     whole = digits.zfill(8)
     first, second, year = whole[:2], whole[2:4], whole[4:]
     others = [year + first + second, year + second + first] if len(digits) in (7, 8) else []
@@ -120,7 +121,7 @@ def _reads_in_another_order(digits: str) -> bool:
 
 
 def _read(value: Any, field: str, row: int) -> Stamp:
-    """Read a time that is no date of digits alone."""
+    """Parse a time that is not a date written in digits."""
     if value is None:
         raise InvalidInput("every row needs its time", field=field, row=row)
     if isinstance(value, str):
@@ -148,7 +149,7 @@ def _iso(text: str, field: str, row: int) -> Stamp:
 
 @lru_cache(maxsize=1024)
 def _stamp(text: str) -> Stamp:
-    """Read a time in ISO 8601, once for all series that have a reading then; raises ValueError."""
+    """Parse a time in ISO 8601; the result is cached, as many series have readings at one time; raises ValueError."""
     when = datetime.fromisoformat(f"{text}-01" if _MONTH.match(text) else text)
     zoned = when.tzinfo is not None
     return Stamp(seconds_of(when if zoned else when.replace(tzinfo=UTC)), zoned)
@@ -161,9 +162,9 @@ def _checked(seconds: float, field: str, row: int) -> float:
 
 
 def places(seconds: float, zone: tzinfo, field: str, row: int) -> tuple[float, ...]:
-    """Return when the wall clock of ``zone`` shows what UTC's would at ``seconds``, in seconds since 1970.
+    """Convert a wall-clock time, in seconds as if it were UTC, to the UTC times at which clocks of ``zone`` show it.
 
-    These are two times in the hour that comes twice when clocks go back, otherwise one.
+    The result has two times in the hour that comes twice when clocks go back, and otherwise one.
 
     Raises
     ------
@@ -178,6 +179,6 @@ def places(seconds: float, zone: tzinfo, field: str, row: int) -> tuple[float, .
 
 
 def at_place(seconds: float, zone: tzinfo, newest: float | None, field: str, row: int) -> float:
-    """Return which of its :func:`places` a time is: the first one, unless ``newest`` is past that."""
+    """Return the first of a wall-clock time's :func:`places`, or the second if ``newest`` is not before the first."""
     found = places(seconds, zone, field, row)
     return found[-1] if newest is not None and found[0] <= newest < found[-1] else found[0]

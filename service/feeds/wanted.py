@@ -1,4 +1,4 @@
-"""Readings that are wanted by their times."""
+"""Selections of readings by their times."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from livesvm.solvers.errors import InvalidInput
 
 @dataclass(frozen=True)
 class WantedReadings:
-    """Readings of some times, and those from one time to another, both among them; times as the feed has them."""
+    """A selection of readings by single times, and by a range that includes both ends; times are as in answers."""
 
     times: tuple[str, ...] = ()
     begin: str | None = None
     end: str | None = None
 
     def among(self, timeline: Timeline, readings: Mapping[str, float]) -> tuple[list[str], list[str]]:
-        """Return the times of ``readings`` that are wanted, as text, and those asked for at which there is none.
+        """Return the times of the selected ``readings`` as text, and the single times at which there is no reading.
 
-        A time from before the window stands for all readings that have left it, if any has. Raises InvalidInput where
-        there is none, or for what is no time.
+        A time before the window selects all readings that have left the window, if any have. Raises InvalidInput if no
+        reading is selected, or a text is no time.
         """
         spec = timeline.spec
         begin, end = seconds_asked(spec, self.begin, "from"), seconds_asked(spec, self.end, "to", "last")
         found = ((text, seconds_asked(spec, text, "times", "only")) for text in self.times)
-        asked = {text: seconds for text, seconds in found if seconds is not None}
+        asked = {text: timeline.on_grid(seconds) for text, seconds in found if seconds is not None}
         oldest = next(iter(timeline.past), 0.0) if _have_left(timeline) else -math.inf
         is_range = self.begin is not None or self.end is not None
         before = [str(time_of(timeline, time)) for time in asked.values() if time < oldest]
@@ -48,5 +48,5 @@ class WantedReadings:
 
 
 def _have_left(timeline: Timeline) -> bool:
-    """Return whether readings have left the window."""
+    """Return whether the window has already dropped old readings."""
     return bool(timeline.past) and next(iter(timeline.past.values())).slot > 0

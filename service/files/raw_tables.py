@@ -1,4 +1,4 @@
-"""Files of rows before their columns have a meaning: text tables, workbooks, Parquet, Arrow, JSON, Green Button."""
+"""Tables of text cells from files in many formats: text tables, workbooks, Parquet, Arrow, JSON, Green Button."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ BLOCK = 10_000
 
 @dataclass
 class Raw:
-    """A table of text cells, ``width`` in a row.
+    """A table of text cells, with ``width`` cells in each row.
 
     Parameters
     ----------
@@ -42,7 +42,7 @@ class Raw:
 
 
 def opened(path: Path, given: FileOptions) -> Raw:
-    """Return the table in a file of the format that its first bytes show.
+    """Return the table in a file; the first bytes of the file show its format.
 
     Raises Malformed, InvalidInput, ValueError or OSError.
     """
@@ -71,7 +71,7 @@ def opened(path: Path, given: FileOptions) -> Raw:
 
 
 def _text(path: Path, given: FileOptions, said: dict[str, Any], held: Any = None) -> Raw:
-    """Return a text table; its rows keep a reference to ``held``, by which a temporary file is not deleted."""
+    """Return a text table; its rows keep a reference to ``held``, so that a temporary file is not deleted."""
     one = dialect.understood(path, given)
     about: dict[str, Any] = {
         "lines before the header": one.lead or None,
@@ -90,7 +90,7 @@ def _text(path: Path, given: FileOptions, said: dict[str, Any], held: Any = None
 
 
 def _by_the_hour(raw: Raw) -> Raw:
-    """Turn a table with a column for each hour of a day into one with a row for each hour; return others unchanged."""
+    """Convert a table with a column for each hour of a day to one row an hour; return other tables unchanged."""
     clocks = [at for at, name in enumerate(raw.names) if _HOUR.fullmatch(name)]
     if len(clocks) < FEWEST_HOURS or [*range(clocks[0], clocks[-1] + 1)] != clocks:
         return raw
@@ -98,7 +98,7 @@ def _by_the_hour(raw: Raw) -> Raw:
     hours = [(at, raw.names[at].lower().removeprefix("he").removeprefix("h").strip(" _")) for at in clocks]
 
     def rows() -> Iterator[Line]:
-        """Yield a row for each hour; yield rows of another width as they are, with empty cells appended."""
+        """Yield a row for each hour; yield rows of unexpected width unchanged, with empty cells appended."""
         for row in raw.rows():
             if len(row) == raw.width:
                 yield from ([*(row[at] for at in rest), hour, row[place]] for place, hour in hours)

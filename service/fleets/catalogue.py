@@ -1,4 +1,4 @@
-"""The catalogue of fleets: each is a document of the store."""
+"""The catalogue of fleets; each fleet is a document in the store."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class Fleet:
 
 
 class Fleets:
-    """The fleets of one service. Its calls block on the store; while the store is away, they use what was read last."""
+    """The fleets of one service. Calls wait for the store or, while it is away, use the fleets read last."""
 
     def __init__(self, source: Source, settings: Settings) -> None:
         self.settings = settings
@@ -116,7 +116,7 @@ class Fleets:
         return [self._read[name] for name in sorted(self._read)]
 
     def learn(self) -> None:
-        """Read all fleets; raises StoreError. A damaged fleet is skipped, and raises its error when it is asked for."""
+        """Read all fleets; raises StoreError. A damaged fleet is skipped; :meth:`get` raises its error."""
         for name in self.names():
             with suppress(UnknownFleet, StoreDamaged):
                 self.get(name)
@@ -135,14 +135,14 @@ class Fleets:
             self._change(fleet.id, given=given)
 
     def progressed(self, id: str, progress: Progress) -> None:
-        """Store the progress of a fleet in its source; whether it is paused stays as it is."""
+        """Store the progress of a fleet in its source, but keep the stored pause of the source."""
         # Under the lock, so that a pause at the same time is not overwritten.
         with self._lock:
             paused = self.get(id).progress.paused
             self._change(id, progress=progress._replace(paused=paused))
 
     def arrived(self, id: str, times: Mapping[Position, float]) -> None:
-        """Store the times of arrival of entries, before any entry has its effect."""
+        """Store the arrival times of entries, before any of these entries takes effect."""
         self._change(id, arrived=times)
 
     def pause(self, fleet: Fleet, paused: bool) -> Fleet:

@@ -1,4 +1,4 @@
-"""Reports of a fleet: the forecasts of its series in long form, and their scores."""
+"""Reports of a fleet: the forecasts of its series, one in each row, and the scores of its series."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ COLUMNS = ("series", "feed", "step", "time", "value", "low", "high", "served", "
 
 @dataclass(frozen=True)
 class SeriesScore:
-    """The state and the scores of one series of a fleet, at rest or not."""
+    """The state and the scores of one series of a fleet, in memory or not."""
 
     series: str
     feed: Annotated[str, Field(description="Its id as a feed.")]
@@ -45,7 +45,7 @@ class SeriesScore:
 
 
 def forecasts(feeds: Sequence[FeedHandle], steps: frozenset[int]) -> list[Document]:
-    """Return rows of the newest forecasts, by series and step; a series at rest wakes only if they are not known."""
+    """Return the newest forecasts as rows, by series and step; load a series only if its forecasts are not known."""
     asleep = [feed for feed in feeds if feed.shown is None and not _is_told(feed.glimpse) and feed.reason is None]
     for first in range(0, len(asleep), WOKEN):
         wait([news for feed in asleep[first : first + WOKEN] if (news := _awoken(feed)) is not None])
@@ -76,7 +76,7 @@ def _awoken(feed: FeedHandle) -> Any:
 
 
 def series_told(feed: FeedHandle) -> SeriesScore:
-    """Return the description of one series, without waking it."""
+    """Return the description of one series, without loading the series into memory."""
     name, seen = series_of(feed.id), feed.shown or feed.glimpse
     if seen is None or feed.reason is not None:
         return SeriesScore(name, feed.id, feed.state, error=feed.reason)
@@ -85,7 +85,7 @@ def series_told(feed: FeedHandle) -> SeriesScore:
 
 
 def ratio_of(steps: Iterable[StepSample]) -> float | None:
-    """Return the mean over steps of the error divided by the better naive one's; None if no step is scored."""
+    """Return the mean over steps of the error divided by the better naive forecast's; None if no step is scored."""
     found = [step.error / step.naive_error for step in steps if step.naive_error > 0.0]
     return mean(found) if found else None
 
@@ -97,7 +97,7 @@ def coverage_of(steps: Iterable[StepSample]) -> float | None:
 
 
 def scores(feeds: Feeds, fleet: Fleet) -> Document:
-    """Return the scores of all series together, over their newest windows, without waking any."""
+    """Return the joint scores of all series, over their newest windows, without loading any series into memory."""
     found: list[SeriesScore] = []
     after = ""
     while page := feeds.page(after, PAGE, fleet.prefix):

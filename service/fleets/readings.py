@@ -48,7 +48,7 @@ def observe(
 
 
 def _refuse_too_many(found: Split, fleet: Fleet, feeds: Feeds, settings: Settings) -> None:
-    """Refuse the last new series of a call if they are more than readings may create."""
+    """Refuse new series at the end of a call that exceed the number of series that readings may create."""
     fresh = [id_ for id_ in found.tables if id_ not in feeds]
     if not fresh or fleet.spec.new != "create":
         return
@@ -65,7 +65,7 @@ def _refuse_too_many(found: Split, fleet: Fleet, feeds: Feeds, settings: Setting
 
 
 def announce(feeds: Feeds, fleet: Fleet, table: Table, request: str | None) -> Document:
-    """Take future values of known columns; rows without a series are for all series. Raises as :func:`observe`."""
+    """Take future known columns; rows without a series are for all series. Raises the errors of :func:`observe`."""
     spec = fleet.spec
     if not spec.known:
         raise InvalidInput("the fleet has no known columns to announce", field="known")
@@ -107,7 +107,7 @@ def reported(found: Split, done: BatchDone, most: int | None = MOST_REFUSED) -> 
 
 
 def _placed(found: Split, id: str, refusal: Refusal) -> Refusal:
-    """Return a refusal with its row's number in the whole call; by default that of the series' first row."""
+    """Return a refusal with the number of its row, or of the series' first row, in the whole call."""
     numbers = found.numbers[id]
     at = refusal.row if refusal.row is not None and refusal.row < len(numbers) else 0
     return replace(refusal, row=numbers[at])

@@ -15,7 +15,7 @@ OWN = frozenset({"series", "shared", "new", "source"})
 
 
 class FleetSpec(FeedSpec):
-    """A fleet, as it is created; only ``target`` is required. The service chooses settings for all series together."""
+    """The settings to create a fleet; only ``target`` is required. The service tunes all series together."""
 
     events: int = Field(
         default=20, ge=20, le=200, description="Events that each series keeps for clients that reconnect."
@@ -44,7 +44,7 @@ class FleetSpec(FeedSpec):
 
     @property
     def layout(self) -> Layout:
-        """Return the columns that a source brings, the one that names the series among them."""
+        """The columns that a source has to provide, with the column that names the series."""
         return Layout(self.columns, self.time, self.series)
 
     def of_series(self) -> FeedSpec:

@@ -54,7 +54,7 @@ class Table:
 
 @dataclass
 class Split:
-    """The rows of each series by its feed's id, in the form of feeds; ``numbers`` are the rows' numbers in the call."""
+    """The rows of each series, by feed id, in the form for feeds; ``numbers`` are the rows' numbers in the call."""
 
     tables: dict[str, Row] = field(default_factory=dict)
     numbers: dict[str, list[int]] = field(default_factory=dict)
@@ -62,7 +62,7 @@ class Split:
     refused: list[tuple[str | None, Refusal]] = field(default_factory=list)  #: refusals by names of series, if known
 
     def batch(self, fleet: Fleet, request: str | None, at: float) -> Batch:
-        """Return the call that sends these rows to the feeds."""
+        """Return the batch that sends these rows to the feeds."""
         spec = fleet.spec.of_series() if fleet.spec.new == "create" else None
         return Batch(self.tables, request, at, spec, fleet.given)
 

@@ -1,4 +1,4 @@
-"""The job that assesses a model on examples that it has not seen: its request and its result."""
+"""The job that assesses a model on examples that the model has not seen: the job's request and result."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from livesvm.solvers.runtime.progress import Progress
 
 
 class AssessmentRequest(Request):
-    """How to assess a model: leave out each example, or each of some folds of examples that are consecutive in time."""
+    """How to assess a model: leave out each example in turn, or each of several folds of consecutive examples."""
 
     most_bytes = SHORT
     model_config = ConfigDict(json_schema_extra={"examples": [{"method": "leave-one-out"}]})
@@ -36,7 +36,7 @@ class AssessmentRequest(Request):
 
 
 def assess(asked: Document, model: ModelCopy, progress: Progress) -> Document:
-    """Return exact decisions of the window's examples by models that have not seen them."""
+    """Return the exact decision of each example of the window by a model that has not seen that example."""
     estimator = model.estimator()
     if asked["method"] == "k-fold":
         found = k_fold(estimator, asked["folds"], times=model.times, progress=progress)

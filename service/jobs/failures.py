@@ -1,4 +1,4 @@
-"""Stored errors of failed jobs: their names, and the place of the fault."""
+"""Errors of failed jobs as JSON: class names, message, and the field, row and column of an invalid input."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def is_foreseen(error: Exception) -> bool:
 
 
 def recorded(error: Exception) -> Document:
-    """Return an error as JSON: the names of its classes, the most specific first, its message, and its place."""
+    """Return an error as JSON: its class names, the most specific first, its message, and the place in the input."""
     names = [base.__name__ for base in type(error).__mro__ if issubclass(base, Exception)]
     document: Document = {"names": names, "detail": str(error) if is_foreseen(error) else ""}
     if isinstance(error, InvalidInput):

@@ -1,4 +1,4 @@
-"""Pictures of feeds: readings, forecasts and their band; errors against the naive forecast's."""
+"""Plots of feeds: readings, forecasts and their intervals, and the errors of the feed and of naive forecasts."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Document = dict[str, Any]
 def draw_feed(
     extension: Extension, title: str, spec: FeedSpec, rows: Sequence[Document], forecasts: Sequence[Document]
 ) -> bytes:
-    """Draw a feed: its history with the forecasts of the first step, and its newest forecasts."""
+    """Draw a feed: past readings with their forecasts at the first horizon, and the newest forecasts."""
     step = spec.horizons[0]
     made = [(row, one) for row in rows for one in row["forecasts"] if one["step"] == step]
     with drawing(extension, out := io.BytesIO(), (10, 6)) as figure:

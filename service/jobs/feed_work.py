@@ -34,7 +34,7 @@ POINTS = 500
 
 @dataclass(frozen=True)
 class Given:
-    """Rows that a backtest was given."""
+    """Rows that came with the request of a backtest."""
 
     rows: list[Document]
 
@@ -51,7 +51,7 @@ class Subject:
 
     @property
     def id(self) -> str:
-        """Name under which its jobs are kept, which differs from the ids of models."""
+        """Name under which the feed's jobs are kept, which differs from the ids of models."""
         return stored_feed(self.feed.id)
 
     def describe(self) -> Description:
@@ -59,7 +59,7 @@ class Subject:
         return Description("live", memory=feed_bytes(self.feed.spec))
 
     def copy(self) -> Future[FeedCopy]:
-        """Return a copy of the feed, made when its writer gets to this call."""
+        """Return the future of a copy of the feed, which the feed's writer makes when it reaches this call."""
         return self.feed.copy()
 
 
@@ -69,7 +69,7 @@ def spec_with(spec: FeedSpec, settings: Document) -> FeedSpec:
 
 
 def backtest(asked: Document, copy: FeedCopy, progress: Progress) -> Document:
-    """Observe rows in their order, and return the scores of the forecasts."""
+    """Observe rows in order with a new forecaster, and return the scores of its forecasts."""
     state = copy.state()
     given: Given | None = asked.get("given")
     spec = spec_with(copy.spec, asked.get("settings") or {})
@@ -87,9 +87,9 @@ def backtest(asked: Document, copy: FeedCopy, progress: Progress) -> Document:
 
 
 def _observe(feed: Forecaster, rows: Sequence[Document], begin: int) -> None:
-    """Observe a block of rows, with the known columns of the rows after it; raises InvalidInput with the row.
+    """Observe a block of rows, and the known columns of the rows that follow; raises InvalidInput with the row.
 
-    The scores thus assume that known columns were known exactly as they came, and say so.
+    The scores thus assume that the values of known columns were known in advance exactly as they came.
     """
     end = begin + CALL
     ahead = rows[end : end + feed.steps[-1]] if feed.spec.known else []
@@ -114,14 +114,14 @@ def own_rows(state: FeedState) -> list[Document]:
 
 
 def half_of(readings: int) -> int:
-    """Return the window of a backtest over a feed's own readings: about half of them are to be forecast."""
+    """Return the window size of a backtest over a feed's own readings, so that about half of them are forecast."""
     if readings < LEAST_WINDOW + LEAST_FORECAST:
         raise InvalidInput(f"the feed holds {readings} readings, which are too few; give rows", field="rows")
     return max(LEAST_WINDOW, readings // 2)
 
 
 def _curve(feed: Forecaster, step: int) -> list[Document]:
-    """Return mean errors so far of the first step over the newest window, at most ``POINTS`` of them."""
+    """Return the running mean errors at the first horizon over the newest scores, at most ``POINTS`` points."""
     rows = feed.scores[feed.steps.index(step)].recent
     if feed.spec.task == "direction" or not len(rows):
         return []
@@ -136,7 +136,7 @@ def _curve(feed: Forecaster, step: int) -> list[Document]:
 
 
 def tune(asked: Document, copy: FeedCopy, progress: Progress) -> Document:
-    """Choose what is ``auto`` over the present window, and return it with the feed's present choice."""
+    """Choose by the present window the settings that are ``auto``; return them with the feed's present choice."""
     feed = copy.state().forecaster
     if feed.rows is None:
         raise InvalidInput("the feed has no models yet", field="id")
@@ -152,7 +152,7 @@ def tune(asked: Document, copy: FeedCopy, progress: Progress) -> Document:
 
 
 def apply_tuning(result: Document, choice: Document) -> list[Recipe]:
-    """Return the recipes that a tuning has found; raises InvalidInput for a ``choice``."""
+    """Return the recipes (settings of models) that a tuning has found; raises InvalidInput for any ``choice``."""
     if choice:
         raise InvalidInput("there is nothing to choose of a tuning", field="choice")
     return [Recipe(step["represent"], step["gamma"], step["C"]) for step in result["steps"]]
@@ -168,12 +168,12 @@ def _plot(result: Document, extension: Extension) -> bytes:
 
 
 def _needed(asked: Document, now: Description) -> int:
-    """Return the bytes of the feed's copy and of the feed that is trained."""
+    """Return the bytes of the copy of the feed and of the new feed that the job trains."""
     return now.memory + int(asked.get("memory", now.memory))
 
 
 def _plain(found: Document) -> Document:
-    """Return a document with numbers that JSON has; NaN and infinities become null."""
+    """Return a document with JSON values only; NaN and infinities become null."""
     result: Document = from_json(to_json(found, inf_nan_mode="null", fallback=lambda value: value.item()))
     return result
 

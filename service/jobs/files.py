@@ -1,4 +1,4 @@
-"""Jobs as files: a small record of each job, and the result of each one that is done, so that a restart knows them."""
+"""Keep jobs as files over restarts: a small record of each job, and the result of each job that is done."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ STATES: tuple[State, ...] = get_args(State)
 class JobRecord:
     """One job as it is now; times are Unix times in seconds.
 
-    ``done`` of ``total`` steps are completed; ``version`` is that of the model it works on; ``error`` is the document
-    that :func:`~livesvm.service.jobs.failures.recorded` makes; ``waits_for`` says what a running job waits for;
-    ``is_owed`` is True until messages to webhooks about its end are stored.
+    ``done`` of ``total`` steps are completed; ``version`` is the version of the model that the job works on; ``error``
+    is the document that :func:`~livesvm.service.jobs.failures.recorded` makes; ``waits_for`` says what a running job
+    waits for; ``is_owed`` is True until messages to webhooks about the job's end are stored.
     """
 
     id: str
@@ -59,9 +59,9 @@ class JobRecord:
 
 
 class JobFiles:
-    """The directory of the jobs; every write is whole or not at all, and on the disk when it returns.
+    """The directory of the jobs' files; every write is atomic, and on the disk when the call returns.
 
-    Raises StoreUnavailable if the disk does not take it.
+    Raises StoreUnavailable if the disk refuses a write.
     """
 
     def __init__(self, directory: Path) -> None:

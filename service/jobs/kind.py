@@ -1,4 +1,4 @@
-"""A kind of job: long work on a private copy of a live model, and the uses of its result."""
+"""A kind of job: how to check its request, do its long work on a copy of a live model, and use its result."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def without_keys(result: Any, at: str = "") -> tuple[Any, set[str]]:
 
 
 class Examples(Request):
-    """Examples that come with the request of a job and stay with it alone."""
+    """Examples that come with the request of a job; only this job uses them."""
 
     X: Matrix
     y: Targets | None = None
@@ -61,7 +61,7 @@ class Examples(Request):
 
 @dataclass(frozen=True)
 class Order:
-    """The order of a job: what was asked, as JSON values, and by name the examples that came with the request."""
+    """A checked request for a job: its parameters as JSON values, and by name the examples that came with it."""
 
     asked: Document
     given: dict[str, Examples] = field(default_factory=dict)
@@ -72,18 +72,18 @@ class Subject(Protocol):
 
     @property
     def id(self) -> str:
-        """Name under which its jobs are kept."""
+        """Name under which the jobs of the model or feed are kept."""
 
     def describe(self) -> Description:
-        """Return its present description."""
+        """Return the present description of the model or feed."""
 
     def copy(self) -> Future[Any]:
-        """Return a copy with its ``version``, made when its writer gets to this call."""
+        """Return the future of a copy with its ``version``, which the writer makes when it reaches this call."""
 
 
 @dataclass(frozen=True)
 class Sharding:
-    """How a dataset is worked on over shards.
+    """How a job works on a dataset that is cut into shards.
 
     Parameters
     ----------
@@ -105,7 +105,7 @@ class Sharding:
 
 @dataclass(frozen=True)
 class Workplace:
-    """What a job that works in a process of its own may use.
+    """The directory, data, memory and callbacks of a job that works in a process of its own.
 
     Parameters
     ----------
@@ -126,7 +126,7 @@ class Workplace:
 
 
 def check_known(labels: Targets | None, now: Description, field: str) -> None:
-    """Raise InvalidInput for labels that are none of a model's, if it has classes."""
+    """Raise InvalidInput for a label that the model does not have, provided that the model has classes."""
     if labels is None or now.counts is None:
         return
     for row, label in enumerate(labels.tolist()):

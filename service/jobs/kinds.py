@@ -1,4 +1,4 @@
-"""The table of job kinds, by the end of the path that asks for them, ``POST /models/{id}/<kind>``, or by name."""
+"""The table of job kinds by name; the name usually ends the path of the route, ``POST /models/{id}/<kind>``."""
 
 from __future__ import annotations
 

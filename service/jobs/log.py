@@ -42,5 +42,5 @@ def happened(record: JobRecord) -> Happened:
 
 
 def _problem(record: JobRecord) -> str | None:
-    """Return the name of the error, if any."""
+    """Return the class name of the job's error, None if the job has no error."""
     return None if record.error is None else record.error["names"][0]

@@ -1,6 +1,6 @@
-"""Jobs of several front ends: each publishes its own as documents of the store, and takes requests to end them.
+"""Jobs of several front ends: each publishes its jobs as documents of the store, and obeys requests to end them.
 
-The files of a job stay with the front end that was asked for it; others read them from there.
+The files of a job stay with the front end that received the request; other front ends read the files from there.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Document = dict[str, Any]
 
 
 def short(holder: str) -> str:
-    """Return the beginning of a front end's name, by which it is distinguished from others."""
+    """Return the first characters of a front end's name, which distinguish it from other front ends."""
     return holder[:8]
 
 
@@ -62,7 +62,7 @@ class SharedJobs:
                 self._store.delete_document(DocumentName(kind, id))
 
     def end(self, other: OtherJob) -> None:
-        """Ask the front end of a job to cancel it, or to delete it if it has ended; others then do not list it."""
+        """Ask a job's front end to cancel the job; if the job has ended, unpublish it and ask for its deletion."""
         with self._health.store_call("document"):
             asked = DELETE if other.record.is_finished else CANCEL
             self._store.put_document(DocumentName(END, other.record.id), f"{asked} {time.time()}".encode())
@@ -76,12 +76,12 @@ class SharedJobs:
         return asked, float(at or "inf")
 
     def done(self, id: str) -> None:
-        """Delete the request to end a job once it is carried out; after a crash before, it is carried out again."""
+        """Delete the request to end a job, once the request is carried out; after a crash it is carried out again."""
         with self._health.store_call("document"):
             self._store.delete_document(DocumentName(END, id))
 
     def ids(self) -> tuple[set[str], set[str]]:
-        """Return the ids of published jobs, and of those with a request to end them."""
+        """Return the ids of published jobs, and the ids of jobs with a request to end them."""
         with self._health.store_call("load"):
             found = self._store.documents()
         known, ends = ({at.name for at in found if at.kind == kind} for kind in (KIND, END))
@@ -93,7 +93,7 @@ class SharedJobs:
             return self._store.document(DocumentName(KIND, id)) is not None
 
     def find(self, id: str) -> OtherJob:
-        """Return a job of another front end; raises UnknownJob, also for one that this front end has lost."""
+        """Return a job of another front end; raises UnknownJob, also for a published job that this one has lost."""
         with self._health.store_call("load"):
             data = None if id.endswith(self.mark) else self._store.document(DocumentName(KIND, id))
         told = {} if data is None else json.loads(data)
@@ -105,15 +105,15 @@ class SharedJobs:
         return OtherJob(JobRecord(**told["record"]), told["holder"], told["shown"])
 
     def check(self, other: OtherJob) -> OtherJob:
-        """Return a job; raises JobElsewhere if it has not ended and its front end is away."""
+        """Return ``other`` itself; raises JobElsewhere if the job has not ended and its front end is away."""
         if not other.record.is_finished and self._fronts.is_away(other.holder):
             raise JobElsewhere.of(other.record.id, short(other.holder))
         return other
 
     def is_over(self, other: OtherJob) -> bool:
-        """Return whether a job is no longer listed: it is older than ``GONE_SECONDS``, and its front end is away."""
+        """Return whether a job shall be unlisted, as it is older than ``GONE_SECONDS`` and its front end is away."""
         return time.time() - other.record.created_at > GONE_SECONDS and self._fronts.is_away(other.holder)
 
     def file(self, other: OtherJob, name: str) -> bytes:
-        """Return the bytes of a file of a job."""
+        """Return the bytes of a file of another front end's job."""
         return self._fronts.job_file(other.holder, name)

@@ -1,4 +1,4 @@
-"""The job that computes a model's outlier path: its request, its result, and how to apply it."""
+"""The job that computes a model's outlier path: the request, the result, and how to apply the result."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from livesvm.solvers.runtime.progress import Progress
 
 
 class OutlierPathRequest(Request):
-    """The outlier path of a model's window: robust models, and which labels or targets look wrong."""
+    """A request for the outlier path of a model's window: robust models, and the labels or targets that look wrong."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"parameter": "s", "hold_out": 0.2}]})
 
@@ -74,16 +74,16 @@ def _ordered(request: OutlierPathRequest, spec: ModelSpec, now: Description) -> 
 
 
 def _check_share(share: float, n: int) -> None:
-    """Raise InvalidInput unless a share of ``n`` examples is at least one example, and leaves one."""
+    """Raise InvalidInput unless a share of ``n`` examples is at least one example, and at least one other is left."""
     if n < 2 or share * n < 1.0:
         raise InvalidInput(f"is less than one of the window's {n} examples, or none would be left", field="hold_out")
 
 
 def walk(asked: Document, model: ModelCopy, progress: Progress) -> Document:
-    """Return the outlier path of a window, and its best value for the validation examples.
+    """Return the outlier path of a window, and the parameter value with the least error of validation examples.
 
-    With more than two classes, every pair has a path. If examples are held back, the best value is chosen along the
-    path of the rest, but the path of all examples is returned.
+    With more than two classes, every pair of classes has a path. If examples are held back, the best value is chosen
+    along the path of the other examples, but the path of all examples is returned.
     """
     how = {"parameter": asked["parameter"], "theta": asked["theta"], "s": asked.get("s")}
     share = asked.get("hold_out")
@@ -119,7 +119,7 @@ def _told(path: OutlierPath) -> Document:
 
 
 def _pairs_document(path: PairwiseOutlierPath) -> Document:
-    """Return the result for several classes: ``pair`` is an index into ``pairs``, ``suspected`` one list of all."""
+    """Return the result for several classes: ``pair`` indexes ``pairs``; ``suspected`` is one list for all pairs."""
     sign = 1.0 if path.end >= path.start else -1.0
     starts, switches = ([of(one) for one in path.pairs.values()] for of in (_at_start, _switches))
     order = [one.order_of_outliers() for one in path.pairs.values()]
@@ -194,7 +194,7 @@ def make_robust(result: Document, choice: Document) -> Update:
 
 
 def _sides_at(result: Document, value: float) -> dict[tuple[Key, int], int]:
-    """Return the side of each outlier at a value, by key and pair; with two classes the pair is 0."""
+    """Return on which side of its loss each outlier lies at a parameter value, by key and pair (0 for two classes)."""
     direction = 1.0 if result["end"] >= result["start"] else -1.0
     switches, first = result["switches"], result["outliers_at_start"]
     sides = dict(zip(_places(first), first["side"], strict=True))

@@ -24,7 +24,7 @@ _lock = threading.Lock()
 
 @contextmanager
 def drawing(extension: Extension, out: io.BytesIO, size: tuple[float, float] = (8, 4.5)) -> Iterator[Any]:
-    """Yield a figure of ``size`` inches to draw on, and write it to ``out``; equal data give an equal picture."""
+    """Yield a figure of ``size`` inches to draw on, then write it to ``out``; equal data give equal bytes."""
     from matplotlib import rc_context  # only plots need it, and it takes a second to import
     from matplotlib.figure import Figure
 
@@ -46,7 +46,7 @@ class Curve:
 def draw_lines(
     extension: Extension, title: str, x_label: str, x: Sequence[float], lines: Mapping[str, Sequence[float]]
 ) -> bytes:
-    """Draw lines by their labels, (n,) each, over one ``x`` (n,) and one axis."""
+    """Draw labelled lines, each of n values, over the same ``x`` (n,) with the same y axis."""
     with drawing(extension, out := io.BytesIO()) as figure:
         axes = figure.add_subplot()
         axes.set_title(title)
@@ -66,7 +66,7 @@ def draw_field(
     values: Floats,
     best: tuple[float, float],
 ) -> bytes:
-    """Draw values (n_y, n_x) over two logarithmic axes, by colour; NaN is left blank, and ``best`` is marked."""
+    """Draw values (n_y, n_x) as colours over two logarithmic axes; NaN is left blank, and ``best`` is marked."""
     with drawing(extension, out := io.BytesIO()) as figure:
         axes = figure.add_subplot()
         axes.set_title(title)
@@ -84,9 +84,9 @@ def draw(
     logarithmic: bool = True,
     logarithmic_y: bool = False,
 ) -> bytes:
-    """Draw curves over one axis, each with its own scale: the first on the left, the second on the right.
+    """Draw one or two curves over the same x axis, each with its own y scale, at the left and at the right.
 
-    ``best`` is an interval of x that is shaded.
+    The interval ``best`` of x is shaded.
     """
     with drawing(extension, out := io.BytesIO()) as figure:
         left = figure.add_subplot()

@@ -1,7 +1,7 @@
 """The queue of jobs, which are long work on private copies of live models; no job outlives the process.
 
 A job copies its model when it begins to run, so that waiting jobs hold no copies; the live model is not disturbed. Jobs
-of other front ends are known from the documents that these publish.
+of other front ends are known from the documents that those front ends publish in the store.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ LOOK_SECONDS = 0.1
 
 
 class Wanted:
-    """Cancellation of a job, which the code that works on it checks."""
+    """The flag that cancels a job; the code that works on the job checks it."""
 
     def __init__(self) -> None:
         self._interrupt: Interrupt | None = None
@@ -75,7 +75,7 @@ class Wanted:
         self.is_over = False
 
     def end(self) -> None:
-        """Mark the job as not wanted any more, and interrupt its solver."""
+        """Cancel the job, and interrupt the solver that works on it."""
         self.is_over = True
         if self._interrupt is not None:
             self._interrupt.ask()
@@ -88,7 +88,7 @@ class Wanted:
             yield
 
     def check(self) -> None:
-        """Raise Cancelled after :meth:`end`."""
+        """Raise Cancelled if :meth:`end` was called."""
         if self.is_over:
             raise Cancelled("the job was cancelled")
 
@@ -122,7 +122,7 @@ class Jobs:
         shared: SharedJobs | None = None,
         outbox: Outbox | None = None,
     ) -> None:
-        """Load the jobs of earlier processes; unfinished ones have failed. ``shared`` has those of other front ends."""
+        """Load earlier processes' jobs; unfinished jobs count as failed. ``shared`` has other front ends' jobs."""
         self._files = files
         self._limits = limits
         self._metrics = metrics
@@ -148,7 +148,7 @@ class Jobs:
                 self._finish(record.id, "failed", JobInterrupted("the service ended while this job was under way"))
 
     def get(self, id: str) -> JobRecord:
-        """Return a job as it is now, or for one of another front end as of the last :meth:`look`; raises UnknownJob."""
+        """Return a job of this front end, or of another one as of the last :meth:`look`; raises UnknownJob."""
         found = self._records.get(id)
         if found is None and (other := self._others.get(id)) is not None:
             found = other.record
@@ -157,7 +157,7 @@ class Jobs:
         return found
 
     def find(self, id: str) -> JobRecord:
-        """Return one job as it is now; raises UnknownJob, JobElsewhere or StoreError."""
+        """Return the present record of a job of any front end; raises UnknownJob, JobElsewhere or StoreError."""
         if (other := self._other(id)) is not None:
             return other.record
         if self._shared is not None and self.get(id).is_finished:
@@ -167,7 +167,7 @@ class Jobs:
         return self.get(id)
 
     def _other(self, id: str) -> OtherJob | None:
-        """Return a job of another front end; raises as :meth:`find`."""
+        """Return a job of another front end, None if this one has it; raises the errors of :meth:`find`."""
         if self._shared is None or id in self._records:
             return None
         try:
@@ -182,7 +182,7 @@ class Jobs:
         return list(self._records.values())
 
     def everywhere(self) -> tuple[list[JobRecord], list[str]]:
-        """Return every job that is available, oldest first, and the names of absent front ends with unfinished ones.
+        """Return all available jobs, oldest first, and the names of absent front ends that have unfinished jobs.
 
         Raises StoreError.
         """
@@ -198,7 +198,7 @@ class Jobs:
         return sorted(found, key=lambda record: record.created_at), sorted(away)
 
     def look(self) -> None:
-        """Read the jobs of other front ends, publish those of this one, and end those that others ask to end.
+        """Read other front ends' jobs, publish this front end's jobs, and carry out others' requests to end these.
 
         Raises StoreError.
         """
@@ -235,7 +235,7 @@ class Jobs:
                 shared.forget(id)
 
     def _tell(self, id: str, *, again: bool = False) -> None:
-        """Publish the present state of a job, or delete its documents if it is gone; raises StoreError."""
+        """Publish the present state of a job, or delete its documents if the job is gone; raises StoreError."""
         if self._shared is None:
             return
         with self._telling:
@@ -264,7 +264,7 @@ class Jobs:
         return found
 
     def ask(self, kind: str, live: ModelHandle, request: Request) -> JobRecord:
-        """Check a request for a job of a model, and queue the job; raises as the kind's ``check`` and as ``submit``."""
+        """Check a request for a job of a model, and queue the job; raises the errors of ``check`` and of ``submit``."""
         if self._kinds[kind].needs_exact and not task_of(live.spec).is_exact:
             raise NotApplicable(f"models of task {live.spec.task} have no {kind}: no update leads to an optimum")
         order = self._kinds[kind].check(request, live.spec, live.describe())
@@ -314,7 +314,7 @@ class Jobs:
         return record
 
     def _tell_soon(self, id: str) -> None:
-        """Publish the present state of a job; if the store is away, the next :meth:`look` does that."""
+        """Publish the present state of a job; if the store cannot be reached, the next :meth:`look` publishes it."""
         with suppress(StoreError):
             self._tell(id)
 
@@ -340,7 +340,7 @@ class Jobs:
         return record
 
     def _needed(self, kind: str, live: Subject, asked: Document, given: dict[str, Any]) -> int:
-        """Return the bytes that a job needs: of its copies of the model, or of models of the data in its request."""
+        """Return the bytes that a job needs for copies of the model, or for models of its request's examples."""
         data = given.get("data")
         now = live.describe()
         needed = self._kinds[kind].needed
@@ -357,9 +357,10 @@ class Jobs:
             turn.add_done_callback(lambda _: call())
 
     def remove(self, id: str) -> JobRecord:
-        """Cancel a job, or delete one that has ended, with its result; return its record.
+        """Cancel a job, or delete a job that has ended, and its result; return the record of the job.
 
-        A job of another front end is ended by that one, on request. Raises UnknownJob, JobElsewhere or StoreError.
+        If another front end has the job, this method only asks that front end to cancel or delete it. Raises
+        UnknownJob, JobElsewhere or StoreError.
         """
         if (other := self._other(id)) is not None:
             assert self._shared is not None
@@ -387,7 +388,7 @@ class Jobs:
             return self.get(id)
 
     def update_of(self, id: str, choice: Document) -> tuple[str, Any]:
-        """Return a job's model, and the update that applies its result; raises NotApplicable, and as :meth:`result`."""
+        """Return a job's model and the update that applies the result; raises NotApplicable, or as :meth:`result`."""
         record = self.find(id)
         if self._kinds[record.kind].swaps:
             self.result(id)
@@ -428,7 +429,7 @@ class Jobs:
     def naming(self, model: str, keys: Collection[Key], tags: Collection[str] = ()) -> set[Key]:
         """Return which of the given keys and tags are in results of a model's jobs, or in copies that jobs use.
 
-        If a result cannot be read, all of them are returned.
+        If a result cannot be read, all given keys and tags are returned.
         """
         found: set[Key] = set()
         for record in self.all():
@@ -447,9 +448,9 @@ class Jobs:
         return found
 
     def erase(self, model: str, directories: Container[str] = (), until: float = inf) -> int:
-        """Delete the jobs of a model, and those that used a dataset in one of the directories; return their number.
+        """Delete a model's jobs, and all jobs that used a dataset in ``directories``; return the number of them.
 
-        Jobs requested after ``until``, a Unix time, stay. At the return, no deleted job runs or has files.
+        Jobs requested after ``until``, a Unix time, stay. When the call returns, no deleted job runs or has files.
         Raises StoreUnavailable if a file cannot be removed, and keeps the records of jobs with files.
         """
         with self._lock:
@@ -471,7 +472,7 @@ class Jobs:
         return len(mine)
 
     def stop(self) -> None:
-        """Stop running jobs, which then have failed, and end the threads."""
+        """Stop the running jobs, which then count as failed, and end the threads."""
         with self._lock:
             self._stopping = True
             for wanted in self._wanted.values():
@@ -555,7 +556,7 @@ class Jobs:
     def _finish(self, id: str, state: State, error: Exception | None = None) -> None:
         """Give a job its final state, and save it before it becomes visible.
 
-        If it cannot be saved, the job counts as interrupted after a restart.
+        If the state cannot be saved, the job counts as interrupted after a restart.
         """
         with self._lock:
             wanted = self._wanted.pop(id, None)
@@ -613,7 +614,7 @@ def _copied(live: Subject, wanted: Wanted) -> Any:
 
 
 def _keys_in(result: Any, keys: Collection[Key], field: str = "") -> set[Key]:
-    """Return which of the given keys a result has in its fields of keys."""
+    """Return which of the given keys occur in those fields of a result that hold keys."""
     if isinstance(result, dict):
         return set[Key]().union(*(_keys_in(value, keys, name) for name, value in result.items()))
     if isinstance(result, list):
@@ -622,7 +623,7 @@ def _keys_in(result: Any, keys: Collection[Key], field: str = "") -> set[Key]:
 
 
 def _named_in(arrays: Document, keys: Collection[Key], tags: Collection[str]) -> set[Key]:
-    """Return which of the given keys and tags are in a model's arrays, of its window or its training."""
+    """Return which of the given keys and tags a model's arrays name in its window or among its training examples."""
     found, training = set(keys).intersection(arrays["keys"]), TrainedOn.in_arrays(arrays)
     if training is None:
         return found
@@ -645,6 +646,6 @@ def _named(described: Document) -> Document:
 
 
 def _of_data(data: Examples, model: Description) -> int:
-    """Return the bytes of a model of these examples if all examples are free."""
+    """Return the bytes of a model of these examples in the worst case: all of them are free support vectors."""
     n = len(data.X)
     return model_bytes(n, data.X.nbytes / n, n, model.cache_mb)

@@ -1,4 +1,4 @@
-"""The job that computes a model's whole regularization path: its request, its result, and how to apply it."""
+"""The job that computes a model's whole regularization path: the request, the result, and how to apply the result."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ LARGEST = 10
 
 
 class PathRequest(Request):
-    """The regularization path of a model's window, or of other data with the model's kernel."""
+    """A request for the regularization path of a model's window, or of other examples with the model's kernel."""
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -99,7 +99,7 @@ def _default_range(spec: ModelSpec, now: Description, parameter: str) -> tuple[f
 
 
 def check_shape(given: Examples, name: str, width: int | None, spec: ModelSpec) -> int:
-    """Return the number of columns of examples that came with a request; raises InvalidInput."""
+    """Check the shape of examples in a request, and return their number of columns; raises InvalidInput."""
     if spec.columns is not None:
         raise InvalidInput("holds numbers, which a model with columns does not take", field=f"{name}.X")
     rows, columns = given.X.shape
@@ -112,7 +112,7 @@ def check_shape(given: Examples, name: str, width: int | None, spec: ModelSpec) 
 
 
 def _check_learnable(data: Examples, spec: ModelSpec) -> None:
-    """Raise InvalidInput for examples that have no path."""
+    """Raise InvalidInput for examples that have no path, as all weights are 0, or there are too few or many classes."""
     if data.weights is not None and not data.weights.any():
         raise InvalidInput("all weights are zero", field="data.weights")
     if not task_of(spec).has_classes or data.y is None:
@@ -125,7 +125,7 @@ def _check_learnable(data: Examples, spec: ModelSpec) -> None:
 
 
 def walk(asked: Document, model: ModelCopy, progress: Progress) -> Document:
-    """Return the whole path of a window, or of data that came with the request."""
+    """Return the whole regularization path of a window, or of the examples in the request."""
     estimator = _estimator(asked, model)
     find = getattr(estimator, "epsilon_path" if asked["parameter"] == "epsilon" else "regularization_path")
     ends = task_of(model.spec).ends_of(asked["minimum"], asked["maximum"])
@@ -176,7 +176,7 @@ def _told(path: Path, estimator: LiveEstimator) -> Document:
 
 
 def _coefficients(path: Path, estimator: LiveEstimator, best: float | None) -> Document:
-    """Return the largest coefficients and the intercepts at logarithmically spaced values, and at the best value.
+    """Return the largest coefficients and the intercepts at logarithmically spaced parameter values, and at the best.
 
     With several classes, an example has a coefficient for each other class, and the largest of them counts.
     """

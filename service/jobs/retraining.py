@@ -1,7 +1,7 @@
-"""The job that retrains a model in a process of its own: its request, its course and its result.
+"""The job that retrains a model in a process of its own: the request, the course of the training, and the result.
 
-The work itself is done by :mod:`.retraining_worker`, in a process of its own, so that predictions and updates go on; a
-kill in the middle leaves the model as it was.
+The work is done by :mod:`.retraining_worker`, in a process of its own, so that the service still answers predictions
+and updates; if that process is killed, the model stays as it was.
 """
 
 from __future__ import annotations
@@ -141,7 +141,7 @@ def retrain(asked: Document, model: ModelCopy, progress: Progress, place: Workpl
     course = Course(asked["solver"])
 
     def tell(reported: Document) -> None:
-        """Pass on the progress, and the gap for plots."""
+        """Report the progress of the worker to the job, or keep the relative gap for plots."""
         if "relative_gap" in reported:
             course.add(reported["seconds"], reported["relative_gap"])
             place.show(course.document())
@@ -157,13 +157,13 @@ def retrain(asked: Document, model: ModelCopy, progress: Progress, place: Workpl
 
 @dataclass
 class Course:
-    """The relative gap against time of a running training."""
+    """The relative gap of a running training as a function of time."""
 
     solver: str
     points: list[tuple[float, float]] = field(default_factory=list)
 
     def add(self, seconds: float, gap: float) -> None:
-        """Add a point; a time before the last one begins the course of another training."""
+        """Add a point; if its time is before that of the last point, drop all points, as another training has begun."""
         if self.points and seconds < self.points[-1][0]:
             self.points.clear()
         # Every second point goes, so that the whole course fits, at half its resolution.
@@ -190,7 +190,7 @@ def _checked(asked: Document, place: Workplace, width: int | None) -> Document:
 
 
 def _brought(work: Document, place: Workplace) -> str:
-    """Copy the dataset's files to this machine if they are elsewhere; return the function that does the work."""
+    """Copy the dataset's files to this machine if they are elsewhere; return the name of the function for the work."""
     if "dataset" in work and place.datasets is not None:
         at = place.datasets.brought(work["dataset"]["described"], place.directory / BROUGHT, place.check)
         work["dataset"]["at"] = str(at)
@@ -198,7 +198,7 @@ def _brought(work: Document, place: Workplace) -> str:
 
 
 def _over_shards(work: Document, place: Workplace) -> str:
-    """Note where on the cluster the dataset's files are; return the function that does the work there."""
+    """Add the place of the dataset's files to ``work``; return the name of the function that works over shards."""
     assert place.sharding is not None
     assert place.datasets is not None
     work["dataset"]["where"] = place.datasets.where(work["dataset"]["described"])
@@ -207,7 +207,7 @@ def _over_shards(work: Document, place: Workplace) -> str:
 
 
 def plot(result: Document, extension: Extension) -> bytes:
-    """Draw the relative gap against time, of a training that has ended or runs."""
+    """Draw the relative gap of a running or finished training against time."""
     history = result["history"]
     curve = Curve("relative gap", history["seconds"], history["relative_gap"])
     title = f"{result['solver']}, so far"

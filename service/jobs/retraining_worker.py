@@ -72,7 +72,7 @@ class Work:
 
     @property
     def cache_mb(self) -> int:
-        """Megabytes that kernel rows may take."""
+        """Largest size of the cache of kernel rows, in megabytes."""
         return int(self.asked["cache_mb"])
 
     @property
@@ -93,7 +93,7 @@ class Work:
 
     @property
     def made(self) -> Document:
-        """The parameters of the model as it was created."""
+        """The parameters with which the model was created."""
         return parameters(self.spec, self.cache_mb)
 
     def held_back(self, n: int) -> NDArray[np.bool_]:
@@ -118,7 +118,7 @@ class Found:
 def retrain(asked: Document, tell: Callable[[Document], None], on_dataset: OnDataset | None = None) -> Document:
     """Retrain a model, write it to ``asked["output"]``, and return the job's result; raises SolverError.
 
-    ``on_dataset`` trains on a dataset; by default, on files of this machine.
+    ``on_dataset`` is the function that trains on a dataset; the default reads the dataset's files on this machine.
     """
     began = time.perf_counter()
     given = codec.decode(Path(asked["input"]).read_bytes())
@@ -256,7 +256,7 @@ def _by_usmo(work: Work) -> Found:
 
 
 def _usmo(work: Work, chosen: NDArray[np.int64]) -> tuple[LivePUClassifier, Any]:
-    """Solve for some examples of the window; return an estimator with the solution, and the solver's report."""
+    """Train by USMO on the ``chosen`` examples of the window; return the trained estimator and the solver's report."""
     X, s, weights, keys = work.columns
     if isinstance(X, SparseRows):
         raise InvalidInput("takes dense features; those of this window are sparse: ask for 'batch'", field="solver")
@@ -324,7 +324,7 @@ def _by_frank_wolfe(work: Work) -> Found:
 
 
 def _origin(work: Work, model: LiveL2SVC) -> Document:
-    """Return the origin of the training that has just ended, by which an erasure later finds it."""
+    """Describe the data of the training that has just ended, so that an erasure finds models trained on erased data."""
     described = work.asked["dataset"]["described"] if "dataset" in work.asked else None
     dataset = None if described is None else {name: described.get(name) for name in ("name", "directory", "salt")}
     made = TrainedOn(True, work.asked["solver"], work.asked.get("tol", GAP), tags=work.tags, dataset=dataset)
@@ -337,11 +337,11 @@ class Trained(Protocol):
 
     @property
     def relative_gap(self) -> float:
-        """Largest relative gap of all pairs."""
+        """The largest relative gap among all pairs of classes."""
 
     @property
     def steps(self) -> int:
-        """Number of steps for all pairs."""
+        """The number of the solver's steps for all pairs of classes."""
 
     @property
     def trace(self) -> Floats:

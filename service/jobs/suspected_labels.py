@@ -22,13 +22,13 @@ DRAWN = 20  #: labels in a plot
 
 
 class SuspectedLabelsRequest(Request):
-    """The ranking of all labels of a model's window, the worst first."""
+    """A request to rank all labels of a model's window, the label that is most likely wrong first."""
 
     most_bytes = SHORT
 
 
 def rank(asked: Document, model: ModelCopy, progress: Progress) -> Document:
-    """Return all labels of a window, the worst first, by exact decisions of models without them."""
+    """Rank all labels of a window, the most likely wrong first, by exact decisions of models without the example."""
     found = suspected_labels(model.estimator(), progress=progress)
     return {
         "n_examples": len(found.keys),
@@ -51,7 +51,7 @@ def _ordered(request: SuspectedLabelsRequest, spec: ModelSpec, now: Description)
 
 
 def draw(result: Document, extension: Extension) -> bytes:
-    """Draw the margins of the worst labels."""
+    """Draw the margins of the labels that are most likely wrong."""
     worst = result["suspects"][:DRAWN]
     labels, better = (np.array([one[name] for one in worst], object) for name in ("label", "better"))
     margin, doubt = (np.array([one[name] for one in worst]) for name in ("margin", "doubt"))

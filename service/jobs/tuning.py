@@ -1,4 +1,4 @@
-"""The job that chooses a model's parameters by its own window: its request, its result, and how to apply it."""
+"""The job that chooses a model's parameters by the model's window: the request, the result, and how to apply it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ MOST_GAMMAS = 50
 
 
 class TuneRequest(Request):
-    """How to tune a model: the parameters to try, and the examples of its window that judge them."""
+    """How to tune a model: the parameter values to try, and which examples of its window are held out to judge them."""
 
     most_bytes = SHORT
     model_config = ConfigDict(json_schema_extra={"examples": [{"judge": "k-fold", "folds": 5}]})
@@ -82,7 +82,7 @@ def _ordered(request: TuneRequest, spec: ModelSpec, now: Description) -> Order:
 
 
 def _to_choose(request: TuneRequest, n: int, now: Description) -> Order:
-    """Return the order of the choice that a self-tuning model would make; raises InvalidInput."""
+    """Return the order of a job in which a self-tuning model chooses its parameters; raises InvalidInput."""
     if now.tuning is None:
         raise InvalidInput("is for models that tune themselves; change C to auto", field="judge")
     for name in request.model_fields_set - {"judge"}:
@@ -122,7 +122,7 @@ def work(asked: Document, model: ModelCopy, progress: Progress) -> Document:
 
 
 def take_over(result: Document, choice: Document) -> Update:
-    """Return the update that gives a live model the parameters found, or those chosen instead of them."""
+    """Return the update that gives a live model the parameters found, or the parameters that ``choice`` has instead."""
     found = result["parameters"]
     if result.get("judge") == "evidence":
         if choice:
@@ -137,7 +137,7 @@ def take_over(result: Document, choice: Document) -> Update:
 
 
 def plot(result: Document, extension: Extension) -> bytes:
-    """Return the error over gamma and C; of a kernel without gamma over C; raises NoPlot."""
+    """Draw the error over gamma and C, or over C alone for a kernel without gamma; raises NoPlot."""
     if result.get("judge") == "evidence":
         raise NoPlot("what a model has chosen itself has no plot")
     errors = np.array(result["errors"], np.float64)

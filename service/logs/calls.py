@@ -1,7 +1,7 @@
 """Facts of the call under way: its caller, its outcome, the time of its stages, and what it changed.
 
-The current call is a context variable, which is passed from the event loop to threads. Only one of them works on a
-call at a time.
+The current call is a context variable, which is passed from the event loop to threads. Only one thread works on a call
+at a time.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Call:
         self.marks: list[tuple[str, float]] = [("receive", self.began)]
 
     def spans(self, end: float) -> list[tuple[str, float, float]]:
-        """Return stages one after the other until ``end``: name, begin, end."""
+        """Return the name, begin and end of each stage of the call until ``end``, one stage after the other."""
         marks = list(self.marks)  # threads that were not waited for may still add to them
         ends = [moment for _, moment in marks[1:]] + [end]
         return [(name, begin, until) for (name, begin), until in zip(marks, ends, strict=True)]
@@ -65,7 +65,7 @@ def note(**facts: Any) -> None:
 
 
 def stage(name: str) -> None:
-    """Begin a stage of the current call: from now on, its time counts for this stage."""
+    """Begin a stage of the current call; it lasts until the next stage begins."""
     call = _current.get()
     if call is not None:
         call.marks.append((name, perf_counter()))
@@ -79,9 +79,9 @@ def known_as(key: str) -> None:
 
 
 def tell(log: logging.Logger, level: int, event: str, facts: dict[str, Any], same: str = "") -> None:
-    """Log an event with facts, without the line of code that logs it, as looking that line up costs time.
+    """Log an event with its facts, but not the place in the code, as looking up that place takes time.
 
-    Lines with the same text in ``same`` count as repetitions of one line; if it is empty, each line is written.
+    Lines with the same text in ``same`` count as repetitions of one line; if ``same`` is empty, every line is written.
     """
     if log.isEnabledFor(level):
         record = logging.LogRecord(log.name, level, "", 0, event, None, None)

@@ -1,4 +1,4 @@
-"""The thread that renders and writes log lines, so that no call waits for their reader.
+"""The thread that formats and writes log lines, so that no call waits for the program that reads them.
 
 A line that is repeated often, for example while the store is away, is counted, and written once a minute.
 """
@@ -53,7 +53,7 @@ class Outlet(logging.Handler):
         self._thread.start()
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Add the current call's id and key to a record, and queue it for the thread."""
+        """Add the current call's id and key to a record, and queue the record for the writing thread."""
         if self._waiting.qsize() >= MOST_WAITING:
             self._dropped += 1
             return

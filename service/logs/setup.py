@@ -1,4 +1,4 @@
-"""Setup of the log: where it goes, and its format."""
+"""Set up the log: where its lines are written, and in which format."""
 
 from __future__ import annotations
 

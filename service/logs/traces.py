@@ -13,7 +13,7 @@ _EXPORTER = "opentelemetry.exporter.otlp.proto.http.trace_exporter"
 
 
 class Tracing:
-    """Sends calls to the exporter that the environment names (``OTEL_...``); needs ``livesvm[otel]``."""
+    """Sends traces of calls to the exporter that variables ``OTEL_...`` name; needs ``livesvm[otel]``."""
 
     def __init__(self, version: str) -> None:
         from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter

@@ -1,4 +1,4 @@
-"""Metrics of feeds and fleets: series for the first feeds and their first steps, and totals over all."""
+"""Prometheus metrics of feeds and fleets: time series for a limited number of feeds, and totals over all feeds."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ MOST_STEPS = 8
 
 @dataclass(frozen=True)
 class StepSample:
-    """Scores of one step over the newest window: its error, the better naive forecast's, and its band's coverage."""
+    """Scores of one forecast step over the newest window: errors of the feed and of naive forecasts, and coverage."""
 
     step: int
     error: float
@@ -44,10 +44,10 @@ class StepSample:
 
 @dataclass(frozen=True)
 class SourceSample:
-    """The source of a feed or fleet: whether it is read, how much waits in it, how much was refused.
+    """Metrics of the source of a feed or fleet: whether it is read, and how many entries wait or were refused.
 
-    ``came_at``: Unix time of the newest entries, None if none has come since this process reads it.
-    ``forgotten``: how often the source did not remember its reader.
+    ``came_at`` is the Unix time at which the newest entries arrived, None if no entry has arrived since this process
+    began to read the source. ``forgotten`` is how often the source had lost the position of its reader.
     """
 
     is_up: bool
@@ -59,7 +59,7 @@ class SourceSample:
 
 @dataclass(frozen=True)
 class FeedSample:
-    """Metrics of one feed; ``every`` is in seconds, ``coverage`` the share of readings that its band is to hold."""
+    """Metrics of one feed; ``every`` is in seconds, ``coverage`` the share of readings that bands should contain."""
 
     id: str
     position: int = 0
@@ -72,35 +72,35 @@ class FeedSample:
 
     @property
     def is_unread(self) -> bool:
-        """Whether its source was not read last time."""
+        """Whether the last attempt to read the feed's source failed."""
         return self.source is not None and not self.source.is_up
 
     @property
     def backlog(self) -> int | None:
-        """Number of entries that wait in its source; None without a source, or if unknown."""
+        """The number of entries that wait in the feed's source; None without a source, or if the number is unknown."""
         return None if self.source is None else self.source.backlog
 
     @property
     def is_silent(self) -> bool:
-        """Whether it has had no reading for ``SILENT_TIMES`` the usual interval."""
+        """Whether the feed has had no reading for ``SILENT_TIMES`` times the usual interval of its readings."""
         is_known = self.updated_at is not None and self.every is not None and self.every > 0
         return is_known and time.time() - (self.updated_at or 0.0) > SILENT_TIMES * (self.every or 0.0)
 
     @property
     def is_behind_naive(self) -> bool:
-        """Whether a step has a larger error than the better naive forecast."""
+        """Whether the feed's error at any step is larger than the error of the better naive forecast."""
         return any(step.error > step.naive_error for step in self.steps)
 
     @property
     def is_band_off(self) -> bool:
-        """Whether the band of a step holds much less than was asked for."""
+        """Whether the band of any step contains a much smaller share of the readings than the settings ask for."""
         wanted = 0.0 if self.coverage is None else self.coverage - BAND_OFF
         return any(step.coverage is not None and step.coverage < wanted for step in self.steps)
 
 
 @dataclass(frozen=True)
 class FleetSample:
-    """Metrics of one fleet over all its series: their number by state, and their errors relative to naive forecasts."""
+    """Metrics of one fleet: the number of its series by state, and their errors relative to naive forecasts."""
 
     id: str
     states: Mapping[str, int]
@@ -152,7 +152,7 @@ TOTALS_OF_FEEDS: tuple[Total[FeedSample], ...] = (
 def gauges(
     word: str, labels: Sequence[str], table: Sequence[Shown[T]], shown: Sequence[tuple[list[str], T]]
 ) -> Iterator[Metric]:
-    """Yield a metric family for each row of a table, named after ``word`` and the row; values of None are left out."""
+    """Yield a metric family for each row of a table, with ``word`` and the row's name; values of None are left out."""
     for name, help_, value_of in table:
         family = GaugeMetricFamily(f"livesvm_{word}_{name}", help_, labels=labels)
         for values, one in shown:
@@ -162,7 +162,7 @@ def gauges(
 
 
 def _of_sources(word: str, shown: Sequence[FeedSample] | Sequence[FleetSample]) -> Iterator[Metric]:
-    """Yield the series of the sources of feeds or fleets."""
+    """Yield the metric families about the sources of feeds or fleets."""
     sources = [([sample.id], sample.source) for sample in shown if sample.source is not None]
     yield from gauges(f"{word}_source", [word], _PER_SOURCE, sources)
     letters = CounterMetricFamily(
@@ -177,25 +177,25 @@ def _of_sources(word: str, shown: Sequence[FeedSample] | Sequence[FleetSample]) 
 
 
 class Replicas(Protocol[T_co]):
-    """All models, or all feeds that are not series of a fleet."""
+    """All models of the service, or all feeds that are not series of a fleet."""
 
     def states(self) -> Mapping[ServingState, int]:
-        """Return the number of replicas by state."""
+        """Return the number of models or feeds in each state."""
 
     def samples(self, limit: int) -> Iterable[T_co]:
-        """Return samples of the first ``limit`` of the replicas that are served."""
+        """Return the metrics of at most ``limit`` models or feeds, the first ones that are served."""
 
     def samples_awake(self) -> Iterable[T_co]:
-        """Return samples of the replicas in memory."""
+        """Return the metrics of the models or feeds that are in memory."""
 
     def samples_at_rest(self) -> Iterator[T_co]:
-        """Yield samples of the other replicas, each made when it is asked for."""
+        """Yield the metrics of the models or feeds at rest, computed one by one during the iteration."""
 
 
 class _Totals(Generic[T]):
-    """Totals over all replicas of a kind: those in memory as they are now, those at rest as of the last pass over them.
+    """Totals over all models or feeds; values of those at rest come from the last complete pass over these.
 
-    A pass over many replicas at rest takes several scrapes.
+    A pass over many models or feeds at rest takes several scrapes.
     """
 
     def __init__(self, table: Sequence[Total[T]], replicas: Replicas[T]) -> None:
@@ -206,7 +206,7 @@ class _Totals(Generic[T]):
         self._lock = threading.Lock()
 
     def values(self) -> list[float]:
-        """Return the totals, in the order of the table."""
+        """Return the totals, in the order of the table's rows."""
         with self._lock:
             self._look()
             return self._with(self._found if self._last is None else self._last, self._replicas.samples_awake())
@@ -231,7 +231,7 @@ class _Totals(Generic[T]):
 
 
 class ReplicaSeries(Collector, Generic[T]):
-    """Series of models or feeds; each scrape makes them again, so that a deleted replica leaves none behind.
+    """Collector of the metrics of models or feeds; each scrape computes them, so that deleted ones leave no metrics.
 
     Parameters
     ----------
@@ -253,7 +253,7 @@ class ReplicaSeries(Collector, Generic[T]):
         self._series_of, self._table, self._totals = series_of, totals, _Totals(totals, replicas)
 
     def collect(self) -> Iterator[Metric]:
-        """Collect the number of replicas by state, the series of the first ones, and the totals over all."""
+        """Yield the numbers by state, the metrics of the first models or feeds, and the totals over all."""
         counts, shown = self._replicas.states(), list(self._replicas.samples(self._limit))
         states = GaugeMetricFamily(f"livesvm_{self._word}s", f"{self._word.title()}s held", labels=["state"])
         for state in get_args(ServingState):
@@ -265,7 +265,7 @@ class ReplicaSeries(Collector, Generic[T]):
 
 
 def series_of_feeds(shown: Sequence[FeedSample]) -> Iterator[Metric]:
-    """Yield the series of feeds, of their sources and of their first steps."""
+    """Yield the metric families about feeds, about their sources, and about their first steps."""
     yield from gauges("feed", ["feed"], _PER_FEED, [([sample.id], sample) for sample in shown])
     yield from _of_sources("feed", shown)
     steps = [([sample.id, str(step.step)], step) for sample in shown for step in sample.steps[:MOST_STEPS]]
@@ -273,13 +273,13 @@ def series_of_feeds(shown: Sequence[FeedSample]) -> Iterator[Metric]:
 
 
 class FleetSeries(Collector):
-    """Series of fleets: their number does not depend on how many meters a fleet has."""
+    """Collector of the metrics of fleets; the number of metrics does not grow with the number of series in a fleet."""
 
     def __init__(self, samples: Callable[[], Iterable[FleetSample]]) -> None:
         self._samples = samples
 
     def collect(self) -> Iterator[Metric]:
-        """Collect the number of series by fleet and state, and how well they are forecast."""
+        """Yield the number of series of each fleet by state, and the metrics of the fleets' forecasts."""
         shown = list(self._samples())
         if not shown:
             return

@@ -1,4 +1,4 @@
-"""Health of the service: whether it serves predictions, learns, or stands by for another service."""
+"""Health of the service: whether it makes predictions, accepts updates, or stands by for another service."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ log = logging.getLogger(__name__)
 
 
 class Health:
-    """Facts from which readiness follows; each is set by the code that learns it first."""
+    """The facts that determine whether the service is ready; code that observes a fact sets it here."""
 
     def __init__(self, metrics: Metrics, lease_seconds: float = 5.0) -> None:
         self._metrics = metrics
@@ -66,30 +66,30 @@ class Health:
 
     @property
     def durability(self) -> Durability | None:
-        """The durability that the store reported last; None while the store is away."""
+        """The durability that the store has reported last; None while the store is not available."""
         return self._level if self.store_up else None
 
     @property
     def store_is_fresh(self) -> bool:
-        """Whether the store answered so recently that no other service can have taken a model over since."""
+        """Whether the store's last answer is so recent that no other service can have taken over a model since then."""
         return self.store_up and time.monotonic() - self._answered_at < self._lease_seconds
 
     @property
     def stands_by(self) -> bool:
-        """Whether another service takes the calls, and this one waits to replace it."""
+        """Whether another service answers the calls, and this service waits to replace it."""
         states = self.states()
         idle = bool(self._active) or (bool(states) and not states.keys() - {"held", "fenced"})
         return self.is_restored and not self.is_draining and idle
 
     def reasons(self) -> list[str]:
-        """Return why updates are not accepted; empty when the service is ready."""
+        """Return the reasons why updates are not accepted, an empty list if the service is ready."""
         unserving, states = self.unserving(), self.states()
         away = not self.store_up or (self.is_restored and self._is_silent)
         read_only = [] if unserving or states.get("live") else _told(states)
         return ["the store is not available"] * away + unserving + read_only
 
     def unserving(self) -> list[str]:
-        """Return why calls should not be sent here; empty if predictions are answered, even without a store."""
+        """Return the reasons why calls should not be sent to this service; none if it can make predictions."""
         found = {
             CLUSTERLESS: not (self.is_restored or self._came_back or self.head_is_up()),
             "models are being restored": not (self.is_restored or self._came_back),
@@ -103,7 +103,7 @@ class Health:
         return [reason for reason, holds in found.items() if holds] + unserved + standing_by
 
     def degraded(self) -> list[str]:
-        """Return what is wrong in a ready service, such as models not served, uncompiled solvers or unread sources."""
+        """Return what is wrong even if the service is ready, such as unserved models or uncompiled solvers."""
         waiting = [f"solvers of {each} are being compiled: what needs them takes longer" for each in self.uncompiled()]
         head = [] if self.head_is_up() else [HEADLESS]
         without = [f"model {name} has no training since an erasure: retrain it" for name in self.untrained()]
@@ -112,15 +112,15 @@ class Health:
 
     @property
     def _is_silent(self) -> bool:
-        """Whether the store has not answered for too long."""
+        """Whether the store's last answer is too long ago."""
         return time.monotonic() - self._answered_at >= SILENCE_SECONDS
 
     def learnt_active(self, other: str) -> None:
-        """Note the other service that takes the calls; empty if this service takes them."""
+        """Note the name of the other service that answers the calls; an empty name if this service answers them."""
         self._active = other
 
     def came_back(self) -> None:
-        """Note that the models are restored."""
+        """Note that all models are restored."""
         self._came_back = True
 
     def warmed(self) -> None:
@@ -136,15 +136,16 @@ class Health:
         self.is_draining = True
 
     def stopping(self) -> None:
-        """Note that no more work is taken."""
+        """Note that the service accepts no more work."""
         self.is_stopping = self.is_draining = True
 
     @contextmanager
     def store_call(self, operation: str) -> Iterator[None]:
-        """Time one call of the store, count it if it fails, and note if the store is not available.
+        """Time a call of the store in the ``with`` block; count a failure, and note whether the store is available.
 
-        Any success shows that the store answers. Only an append shows that it can be written, and only if the last
-        :meth:`ask_store` succeeded: a full disk may have space for one small update, but for no other.
+        Every successful call shows that the store answers. Only a successful append shows that the store accepts
+        writes, and only if the last :meth:`ask_store` succeeded too, because a full disk may still have space for one
+        small update.
         """
         start = perf_counter()
         try:
@@ -163,9 +164,9 @@ class Health:
             self._set_store(None)
 
     def ask_store(self, store: Store, look: Callable[[], None] = lambda: None) -> None:
-        """Ask the store whether it can write; if so, call ``look`` before the store counts as available.
+        """Check whether the store accepts writes; if it does, call ``look``, and then note that the store is available.
 
-        If ``look`` raises, the error is passed on, and the store counts as available or not as before.
+        If ``look`` raises an error, this error is raised, and the noted availability of the store does not change.
         """
         try:
             with self.store_call("ping"):
@@ -183,13 +184,13 @@ class Health:
             self._metrics.durability.labels(each.value).set(each is level)
 
     def _set_weakness(self, weakness: str | None) -> None:
-        """Note why the store may lose acknowledged data, or None if it cannot; each new reason is logged."""
+        """Note why the store may lose acknowledged data, None if it cannot lose any; log each new reason."""
         if weakness not in (None, self._weakness):
             log.error("the durability is memory: %s", weakness)
         self._weakness = weakness
 
     def _set_store(self, fault: str | None) -> None:
-        """Note that the store can be written, or why it cannot; each change is logged."""
+        """Note the reason why the store accepts no writes, None if it accepts writes; log each change."""
         with self._lock:
             if self.store_up == (fault is None):
                 return
@@ -202,7 +203,7 @@ class Health:
 
 
 def _told(states: Mapping[ServingState, int]) -> list[str]:
-    """Return a sentence for each state but ``live``, with the number of models in it."""
+    """Return a sentence for each state except ``live``, with the number of models in this state."""
     total = sum(states.values())
     counts = sorted((state, count) for state, count in states.items() if count and state != "live")
     return [f"{count} of {total} models {_UNSERVED.get(state, f'are {state}')}" for state, count in counts]

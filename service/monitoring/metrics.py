@@ -1,4 +1,4 @@
-"""Metrics for Prometheus. The values of labels are bounded: routes are templates, and models have a quota."""
+"""The Prometheus metrics of a service, with labels that have a limited number of values."""
 
 from __future__ import annotations
 
@@ -147,13 +147,13 @@ Number = Callable[[], float | Mapping[Any, float] | None]
 
 
 class _Shown(Collector):
-    """Collector of one metric: a number, or numbers by their labels."""
+    """Collector of one metric, which is a single number, or a number for each value of its labels."""
 
     def __init__(self, name: str, number: Number) -> None:
         self._name, self._number = name, number
 
     def collect(self) -> Iterator[Metric]:
-        """Collect the present value."""
+        """Yield the metric with its present values."""
         found = None
         with suppress(OSError):  # of a disk that is away
             found = self._number()
@@ -167,7 +167,7 @@ class _Shown(Collector):
 
 
 class Metrics:
-    """The metrics of one service, in a registry of their own."""
+    """All metrics of one service, in a separate Prometheus registry."""
 
     def __init__(self) -> None:
         self.registry = r = CollectorRegistry()
@@ -176,7 +176,7 @@ class Metrics:
         GCCollector(registry=r)
 
         def counter(name: str, help_: str, **labels: Iterable[str]) -> Counter:
-            """Make a counter with a series for each combination of the given values of labels."""
+            """Create a counter that has a time series for each combination of the given label values."""
             made = Counter(f"livesvm_{name}", help_, list(labels), registry=r)
             for values in product(*labels.values()) if labels else ():
                 made.labels(*values)
@@ -238,29 +238,29 @@ class Metrics:
         gauge("info", "The version of the service", "version").labels(version("livesvm")).set(1)
 
     def watch(self, models: Replicas[Any], limit: int) -> None:
-        """Show models: their number by state, totals over all, and series of the first ``limit``."""
+        """Register the metrics of models: numbers by state, totals, and time series for at most ``limit`` models."""
         self.registry.register(ReplicaSeries("model", models, limit, _series_of_models, _OVER_MODELS))
 
     def watch_fleets(self, samples: Callable[[], Iterable[FleetSample]]) -> None:
-        """Show what ``samples`` returns of each fleet."""
+        """Register the metrics of fleets that ``samples`` returns."""
         self.registry.register(FleetSeries(samples))
 
     def watch_feeds(self, feeds: Replicas[FeedSample], limit: int) -> None:
-        """Show feeds as :meth:`watch` shows models."""
+        """Register the metrics of feeds, as :meth:`watch` does for models."""
         self.registry.register(ReplicaSeries("feed", feeds, limit, series_of_feeds, TOTALS_OF_FEEDS))
 
     def show(self, **numbers: Number) -> None:
-        """Show metrics of :data:`SHOWN`; each is given with the function that returns its value."""
+        """Register metrics of :data:`SHOWN`, each with the function that returns its value."""
         for name, number in numbers.items():
             self.registry.register(_Shown(name, number))
 
     def watch_others(self, families: Callable[[], Iterable[Metric]]) -> None:
-        """Show the series of other processes too; their labels say where each comes from."""
+        """Also report the metrics of other processes; labels name the process of each metric."""
         self._others = families
 
     @contextmanager
     def erasure(self) -> Iterator[None]:
-        """Time one erasure, and count how it ends."""
+        """Measure the duration of an erasure in the ``with`` block, and count its outcome."""
         start = perf_counter()
         try:
             yield
@@ -271,11 +271,11 @@ class Metrics:
         self.erasure_seconds.observe(perf_counter() - start)
 
     def render(self) -> bytes:
-        """Render the text that Prometheus scrapes."""
+        """Return all metrics as the text that Prometheus scrapes."""
         return generate_latest(self if self._others is not None else self.registry)
 
     def collect(self) -> Iterator[Metric]:
-        """Collect every family once, with the series of all processes."""
+        """Yield each metric family once, with the time series of all processes."""
         found: dict[str, Metric] = {}
         for family in [*self.registry.collect(), *(self._others() if self._others is not None else ())]:
             if (known := found.get(family.name)) is None:

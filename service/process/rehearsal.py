@@ -1,7 +1,8 @@
 """Rehearsal: requests of every common kind before the service is ready, so that no user's first request is slow.
 
-A process loads validators, serializers, pages of machine code and the database library once. So requests to a second
-application, with a model and a feed in a temporary directory, make first requests to the real one fast.
+A process loads validators, serializers, pages of machine code and the database library once, when they are first used.
+So the rehearsal sends requests to a second application, with a model and a feed in a temporary directory, which makes
+the first requests to the real application fast.
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ log = logging.getLogger(__name__)
 
 
 def rehearse(data_dir: Path, create: Callable[[Settings], FastAPI]) -> None:
-    """Send every request once, and wait for the answers. A failure is logged, and only makes first requests slow."""
+    """Send every request of the rehearsal once, and wait for the answers. A failure is only logged."""
     place = data_dir / DIRECTORY
     try:
         shutil.rmtree(place, ignore_errors=True)  # of a start that was cut off
@@ -75,7 +76,7 @@ def rehearse(data_dir: Path, create: Callable[[Settings], FastAPI]) -> None:
 
 
 def play(place: Path, create: Callable[[Settings], FastAPI]) -> None:
-    """Send every request once to an application in ``place`` with default settings, not those of the environment.
+    """Send every request once to an application with data in ``place`` and default settings, not the environment's.
 
     Raises RuntimeError if one is refused.
     """
@@ -102,13 +103,13 @@ async def _ask(app: FastAPI, method: str, path: str, body: bytes) -> int:
     parts = [{"type": "http.request", "body": body, "more_body": False}]
 
     async def receive() -> MutableMapping[str, Any]:
-        """Return the whole body at the first call; further calls wait forever."""
+        """Return the whole body of the request at the first call; further calls wait forever."""
         if not parts:
             await asyncio.Event().wait()
         return parts.pop()
 
     async def send(message: MutableMapping[str, Any]) -> None:
-        """Keep the status."""
+        """Note the status in a message of the answer, if the message has one."""
         statuses.append(message.get("status", 0))
 
     headers = [

@@ -28,7 +28,7 @@ LOOK_SECONDS = 0.02
 
 
 class _Server(uvicorn.Server):
-    """Drains when SIGTERM comes, and calls ``before_shutdown`` when it begins to stop."""
+    """Drains its connections after SIGTERM, and calls ``before_shutdown`` before it shuts down."""
 
     begin_drain: Callable[[], None]
     before_shutdown: Callable[[], None]
@@ -42,7 +42,7 @@ class _Server(uvicorn.Server):
             await self._ending.wait()
 
     def end(self) -> None:
-        """End the process, from any thread."""
+        """Make the process end; safe from any thread."""
         self.should_exit = True
         if self._loop is not None:
             self._loop.call_soon_threadsafe(self._ending.set)
@@ -53,7 +53,7 @@ class _Server(uvicorn.Server):
         self.end()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Drain, call ``before_shutdown``, then do what uvicorn does."""
+        """Drain after SIGTERM, call ``before_shutdown``, then shut down as uvicorn does."""
         if self._captured_signals == [signal.SIGTERM] and self.drain_seconds:
             await self._drain()
             await self._take_the_last(sockets or [])
@@ -61,7 +61,7 @@ class _Server(uvicorn.Server):
         await super().shutdown(sockets)
 
     async def _drain(self) -> None:
-        """Go on answering for a while, and close each connection after its answer."""
+        """Still answer requests for ``drain_seconds``, and close each connection after its answer."""
         self.begin_drain()
         for connection in self.server_state.connections:
             cast(Connection, connection).end_after_answer()
@@ -72,7 +72,7 @@ class _Server(uvicorn.Server):
     async def _take_the_last(self, sockets: list[socket.socket]) -> None:
         """Stop listening, and give clients that have just connected the time to send a request, which is answered.
 
-        Otherwise a connection that waits to be accepted, or that sends while it is closed, would be reset.
+        Without this time, a connection that waits to be accepted, or sends while it is closed, would be reset.
         """
         last = [connection for listening in sockets for connection in _waiting(listening)]
         for server in self.servers:
@@ -88,7 +88,7 @@ class _Server(uvicorn.Server):
 
 
 def _waiting(listening: socket.socket) -> Iterator[socket.socket]:
-    """Accept the connections that wait."""
+    """Accept and yield the connections that wait at a listening socket."""
     with suppress(BlockingIOError):
         while True:
             connection, _ = listening.accept()
@@ -97,13 +97,13 @@ def _waiting(listening: socket.socket) -> Iterator[socket.socket]:
 
 
 def serve(service: Service, listening: socket.socket) -> int:
-    """Serve on a bound socket until a signal comes; 0 after an orderly end, 1 when the models could not be restored."""
+    """Serve on a bound socket until a signal comes; return 0 after an orderly end, 1 if models were not restored."""
     settings = service.settings
     logging.getLogger("uvicorn.error").setLevel("ERROR")  # a metric counts requests that cannot be read
     failures: list[Exception] = []
 
     def failed(error: Exception) -> None:
-        """End the process, and remember why."""
+        """Keep the error with which the service failed to start, and end the process."""
         failures.append(error)
         server.end()
 
@@ -132,7 +132,7 @@ def serve(service: Service, listening: socket.socket) -> int:
     server = _Server(config)
 
     def leave() -> None:
-        """Take no more work, and end streamed answers, which would never end by themselves."""
+        """Make the service take no more work, and end streamed answers, which would never end by themselves."""
         service.leave()
         app.state.streams.close()
 

@@ -28,7 +28,7 @@ ALIVE_SECONDS = 1.0
 
 
 def start(settings: Settings) -> int:
-    """Start and serve; 0 after an orderly end, 1 when the service could not start."""
+    """Start the service and serve; return 0 after an orderly end, 1 if the service could not start."""
     gc.freeze()  # what has been loaded is no garbage, and no collection need walk it
     sys.setswitchinterval(SWITCH_SECONDS)
     threadpool_limits(1)
@@ -70,7 +70,7 @@ def _serve(service: Service, listening: socket.socket) -> int:
 
 
 def _bound(host: str, port: int) -> socket.socket:
-    """Return a socket that is bound, not listening yet; raises OSError."""
+    """Return a socket that is bound to the address but does not listen yet; raises OSError."""
     bound = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
     bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:

@@ -1,7 +1,9 @@
-"""The actor in which models and feeds live: a host of replicas that Ray starts, finds and moves.
+"""The Ray actor that hosts models and feeds, which are called replicas; Ray starts, finds and restarts the actor.
 
-Whenever Ray starts an actor, on any node, it is restored from Redis. It takes leases under the name of the actor, so
-that it need not wait for those of its earlier incarnation. The earlier one is fenced by its epoch, and ends then.
+Whenever Ray starts an actor, on any node, the actor restores its replicas from Redis. An actor takes the leases of its
+replicas under its own name, which it keeps over restarts, so that it need not wait until the leases of its earlier
+incarnation lapse. An earlier incarnation that still runs is fenced, as its leases have an older epoch, and then ends
+itself.
 """
 
 from __future__ import annotations
@@ -48,7 +50,7 @@ log = logging.getLogger(__name__)
 
 
 class Node:
-    """The node of this process. Ray has no public call for drained nodes; Ray Serve asks for them in the same way."""
+    """The node of this process in the Ray cluster. Drained nodes are found as in Ray Serve, by no public call."""
 
     def __init__(self) -> None:
         context = ray.get_runtime_context()
@@ -80,7 +82,7 @@ def _takes_actors(node: dict[str, Any]) -> bool:
 
 
 class _Part(RedisStore):
-    """The store, restricted to the models and feeds that live in one of ``actors`` actors."""
+    """The Redis store, restricted to the models and feeds that one of ``actors`` actors hosts."""
 
     place: Place
     actors: int
@@ -96,7 +98,7 @@ class _Part(RedisStore):
 
 
 class ModelActor(Host):
-    """Hosts models and feeds, and answers calls. Its methods run on one event loop, and leave long work to threads."""
+    """Hosts models and feeds, and answers calls. The actor's methods run on one event loop; threads do long work."""
 
     def __init__(self, place: Place, settings: Settings) -> None:
         self._node, self._place = Node(), place
@@ -130,7 +132,7 @@ class ModelActor(Host):
             self._move()
 
     def _move(self) -> None:
-        """Bring the replicas to rest and end the process; Ray starts the actor on another node, which restores them."""
+        """Save the replicas, and end the process; Ray then starts the actor on another node, where it restores them."""
         log.info("actor %s moves: its node is drained", self._place.name)
         snapshots = []
         for home in (self.registry.models, self.registry.feeds):
@@ -152,7 +154,7 @@ def _context(place: Place, settings: Settings) -> Context:
 
 
 def _store(place: Place, settings: Settings) -> _Part:
-    """Wait for the store, and return it: Ray does not start an actor again if its constructor fails."""
+    """Return the store once it can be reached, as Ray does not restart an actor after an error in its constructor."""
     while True:
         try:
             store = _Part(

@@ -1,4 +1,4 @@
-"""The actors where models and feeds live, as a front end sees them: their announcements, and calls to them."""
+"""A front end's knowledge of the actors that host models and feeds: what actors announce, and calls to actors."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ log = logging.getLogger(__name__)
 
 
 class RemoteActor:
-    """One actor, for use from any thread: its last announcements, and when they came.
+    """One actor as a front end knows it: the views that it announced last, and when; safe from any thread.
 
-    Invariant: no view belongs to an incarnation that has a successor, except those that :meth:`forget_dead` drops.
+    Invariant: no view comes from an incarnation that was replaced, except the views that :meth:`forget_dead` will drop.
     """
 
     def __init__(self, place: Place, owner: Actors) -> None:
@@ -53,12 +53,12 @@ class RemoteActor:
     # What is known of it.
 
     def view(self, stored: str) -> View | None:
-        """Return the newest view of a replica; None if it is at rest."""
+        """Return the newest reported view of a replica, None if the replica is at rest."""
         return self._views.get(stored)
 
     @property
     def answers(self) -> bool:
-        """Whether the actor has reported, and is not lost."""
+        """Whether the actor has sent a report, and is not lost."""
         return self.heard_at is not None and not self.is_lost
 
     def is_silent(self, seconds: float) -> bool:
@@ -66,7 +66,7 @@ class RemoteActor:
         return time.monotonic() - (self.heard_at or self.made_at) > seconds
 
     def note_predicted(self, stored: str, rows: int) -> None:
-        """Count rows that this front end has predicted."""
+        """Count rows that this front end has predicted by a copy of the model."""
         with self._lock:
             self._rows[stored] += rows
 
@@ -77,7 +77,7 @@ class RemoteActor:
     # Calls of it.
 
     def takes(self, call: Future[Any]) -> bool:
-        """Count a call that waits in a thread; return False if the actor already has its share of such calls."""
+        """Count a call that blocks a thread of the actor; return False if the actor has its share of such calls."""
         if len(self._waiting) >= self.owner.share:
             return False
         self._waiting.add(call)
@@ -86,15 +86,15 @@ class RemoteActor:
 
     @property
     def is_known(self) -> bool:
-        """Whether the actor has been found before, so that calls return at once."""
+        """Whether the actor has been looked up already, so that sending a call does not wait for the look-up."""
         return self.owner.cluster.is_known(self.place)
 
     def ask(self, method: str, *arguments: Any) -> Future[Any]:
-        """Call a method of the actor."""
+        """Call a method of the actor, and return the future of its result."""
         return self.owner.cluster.ask(self.place, method, *arguments)
 
     def call(self, message: bytes, *, by_line: bool) -> Future[bytes]:
-        """Send the actor a question; ``by_line`` allows the faster connection for calls with small answers."""
+        """Send the actor a question; ``by_line`` permits the direct connection, which is faster for small answers."""
         return self.owner.cluster.call(self.place, message, by_line=by_line)
 
     def failed(self, error: BaseException) -> None:
@@ -102,13 +102,13 @@ class RemoteActor:
         self.owner.cluster.lost(self.place, error)
 
     def begin_again(self) -> None:
-        """Ask the actor for all news again after a join of the cluster, which leaves earlier questions unanswered."""
+        """Request all views again after this front end has rejoined the cluster, as its earlier calls get no answer."""
         self._lose()
         self.incarnation, self.moment = "", 0
         self._round += 1
 
     def ask_for_news(self) -> None:
-        """Ask the actor for news, unless a request for news is under way."""
+        """Ask the actor for the views that have changed, unless such a request is under way."""
         if self._is_asked:
             return
         self._is_asked = True
@@ -118,7 +118,7 @@ class RemoteActor:
         asked.add_done_callback(partial(self._told, self._round))
 
     def _told(self, round: int, asked: Future[bytes]) -> None:
-        """Store the actor's news, and ask for more; a lost actor is asked again at the next check."""
+        """Store the views in an actor's answer, and ask for changes again; ask a lost actor at the next check."""
         if round != self._round or self.owner.is_over:
             return
         if (error := asked.exception()) is not None:
@@ -151,7 +151,7 @@ class RemoteActor:
     # What it tells.
 
     def hear(self, views: Mapping[str, View]) -> None:
-        """Store the views of replicas in an answer, unless newer views of them are known."""
+        """Store the views that came with an answer, except the view of a replica of which a newer view is known."""
         self.silence = 0.0
         for stored, view in views.items():
             self.is_lost = False
@@ -177,7 +177,7 @@ class RemoteActor:
             self._views[stored] = view
 
     def take_news(self, news: News) -> dict[str, View | None]:
-        """Store the actor's news, and return the new views; a restarted actor reports all replicas in its memory."""
+        """Store the views that the actor announced; return the new ones; a restarted actor announces all views."""
         self.heard_at, self.silence, self.is_lost = time.monotonic(), 0.0, False
         with self._lock:
             reported = dict(news.views)
@@ -202,7 +202,7 @@ class RemoteActor:
         self._views.pop(stored, None)
 
     def forget_dead(self) -> list[str]:
-        """Drop the reports of incarnations that ended before the store's index was read; return their names."""
+        """Drop views of ended incarnations, as the index was read since; return the names of their replicas."""
         with self._lock:
             gone = [stored for stored, view in self._views.items() if view.life[0] in self._dead]
             for stored in gone:
@@ -211,7 +211,7 @@ class RemoteActor:
 
 
 class Owner(Protocol):
-    """A front end's collection of all replicas of a kind."""
+    """A front end's collection of all models or of all feeds."""
 
     @property
     def actors(self) -> Actors:
@@ -244,16 +244,16 @@ class Actors:
         context.source.metrics.watch_others(self._scrape)
 
     def join(self) -> None:
-        """Wait until actors can be asked."""
+        """Wait until this front end has joined the cluster, and so can call actors."""
         self.cluster.join(self._begin_again, lambda stored: self._home(stored).find(id_of(stored)).spec)
 
     def stop(self) -> None:
-        """Stop asking actors, and leave the cluster."""
+        """Stop calling actors, and leave the cluster."""
         self.is_over = True
         self.cluster.leave()
 
     def all(self) -> list[RemoteActor]:
-        """Return the actors that have replicas, or had some."""
+        """Return all actors that have, or had, a replica that this front end knows."""
         with self._lock:
             return list(self._by_name.values())
 
@@ -263,7 +263,7 @@ class Actors:
         return not all(there.answers for there in self.all())
 
     def at(self, stored: str) -> RemoteActor:
-        """Return the actor of a replica, by its stored name."""
+        """Return the actor that hosts the replica with this stored name."""
         place = place_of(stored, self._settings.ray_actors)
         with self._lock:
             if (found := self._by_name.get(place.name)) is None:
@@ -271,10 +271,10 @@ class Actors:
             return found
 
     def look(self, seconds: float) -> None:
-        """Ask all actors for news; give up overdue calls to actors that were silent for ``seconds``.
+        """Ask all actors for changes; give up overdue calls to actors that have been silent for ``seconds``.
 
-        An actor that is silent for that long, towards the store too, is killed and started again. Time in which
-        this process itself was stopped does not count.
+        An actor is killed and started again if it has shown no sign of life for ``seconds``, neither to this process
+        nor in the store. Time in which this process itself was stopped does not count as silence.
         """
         now = time.monotonic()
         passed, self._looked_at = min(now - self._looked_at, MOST_SECONDS), now
@@ -287,7 +287,7 @@ class Actors:
             call.expire(seconds)
 
     def _end_silent(self, there: RemoteActor, seconds: float) -> None:
-        """Kill the process of an actor if the store has not heard of it either."""
+        """Kill the process of an actor if the store has no sign of life from the actor either."""
         with suppress(StoreError):  # while the store is away, nothing is known of the actor
             if self._store.is_silent(there.place.holder) and there.silence > seconds:
                 log.error("actor %s is silent; it is killed and started again", there.place.name)
@@ -295,7 +295,7 @@ class Actors:
                 self.cluster.end(there.place)
 
     def forget(self, stored: str) -> None:
-        """Forget a deleted replica; if it had an actor of its own, that is not asked any more."""
+        """Forget a deleted replica; an actor that hosted only this replica is no longer asked for changes."""
         there = self.at(stored)
         there.forget(stored)
         if there.place.model is not None:
@@ -308,7 +308,7 @@ class Actors:
         return self._store.model(stored) is not None
 
     def seen(self, stored: str, view: View | None) -> None:
-        """Pass the new view of a replica to its collection; None: the replica was deleted."""
+        """Pass the new view of a replica to its collection; None means that the replica was deleted."""
         self._home(stored).seen(stored, view)
 
     def _begin_again(self) -> None:
@@ -318,7 +318,7 @@ class Actors:
             call.lost()
 
     def _scrape(self) -> list[Metric]:
-        """Return the metrics of the actors that report them in time."""
+        """Return the metrics of the actors that answer within ``SCRAPE_SECONDS``."""
         asked = [there.ask("scrape") for there in self.all() if there.is_known]
         reported = [one.result() for one in wait(asked, SCRAPE_SECONDS).done if one.exception() is None]
         return [family for families in reported for family in families]

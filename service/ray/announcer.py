@@ -14,14 +14,14 @@ GONE_SECONDS = 600.0
 
 
 class Announcer:
-    """The views of an actor's replicas, in the order in which they last changed; None for deleted ones."""
+    """The views of an actor's replicas, in the order in which they last changed; None for a deleted replica."""
 
     def __init__(self) -> None:
         self.incarnation, self.moment = uuid4().hex, 0
         self._views: dict[str, tuple[int, float, View | None]] = {}
 
     def view(self, stored: str) -> View | None:
-        """Return the view of a replica that was noted last."""
+        """Return the last view that was noted of a replica, None if there is none."""
         return self._views.get(stored, (0, 0.0, None))[2]
 
     def note(self, stored: str, found: Any) -> bool:
@@ -37,14 +37,15 @@ class Announcer:
         return True
 
     def since(self, moment: int) -> dict[str, View | None]:
-        """Return the views that have changed since a moment; moment 0 selects all views."""
+        """Return the views that have changed since ``moment``, a count of changes; moment 0 selects all views."""
         new = takewhile(lambda one: one[1][0] > moment, reversed(self._views.items()))
         return {stored: view for stored, (_, _, view) in new}
 
     def due(self) -> list[str]:
-        """Return the replicas in memory, which may change without a call.
+        """Return the stored names of the replicas in memory, as these may change without a call.
 
-        Views of replicas that were deleted or put to rest a while ago are dropped, as the index describes these.
+        The views of replicas that were deleted or put to rest a while ago are dropped, as the index describes such
+        replicas.
         """
         until = time.monotonic() - GONE_SECONDS
         in_memory = {

@@ -38,14 +38,15 @@ class Subject(Protocol):
         """Note the time of an answer from the replica's actor."""
 
     def hold(self, copy: Published) -> None:
-        """Keep a version that came with an answer, so that this process can predict by it."""
+        """Keep a version of the model that came with an answer, for predictions in this process."""
 
 
 class Call(Future[Any]):
-    """The result of a call to an actor, or the error that was raised there.
+    """The future of a call to an actor: the result, or the error that the actor raised.
 
-    Raises ModelUnavailable if the actor is not back by the deadline, ``until``. If a call is sent again, it has one
-    effect: updates have request names, and all other commands may be executed twice.
+    Raises ModelUnavailable if the actor is not back by the deadline, ``until``. A call that is sent several times has
+    one effect: the actor recognizes updates by their request names, and all other commands can be executed twice
+    without harm.
     """
 
     def __init__(self, subject: Subject, asked: Question, until: float, logged: Logged | None) -> None:
@@ -59,7 +60,7 @@ class Call(Future[Any]):
     def send(self) -> Call:
         """Send the call and return at once; an actor that is not known yet is looked up in a thread.
 
-        The result raises QueueFull if too many calls to that actor wait in threads.
+        The future raises QueueFull if the actor already has its share of calls that block threads.
         """
         if self._asked.command.blocks and not self._there.takes(self):
             name = self._there.place.name
@@ -73,18 +74,18 @@ class Call(Future[Any]):
         return self
 
     def cancel(self) -> bool:
-        """Ask the actor to withdraw the call, as no caller waits for it; the answer shows if it was withdrawn."""
+        """Ask the actor to withdraw the call, as its caller has left; the answer shows if it was withdrawn."""
         if not self.done() and self._is_sent and time.monotonic() < self._until:
             self._there.ask("withdraw", self._asked.id)
         return False
 
     def expire(self, seconds: float) -> None:
-        """Give up if the deadline has passed and the actor has reported nothing for ``seconds``."""
+        """Give the call up if its deadline has passed and the actor has reported nothing for ``seconds``."""
         if time.monotonic() > self._until and self._there.is_silent(seconds):
             self._fail(None)
 
     def lost(self) -> None:
-        """Send the call again after a join of the cluster, which leaves earlier calls unanswered."""
+        """Send the call again after this front end has rejoined the cluster, as its earlier calls get no answer."""
         if self._is_sent and not self.done():
             self._again(ConnectionError("the connection was lost and made again"))
 

@@ -1,8 +1,8 @@
 """A front end in the Ray cluster: finds actors by name, starts those that do not exist, and calls them.
 
-By default, Ray ends a process that does not reach the cluster's head for a minute. A front end outlives the head: it
-goes on calling its actors, and if the cluster that comes back does not know it, it joins again. A front end that starts
-before the cluster waits for it in the same way.
+By default, Ray ends a process that does not reach the cluster's head for a minute. A front end survives the loss of the
+head: it still calls its actors, and joins again if the restarted head does not know it. A front end that is started
+before the cluster waits until it can join.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Cluster:
     """The connection of a front end to the cluster."""
 
     def __init__(self, settings: Settings) -> None:
-        """Raise StoreUnavailable if the setting is no valid address; :meth:`look` joins the cluster."""
+        """Check the cluster's address, but do not join yet; raises StoreUnavailable if the address is invalid."""
         self._settings = settings
         self._spec: Callable[[str], ModelSpec | FeedSpec]
         self._joined, self._stopped = threading.Event(), threading.Event()
@@ -81,7 +81,7 @@ class Cluster:
     # What calls ask.
 
     def is_known(self, place: Place) -> bool:
-        """Return whether the actor was found before, so that calls return at once."""
+        """Return whether the actor was looked up already, so that sending a call does not wait for the look-up."""
         return place.name in self._actors
 
     def ask(self, place: Place, method: str, *arguments: Any) -> Future[Any]:
@@ -96,32 +96,32 @@ class Cluster:
         return asked
 
     def call(self, place: Place, message: bytes, *, by_line: bool) -> Future[bytes]:
-        """Send a question to an actor: over a line if ``by_line`` and a line is open, else by a call of Ray."""
+        """Send a question to an actor: if ``by_line``, by an open direct connection, a line; else by a call of Ray."""
         found = self.lines.ask(place.name, message) if by_line else None
         return self.ask(place, "call", message) if found is None else found
 
     def heard(self, place: Place, line: Endpoint | None) -> None:
-        """Open a line to an actor that listens at an endpoint, unless a line is open."""
+        """Open a direct connection, a line, to the endpoint that an actor has reported, unless a line is open."""
         if line is not None:
             self.lines.find(place.name, line)
 
     def lost(self, place: Place, error: BaseException) -> None:
-        """Note that a call failed; an actor that is dead for good is looked up again, or started, by the next call."""
+        """Note that a call to an actor failed; the next call looks up or starts an actor that has ended for good."""
         self.lines.lose(place.name)
         if isinstance(error, ActorDiedError):
             with suppress(NotJoined), MEMBERSHIP.inside():
                 self._actors.pop(place.name, None)
 
     def end(self, place: Place) -> None:
-        """Kill the process of an actor, even a stopped one; Ray starts the actor again."""
+        """Kill the process of an actor, even if the process is suspended; Ray starts the actor again."""
         with suppress(RayError, ValueError), MEMBERSHIP.inside():
             ray.kill(self.actor(place), no_restart=False)
 
     def join(self, again: Callable[[], None], spec: Callable[[str], Any]) -> None:
-        """Wait until the cluster is joined, and join it again from then on whenever it does not know this front end.
+        """Wait until this front end has joined the cluster; then let a thread rejoin if the head does not know it.
 
-        ``again`` is called after each join, as earlier questions get no answer; ``spec`` returns the specification of
-        a replica, by its stored name. Raises StoreUnavailable if this front end stops before there is a cluster.
+        ``again`` is called after each join, as earlier calls get no answer; ``spec`` returns the specification of the
+        replica with a stored name. Raises StoreUnavailable if this front end stops before there is a cluster.
         """
         self._spec = spec
         threading.Thread(target=self._keep_joined, args=(again,), name="ray-head", daemon=True).start()
@@ -130,7 +130,7 @@ class Cluster:
             raise StoreUnavailable("the service is being stopped")
 
     def leave(self) -> None:
-        """Leave the cluster; its actors go on."""
+        """Leave the cluster; the actors continue to run."""
         self._stopped.set()
         self._joined.set()
         self.lines.close()
@@ -173,10 +173,10 @@ class Cluster:
         self.head_is_up = self._is_joined = True
 
     def look(self) -> bool:
-        """Join the cluster unless its head knows this process's node, and return whether it was joined.
+        """Join the cluster unless its head knows this process's node; return whether this call has joined it.
 
-        A head that does not answer is waited for, and calls under way go on. To be called in a thread of its own, where
-        Ray leaves the signals of the process alone.
+        If the head does not answer, nothing changes, and calls under way continue. Call this in another thread than the
+        main one: there, Ray does not replace the process's signal handlers.
         """
         if self._is_joined:
             known = self._is_known()
@@ -234,7 +234,7 @@ class Cluster:
     # Its actors.
 
     def actor(self, place: Place) -> Any:
-        """Return the actor of a place, started if there is none; never call this in Ray's thread, as it may wait."""
+        """Return the actor of a place, started if it does not run; never call this in Ray's thread: it may block."""
         if (found := self._actors.get(place.name)) is not None:
             return found
         with self._lock:
@@ -259,7 +259,7 @@ class Cluster:
         ).remote(place, settings)
 
     def _bytes(self, spec: ModelSpec | FeedSpec | None) -> int:
-        """Return the memory for an actor's replicas, from a specification that bounds it or else from the settings."""
+        """Return the bytes of memory for an actor's replicas: the most that ``spec`` permits, else the setting."""
         settings = self._settings
         if isinstance(spec, FeedSpec):
             return feed_bytes(spec)
@@ -270,13 +270,13 @@ class Cluster:
 
 
 def _let_go(asked: Any) -> None:
-    """Drop the reference to Ray's object that an ended future keeps."""
+    """Drop the reference to an object of Ray that a completed future still has."""
     held, asked.object_ref = [asked.object_ref], None
     MEMBERSHIP.let_go(held)
 
 
 def _log_as_the_service_does() -> None:
-    """Send Ray's warnings to the service's log, as Ray by itself writes lines to standard error."""
+    """Send Ray's warnings to the service's log, instead of Ray's own lines on standard error."""
     logger = logging.getLogger("ray")
     logger.handlers.clear()
     logger.propagate = True

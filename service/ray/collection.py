@@ -1,4 +1,4 @@
-"""All models, or all feeds, as a front end knows them: from the store's index and from announcements."""
+"""All models, or all feeds, as a front end knows them: from the store's index and from actors' announcements."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ FEEDS: Kind[Any] = replace(cast("Kind[Any]", FEED), replica=RemoteFeed)
 
 
 class RemoteCollection(Collection[Any]):
-    """All replicas of a kind, none of which live here. Its calls block on the store and on actors, except :meth:`get`
-    of known ones.
+    """All models or all feeds, which live in actors and not in this process. Methods of this collection wait for the
+    store and for actors, except :meth:`get` of a known replica.
 
-    Only replicas that are awake or unavailable in their actors are kept; of others, only the index is known.
+    Only replicas that are awake or unavailable in their actors have a handle here; all others only have an index entry.
     """
 
     def __init__(self, kind: Kind[Any], context: Context, actors: Actors) -> None:
@@ -97,7 +97,7 @@ class RemoteCollection(Collection[Any]):
         return done
 
     def _asked(self, part: Batch) -> Call:
-        """Send an actor its part of a batch, addressed to the first feed in it, which may be new."""
+        """Send an actor its part of a batch, by a call to the first feed in that part, which may be a new feed."""
         id_ = next(iter(part.tables))
         found = self.known(id_)
         if found is None:
@@ -113,7 +113,7 @@ class RemoteCollection(Collection[Any]):
     # What actors tell.
 
     def seen(self, stored: str, view: View | None = None) -> None:
-        """Store the new view of a replica; None if only the index describes it."""
+        """Store the new view of a replica; None means that only the index entry describes the replica."""
         id_ = id_of(stored)
         with self._lock:
             if id_ not in self._index:

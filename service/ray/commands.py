@@ -1,4 +1,4 @@
-"""Commands for replicas in actors: how each is done there, and what may be sent again."""
+"""Commands that front ends send to replicas in actors: the function that an actor calls, and how to call it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ QUICK = 10**5
 
 @dataclass(frozen=True)
 class Command:
-    """A command with its arguments. As an attribute of a handle's class, it is the method that sends it.
+    """A command with its arguments. As an attribute of a handle, a command is the method that sends it.
 
     Parameters
     ----------
@@ -60,7 +60,7 @@ class Command:
         return replace(self, arguments=arguments)
 
     def __get__(self, replica: Any, kind: type[Any]) -> Any:
-        """Return the method that sends it to a replica; its last argument may be the Solve with its time limit."""
+        """Return the method that sends this command to ``replica``; the method's last argument may be a Solve."""
         return self if replica is None else lambda *arguments, **named: self._asked(replica, *arguments, **named)
 
     def _asked(self, replica: Any, *arguments: Any, solve: Solve | None = None) -> Future[Any]:
@@ -70,22 +70,22 @@ class Command:
         return asked
 
     def with_name(self) -> Command:
-        """Return the command with a name for its request, as it may have to be sent again."""
+        """Return the command with a generated request name if it has none, so that it can be sent again."""
         if not self.named or self.arguments[-1] is not None:
             return self
         return replace(self, arguments=(*self.arguments[:-1], OwnName(f"unnamed {uuid4().hex}")))
 
     @property
     def is_unnamed(self) -> bool:
-        """Whether the caller has given the request no name."""
+        """Whether the request name was generated, as the caller gave none."""
         return self.named and isinstance(self.arguments[-1], OwnName)
 
     def others(self) -> Iterable[str]:
-        """Return the other replicas that it may change, by stored name."""
+        """Return the stored names of the other replicas that the command may change."""
         return () if self.touches is None else self.touches(*self.arguments)
 
     def subject(self, home: Collection[Any], id: str) -> tuple[Any, ...]:
-        """Return the subject, as the first arguments of ``do``; raises as ``home.get`` does."""
+        """Return the first arguments of ``do``: the replica, or its collection and id; raises as ``home.get`` does."""
         if self.of == "all":
             return home, id
         return (home.get(id) if self.of == "served" else home.find(id),)

@@ -1,4 +1,4 @@
-"""Datasets of other front ends: their rows, read by a process on the node that has the files, for shards."""
+"""Read a dataset of another front end for shards, by a process on the node that has the dataset's files."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Reader:
         self._directory, self._described = Path(directory), described
 
     def ask(self, what: str, *which: Any) -> bytes:
-        """Return the packed answer of one of the methods below, or its packed error."""
+        """Call the method named ``what``, and return its packed result or error."""
         return answered(getattr(self, what), *which)
 
     def columns(self) -> tuple[Any, Any]:
@@ -41,7 +41,7 @@ class Reader:
         return np.array(y), None if weights is None else np.array(weights)
 
     def marks(self) -> Any:
-        """Return the marks of the rows' keys, (n, 2), or None."""
+        """Return the marks (hashes) of the rows' keys, (n, 2), or None if the rows have no keys."""
         marks = self._arrays.marks()
         return None if marks is None else np.array(marks)
 
@@ -56,13 +56,13 @@ class Reader:
 
 
 class Reading:
-    """A dataset that is read on another node."""
+    """A dataset that a :class:`Reader` on another node reads for this process."""
 
     def __init__(self, reader: Any) -> None:
         self._reader = reader
 
     def ask(self, what: str, *which: Any) -> Any:
-        """Return the answer of a method of the reader; raises its errors, and StoreUnavailable if it is lost."""
+        """Return the result of a method of the reader; raises its errors, or StoreUnavailable if the reader is lost."""
         try:
             with MEMBERSHIP.inside():
                 answer: Answer = unpacked(ray.get(self.asked(what, *which)))
@@ -71,7 +71,7 @@ class Reading:
         return answer.result()
 
     def asked(self, what: str, *which: Any) -> Any:
-        """Return a reference to the answer of a method of the reader, which another worker can resolve."""
+        """Return Ray's reference to the packed result of a reader's method, which another worker can resolve."""
         return self._reader.ask.remote(what, *which)
 
 

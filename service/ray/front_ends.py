@@ -1,4 +1,4 @@
-"""Front ends of one cluster: a document says which node can read the files of each, and others read them there."""
+"""Front ends of one cluster: each publishes the node that has its files, so that others can read the files there."""
 
 from __future__ import annotations
 
@@ -46,12 +46,12 @@ class RayFrontEnds:
         self._put(is_there=True)
 
     def keep(self) -> None:
-        """Publish where the files are if this front end now belongs to another node; raises StoreUnavailable."""
+        """Publish the place of the files again if this front end has changed its node; raises StoreUnavailable."""
         if self._reported_node not in (None, self._node()):
             self.announce()
 
     def leave(self) -> None:
-        """Publish that this front end has left, if it was published; its node can still read its files."""
+        """Publish that this front end has left, if it was ever announced; its node can still read its files."""
         if self._reported_node is not None:
             with suppress(StoreError):  # others will notice its silence
                 self._put(is_there=False)
@@ -122,7 +122,7 @@ def _is_there(node: str | None) -> bool:
 
 
 def _read(node: str, path: Path, start: int = 0, size: int = -1) -> bytes:
-    """Return bytes of a file, by a task on the node that has it; raises StoreUnavailable."""
+    """Read bytes of a file by a Ray task on the node that has the file; raises StoreUnavailable."""
     there = NodeAffinitySchedulingStrategy(node, soft=False)
     task: Any = _READ.options(scheduling_strategy=there)
     try:

@@ -78,12 +78,12 @@ class RemoteReplica:
 
     @property
     def reported(self) -> View | None:
-        """Its last reported view; None if it is at rest, as the index then describes it."""
+        """The last reported view; None if the replica is at rest, as the index then describes it."""
         return self.there.view(self.stored)
 
     @property
     def spec(self) -> Any:
-        """The specification that it was created with; a placeholder if that is not known."""
+        """The specification with which the replica was created; a placeholder if this process does not know it."""
         reported = self.reported
         return (self._spec if reported is None else reported.spec) or self._unknown()
 
@@ -92,7 +92,7 @@ class RemoteReplica:
 
     @property
     def _now(self) -> Any:
-        """The state in the replica's last report, or in the index."""
+        """The replica's state in its actor's last report, or in the index."""
         raise NotImplementedError
 
     def found_again(self, found: Indexed) -> None:
@@ -112,7 +112,7 @@ class RemoteReplica:
 
     @property
     def age(self) -> float:
-        """Seconds since the actor last reported changes, or that there were no changes."""
+        """Seconds since the actor's last report, which may have been that nothing changed."""
         heard = max(self._heard_at or 0.0, self.there.heard_at or 0.0)
         return max(0.0, time.monotonic() - heard)
 
@@ -125,12 +125,12 @@ class RemoteReplica:
 
     @property
     def _is_known(self) -> bool:
-        """Whether the index describes it completely if it is at rest."""
+        """Whether the index entry describes the replica completely, provided that the replica is at rest."""
         return self.there.heard_at is not None and is_told(self._found, self._summary)
 
     @property
     def _served(self) -> tuple[ServingState, str | None]:
-        """Its serving state, and the reason if it is not served."""
+        """The replica's serving state, and the reason if the replica is not served."""
         if self.there.is_lost:
             return "restoring", "its actor was lost, and is started again"
         if (reported := self.reported) is not None:
@@ -141,17 +141,17 @@ class RemoteReplica:
 
     @property
     def state(self) -> ServingState:
-        """Its serving state."""
+        """The replica's serving state."""
         return self._served[0]
 
     @property
     def reason(self) -> str | None:
-        """Why it is not served."""
+        """The reason why the replica is not served, None if it is served."""
         return self._served[1]
 
     @property
     def is_served(self) -> bool:
-        """Whether it answers at least reads."""
+        """Whether the replica answers at least requests that only read."""
         return self.state in SERVED
 
     def serving(self) -> Any:
@@ -166,14 +166,14 @@ class RemoteReplica:
 
     @property
     def queue_depth(self) -> int:
-        """Number of calls that wait for it in its actor."""
+        """Number of calls that wait for the replica in its actor."""
         depth: int = self._now.queue_depth
         return depth
 
     # What is asked where it lives.
 
     def ask(self, command: Command, solve: Solve | None = None, patience: float | None = None) -> Call:
-        """Call its actor; a lost actor has ``patience`` seconds to come back, by default those of the settings."""
+        """Send a command to the actor; a lost actor has ``patience`` seconds to return, by default the setting's."""
         logged = current()
         seconds = None if solve is None else solve.rest()
         patience = self._settings.ray_seconds if patience is None else patience
@@ -185,11 +185,11 @@ class RemoteReplica:
         return Call(self, asked, until, logged).send()
 
     def _gets_copies(self, command: Command) -> bool:
-        """Return whether the answer to a command should contain a copy of the version after the command."""
+        """Return whether the answer to a command should contain a copy of the model after the command."""
         return False
 
     def news(self) -> Call:
-        """Return a future that ends once all announced changes are known here."""
+        """Return a future that completes once this process knows all changes that the actor has announced."""
         return self.ask(commands.HEAR, patience=NEWS_SECONDS)
 
     write_back = Command(Replica.write_back, mutates=True)
@@ -198,12 +198,12 @@ class RemoteReplica:
 
 @dataclass(frozen=True, kw_only=True)
 class _Decided(Published):
-    """A version that decided rows in its actor; only these decisions are in this process."""
+    """The number of a model's version in its actor, with the decisions for some rows that the actor computed by it."""
 
     found: Any = None
 
     def checked(self, spec: ModelSpec, X: Rows | TableRows, limit: int) -> Rows:
-        """Return empty rows, as the actor has checked the rows."""
+        """Return rows without columns, as the actor has checked the given rows already."""
         return np.empty((len(X), 0))
 
     def decide(self, spec: ModelSpec, X: Rows) -> Any:
@@ -214,7 +214,7 @@ class _Decided(Published):
 class RemoteModel(RemoteReplica):
     """A model in an actor. Implements :class:`~livesvm.service.hosting.handle.ModelHandle`.
 
-    Invariant: the copy that predicts here is of a version that is not newer than the reported one.
+    Invariant: the local copy that predicts is of no newer version than the last reported one.
     """
 
     home, word, gone = HostedModel, HostedModel.word, HostedModel.gone
@@ -229,21 +229,21 @@ class RemoteModel(RemoteReplica):
 
     @property
     def recent(self) -> RemoteModel:
-        """The recent updates, which the actor reports on request, and the count of rows predicted in this process."""
+        """The handle itself, which asks the actor for recent updates and counts the rows that this process predicts."""
         return self
 
     def updates(self) -> list[dict[str, Any]]:
-        """Return the newest updates, newest first; asks its actor, so call this in a thread."""
+        """Return the newest updates, newest first; this waits for the actor, so call it in a thread."""
         found: list[dict[str, Any]] = self.ask(commands.RECENT).result()
         return found
 
     def note_predicted(self, rows: int) -> None:
-        """Count rows that were predicted here."""
+        """Count rows that this process has predicted by a copy of the model."""
         self.there.note_predicted(self.stored, rows)
 
     @property
     def predicted(self) -> int:
-        """Number of rows that were predicted here and not reported yet."""
+        """Number of rows that this process has predicted and not yet reported to the actor."""
         return self.there.predicted(self.stored)
 
     @property
@@ -267,7 +267,7 @@ class RemoteModel(RemoteReplica):
 
     @property
     def _copy(self) -> Published | None:
-        """The local copy for predictions, if it belongs to the present life of the model."""
+        """The local copy for predictions, None if the model was restored or created again since the copy was made."""
         return self._held if self._held_life == self._life else None
 
     @property
@@ -284,7 +284,7 @@ class RemoteModel(RemoteReplica):
         return time.monotonic() < self._held_until
 
     def reading(self, X: Rows | TableRows) -> Steps[Published]:
-        """Return the version that decides rows X (m, d), if necessary after asking the actor for its decisions."""
+        """Return the version that predicts rows X (m, d), if necessary with decisions or a copy from the actor."""
         limit = self._settings.max_predict_rows
         if self._settings.ray_predictions == "actor" and len(X) <= DECIDED_ROWS:
             yield (decided := self.ask(commands.DECIDE(X, limit)))
@@ -306,7 +306,7 @@ class RemoteModel(RemoteReplica):
         return newest
 
     def hold(self, copy: Published) -> None:
-        """Predict by this version from now on, unless a newer one is here."""
+        """Predict by this version from now on, unless this process has a newer one."""
         held = self._copy
         if held is None or copy.version > held.version or (copy.version == held.version and copy.calibration):
             self._held, self._held_life = copy, self._life
@@ -327,12 +327,12 @@ class RemoteModel(RemoteReplica):
     examples = Command(HostedModel.examples)
 
     def swap(self, found: Retrained, request: str | None, solve: Solve | None = None) -> Future[Reply]:
-        """Replace the model by the result of a retraining; raises StoreUnavailable if that cannot be read."""
+        """Replace the model by a retraining's result; raises StoreUnavailable if the result's file cannot be read."""
         asked: Future[Reply] = self._swap(found.carried(), request, solve=solve)
         return asked
 
     def calibrated(self, solve: Solve | None = None) -> Future[Published]:
-        """Return the newest version with its calibration, which is kept here from then on."""
+        """Return the newest version with its calibration, and keep that version for predictions in this process."""
         call: Future[Published] = self._calibrated(solve=solve)
         call.add_done_callback(self._keep)
         return call
@@ -342,7 +342,7 @@ class RemoteModel(RemoteReplica):
             self.hold(call.result())
 
     def versions(self) -> dict[str, Any]:
-        """Return the versions that can be restored; asks its actor, so call this in a thread."""
+        """Return the versions that can be restored; this waits for the actor, so call it in a thread."""
         found: dict[str, Any] = self.ask(commands.VERSIONS).result()
         return found
 
@@ -350,7 +350,7 @@ class RemoteModel(RemoteReplica):
 class RemoteFeed(RemoteReplica):
     """A feed in an actor. Implements :class:`~livesvm.service.hosting.handle.FeedHandle`.
 
-    Invariant: while it is awake, ``_seen`` has the events that were reported last, and earlier ones before them.
+    Invariant: while the feed is awake, the events in ``_seen`` end with the events that its actor reported last.
     """
 
     home, word, gone = HostedFeed, HostedFeed.word, HostedFeed.gone
@@ -366,12 +366,12 @@ class RemoteFeed(RemoteReplica):
         return RESTING if reported is None else cast(FeedNow, reported.now)
 
     def learn(self) -> None:
-        """Add the events that were reported last to those known here."""
+        """Add the events in the actor's last report to the events that this process knows."""
         seen = self._now.view
         self._seen = None if seen is None else replace(seen, events=self._joined(seen.events))
 
     def _joined(self, new: Sequence[dict[str, Any]]) -> tuple[dict[str, Any], ...]:
-        """Return the known events and the new ones; the new ones alone if some are missing between, or were erased."""
+        """Return the known events and then the new ones, or only the new ones after a gap or an erasure."""
         known = () if self._seen is None else self._seen.events
         behind = [event for event in new if not known or event["id"] > known[-1]["id"]]
         erased = any(event["kind"] == "erased" for event in behind)
@@ -381,28 +381,28 @@ class RemoteFeed(RemoteReplica):
 
     @property
     def view(self) -> Forecasts:
-        """The feed as readers see it; raises Restoring while it is at rest."""
+        """The feed's forecasts as readers see them; raises Restoring while the feed is at rest."""
         if self._seen is None:
             raise Restoring(f"{self} is not served here: it wakes")
         return self._seen
 
     @property
     def shown(self) -> Forecasts | None:
-        """The feed as readers see it; None while it is at rest, or not served."""
+        """The feed's forecasts as readers see them; None while the feed is at rest, or not served."""
         return self._seen if self.is_served else None
 
     def stamp(self) -> object:
-        """Return a value that changes with the feed's state and its readers' view."""
+        """Return a value that changes whenever the feed's serving state or its forecasts change."""
         return self.state, self._seen, self._now
 
     @property
     def returned(self) -> Return | None:
-        """How it was restored."""
+        """How the feed was recovered when it last woke."""
         return self._now.returned
 
     @property
     def flow(self) -> Flow | None:
-        """How its source flows; None if it has none, or is at rest."""
+        """The state of the feed's source; None if the feed has no source, or is at rest."""
         return self._now.flow
 
     sample = HostedFeed.sample
@@ -414,7 +414,7 @@ class RemoteFeed(RemoteReplica):
 
     @property
     def progress(self) -> Progress:
-        """Its position in its source."""
+        """The feed's position in its source."""
         return self.view.progress
 
     observe = Command(HostedFeed.observe, mutates=True, named=True, by_line=True)

@@ -1,6 +1,6 @@
-"""The part of an actor that does not depend on Ray: the registry of a service of one process, and answers to calls.
+"""The part of an actor that does not depend on Ray: it hosts replicas, as a service does, and answers calls.
 
-It reports changes to front ends, checks the store now and then, and reports metrics.
+The host also announces changes of replicas to front ends, checks the store regularly, and reports metrics.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ log = logging.getLogger(__name__)
 
 
 class Host:
-    """Hosts models and feeds, and answers calls. Its coroutines run on one event loop; threads do long work.
+    """Hosts models and feeds, and answers calls. The host's coroutines run on one event loop; threads do long work.
 
     Parameters
     ----------
@@ -120,13 +120,13 @@ class Host:
         return self._told.view(stored)
 
     async def withdraw(self, call: str) -> None:
-        """Withdraw a call for which no caller waits any more."""
+        """Withdraw the call with this id, as no caller waits for it any more."""
         self._under_way.get(call, lambda: None)()
 
     async def news(self, incarnation: str, moment: int, rows: Mapping[str, int]) -> bytes:
-        """Return packed News: the changes since the moment and incarnation in a front end's last news.
+        """Return packed News: the changes since the ``incarnation`` and ``moment`` of the front end's last News.
 
-        ``rows`` has the number of rows that the front end has predicted since then, by the model's stored name.
+        ``rows`` has, by a model's stored name, the number of rows that the front end has predicted since its last News.
         """
         self._loop, began = asyncio.get_running_loop(), time.monotonic()
         for stored, count in rows.items():
@@ -161,7 +161,7 @@ class Host:
     # On the event loop.
 
     async def _come_back(self) -> None:
-        """Wait until the replicas of this actor are listed from the store; raises Restoring if that takes too long."""
+        """Wait until this actor has listed its replicas from the store; raises Restoring if that takes too long."""
         if not self._ready.is_set() and not await asyncio.to_thread(self._ready.wait, PATIENCE_SECONDS):
             raise Restoring(f"{self._name} is being restored")
 
@@ -176,7 +176,7 @@ class Host:
             return found
 
         def withdraw() -> None:
-            """Take the command out of the mailbox, or end it if it changes nothing."""
+            """Remove the command from the mailbox; if it runs already, end its solver unless it changes the replica."""
             if not found.cancel() and not command.mutates:
                 solve.end(Withdrawn("the caller left"))
 
@@ -224,7 +224,7 @@ class Host:
     # In threads.
 
     def _live(self) -> None:
-        """Restore the stored replicas; then check the store until the end, and take over released replicas."""
+        """Restore the stored replicas; then check the store regularly, until the process ends."""
         call_compiled_code()
         while not self._ready.is_set():
             try:
@@ -262,7 +262,7 @@ class Host:
 
 
 async def _awaited(future: Future[Any], solve: Solve) -> Any:
-    """Return the result of a command that waits for a writer.
+    """Return the result of a command, once the replica's writer has executed it.
 
     Raises TurnMissed if the command's turn does not come in time, Withdrawn if the caller leaves before its turn.
     """

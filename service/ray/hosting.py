@@ -31,7 +31,7 @@ log = logging.getLogger(__name__)
 
 
 class RemoteHosting:
-    """Implements :class:`~livesvm.service.hosting.collection.Hosting`. Its calls block on the store and on actors.
+    """Implements :class:`~livesvm.service.hosting.collection.Hosting`. Its methods wait for the store and for actors.
 
     Parameters
     ----------
@@ -52,12 +52,12 @@ class RemoteHosting:
         self._due = threading.Event()
 
     def actors(self) -> dict[str, int]:
-        """Return the numbers of actors that answer, and of silent ones."""
+        """Return the number of actors that answer, and the number of silent actors."""
         answers = [there.answers for there in self._actors.all()]
         return {"answering": sum(answers), "silent": len(answers) - sum(answers)}
 
     def restore(self) -> None:
-        """Join the cluster, read the index, and wait a while for the actors' reports; raises StoreError."""
+        """Join the cluster, read the index, and wait a limited time for the actors' reports; raises StoreError."""
         self._actors.join()
         self._look()
         threading.Thread(target=self._keep, name="remote-watch", daemon=True).start()
@@ -71,10 +71,10 @@ class RemoteHosting:
         """Do nothing, as each actor watches its own replicas."""
 
     def take_over(self) -> None:
-        """Do nothing: each actor does that by itself."""
+        """Do nothing, as each actor takes over its own replicas."""
 
     def stop(self) -> None:
-        """Stop asking actors; replicas live on."""
+        """Stop calling actors; the actors and their replicas continue to run."""
         for home in (self.models, self.feeds):
             home.close()
         self._due.set()
@@ -102,7 +102,7 @@ class RemoteHosting:
                 log.exception("what is hosted elsewhere was not looked at; it is again")
 
     def _look(self) -> None:
-        """Read the index if something was created or deleted, or if an actor has come back."""
+        """Read the store's index if a replica was created or deleted, or an actor was restarted."""
         began, store = time.monotonic(), self._source.store
         with self._source.health.store_call("load"):
             if (changes := store.changes()) == self._changes:
@@ -126,7 +126,7 @@ class RemoteHosting:
         self._look_at = time.monotonic() + ASIDE * (time.monotonic() - began)
 
     def _ask_of_stale(self) -> None:
-        """Ask for the states of replicas that the index does not describe completely."""
+        """Ask actors for the states of replicas that the index does not describe completely."""
         self._asked = {stored: call for stored, call in self._asked.items() if not call.done()}
         for home in (self.models, self.feeds):
             for id_ in islice(home.stale(), ASKED_AT_ONCE - len(self._asked)):

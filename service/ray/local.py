@@ -1,9 +1,10 @@
 """A Ray cluster of several nodes on this machine, each with its own processes, for demonstrations and tests.
 
-``python -m livesvm.service.ray.local --nodes 3`` prints its address as one line of JSON, and ends with its input. An
-input line ``add`` adds a node. For each node it prints a line with the id of the process that starts its workers, and
-the node's id. With ``--redis``, the head stores its state there; an input line ``behead`` then kills the head's server,
-and ``head`` starts it again at its address. An empty object answers each of the two.
+``python -m livesvm.service.ray.local --nodes 3`` prints the cluster's address as one line of JSON, and ends when its
+standard input ends. An input line ``add`` adds a node. For each node the program prints a line with the id of the
+process that starts the node's workers, and the node's id. With ``--redis``, the head stores its state in that Redis
+server; an input line ``behead`` then kills the head's server, and ``head`` starts that server again at the same
+address. The program answers the lines ``behead`` and ``head`` with an empty JSON object each.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""This process's membership of a cluster; Ray crashes a process that calls it while it leaves, or after that.
+"""This process's membership of a Ray cluster: Ray crashes a process that calls it while, or after, it leaves.
 
-Dropping a reference to an object of Ray is such a call, too.
+Dropping a reference to an object of Ray is a call of Ray, too.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class NotJoined(RayError):  # type: ignore[misc]  # Ray's types are not read
 
 
 class Membership:
-    """Counts the calls of Ray that are under way, and keeps new ones out while the cluster is left."""
+    """Counts the calls of Ray that are under way, and refuses new calls while this process leaves the cluster."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
@@ -35,7 +35,7 @@ class Membership:
 
     @contextmanager
     def inside(self) -> Iterator[None]:
-        """Count a call of Ray that is made inside; raises NotJoined while the cluster is left."""
+        """Count the block as a call of Ray under way; raises NotJoined while this process leaves the cluster."""
         with self._changed:
             if not self._is_open:
                 raise NotJoined("this front end joins the cluster again")
@@ -48,7 +48,7 @@ class Membership:
                 self._changed.notify_all()
 
     def let_go(self, held: list[Any]) -> None:
-        """Drop references to objects of Ray; keep them for good while the cluster is left."""
+        """Drop references to objects of Ray, or keep them for good if this process is leaving the cluster."""
         try:
             with self.inside():
                 held.clear()
@@ -56,7 +56,7 @@ class Membership:
             self._kept.append(held)
 
     def answer(self, ask: Callable[[], Any]) -> Any:
-        """Return the answer that a call of Ray refers to.
+        """Call ``ask``, which makes a call of Ray and returns a reference; return the result for that reference.
 
         Raises the call's errors, and NotJoined if the cluster is left before there is an answer.
         """
@@ -72,7 +72,7 @@ class Membership:
             self.let_go(held)
 
     def close(self) -> None:
-        """Refuse calls of Ray from now on, and wait up to ``CALL_SECONDS`` until those under way have ended."""
+        """Refuse calls of Ray from now on, and wait up to ``CALL_SECONDS`` until the calls under way have ended."""
         end = time.monotonic() + CALL_SECONDS
         with self._changed:
             self._is_open = False
@@ -80,7 +80,7 @@ class Membership:
                 self._changed.wait(end - time.monotonic())
 
     def open(self) -> None:
-        """Let Ray be called again."""
+        """Permit calls of Ray again."""
         with self._changed:
             self._is_open = True
 

@@ -1,6 +1,7 @@
 """Messages between front ends and actors.
 
-They are pickled here, as Ray's own pickling makes arrays read-only, replaces errors by others, and takes longer.
+This module pickles the messages, as Ray's own pickling makes arrays read-only, replaces errors by others, and takes
+longer.
 """
 
 from __future__ import annotations
@@ -81,8 +82,9 @@ RESTING = FeedNow(0, 0, None, None)
 class View:
     """The last reported state of a replica, ``now``; for a replica at rest, ``now`` is its entry in the index.
 
-    ``life`` is the actor's incarnation and a moment. It changes when the replica was at rest, was deleted and created
-    again, or its actor came back. Within an incarnation, ``moment`` shows which of two views is newer."""
+    ``life``, the actor's incarnation and a moment, identifies the period since the replica was last loaded. So ``life``
+    changes after the replica was at rest, or was deleted and created again, or its actor was restarted. Within an
+    incarnation, ``moment`` shows which of two views is newer."""
 
     spec: ModelSpec | FeedSpec
     state: ServingState
@@ -101,7 +103,7 @@ class View:
 
     @property
     def rests(self) -> bool:
-        """Whether it is at rest."""
+        """Whether the replica is at rest."""
         return isinstance(self.now, Indexed)
 
 
@@ -109,8 +111,8 @@ class View:
 class Answer:
     """The answer to a call: its result or its error, and facts for the log.
 
-    ``views`` has, by stored name, the views of the replicas that the call may have changed; ``copy`` is the version
-    after the call, if that is small, for a front end that predicts by copies.
+    ``views`` has, by stored name, the views of the replicas that the call may have changed; ``copy`` is a copy of the
+    model after the call, if it is small, for a front end that predicts by copies.
     """
 
     value: Any = None
@@ -120,7 +122,7 @@ class Answer:
     copy: Published | None = None
 
     def result(self) -> Any:
-        """Return the result; raises the error."""
+        """Return the result of the call, or raise its error."""
         if self.error is not None:
             raise self.error
         return self.value
@@ -144,7 +146,7 @@ class _Pickler(pickle.Pickler):
     """Pickles errors by their attributes, as their constructors take other arguments than ``args``."""
 
     def reducer_override(self, value: Any) -> Any:
-        """Return how an error is made again: from its class, its ``args`` and its other attributes."""
+        """Reduce an error to a function that makes it again, and its class, ``args`` and other attributes."""
         if isinstance(value, Exception):
             return _error, (type(value), value.args, {k: v for k, v in vars(value).items() if k != "__notes__"})
         return NotImplemented
@@ -158,7 +160,7 @@ def _error(kind: type[Exception], arguments: tuple[Any, ...], parts: dict[str, A
 
 
 def answered(call: Callable[..., Any], *arguments: Any, **named: Any) -> bytes:
-    """Return the answer of a call, packed."""
+    """Call a function, and return its result or its error as a packed Answer."""
     try:
         return packed(Answer(call(*arguments, **named)))
     except Exception as error:

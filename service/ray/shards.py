@@ -1,7 +1,8 @@
-"""Retraining over shards: workers of the cluster hold the rows of a dataset, and one process steers.
+"""Retrain over shards: workers of the Ray cluster hold the rows of a dataset, and one process directs the search.
 
-A lost worker is replaced by a new one, wherever there is space. The new one reads its rows again and prepares them as
-before, and the search goes on from its coefficients. Too many losses end the retraining with WorkerLost.
+A lost worker is replaced by a new one, wherever there is space. A worker that replaces a lost one reads the rows again
+and prepares them as before, and the search continues from its present coefficients. Too many losses end the retraining
+with WorkerLost.
 """
 
 from __future__ import annotations
@@ -47,10 +48,10 @@ class ShardActor:
         self._pieces: list[Any] = []
 
     def ready(self) -> None:
-        """Return once the worker runs."""
+        """Do nothing; the answer shows that the worker runs."""
 
     def feed(self, answer: bytes) -> None:
-        """Take rows, or the error of their reader."""
+        """Add a block of rows to the shard; raises the error of the reader, if ``answer`` has one."""
         self._pieces.append(unpacked(answer).result())
 
     def do(self, work: bytes) -> bytes:
@@ -112,21 +113,21 @@ class RayCrew:
             ray.get(under_way)
 
     def prepare(self, works: Sequence[Callable[[Shard], T]]) -> list[T]:
-        """Return the result of each of ``works`` on its own shard; a lost shard is replaced, and its work repeated."""
+        """Do each of ``works`` on its own shard; return the results; replace a lost shard, and repeat its work."""
         name = self._preparation.keep(works)
         found = self._tried([packed(work) for work in works])
         return [self._replaced(s)[name] if answer is None else answer.value for s, answer in enumerate(found)]
 
     def everywhere(self, work: Callable[[Shard], T]) -> list[T]:
-        """Return the results of ``work`` on all shards, which work at the same time; raises ShardLost."""
+        """Do ``work`` on all shards at the same time, and return the results; raises ShardLost."""
         return self._found(self._tried([ray.put(packed(work))] * len(self._actors)))
 
     def each(self, works: Sequence[Callable[[Shard], T]]) -> list[T]:
-        """Return the result of each of ``works`` on its own shard, all at the same time; raises ShardLost."""
+        """Do each of ``works`` on its own shard, all at the same time, and return the results; raises ShardLost."""
         return self._found(self._tried([packed(work) for work in works]))
 
     def _tried(self, works: Sequence[Any]) -> list[Answer | None]:
-        """Return the answer of each shard, None for lost ones; raises the first error of a shard."""
+        """Return the answer of each shard, None for a lost shard; raises the first error that the work raised."""
         references = [actor.do.remote(work) for actor, work in zip(self._actors, works, strict=True)]
         found: list[Answer | None] = []
         for reference in references:

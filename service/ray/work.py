@@ -1,4 +1,4 @@
-"""Jobs as tasks of the cluster: the work on a copy of a model, wherever there is a core free for it."""
+"""Run jobs as Ray tasks: a task works on a copy of a model, on any node of the cluster with a free core."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from livesvm.solvers.runtime.progress import Progress
 def work_elsewhere(
     kind: str, asked: Document, model: Any, progress: Progress, memory: int, check: Callable[[], None]
 ) -> Document:
-    """Return the result of a job's work on a copy of a model, by a task that is ended when ``check`` raises.
+    """Do a job's work on a copy of a model by a Ray task, and return the result; the task ends if ``check`` raises.
 
     Raises the errors of the work, and WorkerLost if its process or node is lost.
     """
@@ -59,7 +59,7 @@ def work_elsewhere(
 
 
 def _answers(held: list[Any], check: Callable[[], None]) -> Iterator[Any]:
-    """Yield the messages of a task, the only one that is held, as they come."""
+    """Yield the messages of the task that ``held`` refers to, as they arrive."""
     while True:
         check()
         with MEMBERSHIP.inside():
@@ -87,7 +87,7 @@ def _work(message: bytes) -> Iterator[bytes]:
         return True
 
     def work() -> None:
-        """Report the result or the error."""
+        """Do the work, and report its result or error."""
         run = ALL_KINDS[kind].run
         assert run is not None
         reported.put(answered(run, asked, model, progress))

@@ -1,7 +1,8 @@
 """Receipts of erasures: signed JSON in one canonical form.
 
-A receipt proves that the service with its public key declared the listed steps done, for the keys with the listed
-salted hashes. It says nothing about backups, replicas, disks below the files, or copies that clients keep.
+A receipt proves that the service that owns the receipt's public key declared the listed steps done, for the examples
+with keys that have the listed salted hashes. A receipt says nothing about backups, replicas, disks below the files, or
+copies that clients keep.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ _SIGNATURE = re.compile("[0-9a-f]{128}")
 
 
 class BadReceipt(Exception):
-    """The file is not a receipt as a service has signed it."""
+    """The file is no receipt, or was changed after a service signed it."""
 
 
 def hashed(salt: bytes, name: Key) -> str:
@@ -40,13 +41,13 @@ def hashed(salt: bytes, name: Key) -> str:
 
 
 def signed(receipt: Document, signer: Signer) -> Document:
-    """Return the receipt with its public key and signature; raises OSError or ValueError."""
+    """Return the receipt with the signer's public key and signature added; raises OSError or ValueError."""
     whole = receipt | {"public_key": signer.public_key}
     return whole | {"signature": signer.sign(_plain(whole))}
 
 
 def verified(data: bytes, public_key: str | None = None) -> Document:
-    """Return the receipt that the bytes of a file hold.
+    """Check the signature of a receipt in the bytes of a file, and return the receipt.
 
     Raises BadReceipt if any byte was changed, or if it was signed with another key than ``public_key``.
     """

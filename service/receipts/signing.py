@@ -76,6 +76,6 @@ def is_signed(data: bytes, signature: str, public_key: str) -> bool:
 
 
 def _has_small_order(point: bytes) -> bool:
-    """Return whether the order of a point of the curve is 1, 2, 4 or 8, by its y; such a key "signs" any bytes."""
+    """Return whether a point of the curve has order 1, 2, 4 or 8; such a public key "signs" any bytes."""
     y = (int.from_bytes(point, "little") & ~SIGN) % PRIME
     return min(y, PRIME - y) in SMALL_ORDER

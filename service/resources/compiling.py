@@ -23,17 +23,17 @@ log = logging.getLogger(__name__)
 
 
 def call_compiled_code() -> None:
-    """Make the first compiled call of the process while it has one thread.
+    """Call compiled code for the first time in this process, while the process has only one thread.
 
-    It registers types with Numba for all calls, and that must not happen while another thread looks one up.
+    The first call registers types with Numba, which must not happen while another thread looks a type up.
     """
     Kernel().matrix(np.zeros((1, 1)), np.zeros((1, 1)))
 
 
 class Compiling:
-    """Compiles families of solvers, one process at a time; a family that a job waits for is next.
+    """Compiles families of solvers in other processes, one after the other; a family that a job waits for is next.
 
-    If machine code cannot be stored nothing is compiled in advance; the first job of a family compiles it.
+    If machine code cannot be stored, no family is compiled in advance; the first job that needs a family compiles it.
     """
 
     def __init__(self) -> None:
@@ -53,7 +53,7 @@ class Compiling:
         return tuple(self._left)
 
     def wait_for(self, family: Family, check: Callable[[], None]) -> None:
-        """Wait until a family is compiled, or could not be; an error that ``check`` raises ends the wait."""
+        """Wait until the compilation of a family has ended or failed; an error that ``check`` raises ends the wait."""
         with self._changed:
             if family in self._left[1:]:
                 self._left.remove(family)
@@ -63,7 +63,7 @@ class Compiling:
                 self._changed.wait(LOOK_SECONDS)
 
     def close(self) -> None:
-        """End the compilation; the next start of the service goes on with it."""
+        """End the compilation; the next start of the service compiles the families that are left."""
         with self._changed:
             self._closed = True
             if self._process is not None:

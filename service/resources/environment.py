@@ -1,4 +1,4 @@
-"""Check the environment for variables that look like settings and are none."""
+"""Find environment variables that look like settings of the service and are none."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The machine's cores and memory for this process, and the return of freed memory."""
+"""The cores and the memory that this process may use, and the return of freed memory to the system."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def resident_bytes() -> int:
 
 
 def give_back_large_blocks() -> None:
-    """Make freed memory go back to the system sooner; call it before there are threads."""
+    """Make the C library return freed memory to the system sooner; call this before other threads are started."""
     with suppress(OSError, AttributeError):  # another C library
         libc = ctypes.CDLL(None)
         libc.mallopt(_M_ARENA_MAX, _ARENAS)
@@ -69,7 +69,7 @@ def give_back_large_blocks() -> None:
 
 
 def collect_seldom() -> None:
-    """Collect garbage less often: with 2,000 series, collections took 17% of the time of a reading."""
+    """Make Python collect garbage less often: with 2,000 series, collections took 17% of the time of each reading."""
     gc.set_threshold(*_THRESHOLDS)
 
 

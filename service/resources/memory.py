@@ -35,7 +35,7 @@ SMALL = MEGABYTE
 
 
 class Budget:
-    """The memory budget of the whole process; used from any thread.
+    """The memory budget of the whole process; safe from any thread.
 
     Invariant: at most ``limit`` bytes are held, except by :meth:`insist` and by small requests.
 
@@ -54,37 +54,39 @@ class Budget:
         self._transient_peak = 0
 
     def held(self) -> Mapping[Kind, int]:
-        """Return the held bytes by kind."""
+        """Return the number of bytes that each kind of use holds."""
         return dict(self._held)
 
     def rest_on(self, resident: int, least: int = 0) -> None:
-        """Set the base to the ``resident`` bytes without those of models, but to at least ``least`` bytes.
+        """Set the bytes of the service itself to ``resident`` minus the bytes of models, but at least to ``least``.
 
-        Without ``least`` the base of a start would be too small, as restored models take their bytes only later.
+        Without ``least`` the result would be too small at a start, as models that are being restored hold bytes before
+        they use them.
         """
         with self._lock:
             self._held["base"] = max(least, resident - self._held["models"])
 
     def check(self, kind: Kind, size: int) -> None:
-        """Raise the errors of :meth:`take`, but hold nothing."""
+        """Raise the errors that :meth:`take` would raise, but hold nothing."""
         with self._lock:
             self._check(kind, size)
 
     def has_room(self, size: int) -> bool:
-        """Return whether lasting kinds can hold ``size`` bytes more; bytes of requests are not counted."""
+        """Return whether models and jobs can hold ``size`` bytes more; the bytes of requests are not counted."""
         with self._lock:
             lasting = sum(held for kind, held in self._held.items() if kind == "base" or kind in LASTING)
             return lasting + size <= (1.0 - RESERVED) * self.limit
 
     def reported(self) -> str:
-        """Return a message with the held bytes of each kind."""
+        """Return a message with the bytes that each kind of use holds."""
         with self._lock:
             return self._told(sum(self._held.values()))
 
     def take(self, kind: Kind, size: int, held_already: int = 0) -> None:
         """Hold ``size`` bytes more; raises BodyTooLarge, MemoryBusy or OutOfMemory if they do not fit.
 
-        ``held_already`` is what the same request holds already; it decides between "too large" and "busy".
+        ``held_already`` bytes are held by the same request already; if both together can never fit, the error is
+        BodyTooLarge, otherwise MemoryBusy.
         """
         with self._lock:
             if held_already + size > self._small or kind in LASTING:
@@ -92,7 +94,7 @@ class Budget:
             self._held[kind] += size
 
     def give(self, kind: Kind, size: int) -> None:
-        """Hold ``size`` bytes less."""
+        """Release ``size`` of the bytes that a kind of use holds."""
         with self._lock:
             self._held[kind] -= size
             if kind not in LASTING:
@@ -100,7 +102,7 @@ class Budget:
 
     @contextmanager
     def holding(self, kind: Kind, size: int, held_already: int = 0) -> Iterator[None]:
-        """Hold ``size`` bytes during the block; raises as :meth:`take`."""
+        """Hold ``size`` bytes during the block; raises the errors of :meth:`take`."""
         self.take(kind, size, held_already)
         try:
             yield
@@ -108,9 +110,9 @@ class Budget:
             self.give(kind, size)
 
     def check_lasting(self, resident: int) -> None:
-        """Raise OutOfMemory if the ``resident`` bytes without those of requests are more than lasting kinds may have.
+        """Raise OutOfMemory if the ``resident`` bytes, without those of requests, exceed the limit for models and jobs.
 
-        The held bytes are estimates, and the memory that a path will need is not known in advance.
+        This check is needed as held bytes are estimates, and the memory that a path will need is not known in advance.
         """
         with self._lock:
             requests = sum(size for kind, size in self._held.items() if kind not in LASTING and kind != "base")
@@ -119,7 +121,7 @@ class Budget:
                 raise OutOfMemory(f"{_megabytes(resident)} are in use; {reported}; {_WHAT_TO_DO}")
 
     def largest_given(self) -> int:
-        """Return the largest number of bytes that a request gave back at once since the last call."""
+        """Return the most bytes that a request released at once since the last call of this method."""
         with self._lock:
             size, self._transient_peak = self._transient_peak, 0
         return size
@@ -143,7 +145,7 @@ class Budget:
             log.warning("%s: with it %s; LIVESVM_MEMORY_MB had better be more", model, self._told(total))
 
     def release(self, model: object) -> None:
-        """Release the bytes of a model."""
+        """Release all bytes that a model holds."""
         with self._lock:
             self._hold(model, 0)
             self._models.pop(model, None)
@@ -153,7 +155,7 @@ class Budget:
         self._models[model] = size
 
     def _check(self, kind: Kind, size: int, held_already: int = 0) -> None:
-        """Raise an error unless ``size`` bytes more fit."""
+        """Raise an error unless ``size`` bytes more fit into the budget."""
         total = sum(self._held.values())
         if kind in LASTING:
             if total + size > (1.0 - RESERVED) * self.limit:
@@ -189,9 +191,9 @@ def check_grown(budget: Budget) -> None:
 
 
 class HeldMemory:
-    """The share of the budget that one replica holds while it is awake; changed in its mailbox, except the release.
+    """The share of the budget that one replica holds while awake; except for releases, only the writer changes it.
 
-    A window that has become smaller holds as much as before, as its arrays do not shrink.
+    The share does not shrink with the replica's window, as the arrays do not shrink either.
 
     Parameters
     ----------
@@ -213,13 +215,13 @@ class HeldMemory:
         self._budget.insist(self, size)
 
     def cooled(self, size: int) -> None:
-        """Hold at most ``size`` bytes from now on, as the caches were freed."""
+        """Reduce the share to at most ``size`` bytes, as the replica's caches were freed."""
         self.size = min(self.size, size)
         self._budget.insist(self, self.size)
 
     @contextmanager
     def growing(self, size: int) -> Iterator[None]:
-        """Hold at least ``size`` bytes; raises OutOfMemory. If the block fails, hold as much as before."""
+        """Hold at least ``size`` bytes; raises OutOfMemory. If the block fails, the share stays as before."""
         before = self.size
         after = max(before, size)
         try:
@@ -239,7 +241,7 @@ class HeldMemory:
         self.size = size
 
     def release(self) -> None:
-        """Hold nothing any more, as the replica is not in memory."""
+        """Release all bytes of the share, as the replica is no longer in memory."""
         self.size = 0
         self._budget.release(self)
 
@@ -247,8 +249,8 @@ class HeldMemory:
 def model_bytes(n: int, row_bytes: float, n_free: int, cache_mb: int, n_classes: int = 2) -> int:
     """Return the largest size in bytes of a model of ``n`` examples with ``row_bytes`` bytes of features each.
 
-    Kernel rows, those of free examples among them, take at most ``cache_mb``. With more than two classes each example
-    is in as many problems as there are other classes, and ``n_free`` counts it in each.
+    Kernel rows, including those of free support vectors, take at most ``cache_mb`` megabytes. With more than two
+    classes each example is in as many problems as there are other classes, and ``n_free`` counts it in each.
     """
     others = max(1, n_classes - 1)
     pairs = others * n_classes // 2 if others > 1 else 1

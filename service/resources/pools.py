@@ -21,7 +21,7 @@ LOOK_SECONDS = 0.5
 
 
 class Places:
-    """A limited number of places for calls; used from one event loop.
+    """A limited number of places for concurrent calls; used from one event loop only.
 
     Parameters
     ----------
@@ -35,7 +35,7 @@ class Places:
         self._held: Counter[Hashable] = Counter()
 
     def take(self, caller: Hashable, size: int = 1) -> None:
-        """Take places for a caller; ``None`` may take all of them. Raises QueueFull at once."""
+        """Take ``size`` places for a caller: half of all at most, or all for ``None``. Raises QueueFull at once."""
         if self._held.total() + size > self._limit:
             raise QueueFull(self._full)
         if caller is not None and self._held[caller] + size > self._share:
@@ -43,14 +43,14 @@ class Places:
         self._held[caller] += size
 
     def give(self, caller: Hashable, size: int = 1) -> None:
-        """Give places back."""
+        """Give back ``size`` of the caller's places."""
         self._held[caller] -= size
         if not self._held[caller]:
             del self._held[caller]
 
     @contextmanager
     def place(self, caller: Hashable) -> Iterator[None]:
-        """Hold one place during the block; raises QueueFull at once."""
+        """Hold one place during the block; raises QueueFull, without waiting, if there is none."""
         self.take(caller)
         try:
             yield
@@ -59,7 +59,7 @@ class Places:
 
 
 class Pool:
-    """Runs calls in threads; used from one event loop.
+    """Runs calls in threads; used from one event loop only.
 
     Parameters
     ----------
@@ -74,7 +74,7 @@ class Pool:
         self._threads = ThreadPoolExecutor(threads, name)
 
     def place(self) -> AbstractContextManager[None]:
-        """Hold one of the pool's places during the block; raises QueueFull at once."""
+        """Hold one of the pool's places during the block; raises QueueFull, without waiting, if there is none."""
         call = current()
         return self._places.place(None if call is None else call.key)
 
@@ -92,7 +92,7 @@ class Pool:
 
 
 class SteppedPool(Pool):
-    """A pool that also does work in steps."""
+    """A pool that also runs work in steps: between two steps, the thread can do other work."""
 
     def __init__(self, name: str, threads: int, limit: int) -> None:
         super().__init__(name, threads, limit)

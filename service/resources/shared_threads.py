@@ -1,4 +1,4 @@
-"""Share threads fairly between tasks in steps: a task that has done little work goes before one that has done much."""
+"""Share threads fairly between tasks that run in steps: the next step is that of the task with the least work."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class SharedThreads:
         wait(list(self._open))
 
     def _queue(self, task: _Task, step: float) -> None:
-        """Queue a task, and let a thread do the next step of the first task in order, which may be another one."""
+        """Queue a task, and let a thread do the next step of the queued task with the least work."""
         task.step, task.work = step, task.work + step
         with self._lock:
             self._waiting.append(task)
@@ -86,7 +86,7 @@ class SharedThreads:
 
 
 def _step(task: _Task) -> float | Future[Any] | None:
-    """Do one step; return the cost of the next one or the future that it waits for, None after the last step."""
+    """Do one step; return the cost of the next step or the future for which it waits, None after the last step."""
     if task.future.cancelled():
         task.steps.close()
         return None

@@ -1,7 +1,7 @@
 """Schedule solves: a limited number at once, short ones before long ones, none longer than its limit.
 
-Long solves take turns, and each goes on from where it was. Between two events a solve can also be ended, which leaves
-its model as it was. So no update waits for the end of another model's long solve.
+Long solves take turns, and each continues where it was interrupted. A solve can also be ended between two events of its
+path, which leaves its model as it was. So no update waits for the end of another model's long solve.
 """
 
 from __future__ import annotations
@@ -49,16 +49,16 @@ class Solve:
     _interrupt: Interrupt | None = field(default=None, init=False)
 
     def end(self, error: NotSolved) -> None:
-        """Make the solve end soon with this error, from any thread; the first error counts."""
+        """Make the solve end soon with this error; safe from any thread; the first error counts."""
         self._ended = self._ended or error
 
     @property
     def has_ended(self) -> bool:
-        """Whether the result is no longer wanted."""
+        """Whether the solve was asked to end, as its result is no longer wanted."""
         return self._ended is not None
 
     def check(self) -> None:
-        """Raise NotSolved if the result is no longer wanted, or the time is over."""
+        """Raise NotSolved if the solve was asked to end, or a time limit has passed."""
         if (error := self.objection()) is not None:
             raise error
 
@@ -85,7 +85,7 @@ class Solve:
 
 
 class SolveScheduler:
-    """The places of solves; each solve runs in the thread that asks for its turn.
+    """Decides which solves run; each solve runs in the thread that calls :meth:`turn`.
 
     Parameters
     ----------
@@ -138,7 +138,7 @@ class SolveScheduler:
     # In a solve's thread.
 
     def _take(self, solve: Solve) -> None:
-        """Wait for a place; raises NotSolved."""
+        """Wait until the solve may run; raises NotSolved if it must end before."""
         solve.check()
         with self._lock:
             self.check_open()
@@ -159,7 +159,7 @@ class SolveScheduler:
             solve.check()
 
     def _heed(self, solve: Solve) -> None:
-        """End the running solve if it must end, or let others go first if it was asked to."""
+        """Raise NotSolved if the running solve must end; if it must yield, pause it until its next turn."""
         solve.check()
         with self._lock:
             if not solve._must_yield:
@@ -176,7 +176,7 @@ class SolveScheduler:
             self._running.remove(solve)
 
     def _admit(self) -> None:
-        """Let waiting solves run as far as there are places: the short ones first, then in order."""
+        """Let waiting solves run as far as there are places: short solves first, then in the order of arrival."""
         now = time.monotonic()
         for solve in sorted(self._waiting, key=lambda waiting: (_is_long(waiting, now), waiting._came)):
             long = sum(_is_long(running, now) for running in self._running)
@@ -213,7 +213,7 @@ class SolveScheduler:
                     self._wake.clear()
 
     def _look(self) -> None:
-        """Ask solves to end or to let others go first, if they must."""
+        """Interrupt the running solves that must end or yield, and wake the waiting solves that must end."""
         for solve in self._to_yield():
             solve._must_yield = True
         for solve in self._running:
@@ -226,7 +226,7 @@ class SolveScheduler:
                 solve._go = None
 
     def _to_yield(self) -> list[Solve]:
-        """Return the newest long solves if too many run, or else the oldest one if another long solve waits."""
+        """Return the long solves that must yield: the newest if too many run, else the oldest if a long solve waits."""
         now = time.monotonic()
         long = sorted((solve for solve in self._running if _is_long(solve, now)), key=lambda solve: solve._since or now)
         if len(long) > self._at_once:

@@ -1,8 +1,8 @@
 """Run work in another process, so that it takes no time from the threads that answer requests.
 
-The process has a lower priority, gets its task as a line of JSON on its standard input, and answers with lines of JSON
-on its standard output. It ends when the service does, which closes its input however it ends. Arrays are handed over
-as files.
+The other process has a lower priority, gets its task as a line of JSON on its standard input, and answers with lines of
+JSON on its standard output. The other process ends with the service, as even a crash of the service closes that
+process's input. Arrays are handed over as files.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def _environment() -> dict[str, str]:
 
 
 def _lines(stream: IO[bytes], check: Callable[[], None]) -> Iterator[bytes]:
-    """Yield whole lines as they come, until the stream ends."""
+    """Yield the complete lines of a stream as they arrive, until the stream ends."""
     rest = b""
     with selectors.DefaultSelector() as selector:
         selector.register(stream, selectors.EVENT_READ)

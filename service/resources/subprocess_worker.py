@@ -25,7 +25,7 @@ _PR_SET_PDEATHSIG = 1
 
 
 def main(work: str) -> None:
-    """Run ``work``, ``module:function``, with the first line of standard input; write its result or error."""
+    """Call ``work``, a ``module:function``, with the JSON on the first line of standard input; write the outcome."""
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # so that prints of libraries do not come between the answers
     _end_with_the_service()
@@ -34,7 +34,7 @@ def main(work: str) -> None:
     lock = threading.Lock()
 
     def tell(document: dict[str, Any]) -> None:
-        """Write one line, from any thread."""
+        """Write a document as one line of JSON; safe from any thread."""
         with lock:
             answers.write(json.dumps(document) + "\n")
             answers.flush()
@@ -64,7 +64,7 @@ def _told(error: Exception) -> dict[str, Any]:
 
 
 def _end_with_the_service() -> None:
-    """Make the kernel kill this process when the thread that started it is gone, even in the middle of a long call."""
+    """Make the kernel kill this process when the thread that started it ends, even during a long call."""
     if sys.platform == "linux":
         with suppress(OSError, AttributeError):
             ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)

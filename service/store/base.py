@@ -1,12 +1,13 @@
-"""The protocol of a store, which loses no acknowledged update. A store keeps bytes and knows nothing of models.
+"""The protocol of a store, which loses no acknowledged update. A store keeps bytes, and does not interpret them.
 
-Each model has a *log* of records numbered 1, 2, 3, ... and a few *snapshots*, each of which says up to which record it
-goes. Every write carries the writer's :class:`Lease`; a writer whose epoch is no longer the newest is refused, so two
-writers never both succeed. Time only decides when a model may be taken over, never which writer is right, and it is
-read from monotonic clocks alone. All calls block, and are safe from any thread.
+Each model has a *log* of records numbered 1, 2, 3, ... and a few *snapshots*: the model's state after a record, with
+the number of that record. Every write carries the writer's :class:`Lease`; the store refuses a lease with an older
+epoch than the model's newest, so two writers never both succeed. Monotonic clocks decide when a service may take over a
+model of another service; no clock decides which of two writers may write. All calls block, and are safe from any
+thread.
 
-Besides the models there are small *documents*, each under its kind and name. They have no leases: the document that was
-put last under a name replaces the one before.
+Besides models, a store keeps small *documents*, each under its kind and name. A document has no lease: a new document
+replaces the earlier one with the same kind and name.
 """
 
 from __future__ import annotations
@@ -45,11 +46,11 @@ class StoreTooNew(StoreError):
 
 
 class StoreInUse(StoreError):
-    """Another process holds this store."""
+    """Another process uses this store, and only one process may use it at a time."""
 
 
 class Fenced(StoreError):
-    """Another writer has taken this model over, or it was deleted; this one must stop."""
+    """Another writer has taken over the model, or the model was deleted; the writer with the old lease must stop."""
 
 
 class ModelGone(Fenced):
@@ -76,24 +77,24 @@ class StoreBehind(StoreError):
 
 
 class OutOfSequence(StoreError):
-    """The record does not follow the newest one in the log."""
+    """The record to append does not have the number that follows the newest record in the log."""
 
 
 class RequestKnown(StoreError):
-    """A record with that idempotency key is in the log already."""
+    """The log already has a record with the idempotency key of the record to append."""
 
 
 class ModelExists(StoreError):
-    """A model of that id is stored already."""
+    """The store already has a model with the id of the model to create."""
 
 
 class DocumentExists(StoreError):
-    """Another document is stored under that kind and name already."""
+    """The store already has a different document of the same kind and name."""
 
 
 @dataclass(frozen=True)
 class Lease:
-    """The right to write one model; the highest epoch wins."""
+    """The right to write one model; of several leases for a model, only the one with the highest epoch is valid."""
 
     model: str
     epoch: int
@@ -111,9 +112,10 @@ class Head:
 
 @dataclass(frozen=True)
 class SnapshotInfo:
-    """A kept snapshot: its newest record and version, the Unix time of its writing, and its size in bytes.
+    """The description of a kept snapshot: newest record, version of the model, Unix time of writing, size in bytes.
 
-    Only the record of a snapshot that ``is_damaged`` is known. Other damage is found when the snapshot is loaded.
+    If a snapshot ``is_damaged``, only the number of its newest record is known. Damage to the snapshot's data is found
+    only when the snapshot is loaded.
     """
 
     sequence: int
@@ -125,7 +127,7 @@ class SnapshotInfo:
 
 @dataclass(frozen=True)
 class Solution:
-    """The solution of a model with all records up to ``sequence``, without the data that those records hold."""
+    """The solver's solution for a model after the record ``sequence``; the examples themselves are in the records."""
 
     sequence: int
     data: bytes
@@ -140,13 +142,13 @@ class StoredModel:
     damage: str = ""
 
     def check(self) -> None:
-        """Raise StoreDamaged if the store has lost something of this model."""
+        """Raise StoreDamaged if the store has lost data of this model."""
         if self.damage:
             raise StoreDamaged(self.damage)
 
 
 class Indexed(NamedTuple):
-    """The entry of a stored model that a start reads: it has neither the specification nor the state."""
+    """The entry of a model in the index that a starting service reads; it has no specification and no state."""
 
     id: str
     sequence: int
@@ -178,7 +180,7 @@ class Idempotency:
 
 @dataclass(frozen=True)
 class Remembered:
-    """An earlier request: the SHA-256 of its body, its record's number, and its answer, None before there was one."""
+    """A remembered request: SHA-256 of its body, number of its record, and its answer, None until that is stored."""
 
     body: bytes
     sequence: int
@@ -196,7 +198,7 @@ class LogRecord:
 
 @dataclass(frozen=True)
 class Appending:
-    """A record that is to be appended together with records of other models."""
+    """One record for a call that appends records of several models."""
 
     lease: Lease
     sequence: int
@@ -207,7 +209,7 @@ class Appending:
 class Store(Protocol):
     """The protocol of a store; ``tests/contract`` has the tests that every implementation must pass.
 
-    The default answers here are those of a store on a disk that no other service uses and that syncs every commit.
+    The defaults here fit a store that no other service uses and that syncs every commit to its disk.
     """
 
     @property
@@ -216,41 +218,41 @@ class Store(Protocol):
         return False
 
     def durability(self) -> Durability:
-        """Return the level that an append reaches now, as the store itself says."""
+        """Return the durability that an appended record has now, according to the store itself."""
         return Durability.FSYNCED
 
     @property
     def weakness(self) -> str | None:
-        """Why :meth:`durability` last returned no more than memory, and what to do; None if it returned more."""
+        """The reason why :meth:`durability` last returned MEMORY, with advice; None if it returned a higher level."""
         return None
 
     def memory(self) -> tuple[int, int] | None:
-        """Return the bytes that a store in memory uses, and its limit, 0 for no limit; raises StoreError.
+        """Return the bytes of memory that the store's server uses, and their limit, 0 for no limit; raises StoreError.
 
-        A store that is on a disk, or whose server does not say, returns None.
+        Returns None if the store is on a disk, or if its server does not report its memory.
         """
         return None
 
     def ping(self) -> None:
-        """Show that this service is alive; raise StoreUnavailable if the store could not take an update now.
+        """Show other services that this one is alive; raise StoreUnavailable if the store could not take an update now.
 
-        Checks that wear the disk by a write are made every few seconds, all others each time.
+        Checks that write to the disk are made every few seconds only, to spare the disk; all other checks at each call.
         """
 
     def begin_again(self) -> None:
-        """Make an empty index and empty documents if the store has lost them, so that models can be written back."""
+        """Make a new index and an empty set of documents if these are lost, so that models can be written back."""
         return
 
     def create(self, model: str, spec: bytes, sequence: int = 0, summary: bytes = b"") -> Lease:
-        """Store a new model whose log begins after ``sequence``, and take its lease; raises ModelExists.
+        """Store a new model with a log that begins after record ``sequence``, and take its lease; raises ModelExists.
 
-        The ``summary`` describes the model for :meth:`index` up to the record ``sequence``.
+        The ``summary`` describes the model after the record ``sequence``; :meth:`index` yields it.
         """
 
     def index(self, models: Iterable[str] | None = None) -> Iterator[Indexed]:
-        """Yield all stored models, or the stored models with these ids; the index is read in pages, in no order.
+        """Yield the index entries of all stored models, or of the stored models with these ids, in no particular order.
 
-        A model that is created or deleted during the reading may be yielded or not.
+        The index is read in pages, so a model that is created or deleted meanwhile may be yielded or not.
         """
 
     def changes(self) -> int:
@@ -258,7 +260,7 @@ class Store(Protocol):
         return 0
 
     def describe(self, lease: Lease, sequence: int, summary: bytes) -> None:
-        """Replace the summary by one that is true up to the record ``sequence``; raises Fenced.
+        """Replace the model's summary by one that describes the model after record ``sequence``; raises Fenced.
 
         A loss of power before the next append or snapshot may bring the old summary back.
         """
@@ -276,20 +278,20 @@ class Store(Protocol):
         """
 
     def retake(self, lease: Lease, attempt: int) -> tuple[Lease, int]:
-        """Fence this writer's calls under way on its model; return a new lease, and the newest record's number.
+        """Fence this writer's unanswered calls on its model; return a new lease and the newest record's number.
 
-        A writer raises ``attempt`` with every try, as the answers to its earlier ones may have been lost. Raises Fenced
-        if another writer has the model.
+        A writer raises ``attempt`` with every call of this method, as the answers to its earlier calls may have been
+        lost. Raises Fenced if another writer has the model.
         """
 
     def release(self, lease: Lease) -> None:
-        """Let another service take the model over at once; raises Fenced."""
+        """Give the lease back, so that another service can take the model over at once; raises Fenced."""
 
     def release_all(self) -> None:
         """Let other services take over every model of this service, until it takes or creates a model again."""
 
     def is_silent(self, holder: str) -> bool:
-        """Return whether a service shows no life, so that its models can be taken; True if there can be no other."""
+        """Return whether a service shows no sign of life, so that its models may be taken; True if none can exist."""
         return True
 
     def whereabouts(self, holder: str) -> str:
@@ -297,14 +299,14 @@ class Store(Protocol):
         return holder
 
     def claim(self) -> str:
-        """Become the active service, which takes the calls, or return the name of an active service that is alive.
+        """Become the active service, which answers clients, or return the name of another active service that is alive.
 
-        The name is empty if this service is active, as it always is where there can be no other.
+        Returns an empty name if this service is active, as it always is in a store that no other service can use.
         """
         return ""
 
     def resign(self) -> None:
-        """Give up the place of the active service, if this service has it."""
+        """Stop being the active service, if this service is the active one."""
         return None
 
     def heads(self, models: Iterable[str]) -> dict[str, Head]:
@@ -316,20 +318,20 @@ class Store(Protocol):
     def append(
         self, lease: Lease, sequence: int, data: bytes, idempotency: Idempotency | None, *, keep: int
     ) -> Durability:
-        """Append a record and remember its idempotency key, both or neither; return the durability that it reached.
+        """Append a record and remember its idempotency key, both or neither; return the durability of the record.
 
-        Keys of records that are ``keep`` or more before this one are forgotten. Raises Fenced, OutOfSequence if
-        ``sequence`` is not the newest + 1, or RequestKnown, before anything is written.
+        The store forgets the keys of records that are ``keep`` or more records older than this one. Raises Fenced,
+        OutOfSequence if ``sequence`` is not the newest + 1, or RequestKnown, before anything is written.
         """
 
     def append_many(self, records: Sequence[Appending], *, keep: int) -> tuple[Durability, list[StoreError | None]]:
-        """Append a record to each of many models as :meth:`append` does, each whole or not at all.
+        """Append a record to each of many models as :meth:`append` does; each is appended with its key or not at all.
 
         Returns the durability that they reached, and for each record the error of its refusal or None.
         """
 
     def abort(self, lease: Lease, sequence: int) -> None:
-        """Mark a record as one without effect and forget its idempotency key; no error if it was never written."""
+        """Mark a record as one without effect and forget its idempotency key; an unwritten record is no error."""
 
     def last_sequence(self, lease: Lease) -> int:
         """Return the number of the newest record that was ever appended, 0 if none was."""
@@ -338,50 +340,50 @@ class Store(Protocol):
         """Return the request that is remembered under an idempotency key, None if there is none."""
 
     def remembering(self, models: Sequence[str], key: str) -> set[str]:
-        """Return which of these models remember a request under an idempotency key: the ones that can be recalled."""
+        """Return the models among these for which the store remembers a request under this idempotency key."""
 
     def remember(self, lease: Lease, key: str, answer: bytes) -> None:
-        """Keep the answer to the request that was appended under this key.
+        """Store the answer to the remembered request with this idempotency key.
 
-        A loss of power before the next append or snapshot may lose the answer; recovery makes it again from the log.
+        A loss of power before the next append or snapshot may lose the answer; recovery computes it again from the log.
         """
 
     def remember_many(self, answers: Sequence[tuple[Lease, str, bytes]]) -> None:
-        """Keep answers to requests of many models as :meth:`remember` does, without those of a lease that is fenced."""
+        """Store answers to requests of many models as :meth:`remember` does, except those under a fenced lease."""
 
     def requests(self, model: str) -> dict[str, Remembered]:
-        """Return all requests that are remembered of a model, by idempotency key."""
+        """Return all remembered requests of a model, by idempotency key."""
 
     def put_requests(self, lease: Lease, requests: Mapping[str, Remembered]) -> None:
-        """Remember requests that were made to a model in another store."""
+        """Store remembered requests of a model that come from another store."""
 
     def forget_requests(self, lease: Lease, keys: Iterable[str]) -> None:
         """Forget the requests under these idempotency keys; a key that is not known is no error."""
 
     def save_snapshot(self, lease: Lease, sequence: int, data: bytes, version: int, summary: bytes = b"") -> None:
-        """Store a snapshot that holds every record up to ``sequence``; keep two, and trim the log below the older one.
+        """Store a snapshot of the model after ``sequence``; keep two snapshots, and trim the log up to the older one.
 
         In the same step the ``summary`` replaces the earlier summary; an empty summary removes it.
         """
 
     def supersede(self, lease: Lease, sequence: int, data: bytes, version: int, summary: bytes = b"") -> None:
-        """Replace all that is stored of the records up to ``sequence`` by one snapshot, in one step.
+        """Replace the log, the snapshots and the solution of a model by one snapshot after ``sequence``, in one step.
 
-        Older records, snapshots, solutions and the summary are removed; remembered requests stay, and the log goes on
-        after ``sequence``. Raises OutOfSequence if the log has newer records already.
+        The ``summary`` replaces the earlier summary; remembered requests stay, and the log continues after
+        ``sequence``. Raises OutOfSequence if the log has newer records already.
         """
 
     def snapshots(self, model: str) -> list[SnapshotInfo]:
-        """Return the kept snapshots, newest first."""
+        """Return the descriptions of a model's kept snapshots, newest first."""
 
     def load_snapshot(self, model: str, sequence: int) -> bytes:
-        """Return the bytes of one snapshot as they were given; raises StoreDamaged if it is missing or altered."""
+        """Return the bytes of one snapshot as they were saved; raises StoreDamaged if it is missing or altered."""
 
     def save_solution(self, lease: Lease, solution: Solution) -> None:
         """Store a solution, which replaces the earlier solution."""
 
     def solution(self, model: str) -> Solution | None:
-        """Return the solution that is kept, as it was given, or None; raises StoreDamaged if it was altered."""
+        """Return the model's stored solution, None if there is none; raises StoreDamaged if it was altered."""
 
     def log(self, model: str, after: int) -> Iterator[LogRecord]:
         """Yield the records with a number above ``after``, in order, aborted ones too."""
@@ -393,16 +395,16 @@ class Store(Protocol):
         """Return the bytes of a stored document, None if it is missing; raises StoreDamaged if they were altered."""
 
     def documents(self, kind: str | None = None) -> list[DocumentName]:
-        """Return every document of a kind, or of all, by kind and name."""
+        """Return the names of all documents of a kind, or of every kind, sorted by kind and name."""
 
     def delete_document(self, at: DocumentName) -> bool:
         """Remove a document; return whether there was one."""
 
     def wipe(self, *, wholly: bool, models: Iterable[str] | None = None) -> dict[str, str]:
-        """Erase the remains of removed data from the files that the store can write; return each place with its result.
+        """Erase the remains of deleted data from the files that the store can write; return the outcome for each file.
 
-        ``models`` lists the models with removed data; None stands for any model. Without ``wholly``, remains that
-        would take long to find are left until new data overwrite them.
+        ``models`` lists the models that data were deleted from; None stands for any model. Without ``wholly``, remains
+        that would take long to find are left until new data overwrite them.
         """
 
     def close(self) -> None:

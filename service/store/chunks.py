@@ -1,4 +1,4 @@
-"""Snapshots in chunks: a pointer holds their SHA-256, so that every altered, missing or extra byte is noticed.
+"""Split snapshots into chunks; a pointer has the SHA-256 of all bytes, so that any change of a byte is noticed.
 
 The pointer is JSON, and holds a SHA-256 of itself as well.
 """
@@ -30,17 +30,17 @@ class Pointer:
 
     @classmethod
     def of(cls, data: bytes, version: int) -> Pointer:
-        """Return the pointer to new chunks of these bytes."""
+        """Return a pointer, with a new nonce, to the chunks of a snapshot's bytes."""
         chunks = max(1, -(-len(data) // CHUNK_BYTES))
         return cls(uuid.uuid4().hex, chunks, len(data), hashlib.sha256(data).hexdigest(), version, time.time())
 
     def encode(self, sequence: int) -> bytes:
-        """Return the JSON of the pointer to the snapshot that goes up to record ``sequence``."""
+        """Return the pointer as JSON, with a checksum of the pointer and of the snapshot's record number."""
         return json.dumps(asdict(self) | {"check": self._check(sequence)}).encode()
 
     @classmethod
     def decode(cls, data: bytes | None, sequence: int) -> Pointer:
-        """Return the pointer in ``data``; raises StoreDamaged."""
+        """Return the pointer that ``data`` holds as JSON; raises StoreDamaged if its checksum does not match."""
         try:
             found = json.loads(data or b"")
             check = found.pop("check")
@@ -55,12 +55,12 @@ class Pointer:
         return hashlib.sha256(json.dumps([sequence, asdict(self)]).encode()).hexdigest()
 
     def info(self, sequence: int) -> SnapshotInfo:
-        """Return the pointer's description of its snapshot."""
+        """Return the description of the snapshot to which this pointer points."""
         return SnapshotInfo(sequence, self.version, self.saved_at, self.size)
 
 
 def split(data: bytes) -> Iterator[bytes]:
-    """Yield the chunks of ``data``, at least one."""
+    """Yield ``data`` in chunks; empty data give one empty chunk."""
     for start in range(0, max(1, len(data)), CHUNK_BYTES):
         yield data[start : start + CHUNK_BYTES]
 

@@ -6,8 +6,8 @@
     38  .  payload: msgpack; an array is extension 1: msgpack (dtype, shape), then raw little-endian bytes; sparse rows
            are extension 2: msgpack of their arrays as CSR; an array of words is extension 3: msgpack of the words
 
-Any single damaged byte is noticed. Nothing is ever unpickled. A schema that is not in
-:data:`READABLE` is refused.
+Any single damaged byte is noticed. Documents are never read by ``pickle``. Documents of a schema version that is not in
+:data:`READABLE` are refused.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def encode(document: dict[str, Any]) -> bytes:
 
 
 def pack(document: dict[str, Any]) -> bytes:
-    """Return the payload alone: the same bytes for the same document, whatever the schema version."""
+    """Return a document's payload, without the header; equal documents have equal payloads in all schema versions."""
     payload: bytes = msgpack.packb(document, default=_pack, use_bin_type=True)
     return payload
 

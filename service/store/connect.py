@@ -1,10 +1,11 @@
-"""Connect to the Redis of a URL: plain, by TLS, by a Unix socket, or behind Sentinel.
+"""Connect to the Redis server of a URL: by TCP with or without TLS, by a Unix socket, or through Sentinel.
 
     redis://[user:password@]host:6379/0          rediss://...  the same over TLS
     unix:///run/redis.sock?db=0
     redis+sentinel://[user:password@]host:26379,host2:26379/name/0       rediss+sentinel://...
 
-Further options follow as a query, among them ``ssl_ca_certs``, and ``sentinel_username`` and ``sentinel_password``.
+The query of the URL may set further options, among them ``ssl_ca_certs``, ``sentinel_username`` and
+``sentinel_password``.
 """
 
 from __future__ import annotations
@@ -33,10 +34,11 @@ _NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 
 
 def connect(url: str, timeout: float) -> Any:
-    """Return a client of the server behind ``url`` whose calls end after ``timeout`` seconds; connects when first used.
+    """Return a client of the Redis server at ``url``; each of its calls gives up after ``timeout`` seconds.
 
-    The client repeats no call: only its caller knows which calls may be repeated. Raises ValueError for a URL of
-    another kind. (The type is left open, as the library's own annotations do not know that answers are bytes.)
+    The client connects at its first call, and repeats no call, as only its caller knows which calls may be repeated.
+    Raises ValueError for a URL with a scheme that is not in :data:`SCHEMES`. (The return type is Any, as the library's
+    annotations do not say that answers are bytes.)
     """
     import redis  # a tenth of a second that a service on the embedded store need not spend
     from redis.backoff import NoBackoff
@@ -55,12 +57,12 @@ def connect(url: str, timeout: float) -> Any:
 
 
 def root_of(prefix: str) -> str:
-    """Return the first part of every key of a store, in braces, which keep the keys in one slot of a cluster."""
+    """Return the prefix of a store's keys; its braces make a Redis cluster keep all keys in one hash slot."""
     return "{" + prefix + "}"
 
 
 def named_urls(text: str, check: Callable[[str], object]) -> dict[str, str]:
-    """Return URLs by name, from ``name=url`` separated by spaces; raises ValueError, as ``check`` does for a URL."""
+    """Return URLs by name from ``name=url`` pairs, separated by spaces; raises ValueError, also by ``check``."""
     found: dict[str, str] = {}
     for part in text.split():
         name, _, url = part.partition("=")
@@ -72,7 +74,7 @@ def named_urls(text: str, check: Callable[[str], object]) -> dict[str, str]:
 
 
 def check_url(url: str) -> str:
-    """Return the scheme of a URL that :func:`connect` knows; raises ValueError, which never repeats a password."""
+    """Return the scheme of a URL; raises ValueError, without the password, if :func:`connect` cannot use the URL."""
     parts = urlsplit(url)
     if parts.scheme not in SCHEMES:
         raise ValueError(f"a Redis URL begins with one of {', '.join(scheme + '://' for scheme in SCHEMES)}")
@@ -114,9 +116,10 @@ def _behind_sentinel(url: str, options: dict[str, Any]) -> Any:
 
 
 def check_server(client: Any, commands: str, key: str) -> None:
-    """Raise StoreError at a Redis Cluster, a Sentinel, a version that is too old, or a server that refuses commands.
+    """Raise StoreError if a server is a Redis Cluster or a Sentinel, is too old, or refuses one of ``commands``.
 
-    ``commands`` are separated by commas, each with its arguments; ``key`` takes the place of the word KEY in them.
+    ``commands`` lists commands with their arguments, separated by commas; ``key`` replaces the word KEY in the
+    arguments.
     """
     import redis
 

@@ -1,4 +1,4 @@
-"""Copy the contents of one store to another: models with all that belongs to them, and documents."""
+"""Copy all documents and models of one store to another, with the models' logs, snapshots, requests and solutions."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Copied:
-    """One model that was copied: its newest record's number, and the numbers of records, snapshots and requests."""
+    """A copied model: the number of its newest record, and the counts of copied records, snapshots and requests."""
 
     model: str
     sequence: int
@@ -58,10 +58,10 @@ def open_place(place: str, prefix: str, opened: ExitStack) -> Store:
 
 
 def copy_models(source: Store, target: Store, patience: float, say: Callable[[Copied], None]) -> None:
-    """Copy every model of ``source`` to ``target``; ``say`` is called for each.
+    """Copy every model of ``source`` to ``target``; call ``say`` after each model.
 
-    Each model's lease is taken in the source, so that no other process writes it, and released afterwards. A model
-    that cannot be copied whole is not left in the target.
+    While a model is copied, this process holds its lease in the source, so that no other process writes the model. A
+    model that cannot be copied completely is deleted from the target.
 
     Parameters
     ----------
@@ -83,9 +83,10 @@ def copy_models(source: Store, target: Store, patience: float, say: Callable[[Co
 
 
 def copy_documents(source: Store, target: Store, say: Callable[[DocumentName], None]) -> None:
-    """Copy every document of ``source`` to ``target``; ``say`` is called for each.
+    """Copy every document of ``source`` to ``target``; call ``say`` after each document.
 
-    Raises DocumentExists, before anything is copied, if the target has another one of that kind and name; StoreError.
+    Raises DocumentExists, before anything is copied, if the target has a different document of the same kind and name,
+    or StoreError.
     """
     found = {at: data for at in source.documents() if (data := source.document(at)) is not None}
     for at, data in found.items():
@@ -137,7 +138,7 @@ def _copy(source: Store, target: Store, stored: StoredModel, held: Lease) -> Cop
 
 
 def _solution(store: Store, model: str) -> Solution | None:
-    """Return the solution that is kept, None if it is damaged: a solution can be computed again."""
+    """Return the stored solution of a model, None if the solution is damaged, as it can be computed again."""
     try:
         return store.solution(model)
     except StoreDamaged as error:
@@ -152,7 +153,7 @@ def _append(target: Store, lease: Lease, record: LogRecord) -> None:
 
 
 def _check(source: Store, target: Store, model: str) -> None:
-    """Compare all that both stores hold of a model; raises StoreDamaged unless it is the same."""
+    """Compare the data of a model in both stores; raises StoreDamaged if they differ."""
     kept = [snapshot.sequence for snapshot in source.snapshots(model)]
     same = (
         list(source.log(model, 0)) == list(target.log(model, 0))

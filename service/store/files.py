@@ -1,4 +1,4 @@
-"""Write files atomically, so that they are on the disk when a call returns, and keep them private."""
+"""Write files atomically and durably, and deny other users access to them."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ log = logging.getLogger(__name__)
 
 
 def keep_private(directory: Path | None = None) -> None:
-    """Take the rights of other users from files that this process makes from now on, and from all in a directory.
+    """Deny other users access to the files that this process makes from now on, and to all files in a directory.
 
-    The rights of the directory itself stay, as it may be a volume; if other users can read it, a warning says so.
+    The mode of the directory itself is not changed, as it may be a mounted volume; if other users can read or write the
+    directory, a warning is logged.
     """
     os.umask(_OF_OTHERS)
     if directory is None or not directory.exists():
@@ -29,7 +30,7 @@ def keep_private(directory: Path | None = None) -> None:
 
 
 def write_whole(path: Path, data: bytes) -> None:
-    """Replace a file as a whole, and make its directories; raises OSError, which leaves the old file in place."""
+    """Replace a file atomically, and make its directories; if that raises OSError, the old file is still in place."""
     fresh = unfinished(path)
     path.parent.mkdir(0o700, parents=True, exist_ok=True)
     with open(fresh, "wb", opener=_private) as file:
@@ -40,17 +41,17 @@ def write_whole(path: Path, data: bytes) -> None:
 
 
 def _private(path: str, flags: int) -> int:
-    """Open a file; a new one can be read by no other user, whatever the umask of the process."""
+    """Open a file; only the owner can read a newly made file, whatever the umask of the process."""
     return os.open(path, flags, 0o600)
 
 
 def unfinished(path: Path) -> Path:
-    """Return the path of a file while it is being written."""
+    """Return the temporary path at which a file is written before it is renamed to ``path``."""
     return path.with_name(path.name + ".new")
 
 
 def put_in_place(fresh: Path, path: Path) -> None:
-    """Rename a file that is on the disk already, and sync the directory; raises OSError."""
+    """Rename the synced file ``fresh`` to ``path``, and sync the directory; raises OSError."""
     fresh.replace(path)
     sync_names(path.parent)
 

@@ -18,7 +18,7 @@ from livesvm.service.store.files import write_whole
 
 
 class DirectoryLock:
-    """A lock on a directory, held until it is released or the process ends, however it ends."""
+    """A lock on a directory, held until it is released or the process ends, even by a crash."""
 
     def __init__(self, directory: Path) -> None:
         """Make the directory if it is absent and lock it; raises StoreInUse or StoreUnavailable."""
@@ -41,7 +41,7 @@ class DirectoryLock:
             os.write(self._file, str(os.getpid()).encode())
 
     def holder(self) -> str:
-        """Return the name of a service on this directory, the same after a restart; raises StoreUnavailable."""
+        """Return the name of the service on this directory, the same after a restart; raises StoreUnavailable."""
         path = self._directory / "holder"
         try:
             if not path.exists():
@@ -56,7 +56,7 @@ class DirectoryLock:
 
 
 def _opened(path: Path) -> int:
-    """Open the lock's file, made if it is absent; on a read-only disk an existing file can be locked too."""
+    """Open the lock file, or make it if it is absent; on a read-only disk, open an existing file for reading."""
     try:
         return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as error:

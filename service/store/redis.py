@@ -1,6 +1,6 @@
-"""The Redis store: each model's log is a stream, snapshots are in chunks, and each write is a script with all checks.
+"""The Redis store: a model's log is a stream, its snapshots are split into chunks, and scripts check and write.
 
-Keys, all under ``{prefix}``, whose braces keep them in one slot of a cluster:
+All keys begin with ``{prefix}``, here ``{p}``; the braces make a Redis cluster keep them in one hash slot:
 
     {p}:schema                    version of this layout
     {p}:models                    hash: id -> specification; behind no name, the version of this layout
@@ -21,8 +21,9 @@ Keys, all under ``{prefix}``, whose braces keep them in one slot of a cluster:
     {p}:m:<id>:chunk:<nonce>:<i>  bytes
     {p}:m:<id>:solution           the newest solution, sealed
 
-A model may be taken over from another holder when that holder is gone, or its text has not changed for
-``lease_seconds`` on this process's monotonic clock. No wall clock is used, neither here nor in Redis.
+A service may take over the models of a holder that is in the set ``gone``, or has not changed its text under ``alive``
+for ``lease_seconds`` on the monotonic clock of the service that takes over. No wall clock is used, neither here nor in
+Redis.
 """
 
 from __future__ import annotations
@@ -109,7 +110,7 @@ log = logging.getLogger(__name__)
 
 
 def _literal(text: str) -> str:
-    """Return a pattern of Redis that matches this text alone."""
+    """Return a glob pattern of Redis that matches exactly this text."""
     return re.sub(r"([*?\[\]\\^-])", r"\\\1", text)
 
 
@@ -145,7 +146,7 @@ class RedisStore:
         lease_seconds: float = 5.0,
         known: Path | None = None,
     ) -> None:
-        """Connect; raises StoreUnavailable or StoreTooNew."""
+        """Connect to the Redis server; raises StoreUnavailable or StoreTooNew."""
         self._p = root_of(prefix)
         self._holder = holder
         self._writer = uuid.uuid4().hex
@@ -169,7 +170,7 @@ class RedisStore:
 
     @contextmanager
     def _errors(self) -> Iterator[None]:
-        """Turn Redis's errors into the store's; after an error of a connection, close all that are idle."""
+        """Raise StoreUnavailable for an error of Redis; after a connection error, close all idle connections."""
         try:
             yield
         except redis.RedisError as error:
@@ -178,7 +179,7 @@ class RedisStore:
             raise StoreUnavailable(f"Redis cannot be used: {why(error)}") from error
 
     def _begin(self) -> None:
-        """Make a new store, or bring an older one to this schema; raises StoreTooNew, StoreDamaged if keys are lost."""
+        """Make a store if none exists, or upgrade an older one; raises StoreTooNew, or StoreDamaged for lost keys."""
         pipe = self._client.pipeline(transaction=True)
         pipe.get(f"{self._p}:schema").hget(f"{self._p}:models", "")
         schema, noted = (int(part or 0) for part in pipe.execute())
@@ -194,7 +195,7 @@ class RedisStore:
             self._scripts(*self._beginning())
 
     def _compared(self, known: Path) -> str:
-        """Return a message if the store is empty and this service last used another one; otherwise note its name."""
+        """Return a warning if the store is empty and this service last used another one; else note the store's name."""
         pipe = self._client.pipeline(transaction=True)
         name, n_models = pipe.hget(f"{self._p}:documents", "").hlen(f"{self._p}:models").execute()
         if n_models <= 1 and known.exists() and known.read_bytes() != name:
@@ -216,13 +217,14 @@ class RedisStore:
         )
 
     def _lost(self) -> str:
-        """Return the names of keys that every store has and Redis has lost, empty if there are none."""
+        """Return the names of the lost keys among the two keys that every store has; empty if none is lost."""
         return " and ".join(name for name in self._names("models", "documents") if not self._client.exists(name))
 
     def _remains(self, schema: int = 0) -> str:
-        """Return the name of a key that is lost although other keys remain, and one remaining name; empty if none is.
+        """Return a message that names a lost key and a key that remains; empty if no keys of the store remain.
 
-        The lost key is the index of a store with an older schema, otherwise the schema.
+        The lost key in the message is the index of models if the store's ``schema`` is known, otherwise the key of the
+        schema.
         """
         known = ("alive:", "gone", "active", *(("documents", "epochs", "changes", "schema") if schema else ()))
         for key in self._patient.scan_iter(match=f"{_literal(self._p)}:*", count=10_000):
@@ -231,14 +233,14 @@ class RedisStore:
         return ""
 
     def _was_emptied(self) -> bool:
-        """Return whether Redis holds nothing of the store, like a new server; if so, begin the store again."""
+        """Return whether Redis has none of the store's keys left, like an empty server; if so, make a new store."""
         if self._remains():
             return False
         self.begin_again()
         return True
 
     def begin_again(self) -> None:
-        """Make an empty index and empty documents where they are lost."""
+        """Make a new index of models and an empty set of documents if Redis has lost either."""
         with self._errors():
             if lost := self._lost():
                 self._scripts(*self._beginning())
@@ -256,7 +258,7 @@ class RedisStore:
     def _write(
         self, script: str, lease: Lease, *arguments: Any, patient: bool = False, also: Iterable[str] = ()
     ) -> Any:
-        """Run a script on a model, which checks that the lease holds; return its answer."""
+        """Run a script that checks the lease and then reads or writes the model; return the script's answer."""
         run = self._patient_scripts if patient else self._scripts
         with self._errors():
             answer = run(script, [*self._keys(lease.model), *also], [f"{lease.epoch}:{lease.writer}", *arguments])
@@ -266,11 +268,11 @@ class RedisStore:
 
     @property
     def shared(self) -> bool:
-        """True: a second service may stand by."""
+        """True, as a second service may use the same Redis server and stand by."""
         return True
 
     def durability(self) -> Durability:
-        """Derive the level from the server's settings; the lowest if they are hidden, or keys of the store are lost."""
+        """Derive the durability from the server's settings; it is MEMORY if these are hidden or keys are lost."""
         with self._errors():
             _, settings = self._scripts.with_config("", ())
             lost = self._lost()
@@ -279,7 +281,7 @@ class RedisStore:
 
     @property
     def weakness(self) -> str | None:
-        """The weakness of the server when it was last asked for its durability."""
+        """The message about weak settings or lost keys from the last call of :meth:`durability`, or None."""
         return self._weakness
 
     def memory(self) -> tuple[int, int] | None:
@@ -292,12 +294,12 @@ class RedisStore:
         return int(found["used_memory"]), int(found["maxmemory"])
 
     def ping(self) -> None:
-        """Write a new random text under this service's key, by whose changes others know that the service is alive."""
+        """Write a new random text under this service's key; the change shows other services that this one is alive."""
         with self._errors():
             self._client.set(f"{self._p}:alive:{self._holder}", uuid.uuid4().hex, ex=_ALIVE_SECONDS)
 
     def wipe(self, *, wholly: bool, models: Iterable[str] | None = None) -> dict[str, str]:
-        """Make the server write its append-only file again, if it has one and lets this user, and wait for the end."""
+        """Make the server rewrite its append-only file, if it has one and permits this, and wait for the end."""
         if not wholly:
             return {}
         with self._errors():
@@ -325,7 +327,7 @@ class RedisStore:
         return Lease(model, int(checked(answer, model)[1]), self._writer)
 
     def index(self, models: Iterable[str] | None = None) -> Iterator[Indexed]:
-        """Read the ids, then the fields of a thousand models at once."""
+        """Read the ids of all models, then the index fields of a thousand models in each request."""
         with self._errors():
             gone = self._client.smembers(f"{self._p}:gone")
             if models is None:
@@ -360,7 +362,7 @@ class RedisStore:
             return int(self._client.get(f"{self._p}:changes") or 0)
 
     def describe(self, lease: Lease, sequence: int, summary: bytes) -> None:
-        """Replace the fields of the summary in the model's meta, under the lease."""
+        """Replace the fields of the summary in the model's ``meta`` hash if the lease holds."""
         self._write(scripts.DESCRIBE, lease, sequence, checked_summary(lease.model, sequence, summary))
 
     def models(self) -> list[StoredModel]:
@@ -380,7 +382,7 @@ class RedisStore:
         return None if found is None else StoredModel(model, spec, found.damage)
 
     def acquire(self, model: str) -> Lease:
-        """Take the lease if this service has it already, or it is released, or its holder shows no life."""
+        """Take the lease if no other service holds it, or if the service that holds it shows no sign of life."""
         with self._errors():
             lease, holder = self._client.hmget(self._key(model, "meta"), "lease", "holder")
             if lease is None and not self._without_meta([model]):
@@ -399,7 +401,7 @@ class RedisStore:
         return holder
 
     def _has_lapsed(self, holder: bytes) -> bool:
-        """Return whether a holder is gone, or has shown the same text for the length of a lease."""
+        """Return whether a holder is in the set ``gone``, or its ``alive`` text is unchanged for ``lease_seconds``."""
         pipe = self._client.pipeline(transaction=False)
         pipe.sismember(f"{self._p}:gone", holder).get(f"{self._p}:alive:{holder.decode()}")
         is_gone, shown = pipe.execute()
@@ -413,13 +415,13 @@ class RedisStore:
         return now - before[1] >= self._lease_seconds
 
     def is_silent(self, holder: str) -> bool:
-        """Return whether a service is gone, or has shown no life for a day, or for a lease since the first look."""
+        """Return whether a service is in the set ``gone``, or its text under ``alive`` expired or stays the same."""
         with self._errors():
             there = self._client.exists(f"{self._p}:alive:{holder}")
             return not there or self._has_lapsed(holder.encode())
 
     def retake(self, lease: Lease, attempt: int) -> tuple[Lease, int]:
-        """Take a new epoch, unless another writer has the model or a later attempt came first."""
+        """Take a new epoch, unless another writer has the model or a later attempt of this writer arrived before."""
         keys = [f"{self._p}:epochs", self._key(lease.model, "meta")]
         with self._errors():
             answer = self._scripts(scripts.RETAKE, keys, [lease.writer, attempt])
@@ -427,16 +429,16 @@ class RedisStore:
         return Lease(lease.model, int(epoch), lease.writer), int(sequence)
 
     def release(self, lease: Lease) -> None:
-        """Clear the holder of the lease."""
+        """Clear the field that names the service with the lease."""
         self._write(scripts.RELEASE, lease)
 
     def release_all(self) -> None:
-        """Add this service to the set of services that are gone; its writers can write until they are fenced."""
+        """Add this service to the set ``gone``; its writers can write until another service takes their models."""
         with self._errors():
             self._scripts(scripts.RELEASE_ALL, self._names(f"alive:{self._holder}", "gone"), [self._holder])
 
     def claim(self) -> str:
-        """Read which service is active and whether it is alive, then take its place if no third one has."""
+        """Read which service is active; if it shows no life, become active unless a third service did so meanwhile."""
         key, gone = self._names("active", "gone")
         with self._errors():
             active = (self._client.get(key) or b"").decode()
@@ -455,7 +457,7 @@ class RedisStore:
             self._scripts(scripts.RESIGN, self._names("active"), [self._holder])
 
     def heads(self, models: Iterable[str]) -> dict[str, Head]:
-        """Read the meta of a thousand models at once."""
+        """Read the ``meta`` hashes of a thousand models in each request."""
         heads: dict[str, Head] = {}
         for batch in batches(models, MODELS):
             for model, ((lease, sequence), is_whole) in zip(
@@ -466,7 +468,7 @@ class RedisStore:
         return heads
 
     def _metas(self, models: Sequence[str], *fields: str) -> list[tuple[list[bytes | None], bool]]:
-        """Read these fields of each model's meta, and whether Redis has all of its keys, the index and documents."""
+        """Return these fields of each model's ``meta`` hash, and whether all keys of model and store exist."""
         with self._errors():
             pipe = self._client.pipeline(transaction=True)
             pipe.exists(*self._names("models", "documents"))
@@ -478,7 +480,7 @@ class RedisStore:
         return [(values, n_known == 2 and there in (None, b"%d" % count)) for (*values, there), count in pairs]
 
     def delete(self, lease: Lease) -> None:
-        """Remove every key of the model, unfinished chunks too, in one script."""
+        """Remove every key of the model, also the chunks of unfinished snapshots, in one script."""
         self._write(scripts.DELETE, lease, lease.model, also=self._names("changes"))
 
     # The log.
@@ -486,14 +488,14 @@ class RedisStore:
     def append(
         self, lease: Lease, sequence: int, data: bytes, idempotency: Idempotency | None, *, keep: int
     ) -> Durability:
-        """Check lease, sequence and request, then write, in one script; the durability is read with the answer."""
+        """Check the lease, the record's number and the request, then write the record, all in one script."""
         reached, (refused,) = self.append_many([Appending(lease, sequence, data, idempotency)], keep=keep)
         if refused is not None:
             raise refused
         return reached
 
     def append_many(self, records: Sequence[Appending], *, keep: int) -> tuple[Durability, list[StoreError | None]]:
-        """Run the script once for each record, in pipelines of limited length; each record is appended whole or not."""
+        """Run the script that appends a record once for each of the records, in pipelines of limited length."""
         found: list[StoreError | None] = []
         settings: Mapping[str, str] = {}
         for batch in batches(records, _BATCH):
@@ -504,7 +506,7 @@ class RedisStore:
         return level(settings), found
 
     def _refusal(self, record: Appending, answer: Any) -> StoreError | None:
-        """Return the error in the script's answer to a record, None if it was appended; raises StoreUnavailable."""
+        """Return the error that the script's answer means, None if the record was appended; raises StoreUnavailable."""
         model = record.lease.model
         if isinstance(answer, Exception):
             if isinstance(answer, redis.ResponseError) and _FOLLOWS in str(answer):
@@ -523,11 +525,11 @@ class RedisStore:
         return None
 
     def abort(self, lease: Lease, sequence: int) -> None:
-        """Add a mark for the record and forget its request."""
+        """Add a mark that the record is aborted, and forget the request of the record."""
         self._write(scripts.ABORT, lease, sequence, sealed_mark(lease.model, sequence))
 
     def last_sequence(self, lease: Lease) -> int:
-        """Read the number in a script that checks the lease, so that a fenced writer gets its error."""
+        """Read the newest record's number in a script that checks the lease, so that a fenced writer gets Fenced."""
         return int(self._write(scripts.LAST_SEQUENCE, lease)[1])
 
     def log(self, model: str, after: int) -> Iterator[LogRecord]:
@@ -553,7 +555,7 @@ class RedisStore:
     # Requests.
 
     def recall(self, model: str, key: str) -> Remembered | None:
-        """Read request and answer together; an answer that is damaged is left out."""
+        """Read the request and its answer in one transaction; a damaged answer is left out."""
         with self._errors():
             pipe = self._client.pipeline(transaction=True)
             pipe.hget(self._key(model, "requests"), key).hget(self._key(model, "answers"), key)
@@ -568,7 +570,7 @@ class RedisStore:
             return Remembered(body, sequence, None)
 
     def remembering(self, models: Sequence[str], key: str) -> set[str]:
-        """Look up the key of each model in pipelines of limited length."""
+        """Look up the idempotency key among each model's requests, in pipelines of limited length."""
         found: set[str] = set()
         for batch in batches(models, _BATCH):
             with self._errors():
@@ -579,11 +581,11 @@ class RedisStore:
         return found
 
     def remember(self, lease: Lease, key: str, answer: bytes) -> None:
-        """Set the answer, unless its request is no longer known."""
+        """Store the answer, unless its request was forgotten meanwhile."""
         self._write(scripts.REMEMBER, lease, key, sealed_answer(lease.model, key, answer))
 
     def remember_many(self, answers: Sequence[tuple[Lease, str, bytes]]) -> None:
-        """Run the script once for each answer, in pipelines of limited length."""
+        """Run the script that stores an answer once for each of the answers, in pipelines of limited length."""
         for batch in batches(answers, _BATCH):
             calls = []
             for lease, key, answer in batch:
@@ -610,7 +612,7 @@ class RedisStore:
         return requests, answers
 
     def put_requests(self, lease: Lease, requests: Mapping[str, Remembered]) -> None:
-        """Write the requests in batches, each under the lease."""
+        """Write the requests in batches; the lease is checked for each batch."""
         for batch in batches(requests.items(), _BATCH):
             arguments: list[Any] = []
             for key, known in batch:
@@ -620,20 +622,20 @@ class RedisStore:
             self._write(scripts.PUT_REQUESTS, lease, *arguments)
 
     def forget_requests(self, lease: Lease, keys: Iterable[str]) -> None:
-        """Remove the requests and their answers in batches, each under the lease."""
+        """Remove the requests and their answers in batches; the lease is checked for each batch."""
         for batch in batches(keys, _BATCH):
             self._write(scripts.FORGET_REQUESTS, lease, *batch)
 
     # Snapshots.
 
     def save_snapshot(self, lease: Lease, sequence: int, data: bytes, version: int, summary: bytes = b"") -> None:
-        """Write the chunks, then the pointer with the trimming of the log, in one last script."""
+        """Write the chunks; one last script then writes the pointer and trims the log."""
         pointer = self._write_chunks(lease, data, version)
         crash.point("in-snapshot")
         self._publish(scripts.PUBLISH_SNAPSHOT, lease, sequence, pointer, summary, KEPT_SNAPSHOTS)
 
     def supersede(self, lease: Lease, sequence: int, data: bytes, version: int, summary: bytes = b"") -> None:
-        """Write the chunks; one last script then removes all else of the model and sets the pointer."""
+        """Write the chunks; one last script then removes log, solution and older snapshots, and writes the pointer."""
         self._publish(scripts.SUPERSEDE, lease, sequence, self._write_chunks(lease, data, version), summary)
 
     def _write_chunks(self, lease: Lease, data: bytes, version: int) -> Pointer:
@@ -670,7 +672,7 @@ class RedisStore:
         return join(chunks, pointer, what)
 
     def save_solution(self, lease: Lease, solution: Solution) -> None:
-        """Replace the solution, under the lease."""
+        """Replace the model's solution if the lease holds."""
         self._write(scripts.SAVE_SOLUTION, lease, sealed_solution(lease.model, solution))
 
     def solution(self, model: str) -> Solution | None:
@@ -682,7 +684,7 @@ class RedisStore:
     # Documents.
 
     def _documents(self, call: Callable[[Any], Any], client: Any) -> Any:
-        """Return the answer to a call on the documents; raises StoreUnavailable if Redis has lost their key."""
+        """Return the answer to a command on the documents' hash; raises StoreUnavailable if Redis has lost the hash."""
         with self._errors():
             pipe = client.pipeline(transaction=True)
             pipe.exists(f"{self._p}:documents")
@@ -693,7 +695,7 @@ class RedisStore:
         return answer
 
     def put_document(self, at: DocumentName, data: bytes) -> None:
-        """Set the document's field, unless Redis has lost the key of all documents."""
+        """Set the document's field, unless Redis has lost the hash of all documents."""
         keys = self._names("documents")
         arguments = [":".join(at), sealed_document(at, data), int(at.kind == DELETING)]
         with self._errors():
@@ -709,7 +711,7 @@ class RedisStore:
         return None if found is None else open_document(at, found)
 
     def documents(self, kind: str | None = None) -> list[DocumentName]:
-        """Read the names of all documents and pick this kind."""
+        """Read the names of all documents, and return the names of this kind."""
         names = self._documents(lambda pipe: pipe.hkeys(f"{self._p}:documents"), self._client)
         parts = (name.decode(errors="backslashreplace").partition(":") for name in names if name)
         return sorted(DocumentName(stored, name) for stored, _, name in parts if kind is None or stored == kind)

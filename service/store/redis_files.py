@@ -19,7 +19,7 @@ ELSEWHERE = {
 
 
 def rewrite_log(client: Any) -> str:
-    """Make the server write its append-only file again, from its memory; return the result in words."""
+    """Make the server rewrite its append-only file from its memory; return the outcome as text."""
     end = time.monotonic() + REWRITE_SECONDS
     try:
         if not _state(client)["aof_enabled"]:

@@ -14,7 +14,7 @@ ADVICE = "as after an eviction; restore a backup of Redis"
 
 
 def torn(model: str) -> str:
-    """Return the message about a model that has lost keys."""
+    """Return the error message for a model that Redis has lost keys of."""
     return f"Redis has lost keys of model {model}, {ADVICE}, write the model back, or delete it"
 
 
@@ -32,7 +32,7 @@ def checked(answer: list[Any], model: str) -> list[Any]:
 
 
 def head(model: str, lease: bytes, sequence: bytes) -> Head:
-    """Return the head of a model from its lease and its newest record, as Redis has them."""
+    """Return the head of a model from the bytes that Redis stores for its lease and for its newest record."""
     epoch, _, writer = lease.decode().partition(":")
     return Head(Lease(model, int(epoch), writer), int(sequence))
 
@@ -70,7 +70,7 @@ def level(settings: Mapping[str, str]) -> Durability:
 
 
 def weakness_of(settings: Mapping[str, str]) -> str | None:
-    """Return which settings may lose acknowledged records, or cannot be read, as a message; None if there are none."""
+    """Return a message about settings that may lose acknowledged records, or cannot be read; None if there are none."""
     if unread := [name for name in WANTED if name not in settings]:
         return f"Redis does not show {', '.join(unread)} to this user: allow it +config|get"
     wrong = [f"{name} {settings[name] or '(empty)'}" for name, values in WANTED.items() if settings[name] not in values]
@@ -79,7 +79,7 @@ def weakness_of(settings: Mapping[str, str]) -> str | None:
 
 
 def why(error: Exception) -> str:
-    """Return the meaning of an error of Redis, and what to do."""
+    """Return a message that says what an error of Redis means, and what to do."""
     said = str(error) or type(error).__name__
     if said.startswith("OOM") or "used memory > 'maxmemory'" in said:
         return f"it is full: raise its maxmemory, or delete models ({said})"

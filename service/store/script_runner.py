@@ -25,7 +25,7 @@ class ScriptRunner:
         return self._hashes[script]
 
     def __call__(self, script: str, keys: Sequence[str], arguments: Sequence[Any]) -> Any:
-        """Return the script's answer."""
+        """Run a script, and return its answer."""
         try:
             return self._client.evalsha(self._hash(script), len(keys), *keys, *arguments)
         except NoScriptError:  # it did not run: a server forgets its scripts when it starts
@@ -34,9 +34,9 @@ class ScriptRunner:
     def with_config(
         self, script: str, calls: Sequence[tuple[Sequence[str], Sequence[Any]]]
     ) -> tuple[list[Any], Mapping[str, str]]:
-        """Run a script once for each pair of keys and arguments; return the answers, errors in their place.
+        """Run a script once for each pair of keys and arguments; return the answers or errors, and the settings.
 
-        The second value has the server's settings at that time that match :data:`PATTERNS`.
+        The settings are those of the server at that time with names that match :data:`PATTERNS`.
         """
         pipe = self._client.pipeline(transaction=False)
         for keys, arguments in calls:

@@ -1,19 +1,20 @@
 """Lua scripts of the Redis store, each an atomic step. Each script checks everything before its first write.
 
-A script of Redis runs alone but does not roll back. So its first write is one that Redis refuses when it is out of
-memory, read-only or cannot write to its disk; after the first write, none can fail. A script that must run on a full
-server too begins with a write that frees memory, after which the server takes the others: leases can be taken and
-models deleted however full the memory is.
+Redis runs a script without interruption, but does not undo its writes if it fails. So the first write of each script is
+one that Redis refuses if it is out of memory, read-only or cannot write to its disk; after a successful first write, no
+later write can fail. A script that must run on a full server too begins with a write that frees memory, so that Redis
+accepts its later writes: leases can be taken and models deleted however full the memory is.
 
 Every script on a model gets the model's keys in the order of :data:`MODEL_KEYS`, then the index of models; the keys of
 chunks begin with the key "chunk". The model's lease is the string ``epoch:writer``.
 
-A script answers with an array whose first entry is ``ok``, ``gone``, ``fenced``, ``unindexed``, ``torn``, or a refusal
-of its own.
+A script answers with an array; its first entry is ``ok``, ``gone``, ``fenced``, ``unindexed``, ``torn``, or a refusal
+that only this script has.
 
-Redis cannot tell a key that it evicted from one that never was. So the index and the documents have a field without
-a name, which stays when all others are removed, and the field ``there`` of a model's meta counts its :data:`COUNTED`
-keys. A script that finds fewer refuses. The counters of epochs and changes are made again where they are gone.
+Redis does not distinguish a key that it evicted from one that never existed. So the hashes of the index and of the
+documents have a field with an empty name, which stays when all other fields are removed, and the field ``there`` of a
+model's ``meta`` hash is the number of the model's :data:`COUNTED` keys. A script that finds fewer of a model's keys
+than ``there`` says writes nothing. Scripts make the counters of epochs and changes again if Redis has lost them.
 """
 
 from __future__ import annotations

@@ -11,12 +11,12 @@ import zlib
 
 
 def sha256(data: object) -> bytes:
-    """Return the SHA-256 of a blob; a value that damage has made something else is hashed as text."""
+    """Return the SHA-256 of bytes; a value that is no bytes, because it is damaged, is hashed as text."""
     return hashlib.sha256(data if isinstance(data, bytes) else repr(data).encode()).digest()
 
 
 def seal(*columns: object) -> bytes:
-    """Return the SHA-256 of the columns of a row; callers give a blob as its own SHA-256."""
+    """Return the SHA-256 of the columns of a row; callers pass the SHA-256 of a blob instead of the blob."""
     return sha256(repr(columns).encode())
 
 
@@ -25,7 +25,7 @@ _SUMMARY = struct.Struct("<I")
 
 
 def request_seal(model: object, key: object, sequence: object, body: object) -> bytes:
-    """Return the seal of a remembered request without its answer, which comes later."""
+    """Return the seal of a remembered request; the answer, which is stored later, has a seal of its own."""
     return seal(model, key, sequence, sha256(body))
 
 
@@ -45,20 +45,20 @@ def document_seal(kind: object, name: object, data: object) -> bytes:
 
 
 def mark_seal(model: str, sequence: int) -> str:
-    """Return the seal of the mark that a record is without effect, in hexadecimal."""
+    """Return the seal of the mark of an aborted record, in hexadecimal."""
     return seal(model, sequence, "aborted").hex()
 
 
 def checked_summary(model: str, described: int, summary: bytes) -> bytes:
     """Return the stored form of a summary: a CRC-32, then its bytes; empty for an empty summary.
 
-    A seal would double the time that an index takes, and no model depends on a summary.
+    A SHA-256 would double the time that reading the index takes, and no model depends on its summary.
     """
     return _SUMMARY.pack(_summary_check(model, described, summary)) + summary if summary else b""
 
 
 def open_summary(model: str, described: object, value: object) -> tuple[bytes, int]:
-    """Return a summary and the record up to which it is true; an empty one and 0 if the summary is damaged."""
+    """Return a stored summary and the number of the newest record it describes; empty and 0 if it is damaged."""
     if not (isinstance(value, bytes) and isinstance(described, int)):
         return b"", 0
     summary = value[_SUMMARY.size :]

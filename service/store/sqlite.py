@@ -82,19 +82,19 @@ log = logging.getLogger(__name__)
 
 
 def _described(model: str, sequence: int, summary: bytes) -> tuple[int, bytes]:
-    """Return the columns of a model's summary."""
+    """Return the values of the two columns that store a model's summary."""
     return (sequence if summary else 0), checked_summary(model, sequence, summary)
 
 
 def _stored(model: str, spec: object) -> StoredModel:
-    """Return a model with its specification; one that is no blob is taken as text, which no checksum fits."""
+    """Return a stored model; a specification that is no blob becomes text, so that its checksum does not match."""
     if spec is None:
         return StoredModel(model, b"", f"the database has lost the specification of model {model}")
     return StoredModel(model, spec if isinstance(spec, bytes) else str(spec).encode())
 
 
 def _answered(lease: Lease, key: str, answer: bytes) -> tuple[bytes | str | int, ...]:
-    """Return the values for the statement that stores an answer if the lease holds."""
+    """Return the parameters of the SQL statement that stores an answer if the lease holds."""
     return answer, answer_seal(lease.model, key, answer), lease.model, key, lease.model, lease.epoch
 
 
@@ -115,7 +115,7 @@ class SqliteStore(Store):
     """Store in one file; see :class:`livesvm.service.store.base.Store` for what each call does."""
 
     def __init__(self, path: Path, probe_seconds: float = PROBE_SECONDS) -> None:
-        """Open the database, or make it; one that cannot be written is opened for reading until it can.
+        """Open the database, or make it; a database that cannot be written now is opened for reading.
 
         Raises StoreDamaged, StoreTooNew, or StoreUnavailable if it cannot even be read.
         """
@@ -136,7 +136,7 @@ class SqliteStore(Store):
         self._database.probe()
 
     def create(self, model: str, spec: bytes, sequence: int = 0, summary: bytes = b"") -> Lease:
-        """Insert the model with its first epoch."""
+        """Insert the model with a new epoch."""
         with self._transaction() as db:
             lease = self._insert_model(db, model, spec, sequence, summary)
         self._database.marks.created(model, sequence, lease.epoch)
@@ -153,7 +153,7 @@ class SqliteStore(Store):
         return lease
 
     def index(self, models: Iterable[str] | None = None) -> Iterator[Indexed]:
-        """Read the table of models, page by page in the order of ids, and add the models that it has lost."""
+        """Read the table of models, page by page in the order of ids, and add entries of lost models."""
         damage = dict(self._database.marks.damage)
         if models is not None:
             models = list(models)
@@ -164,7 +164,7 @@ class SqliteStore(Store):
             yield Indexed(id_, 0, b"", 0, "", reason)
 
     def _pages(self, models: list[str] | None) -> Iterator[Row]:
-        """Yield the rows of the index, of all models or of these."""
+        """Yield the index rows of all models, or of these models."""
         if models is not None:
             for batch in batches(models, PAGE):
                 yield from self._read(f"{_INDEX} WHERE id IN {_THESE}", json.dumps(batch))
@@ -175,7 +175,7 @@ class SqliteStore(Store):
             page = self._read(f"{_INDEX} WHERE id > ? ORDER BY id LIMIT {PAGE}", page[-1][0])
 
     def describe(self, lease: Lease, sequence: int, summary: bytes) -> None:
-        """Write the summary without an fsync of its own; do nothing while the database can only be read."""
+        """Write the summary without an fsync of its own; do nothing while the database is read-only."""
         if self._database.only_read:
             return
         changed = (*_described(lease.model, sequence, summary), lease.model, lease.epoch)
@@ -184,7 +184,7 @@ class SqliteStore(Store):
                 self._held(db, lease)
 
     def models(self) -> list[StoredModel]:
-        """Read the tables of models and specifications, and add the models that are lost."""
+        """Read the tables of models and specifications, and add the models that the database has lost."""
         found = {str(id_): _stored(str(id_), spec) for id_, spec in self._read(_MODEL)}
         known = {marked(id_): id_ for id_ in found}
         for name, damage in dict(self._database.marks.damage).items():
@@ -193,7 +193,7 @@ class SqliteStore(Store):
         return [found[id_] for id_ in sorted(found)]
 
     def model(self, model: str) -> StoredModel | None:
-        """Read the model's rows, and add the damage that is known of it."""
+        """Read the model's rows, and add the known damage of the model."""
         rows, damage = self._read(f"{_MODEL} WHERE id = ?", model), self._database.marks.damage.get(marked(model), "")
         if not (rows or damage):
             return None
@@ -201,7 +201,7 @@ class SqliteStore(Store):
         return replace(found, damage=damage) if damage else found
 
     def acquire(self, model: str) -> Lease:
-        """Take a new epoch; no other service can hold the model. A lost model can be taken too, to be deleted."""
+        """Take a new epoch; no other service can hold the model. A lost model gets one too, for its deletion."""
         if self._database.only_read:
             return self._stored_lease(model)
         self._mend(model)
@@ -214,7 +214,7 @@ class SqliteStore(Store):
         return Lease(model, epoch, self._database.writer)
 
     def _mend(self, model: str) -> None:
-        """Build the indexes of requests from the table if they do not show all requests of a model."""
+        """Rebuild the indexes of the requests table if one of them lacks a request of this model."""
         with self._database.unsynced() as db:
             if shows_requests(db, model):
                 return
@@ -228,14 +228,14 @@ class SqliteStore(Store):
             log.warning("the index of requests was damaged; it was built from the table")
 
     def _stored_lease(self, model: str) -> Lease:
-        """Return the lease of the last writer, good for reading until the database can be written."""
+        """Return the lease of the last writer, which is enough to read while the database is read-only."""
         head = self.heads([model]).get(model)
         if head is None:
             raise ModelGone(f"model {model} is not stored")
         return head.lease
 
     def retake(self, lease: Lease, attempt: int) -> tuple[Lease, int]:
-        """Take a new epoch, unless another writer has the model or a later attempt came first."""
+        """Take a new epoch, unless another writer has the model or a later attempt of this writer arrived before."""
         with self._transaction() as db:
             epoch = self._database.new_epoch(db)
             query = """UPDATE models SET epoch = ?, attempt = ? WHERE id = ? AND writer = ? AND attempt < ?
@@ -246,14 +246,14 @@ class SqliteStore(Store):
         return Lease(lease.model, epoch, lease.writer), int(rows[0][0])
 
     def release(self, lease: Lease) -> None:
-        """Check the lease: no other process may hold the file, so there is nothing to release."""
+        """Check the lease, and do nothing else: no other process may use the file, so there is nothing to release."""
         self.last_sequence(lease)
 
     def release_all(self) -> None:
         """Do nothing: no other service may hold the file."""
 
     def heads(self, models: Iterable[str]) -> dict[str, Head]:
-        """Read the heads of the models; return none if the database's file was replaced or removed."""
+        """Read each model's writer and newest record; return nothing if the database's file was replaced or removed."""
         if self._database.is_elsewhere:
             return {}
         found: dict[str, Head] = {}
@@ -292,7 +292,7 @@ class SqliteStore(Store):
         return Durability.FSYNCED
 
     def _append(self, lease: Lease, sequence: int, data: bytes, idempotency: Idempotency | None, keep: int) -> None:
-        """Append in few statements, as other threads may run between any two of them."""
+        """Append a record with few SQL statements, as other Python threads may run between any two statements."""
         with self._transaction() as db:
             self._append_in(db, Appending(lease, sequence, data, idempotency), keep)
 
@@ -355,7 +355,7 @@ class SqliteStore(Store):
             db.execute(_DELETE_OLD, (model, sequence - keep))
 
     def abort(self, lease: Lease, sequence: int) -> None:
-        """Mark the record and forget its request; a database that can only be read leaves that to the next recovery."""
+        """Mark the record as aborted and forget its request; on a read-only database, recovery does this later."""
         if self._database.only_read:
             return
         with self._transaction() as db:
@@ -366,11 +366,11 @@ class SqliteStore(Store):
             db.execute(f"DELETE FROM requests {where}", (lease.model, sequence))
 
     def last_sequence(self, lease: Lease) -> int:
-        """Read the number and check the lease, so that a fenced writer gets its error."""
+        """Read the newest record's number and check the lease, so that a fenced writer gets Fenced."""
         return checked(lease, self._read(_HEAD, lease.model))
 
     def recall(self, model: str, key: str) -> Remembered | None:
-        """Find the request by the index and read it from the table; an answer that is damaged is left out."""
+        """Find the request by the index and read it from the table; a damaged answer is left out."""
         rows = self._read(
             f"SELECT {_REQUEST} FROM requests WHERE {_ROW_OF.format('requests')} AND key = ?)", model, key
         )
@@ -384,14 +384,14 @@ class SqliteStore(Store):
         return found
 
     def remembering(self, models: Sequence[str], key: str) -> set[str]:
-        """Look the key up in the index alone."""
+        """Look up the idempotency key in the index of the requests table, without reading the table."""
         found: set[str] = set()
         for batch in batches(models, PAGE):
             found.update(*self._read(f"{_KNOWING} AND model IN {_THESE}", key, json.dumps(batch)))
         return found
 
     def remember(self, lease: Lease, key: str, answer: bytes) -> None:
-        """Write without an fsync of its own; a database that can only be read leaves that to the next recovery."""
+        """Write the answer without an fsync of its own; while the database is read-only, leave that to recovery."""
         if self._database.only_read:
             return
         with self._database.unsynced() as db:
@@ -450,7 +450,7 @@ class SqliteStore(Store):
             db.execute("DELETE FROM log WHERE model = ? AND sequence <= ?", (model, kept[-1]))
 
     def snapshots(self, model: str) -> list[SnapshotInfo]:
-        """Read all columns but the data; a snapshot that the model lists and the table lacks counts as damaged."""
+        """Read the snapshots' rows without data; a snapshot that the model's row lists but has no row is damaged."""
         query = f"""SELECT length(data), model, sequence, version, saved, sha256, seal FROM snapshots
             WHERE {_ROW_OF.format("snapshots")})"""
         found = []
@@ -536,7 +536,7 @@ class SqliteStore(Store):
         return bytes(data)
 
     def documents(self, kind: str | None = None) -> list[DocumentName]:
-        """Read the names of all documents and pick this kind."""
+        """Read the names of all documents, and return the names of this kind."""
         rows = self._read("SELECT kind, name FROM documents ORDER BY kind, name")
         found = [DocumentName(str(stored), str(name)) for stored, name in rows]
         return [at for at in found if kind is None or at.kind == kind]
@@ -551,7 +551,7 @@ class SqliteStore(Store):
         return True
 
     def wipe(self, *, wholly: bool, models: Iterable[str] | None = None) -> dict[str, str]:
-        """Rewrite the database and empty its log, or empty the log alone."""
+        """Rewrite the database and empty its write-ahead log, or only empty the write-ahead log."""
         is_rebuilt = self._database.wipe(wholly=wholly)
         places = {"database": "written anew" if is_rebuilt else "overwritten in place", "write-ahead log": "emptied"}
         if copies := self._database.damaged_copies():

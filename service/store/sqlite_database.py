@@ -1,6 +1,7 @@
-"""One SQLite database as the store uses it: one connection, one lock, and commits that are on the disk.
+"""The store's SQLite database: one connection, one lock, and commits that return once they are on the disk.
 
-SQLite has a single writer anyway, and every call is short. Threads wait for the disk together, outside of the lock.
+One connection is enough, as SQLite allows a single writer anyway and every call is short. Threads release the lock
+before they wait for the disk, so that one sync serves several threads.
 """
 
 from __future__ import annotations
@@ -38,11 +39,11 @@ PROBE_SECONDS = 3.0
 class Database:
     """The database, open for writing, or ``only_read`` until it can be written.
 
-    ``writer`` names this process among those that ever wrote it.
+    ``writer`` is a random name of this process, which its leases carry.
     """
 
     def __init__(self, path: Path, probe_seconds: float) -> None:
-        """Open the database, or make it; one that cannot be written is opened for reading.
+        """Open the database, or make it; a database that cannot be written now is opened for reading.
 
         Raises StoreDamaged, StoreTooNew, or StoreUnavailable if it cannot even be read.
         """
@@ -74,7 +75,7 @@ class Database:
         self.marks = compare_marks(self._db, self._path)
 
     def _reopen(self) -> None:
-        """Open a database for writing that could only be read; new epochs fence the leases from that time."""
+        """Open a database for writing that was read-only so far; new epochs fence the leases given out meanwhile."""
         with self._lock:
             self._db.close()
             try:
@@ -98,9 +99,9 @@ class Database:
 
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
-        """Run the block alone, as one transaction, and return once the transaction is on the disk.
+        """Run the block under the lock as one transaction, and return once the transaction is on the disk.
 
-        A transaction whose sync failed may be on the disk all the same; the next one syncs it first.
+        After a failed sync, the transaction may be on the disk all the same; the next transaction first syncs it again.
         """
         with sqlite_errors():
             with self._lock:
@@ -115,7 +116,7 @@ class Database:
 
     @contextmanager
     def unsynced(self) -> Iterator[sqlite3.Connection]:
-        """Run the block alone; each statement is committed by itself, and is on the disk with the next transaction."""
+        """Run the block under the lock; each statement is committed alone, and synced with the next transaction."""
         with sqlite_errors(), self._lock:
             self._check_place()
             yield self._db
@@ -131,13 +132,13 @@ class Database:
         return int(db.execute("UPDATE epochs SET newest = newest + 1 RETURNING newest").fetchone()[0])
 
     def refused(self, size: int) -> None:
-        """Note that a write of so many bytes was refused, for the next probe."""
+        """Note that the disk refused a write of ``size`` bytes; the next probe writes as many."""
         self._refused = max(1, size)
 
     def probe(self) -> None:
-        """Check the disk's free space, take the write lock, and commit as many bytes as were refused last.
+        """Check the disk's free space, take the write lock, and commit as many bytes as the last refused write had.
 
-        If none were refused, one byte is committed after each :data:`PROBE_SECONDS` without a commit.
+        If no write was refused, one byte is committed after each :data:`PROBE_SECONDS` without a commit.
         """
         if self._why_only_read:
             self._reopen()
@@ -152,9 +153,10 @@ class Database:
             self._marked_at = time.monotonic()
 
     def wipe(self, *, wholly: bool) -> bool:
-        """Empty the log, and rewrite the database without free pages and gaps between rows; return whether it was.
+        """Empty the write-ahead log, and rewrite the database without unused space; return whether that was rewritten.
 
-        Other calls wait meanwhile. Without ``wholly``, a large database is rewritten only if much of it is free.
+        All other calls wait until this one has ended. Without ``wholly``, a large database is rewritten only if many of
+        its pages are free.
         """
         with self.unsynced() as db:
             is_rebuilt = wholly or is_worthwhile(db)
@@ -177,7 +179,7 @@ class Database:
             self._db.close()
 
     def _check_place(self) -> None:
-        """Raise StoreUnavailable if nothing can be written now."""
+        """Raise StoreUnavailable if the database cannot be used now: it is read-only, or its file was replaced."""
         if self._why_only_read:
             raise StoreUnavailable(self._why_only_read)
         if self.is_elsewhere:

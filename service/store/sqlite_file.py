@@ -56,7 +56,7 @@ def sqlite_errors() -> Iterator[None]:
 
 
 def open_database(path: Path) -> tuple[sqlite3.Connection, Marks]:
-    """Return the database, brought up to date, and its marks; make a new one if there is no trace of an older one.
+    """Return the database, opened and upgraded, and its high-water marks; make a new one if no older file exists.
 
     Raises StoreDamaged if it has lost its tables or documents, StoreTooNew, or StoreUnavailable if it cannot be
     written. ``damage`` of the marks lists the models that have lost something.
@@ -86,7 +86,7 @@ def open_database(path: Path) -> tuple[sqlite3.Connection, Marks]:
 
 
 def compare_marks(db: sqlite3.Connection, path: Path) -> Marks:
-    """Return the marks of a database that cannot be written, compared with it; raises StoreDamaged."""
+    """Return the high-water marks of a read-only database after comparing it with them; raises StoreDamaged."""
     with sqlite_errors():
         marks = read_marks(path) or new_marks(path)
         marks.compare(_heads(db), _newest_epoch(db))
@@ -94,10 +94,10 @@ def compare_marks(db: sqlite3.Connection, path: Path) -> Marks:
 
 
 def _compare(db: sqlite3.Connection, path: Path, marks: Marks) -> dict[bytes, int]:
-    """Compare the database with its marks before anything is written to it; return its heads; raises StoreDamaged.
+    """Compare a database, still unchanged, with its marks; return each model's newest record; raises StoreDamaged.
 
-    From here on SQLite overwrites the part of the write-ahead log behind its damage, so the files are copied if
-    something is lost, or may be.
+    Once the database is in use, SQLite overwrites what follows a damaged frame of the write-ahead log, so the files are
+    copied first if data are lost, or may be.
     """
     found = walk(write_ahead_log(path))
     try:
@@ -118,7 +118,7 @@ def _compare(db: sqlite3.Connection, path: Path, marks: Marks) -> dict[bytes, in
 
 
 def _keep_copy(path: Path, found: Walk) -> None:
-    """Copy the database, its log and its marks into a directory next to them, unless this log was copied before."""
+    """Copy the database, its log and its marks into a directory next to them, unless a copy of the same log exists."""
     wal = write_ahead_log(path)
     if found.behind:
         log.error("the write-ahead log %s is damaged: %s", wal, found)
@@ -135,7 +135,7 @@ def _keep_copy(path: Path, found: Walk) -> None:
 
 
 def _copy_files(path: Path, copy: Path) -> None:
-    """Copy the files of a database into a new directory, which appears when all are on the disk; raises OSError."""
+    """Copy a database's files into a new directory, which gets its name when all files are synced; raises OSError."""
     fresh = unfinished(copy)
     shutil.rmtree(fresh, ignore_errors=True)
     try:
@@ -157,7 +157,7 @@ def damaged_copies(path: Path) -> list[Path]:
 
 
 def _heads(db: sqlite3.Connection) -> dict[bytes, int]:
-    """Return the newest record of each model, by its name in the marks, as bytes, which are read faster than text."""
+    """Return the newest record of each model by its name in the marks; names are bytes, which are read faster."""
     query = "SELECT CAST(id AS BLOB), coalesce(CAST(sequence AS INTEGER), 0) FROM models WHERE length(id) > 0"
     found = dict(db.execute(query))
     for name in [name for name in found if len(name) > LONGEST]:
@@ -170,10 +170,10 @@ def _newest_epoch(db: sqlite3.Connection) -> int:
 
 
 def open_for_reading(path: Path) -> sqlite3.Connection:
-    """Open a database that cannot be written, with all that its write-ahead log holds; raises StoreUnavailable.
+    """Open a database for reading, with the commits in its write-ahead log; raises StoreUnavailable.
 
-    In exclusive mode SQLite needs no shared-memory file next to the log, for which a full disk has no space. A
-    read-only disk may hold that file already, or no log.
+    In exclusive mode SQLite needs no shared-memory file next to the log, for which a full disk has no space. On a
+    read-only disk, the shared-memory file may exist already, or there may be no log.
     """
     ways: list[Callable[[Path], sqlite3.Connection]] = [_alone, _read_only]
     if not _size(_beside(path, "-wal")):
@@ -189,7 +189,7 @@ def open_for_reading(path: Path) -> sqlite3.Connection:
 
 
 def copy_database(path: Path, to: Path) -> None:
-    """Copy one state of a database, which may be in use, and check the copy.
+    """Copy a consistent state of a database, which may be in use, and check the copy.
 
     Raises StoreDamaged if something is lost or damaged, StoreTooNew, or StoreUnavailable.
     """
@@ -211,7 +211,7 @@ def copy_database(path: Path, to: Path) -> None:
 
 @contextmanager
 def transaction(db: sqlite3.Connection) -> Iterator[None]:
-    """Run the block whole or not at all."""
+    """Run the block as one transaction, which is rolled back after an error."""
     db.execute("BEGIN IMMEDIATE")
     try:
         yield
@@ -224,7 +224,7 @@ def transaction(db: sqlite3.Connection) -> Iterator[None]:
 
 @contextmanager
 def overwriting(db: sqlite3.Connection) -> Iterator[None]:
-    """Make SQLite overwrite rows deleted in the block with zeros; elsewhere it does so only without extra writes."""
+    """Make SQLite overwrite the rows that the block deletes with zeros, even where that takes extra writes."""
     db.execute("PRAGMA secure_delete = ON")
     try:
         yield
@@ -279,7 +279,7 @@ def check_room(path: Path) -> None:
 
 
 def connect(path: Path, options: str = "mode=rw") -> sqlite3.Connection:
-    """Open a database, and add the seals as functions of its SQL."""
+    """Open a database, and register the functions that compute seals for its SQL statements."""
     db = sqlite3.connect(
         f"file:{quote(str(path.absolute()))}?{options}",
         uri=True,
@@ -293,7 +293,7 @@ def connect(path: Path, options: str = "mode=rw") -> sqlite3.Connection:
 
 
 def _text(data: bytes) -> str:
-    """Return stored text; damaged bytes are escaped, so that they can be read and no seal fits them."""
+    """Decode stored text; invalid bytes are escaped, so that reading succeeds but the row's seal does not match."""
     return data.decode(errors="backslashreplace")
 
 
@@ -323,7 +323,7 @@ def _checked(db: sqlite3.Connection, path: Path) -> sqlite3.Connection:
 
 
 def _check_file(path: Path) -> Marks | None:
-    """Return the marks of a database, if it has any; raises StoreDamaged if the database itself is missing or empty."""
+    """Return a database's high-water marks, or None; raises StoreDamaged if the database is missing or empty."""
     if path.exists() and not path.stat().st_size:
         raise StoreDamaged(f"{path} is empty, 0 bytes: {_WHAT_TO_DO.format('the file')}")
     _check_header(path)
@@ -339,7 +339,7 @@ def _check_file(path: Path) -> Marks | None:
 
 
 def _check_header(path: Path) -> None:
-    """Raise StoreTooNew, or StoreUnavailable if the schema is too old, before SQLite can change the file."""
+    """Check the schema before SQLite can change the file; raise StoreTooNew, or StoreUnavailable if it is too old."""
     with suppress(FileNotFoundError), path.open("rb") as file:
         header = file.read(_VERSION.stop)
         if header.startswith(b"SQLite format 3"):
@@ -369,7 +369,7 @@ def _make(path: Path) -> None:
 
 
 def make_tables(path: Path) -> None:
-    """Make a database without rows."""
+    """Make a database with all tables and no rows."""
     with closing(connect(path, "mode=rwc")) as db:
         db.execute("PRAGMA journal_mode = WAL")
         with transaction(db):

@@ -1,11 +1,12 @@
 """High-water marks of the embedded store: a file next to the database that tells which records were acknowledged.
 
-A database that has less than its marks say has lost acknowledged data: the newest record of a model, a deletion, or a
-document. A mark is written once its record is on the disk, and never before. The marks are not synced with each update,
-so an update waits for the disk once: a crash of the process loses no mark, a loss of power those of the last seconds.
+The marks name the newest acknowledged record of each model, and acknowledged deletions and changes of documents. If the
+database lacks such a record, deletion or change, the database has lost data. A mark is written once its record is on
+the disk, and never before. Updates do not sync the marks, so that each waits for the disk only once: a crash of the
+process loses no mark, and a loss of power loses the marks of the last seconds.
 
-The file is a sequence of slots of 128 bytes, each with a checksum. The first slot names the boot of the machine since
-which the file was written; within that boot, everything that was acknowledged has its mark.
+The file is a sequence of slots of 128 bytes, each with a checksum. The first slot has the id of the machine's boot in
+which the file was made; until the next boot, everything that was acknowledged has its mark.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ log = logging.getLogger(__name__)
 def marked(model: str) -> str:
     """Return the name of a model in the marks: its id, or the beginning and a hash of an id that is too long.
 
-    The two are separated by two tildes, which no id has in a row.
+    Two tildes, which no id has in a row, separate the beginning of a long id from the hash.
     """
     if len(model) <= LONGEST:
         return model
@@ -60,7 +61,7 @@ def marked(model: str) -> str:
 
 
 class Kind(IntEnum):
-    """What a slot says of its name."""
+    """The kind of a slot: what it says about the model, documents or boot that it names."""
 
     BOOT = 1
     """The name is the id of the machine's boot."""
@@ -80,7 +81,7 @@ _DAMAGE = (Kind.LOST, Kind.RETURNED)
 
 
 class Mark(NamedTuple):
-    """The acknowledged state of one name: its newest record, and the epoch of its creation, deletion or change."""
+    """The acknowledged state of a model or the documents: newest record, and epoch of creation, deletion or change."""
 
     kind: Kind
     sequence: int = 0
@@ -88,9 +89,10 @@ class Mark(NamedTuple):
 
 
 class Marks:
-    """The marks of one database; safe from any thread.
+    """The high-water marks of one database; safe from any thread.
 
-    In memory the marks have the format of the file, which takes a third of the memory of as many objects.
+    Marks are kept in memory in the format of the file, which takes a third of the memory that Python objects would
+    take.
 
     Parameters
     ----------
@@ -111,7 +113,7 @@ class Marks:
         """The loss of each model that has lost something, as a message, by the model's name in the marks."""
 
     def _find(self) -> None:
-        """Find the places of all marks, the unused slots, and the names that are deleted."""
+        """Find the slot of each mark, the unused slots, and the names of deleted models."""
         names: list[bytes] = self._rows()["name"].tolist()
         self._places = dict(zip(names[1:], range(1, len(names)), strict=True))
         self._places.pop(_UNUSED, None)
@@ -136,7 +138,7 @@ class Marks:
 
     @property
     def is_exact(self) -> bool:
-        """Whether everything that was acknowledged has its mark."""
+        """Whether every acknowledged change has its mark: the machine has not restarted since the file was made."""
         return bool(self._boot) and self._boot == _this_boot()
 
     @property
@@ -155,7 +157,7 @@ class Marks:
         return not self._named(Kind.STORED, *_DAMAGE)
 
     def compare(self, heads: Mapping[bytes, int], epoch: int) -> list[str]:
-        """Find the models that the database has lost wholly or in part; return the ids of newly found ones.
+        """Find the models that the database has lost wholly or in part; return the ids of models not found before.
 
         Parameters
         ----------
@@ -190,13 +192,13 @@ class Marks:
         return new
 
     def adopt(self, heads: Mapping[bytes, int]) -> None:
-        """Note that these records are on the disk; a mark of a loss stays one."""
+        """Raise the marks to these newest records, which are on the disk; a mark that says "lost" still says so."""
         rows, found = self._compared_with(heads)
         for name in {*rows["name"][found > rows["sequence"]].tolist()} | (heads.keys() - self._places.keys()):
             self._set(name, (self._get(name) or Mark(Kind.STORED))._replace(sequence=heads[name]))
 
     def _compared_with(self, heads: Mapping[bytes, int]) -> tuple[Slots, npt.NDArray[np.int64]]:
-        """Return the marks, and for each the newest record in the database, -1 for none."""
+        """Return the rows of the marks, and for each row the newest record in the database, -1 for none."""
         rows = self._rows()
         return rows, np.array([heads.get(name, -1) for name in rows["name"].tolist()])
 
@@ -234,7 +236,7 @@ class Marks:
         self.sync()
 
     def reached(self, model: str, sequence: int) -> None:
-        """Note that a record is on the disk."""
+        """Note that the record ``sequence`` of a model is on the disk."""
         with self._lock:
             name = marked(model).encode()
             mark = self._get(name) or Mark(Kind.STORED)
@@ -243,7 +245,7 @@ class Marks:
                 self.damage.pop(name.decode(), None)
 
     def reached_all(self, sequences: Mapping[str, int]) -> None:
-        """Note for many models that a record is on the disk; adjacent marks are written together."""
+        """Note that the given record of each of these models is on the disk; adjacent marks are written together."""
         with self._lock:
             places = []
             for model, sequence in sequences.items():
@@ -262,7 +264,7 @@ class Marks:
             self.damage.pop(marked(model), None)
 
     def deleting(self, model: str) -> None:
-        """Note that a model may be deleted from now on, until its deletion or its next record is on the disk."""
+        """Mark a model as perhaps deleted, until its deletion or its next record is on the disk."""
         with self._lock:
             name = marked(model).encode()
             before = self._get(name)
@@ -282,7 +284,7 @@ class Marks:
             self._put(DOCUMENTS, before._replace(epoch=max(epoch, before.epoch)))
 
     def sync(self) -> None:
-        """Sync the file, so that a loss of power takes none of the marks; raises OSError."""
+        """Sync the file, so that a loss of power loses no mark; raises OSError."""
         with self._lock:
             if self._file is None or self._is_synced:
                 return
@@ -313,7 +315,7 @@ class Marks:
             log.warning("%d marks from place %d on were not written: %s", last - first + 1, first, error)
 
     def _set(self, name: bytes, mark: Mark) -> int:
-        """Change one mark in memory; return its place."""
+        """Change one mark in memory; return the number of its slot."""
         place, slot = self._places.get(name), _packed(name, mark)
         if place is None:
             place = self._unused.pop() if self._unused else len(self._slots) // _SIZE
@@ -344,7 +346,7 @@ class Marks:
 
 
 def read_marks(database: Path) -> Marks | None:
-    """Return the marks next to a database, None if the file is missing or no mark is whole; raises OSError."""
+    """Return the high-water marks next to a database, None if there is no file or no whole mark; raises OSError."""
     path = database.with_name(database.name + ENDING)
     try:
         data = memoryview(path.read_bytes())
@@ -367,12 +369,12 @@ def read_marks(database: Path) -> Marks | None:
 
 
 def new_marks(database: Path) -> Marks:
-    """Return the marks of a database that had none."""
+    """Return empty high-water marks for a database that has no file of them."""
     return Marks(database.with_name(database.name + ENDING))
 
 
 def _compared(mark: Mark, head: int | None, epoch: int) -> Kind | None:
-    """Return the new kind of a model's mark when the database has records up to ``head``; None: drop the mark."""
+    """Return the new kind of a model's mark if the database has records up to ``head``; None to drop the mark."""
     if mark.kind in (Kind.DELETED, Kind.RETURNED):
         is_back = head is not None and (mark.kind is Kind.RETURNED or mark.epoch > epoch)
         return Kind.RETURNED if is_back else None

@@ -12,7 +12,7 @@ Row = tuple[Any, ...]
 
 
 def checked(lease: Lease, rows: list[Row]) -> int:
-    """Return the sequence number in a model's row of epoch and sequence, if the lease holds; raises Fenced."""
+    """Return the sequence number in a model's row (epoch, sequence); raises Fenced if the lease has another epoch."""
     if not rows:
         raise ModelGone(f"model {lease.model} is no longer stored")
     epoch, sequence = rows[0]
@@ -22,7 +22,7 @@ def checked(lease: Lease, rows: list[Row]) -> int:
 
 
 def is_sealed(model: str, row: list[Any]) -> bool:
-    """Return whether a row of this model, which ends with its seal, is as it was written."""
+    """Return whether the seal at the end of a row matches the row, and the row belongs to this model."""
     *columns, sealed = row
     return bool(columns[0] == model and sealed == seal(*columns))
 
@@ -34,7 +34,7 @@ def damaged(sequence: object) -> SnapshotInfo:
 
 
 def remembered(model: str, key: str, row: Row) -> tuple[Remembered, bool]:
-    """Return the request in a row, without an answer that is damaged, and whether its answer is damaged.
+    """Return the request in a row, and whether its answer is damaged; a damaged answer is left out.
 
     Raises StoreDamaged if the request itself is damaged.
     """
@@ -48,7 +48,7 @@ def remembered(model: str, key: str, row: Row) -> tuple[Remembered, bool]:
 
 
 def request_rows(model: str, requests: Mapping[str, Remembered]) -> Iterator[Row]:
-    """Yield the rows that remember requests."""
+    """Yield rows of the requests table for these remembered requests."""
     for key, known in requests.items():
         sealed = request_seal(model, key, known.sequence, known.body)
         answered = None if known.answer is None else answer_seal(model, key, known.answer)

@@ -61,13 +61,13 @@ _REQUESTS = f"""SELECT rowid, model, key, sequence FROM requests NOT INDEXED
 
 
 def add_functions(db: sqlite3.Connection) -> None:
-    """Add the seals of rows to this connection as functions of its SQL."""
+    """Register the functions that compute seals of rows for SQL statements of this connection."""
     db.create_function("sha256", 1, sha256, deterministic=True)
     db.create_function("seal", -1, seal, deterministic=True)
 
 
 def missing_tables(db: sqlite3.Connection) -> list[str]:
-    """Return names of tables that a database has lost; raises StoreTooNew, StoreUnavailable if it is too old."""
+    """Return the names of lost tables; raises StoreTooNew, or StoreUnavailable if the schema is too old."""
     there = {row[0] for row in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
     expected = _TABLES.keys() - ({"specs"} if "models" in there and is_old(db) else set())
     return [name for name in _TABLES if name in expected - there]
@@ -83,7 +83,7 @@ def _schema(db: sqlite3.Connection) -> int:
 
 
 def checked_schema(found: int) -> int:
-    """Return the given schema number if it can be read; raises StoreTooNew, StoreUnavailable if it is too old."""
+    """Return a schema number that this version reads; raises StoreTooNew, or StoreUnavailable if it is too old."""
     if found > SCHEMA:
         raise StoreTooNew(f"the database has schema {found}; this version reads up to {SCHEMA}")
     if 0 < found < OLDEST:
@@ -109,10 +109,10 @@ def _change(db: sqlite3.Connection, statements: Iterable[str]) -> None:
 
 
 def shows_requests(db: sqlite3.Connection, model: str) -> bool:
-    """Return whether both indexes of requests show all of a model's requests; only this model's entries are read.
+    """Return whether both indexes of the requests table have all requests of a model; only these requests are read.
 
-    Each index is compared with the rows that the other one finds. A request that its index does not show would be
-    taken for a new one and applied twice.
+    Each index is compared with the rows that the other one finds. A request that is missing in an index would be taken
+    for a new one and applied twice.
     """
     try:
         keys = dict(db.execute(f"SELECT rowid, key {_BY_KEY}", (model,)))
@@ -126,9 +126,10 @@ def shows_requests(db: sqlite3.Connection, model: str) -> bool:
 
 
 def mend_requests(db: sqlite3.Connection) -> bool:
-    """Build the indexes of requests from the table, inside a transaction, unless a row itself is damaged.
+    """Rebuild the indexes of the requests table, inside a transaction, unless a row of the table is damaged.
 
-    If a row is damaged, the old index stays, as it still finds that row's request. Returns whether it was built.
+    If a row is damaged, the old index stays, as it still finds that row's request. Returns whether the indexes were
+    rebuilt.
     """
     rows = db.execute("SELECT model, key, sequence, body, seal FROM requests NOT INDEXED")
     if not all(sealed == request_seal(*row) for *row, sealed in rows):

@@ -1,8 +1,8 @@
-"""Sync commits to the disk, with one wait for all that were committed before it began.
+"""Sync commits to the disk; one sync serves all threads that committed before it began.
 
-SQLite itself would wait for the disk inside each commit, one after the other. With ``synchronous=NORMAL`` it does not:
-it syncs only when it copies its write-ahead log into the database or begins that log again. The log is synced here
-instead, outside of the database's lock; a commit that was waited for survives a loss of power.
+By default, SQLite waits for the disk inside each commit, one commit after the other. With ``synchronous=NORMAL``,
+SQLite syncs only when it copies its write-ahead log into the database or begins that log again. This module syncs the
+log instead, outside of the database's lock; a commit survives a loss of power once :meth:`Syncs.wait` has returned.
 """
 
 from __future__ import annotations
@@ -66,6 +66,6 @@ class Syncs:
 
 
 def _is_other(path: Path, file: int) -> bool:
-    """Return whether the file at ``path`` is another than the open one."""
+    """Return whether the file at ``path`` differs from the open ``file``."""
     there, ours = path.stat(), os.fstat(file)
     return (there.st_dev, there.st_ino) != (ours.st_dev, ours.st_ino)

@@ -3,9 +3,9 @@
     header   32 bytes: magic, format, page size, number of checkpoints, two salts, two checksums
     frame    24 bytes: page, size of the database after a commit or 0, two salts, two checksums; then the page
 
-Checksums are cumulative. SQLite reads a log up to the first frame that does not match its checksum, because a crash may
-have torn the last transaction. It does not say so where that frame is damaged and whole transactions stand behind it,
-and it overwrites them. See https://www.sqlite.org/fileformat2.html, section 4.
+Each checksum covers all frames before, too. SQLite reads a log up to the first frame that does not match its checksum,
+because a crash may have torn the last transaction. If whole transactions follow a damaged frame, SQLite reports no
+error, and overwrites those transactions. See https://www.sqlite.org/fileformat2.html, section 4.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Sums = tuple[int, int]
 
 @dataclass(frozen=True)
 class Walk:
-    """The contents of a log: ``frames`` before the first that does not match, and whole transactions ``behind`` it.
+    """Counts of a log: valid ``frames`` before the first damaged one, and whole transactions ``behind`` that frame.
 
     Behind a damaged header one transaction is counted, if the log has any frame.
     """
@@ -46,7 +46,7 @@ class Walk:
 
 
 def walk(path: Path) -> Walk:
-    """Return the contents of the write-ahead log at ``path``; a log that does not exist has none."""
+    """Count the frames and transactions of the write-ahead log at ``path``; the counts are 0 if there is no log."""
     try:
         with path.open("rb") as file:
             return _walked(file, os.fstat(file.fileno()).st_size)
@@ -88,8 +88,8 @@ def _frames(file: BinaryIO, size: int) -> Iterator[npt.NDArray[np.uint8]]:
 def _powers(pairs: int) -> list[tuple[int, int, int]]:
     """Return a, b, c of [[a, b], [b, c]] = [[1, 1], [1, 2]]^n modulo 2^32, for n from 0 to ``pairs``.
 
-    A pair of words (x, y) changes the sums (s, t) to s + t + x and s + 2t + x + y, which is this matrix times (s, t),
-    plus (x, x + y).
+    A pair of words (x, y) changes the checksums (s, t) to s + t + x and s + 2t + x + y: the matrix [[1, 1], [1, 2]]
+    times (s, t), plus (x, x + y).
     """
     found = [(1, 0, 1)]
     for _ in range(pairs):
@@ -100,7 +100,7 @@ def _powers(pairs: int) -> list[tuple[int, int, int]]:
 
 @lru_cache(maxsize=8)
 def _weights(pairs: int) -> Words:
-    """Return the factors (2 * pairs, 2) with which each word of a block adds to the two sums at its end, mod 2^32."""
+    """Return the factors (2 * pairs, 2) of a block's words in the two checksums at the block's end, modulo 2^32."""
     behind = np.array(_powers(pairs)[pairs - 1 :: -1], np.uint32)
     a, b, c = behind.T
     of_first, of_second = np.stack([a + b, b + c], axis=1), np.stack([b, c], axis=1)
@@ -108,12 +108,12 @@ def _weights(pairs: int) -> Words:
 
 
 def _sums(words: Words) -> list[Sums]:
-    """Return what each block of words, a row of ``words``, adds to the two sums at its end."""
+    """Return what each block, a row of ``words``, adds to the two checksums at the block's end."""
     native, weights = words.astype(np.uint32), _weights(words.shape[1] // 2)
     return [(one, two) for one, two in (native @ weights).tolist()]
 
 
 def _chained(before: Sums, added: Sums, pairs: int) -> Sums:
-    """Return the sums at the end of a block of ``pairs``, from the sums before it and what the block adds."""
+    """Return the two checksums after a block of ``pairs``, from the checksums before the block and its additions."""
     (s, t), (a, b, c) = before, _powers(pairs)[-1]
     return (a * s + b * t + added[0]) % 2**32, (b * s + c * t + added[1]) % 2**32

@@ -1,4 +1,4 @@
-"""Check of the addresses that webhooks may be sent to: only those of the public internet, in any notation."""
+"""Check that webhooks send messages only to public internet addresses, in whichever notation an address is written."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ _SPECIAL = tuple(
 
 
 class Refused(Exception):
-    """An address is inside the machine or a private network."""
+    """The address of a receiver belongs to this machine or to a private network."""
 
 
 def is_address(host: str) -> bool:
-    """Return whether a host is an address and no name."""
+    """Return whether a host is written as an IP address, and not as a name."""
     try:
         ip_address(host)
     except ValueError:
@@ -36,7 +36,7 @@ def is_address(host: str) -> bool:
 
 
 def check_address(text: str) -> None:
-    """Raise Refused unless an address is public; if an IPv6 address contains an IPv4 address, the latter counts."""
+    """Raise Refused unless an address is public; for an IPv6 address that embeds an IPv4 address, check the latter."""
     address = _inside(ip_address(text))
     is_plain = address.is_global and not (address.is_multicast or address.is_reserved or address.is_private)
     if not is_plain or _is_tunnel(address) or any(address in network for network in _SPECIAL):
@@ -53,5 +53,5 @@ def _inside(address: IPv4Address | IPv6Address) -> IPv4Address | IPv6Address:
 
 
 def _is_tunnel(address: IPv4Address | IPv6Address) -> bool:
-    """Return whether an address leads to an IPv4 address by 6to4 or Teredo."""
+    """Return whether an IPv6 address embeds an IPv4 address as a 6to4 or Teredo tunnel."""
     return isinstance(address, IPv6Address) and (address.sixtofour is not None or address.teredo is not None)

@@ -1,4 +1,4 @@
-"""The registered webhooks, each stored as a document, and their dead letters."""
+"""The registered webhooks, which the store keeps as documents, and their dead letters."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 
 
 class Webhooks:
-    """The webhooks of one service. Its calls block on the store.
+    """All webhooks of one service. Methods wait for the store.
 
     Parameters
     ----------
@@ -44,7 +44,7 @@ class Webhooks:
         self._lock = threading.Lock()
 
     def learn(self) -> None:
-        """Read the webhooks that the store has; raises StoreError."""
+        """Read all webhooks from the store; raises StoreError."""
         with self._lock:
             self._learn()
 
@@ -69,7 +69,7 @@ class Webhooks:
             return None
 
     def all(self) -> list[Webhook]:
-        """Return all, in the order of their creation."""
+        """Return all webhooks in the order of their creation."""
         return sorted(self._known.values(), key=lambda one: one.created_at)
 
     def get(self, id: str) -> Webhook:
@@ -80,7 +80,7 @@ class Webhooks:
         return found
 
     def create(self, spec: WebhookSpec, secret: str | None) -> Webhook:
-        """Store a new webhook, with a random secret if none is given.
+        """Create and store a webhook; if no secret is given, it gets a random one.
 
         Raises InvalidInput, TooManyWebhooks or StoreError.
         """
@@ -99,7 +99,7 @@ class Webhooks:
         return made
 
     def delete(self, id: str) -> None:
-        """Remove a webhook, its waiting messages and its dead letters; raises UnknownWebhook or StoreError."""
+        """Delete a webhook, its waiting messages and its dead letters; raises UnknownWebhook or StoreError."""
         with self._lock:
             webhook, store = self.get(id), self._source.store
             with self._source.health.store_call("document"):
@@ -113,12 +113,12 @@ class Webhooks:
         changed("webhook-deleted", f"webhook {id}", host=webhook.spec.host)
 
     def addresses(self, kind: str, id: str | None = None) -> list[Address]:
-        """Return the addresses of messages of a kind, of one webhook or of all, oldest first; raises StoreError."""
+        """Return the addresses of messages of a kind, oldest first, of one webhook or of all; raises StoreError."""
         found = map(Address.of, self._source.store.documents(kind))
         return sorted((one for one in found if id in (None, one.webhook)), key=lambda one: one.age)
 
     def ping(self, id: str) -> str:
-        """Queue a test message, and return its id; raises UnknownWebhook or StoreError."""
+        """Store a test message to deliver, and return its id; raises UnknownWebhook or StoreError."""
         webhook = self.get(id)
         event = Happened(PING, "", secrets.token_hex(8), time.time(), lambda spec: {"webhook": id})
         made = message_for(webhook, event, self._outbox.holder)
@@ -128,7 +128,7 @@ class Webhooks:
         return made[0].id
 
     def dead_letters(self, id: str, most: int) -> Iterator[Document]:
-        """Yield at most ``most`` dead letters of a webhook, newest first; raises UnknownWebhook or StoreError."""
+        """Yield up to ``most`` dead letters of a webhook, newest first; raises UnknownWebhook or StoreError."""
         self.get(id)
         for address in self.addresses(WEBHOOK_DEAD, id)[::-1][:most]:
             data = self._source.store.document(address.dead)
@@ -138,7 +138,7 @@ class Webhooks:
                 yield {"id": address.id, "type": address.type, **numbers, "message": json.loads(letter.body)}
 
     def resend(self, id: str, message: str | None) -> int:
-        """Queue one dead letter or all again, and return their number; raises UnknownWebhook or StoreError."""
+        """Queue one dead letter or all for delivery, and return their number; raises UnknownWebhook or StoreError."""
         self.get(id)
         count, store = 0, self._source.store
         with self._source.health.store_call("document"):

@@ -1,7 +1,8 @@
-"""The courier of a webhook: a thread that sends its messages, so that a slow receiver delays no other.
+"""The courier of a webhook: a thread that sends only its messages, so that a slow receiver delays no other webhook.
 
-The oldest message is tried until it is delivered or dead, and later ones wait. So the number of attempts to reach a
-receiver that does not answer depends on time, not on the number of waiting messages.
+The courier tries to deliver the oldest message until it is delivered or becomes a dead letter; later messages wait. So
+the number of attempts to reach a receiver that does not answer depends on the time, and not on the number of waiting
+messages.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ log = logging.getLogger("livesvm.webhooks")
 
 
 class Outcome(NamedTuple):
-    """Result of an attempt: its time, the status of the answer if there was one, and the reason of a failure."""
+    """Result of an attempt to deliver a message: time, status of the receiver's answer, and reason of a failure."""
 
     at: float
     status: int | None = None
@@ -59,7 +60,7 @@ class Outcome(NamedTuple):
 
 
 class Courier:
-    """Sends the waiting messages of one webhook, oldest first, until it is stopped."""
+    """Sender of the waiting messages of one webhook, oldest first, which runs until it is stopped."""
 
     def __init__(self, webhook: Webhook, source: Source, settings: Settings) -> None:
         self.webhook, self._source, self._settings = webhook, source, settings
@@ -73,7 +74,7 @@ class Courier:
         threading.Thread(target=self._run, name=f"webhook-{webhook.id}", daemon=True).start()
 
     def offer(self, addresses: Collection[Address]) -> None:
-        """Replace the queue by the messages that wait now."""
+        """Replace the courier's queue by the messages that wait now."""
         with self._changed:
             ordered = sorted(addresses, key=lambda one: one.age)
             self._waiting = {address: self._waiting.get(address, 0) for address in ordered}
@@ -81,7 +82,7 @@ class Courier:
             self._changed.notify()
 
     def stop(self) -> None:
-        """Begin no more attempts, and return at once; a message that is being sent now is sent again later."""
+        """Begin no more attempts, and return without waiting; a message that is being sent now is sent again later."""
         with self._changed:
             self._is_over = True
             self._changed.notify()
@@ -100,7 +101,7 @@ class Courier:
         self._hang_up()
 
     def _next(self) -> Callable[[], None] | None:
-        """Wait until a step is due, and return the function that does it; None once the courier is stopped."""
+        """Wait until the next step is due, and return the function that does it, or None if the courier is stopped."""
         with self._changed:
             while not self._is_over:
                 rest = self._due_at - time.monotonic()
@@ -126,7 +127,7 @@ class Courier:
         self._forget(address)
 
     def _read(self, address: Address) -> Message | None:
-        """Return a waiting message; None if it is gone, or if it was damaged and has been dropped."""
+        """Read a waiting message from the store; None if it is deleted, or damaged, in which case it is dropped."""
         try:
             if (data := self._source.store.document(address.waiting)) is not None:
                 return Message.decode(data)
@@ -137,7 +138,7 @@ class Courier:
         return None
 
     def _try(self, address: Address, message: Message) -> bool:
-        """Try to deliver a message, and return whether it was delivered; failures but 410 delay all messages."""
+        """Try to deliver a message, and return whether this succeeded; a failure other than 410 delays all messages."""
         with self._changed:
             self._waiting[address] = attempt = self._waiting.get(address, 0) + 1
         self.last, patience = self._sent(address, message)
@@ -164,7 +165,7 @@ class Courier:
         return False
 
     def _sent(self, address: Address, message: Message) -> tuple[Outcome, float]:
-        """Send a message if its host is still allowed; return the outcome and the delay that the receiver asks for."""
+        """Send a message if its host is still allowed; return the outcome, and the delay that the receiver asks for."""
         from livesvm.service.webhooks import sending  # takes time to load, which a start without webhooks saves
 
         settings, webhook, now = self._settings, self.webhook, time.time()
@@ -183,7 +184,7 @@ class Courier:
         return Outcome(now, status, None if 200 <= status < 300 else f"it was answered {status}"), patience
 
     def _put_off(self, patience: float) -> float:
-        """Delay the next attempt, longer after each failure or as ``patience`` asks; return the delay in seconds."""
+        """Delay the next attempt, longer after each failure, or as ``patience`` asks; return the delay in seconds."""
         longest = min(MOST_SECONDS, FIRST_SECONDS * 2 ** min(self._failures, 20))
         delay: float = max(longest * random.uniform(0.5, 1.0), min(patience, LONGEST_SECONDS))
         now = time.monotonic()
@@ -199,7 +200,7 @@ class Courier:
             self._connection = None
 
     def _given_up(self, delay: float) -> list[Address]:
-        """Return messages to give up: those past their time, and the oldest if it will be at its next attempt."""
+        """Return the messages to give up: the expired ones, and the oldest if it expires before its next attempt."""
         with self._changed:
             waiting = list(self._waiting)
         now, found = time.time(), []
@@ -212,13 +213,13 @@ class Courier:
         return found
 
     def _bury_newest(self) -> None:
-        """Make dead letters of the newest messages beyond ``MOST_WAITING``."""
+        """Turn the newest messages into dead letters if more than ``MOST_WAITING`` messages wait."""
         with self._changed:
             newest = list(self._waiting)[MOST_WAITING:]
         self._bury(newest, f"{MOST_WAITING} messages wait already")
 
     def _bury(self, addresses: Iterable[Address], reason: str) -> None:
-        """Make dead letters of messages."""
+        """Turn messages into dead letters, and store these."""
         store, number = self._source.store, 0
         for address in addresses:
             if (message := self._read(address)) is None:

@@ -1,4 +1,4 @@
-"""Deliveries: finds the messages that wait in the store, and gives them to the couriers of their webhooks."""
+"""Delivery of messages: those that wait are found in the store, and passed to the couriers of their webhooks."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ log = logging.getLogger(__name__)
 
 
 class Deliveries:
-    """Sends the waiting messages of this service, and those of services that have fallen silent.
+    """Sender of the waiting messages of this service, and of other services that no longer respond.
 
     Parameters
     ----------
@@ -51,12 +51,12 @@ class Deliveries:
         self._thread = threading.Thread(target=self._run, name="webhooks", daemon=True)
 
     def begin(self) -> None:
-        """Send from now on."""
+        """Begin to send waiting messages."""
         self._outbox.rang.set()
         self._thread.start()
 
     def stop(self) -> None:
-        """Send nothing more; messages that are being sent now are sent again at the next start."""
+        """Stop sending messages; messages that are being sent now are sent again at the next start."""
         self._over.set()
         self._outbox.rang.set()
         for courier in list(self._couriers.values()):
@@ -65,19 +65,19 @@ class Deliveries:
             self._thread.join()
 
     def counts(self) -> dict[str, int]:
-        """Return how many messages wait, and how many are dead letters, as of the last look."""
+        """Return the numbers of waiting messages and of dead letters when the store was last searched."""
         return {state: found.total() for state, found in self._messages.items()}
 
     def oldest_seconds(self) -> float:
-        """Return the seconds that the oldest message of this service has waited; 0 if none waits."""
+        """Return for how many seconds the oldest message of this service has waited; 0 if no message waits."""
         return 0.0 if self._oldest is None else max(0.0, time.time() - self._oldest)
 
     def of(self, id: str) -> dict[str, int]:
-        """Return the numbers of waiting messages and dead letters of one webhook."""
+        """Return the numbers of waiting messages and of dead letters of one webhook."""
         return {state: found[id] for state, found in self._messages.items()}
 
     def last(self, id: str) -> Outcome | None:
-        """Return the outcome of a webhook's newest attempt since the start; None if there was none."""
+        """Return the outcome of a webhook's last attempt; None if there was no attempt since the service started."""
         courier = self._couriers.get(id)
         return None if courier is None else courier.last
 
@@ -99,7 +99,7 @@ class Deliveries:
             self._over.wait(min(LOOK_SECONDS, max(GATHER_SECONDS, ASIDE * (time.monotonic() - began))))
 
     def _look(self) -> None:
-        """Give waiting messages to couriers, and delete those of deleted webhooks."""
+        """Pass waiting messages to the couriers of their webhooks, and delete messages of deleted webhooks."""
         # Messages are read before webhooks: the webhook of a new message is then known, unless it was deleted.
         store = self._source.store
         if self._outbox.webhooks or not store.shared:

@@ -1,4 +1,4 @@
-"""Messages to receivers, as documents of the store: those that wait, and dead letters."""
+"""Messages to the receivers of webhooks, which the store keeps as documents: waiting messages and dead letters."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Document = dict[str, Any]
 
 
 class Happened(NamedTuple):
-    """An event; a replay of the log makes the same event again.
+    """An event of a model or feed; a replay of the log creates the same event again.
 
     Parameters
     ----------
@@ -40,9 +40,9 @@ class Happened(NamedTuple):
 
 
 class Address(NamedTuple):
-    """Parts of the name of a message's document, of which the model or feed comes first.
+    """The name of a message's document in the store, split into its parts; the first part is the model or feed.
 
-    ``made``: when the message was made, in milliseconds.
+    The part ``made`` is the time at which the message was created, in milliseconds.
     """
 
     stored: str
@@ -54,31 +54,31 @@ class Address(NamedTuple):
 
     @property
     def age(self) -> tuple[str, str]:
-        """Return the key by which messages are sorted, oldest first."""
+        """Return the sort key that puts the oldest message first."""
         return self.made, self.id
 
     @classmethod
     def of(cls, at: DocumentName) -> Self:
-        """Return the parts of a document's name."""
+        """Split the name of a document into its parts."""
         return cls(*at.name.split(" "))
 
     @property
     def waiting(self) -> DocumentName:
-        """Return the name of its document while the message waits."""
+        """Return the name of the message's document while the message waits."""
         return DocumentName(WEBHOOK_WAITING, " ".join(self))
 
     @property
     def dead(self) -> DocumentName:
-        """Return the name of its document once the message is a dead letter."""
+        """Return the name of the message's document if the message is a dead letter."""
         return DocumentName(WEBHOOK_DEAD, " ".join(self))
 
 
 @dataclass(frozen=True)
 class Message:
-    """One message to one receiver.
+    """One message to the receiver of one webhook.
 
-    ``since`` is the Unix time from which it is tried; a dead letter has ``attempts``, the last ``reason`` and the time
-    at which it was given up.
+    ``since`` is the Unix time of the beginning of its delivery. A dead letter also has the number of ``attempts``, the
+    ``reason`` why the last attempt failed, and the time at which the message was given up.
     """
 
     body: str
@@ -88,12 +88,12 @@ class Message:
     dead_at: float | None = None
 
     def encode(self) -> bytes:
-        """Return the message as bytes for the store."""
+        """Encode the message as bytes for the store."""
         return json.dumps(asdict(self)).encode()
 
     @classmethod
     def decode(cls, data: bytes) -> Self:
-        """Return the message that was encoded; raises StoreDamaged."""
+        """Decode the bytes of a stored message; raises StoreDamaged."""
         try:
             return cls(**json.loads(data))
         except (ValueError, TypeError) as error:
@@ -101,7 +101,7 @@ class Message:
 
 
 def message_for(webhook: Webhook, happened: Happened, holder: str) -> tuple[Address, Message] | None:
-    """Return the message about an event for a webhook, or None; the same event always gets the same id."""
+    """Return the message about an event for a webhook, or None; messages about the same event have the same id."""
     data = happened.data_for(webhook.spec)
     if data is None:
         return None
@@ -113,7 +113,7 @@ def message_for(webhook: Webhook, happened: Happened, holder: str) -> tuple[Addr
 
 
 def headers_of(secret: str, id: str, body: str, at: float) -> dict[str, str]:
-    """Return the headers of an attempt, signed as the Standard Webhooks specification asks."""
+    """Return the headers of an attempt, with the signature that the Standard Webhooks specification defines."""
     timestamp = str(int(at))
     signed = hmac.digest(key_in(secret), f"{id}.{timestamp}.{body}".encode(), "sha256")
     return {

@@ -1,7 +1,7 @@
-"""The outbox: messages about a call's events are stored before the call is answered, and sent from the store.
+"""The outbox of webhooks: messages about the events of a call are stored before the call is answered, and sent later.
 
-If a process dies before an event is stored, the next start applies the call again, and stores the event then. So
-every event of an acknowledged call is sent at least once.
+If the process dies before a message is stored, the next start repeats the call from the log, and stores the message
+then. So messages about all events of an acknowledged call are sent at least once.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Messages = Sequence[tuple[Address, Message]]
 
 
 class Outbox:
-    """The webhooks that this process knows; makes and stores their messages.
+    """The webhooks that this process knows, and the code that creates and stores their messages.
 
     Parameters
     ----------
@@ -32,18 +32,18 @@ class Outbox:
         self.rang = threading.Event()  #: something is new
 
     def wants(self, type: str, stored: str) -> list[Webhook]:
-        """Return the webhooks that are sent events of a type about the model or feed that is stored under a name."""
+        """Return the webhooks that want events of a type about the model or feed with this name in the store."""
         model, feed = (None, id_of(stored)) if is_feed(stored) else (stored or None, None)
         return [one for one in self.webhooks if type in one.spec.events and one.spec.concerns(model, feed)]
 
     def messages(self, happened: Iterable[Happened]) -> Messages:
-        """Return the messages to send about events."""
+        """Create the messages about events for all webhooks that want these events."""
         pairs = ((webhook, event) for event in happened for webhook in self.wants(event.type, event.stored))
         found = (message_for(webhook, event, self.holder) for webhook, event in pairs)
         return [one for one in found if one is not None]
 
     def keep(self, source: Source, messages: Messages) -> None:
-        """Store messages; raises StoreError. A repeated call has the same effect."""
+        """Store messages to be sent later; storing the same messages twice has one effect. Raises StoreError."""
         with source.health.store_call("document"):
             for address, message in messages:
                 source.store.put_document(address.waiting, message.encode())
@@ -51,7 +51,7 @@ class Outbox:
 
 
 def forget_forecasts(source: Source, stored: str) -> None:
-    """Remove messages and dead letters that hold forecasts of a feed; raises StoreError."""
+    """Delete the messages and dead letters that contain forecasts of a feed; raises StoreError."""
     with source.health.store_call("document"):
         for kind in (WEBHOOK_WAITING, WEBHOOK_DEAD):  # in the order in which a message moves
             for at in source.store.documents(kind):

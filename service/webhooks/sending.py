@@ -1,7 +1,7 @@
-"""HTTP requests to receivers; their addresses are checked when the connection is made.
+"""HTTP requests to the receivers of webhooks; each receiver's address is checked when the connection is opened.
 
-A name is resolved once, and the connection is made to an address that was checked, so that DNS rebinding gains
-nothing. Redirects are not followed, and proxies of the environment are not used.
+A host name is resolved once, and the connection goes to the address that was checked, which prevents DNS rebinding.
+Redirects are not followed, and proxies that environment variables name are not used.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ REST_BYTES, REST_SECONDS = 65_536, 1.0
 
 @cache
 def authorities() -> ssl.SSLContext:
-    """Return a TLS context with the default authorities, or those that SSL_CERT_FILE or SSL_CERT_DIR name."""
+    """Return a TLS context with the default certificate authorities, or those of SSL_CERT_FILE or SSL_CERT_DIR."""
     return httpx.create_ssl_context()
 
 
 class Connection:
-    """The connection to one receiver: opened when it is needed, and kept for messages that follow soon.
+    """The connection to one receiver, which is opened for a message, and stays open for messages that follow soon.
 
     Parameters
     ----------
@@ -49,7 +49,7 @@ class Connection:
         )
 
     def post(self, headers: dict[str, str], body: bytes, seconds: float) -> tuple[int, float]:
-        """Send a body; return the answer's status and the seconds that it asks to wait (Retry-After).
+        """Send a body to the receiver; return the answer's status, and the seconds that it asks to wait (Retry-After).
 
         If the answer's body is long or slow, the rest is not read, and the connection is closed.
 
@@ -75,12 +75,12 @@ class Connection:
             return answer.status, _patience(answer.headers)
 
     def close(self) -> None:
-        """Close it; the next message opens it again."""
+        """Close the connection; the next message opens it again."""
         self._pool.close()
 
 
 def _patience(headers: Iterable[tuple[bytes, bytes]]) -> float:
-    """Return the seconds that Retry-After names, or those until its date; 0 if it is missing or cannot be parsed."""
+    """Return for how many seconds the header Retry-After asks to wait; 0 if it is missing or cannot be parsed."""
     found = next((value.decode("latin-1").strip() for name, value in headers if name.lower() == b"retry-after"), "")
     if found.isascii() and found.isdigit():
         return float(found)
@@ -91,7 +91,7 @@ def _patience(headers: Iterable[tuple[bytes, bytes]]) -> float:
 
 
 class _Checked(httpcore.SyncBackend):
-    """Network backend that connects only to allowed addresses."""
+    """Network backend of the HTTP library that opens connections only to allowed addresses."""
 
     def __init__(self, may_be_private: bool) -> None:
         self._may_be_private = may_be_private
@@ -104,7 +104,7 @@ class _Checked(httpcore.SyncBackend):
         local_address: str | None = None,
         socket_options: Iterable[Any] | None = None,
     ) -> httpcore.NetworkStream:
-        """Connect to the first allowed address of a host that can be reached; raises Refused if none is allowed."""
+        """Connect to the first allowed and reachable address of a host; raises Refused if no address is allowed."""
         failure: Exception | None = None
         for address in self._allowed(host, port):
             try:

@@ -1,4 +1,4 @@
-"""Settings of webhooks: the receiver's URL, the events that it is sent, and the secret that signs messages."""
+"""Settings of webhooks: the receiver's URL, the events to send to it, and the secret that signs the messages."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class WebhookSpec(BaseModel):
     below: Limit | None = Field(default=None, description="A forecast below it is outside.")
 
     def check(self, settings: Settings) -> None:
-        """Raise InvalidInput if this service cannot send messages with these settings."""
+        """Raise InvalidInput if this service may not or cannot send messages to the webhook's URL."""
         if settings.ray:
             raise InvalidInput(f"webhooks are not sent over Ray: this service has {PREFIX}RAY", field="url")
         _check_url(self.url, settings)
@@ -69,15 +69,15 @@ class WebhookSpec(BaseModel):
 
     @property
     def host(self) -> str:
-        """Return the host that messages go to."""
+        """Return the host of the receiver's URL."""
         return host_of(_split(self.url).netloc) or ""
 
     def is_outside(self, value: float) -> bool:
-        """Return whether a forecast is outside of the limits."""
+        """Return whether a forecast is outside of the webhook's limits ``above`` and ``below``."""
         return (self.above is not None and value > self.above) or (self.below is not None and value < self.below)
 
     def concerns(self, model: str | None, feed: str | None) -> bool:
-        """Return whether events about a model or a feed are sent, or with neither, those about the service."""
+        """Return whether the webhook wants events about this model or feed, or without either, about the service."""
         if (model is None and feed is None) or (self.models is None and self.feeds is None):
             return True
         if feed is None:
@@ -96,13 +96,13 @@ class Webhook:
     secret: str = field(default="", repr=False)
 
     def encode(self) -> bytes:
-        """Return the webhook as bytes for the store."""
+        """Encode the webhook as bytes for the store."""
         document = {"spec": self.spec.model_dump(mode="json"), "created_at": self.created_at, "secret": self.secret}
         return json.dumps(document).encode()
 
     @classmethod
     def decode(cls, id: str, data: bytes) -> Self:
-        """Return the webhook that was encoded; raises StoreDamaged."""
+        """Decode the bytes of a stored webhook; raises StoreDamaged."""
         try:
             found: dict[str, Any] = json.loads(data)
             return cls(id, WebhookSpec.model_validate(found["spec"]), found["created_at"], found["secret"])
@@ -116,7 +116,7 @@ def new_secret() -> str:
 
 
 def key_in(secret: str) -> bytes:
-    """Return the bytes of a secret; raises InvalidInput with a message that never contains the secret."""
+    """Decode a secret to bytes; raises InvalidInput with a message that never contains the secret."""
     try:
         key = base64.b64decode(secret.removeprefix(PREFIX_OF_SECRET), validate=True)
     except (binascii.Error, ValueError):
@@ -128,7 +128,7 @@ def key_in(secret: str) -> bytes:
 
 
 def _split(url: str) -> SplitResult:
-    """Return the parts of a URL; raises InvalidInput."""
+    """Split a URL into its parts; raises InvalidInput if it is not valid."""
     try:
         parts = urlsplit(url)
         _ = parts.port
@@ -151,7 +151,7 @@ def _check_url(url: str, settings: Settings) -> None:
 
 
 def _check_literal(host: str) -> None:
-    """Raise InvalidInput for localhost or a private address; a name is checked when messages are sent."""
+    """Raise InvalidInput for localhost or a private address; other names are checked when messages are sent."""
     try:
         if host == "localhost":
             raise Refused("localhost is this machine")
@@ -162,7 +162,7 @@ def _check_literal(host: str) -> None:
 
 
 def check_host(host: str | None, allowed: Collection[str]) -> None:
-    """Raise InvalidInput unless a setting allows the host."""
+    """Raise InvalidInput unless the setting with the allowed hosts contains this host."""
     if host is None or not (host in allowed or ANY in allowed):
         names = ", ".join(sorted(allowed)) or "none"
         raise InvalidInput(f"{PREFIX}WEBHOOK_HOSTS does not name the host {host}; it names {names}", field="url")

@@ -1,7 +1,7 @@
 """The record of a model: each labelled example is predicted before it is learnt [Dawid 1984, prequential].
 
-Each prediction is compared to a naive one: the label that most examples of the window have, or for numbers the median
-of the window, of the pinball loss its quantile.
+Each prediction is compared to a naive one: the most frequent label of the window, or for numbers the window's median.
+With the pinball loss the naive prediction is the window's quantile.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _NOTHING: Sums = (0, 0.0, 0.0)
 
 
 class Score(NamedTuple):
-    """The mean losses of predictions.
+    """The mean losses of a model's predictions and of naive predictions.
 
     Attributes
     ----------
@@ -44,7 +44,7 @@ class Score(NamedTuple):
 
     @classmethod
     def of(cls, sums: Sums, weight: float = 1.0) -> Self:
-        """Return the score from sums, of which the newest example has this weight."""
+        """Return the score from weighted sums, in which the newest example has the weight ``weight``."""
         n, losses, naive_losses = sums
         return cls(n / weight, losses / n, naive_losses / n) if n else cls(0, None, None)
 
@@ -167,7 +167,7 @@ class Record:
 
     @property
     def loss(self) -> str:
-        """What the errors are: the share of wrong labels, or the mean absolute error or pinball loss."""
+        """The kind of error: the share of wrong labels, the mean absolute error, or the mean pinball loss."""
         if self.prices is None:
             return "share of wrong labels"
         return "mean absolute error" if self.prices == (1.0, 1.0) else "mean pinball loss"
@@ -258,7 +258,7 @@ class Record:
 
     @classmethod
     def from_document(cls, document: Mapping[str, Any]) -> Self:
-        """Return the record in a document."""
+        """Return the record that ``to_document`` turned into ``document``."""
         prices = document["prices"]
         found = cls(None if prices is None else (prices[0], prices[1]))
         found._sums, found._lately = tuple(document["sums"]), tuple(document["lately"])

@@ -1,1 +1,1 @@
-"""Answers, as OpenAPI describes them, by resource."""
+"""Schemas of the API's answers for OpenAPI, with a module for each resource."""

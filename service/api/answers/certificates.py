@@ -1,4 +1,4 @@
-"""Proofs of optimality."""
+"""Schemas of answers with certificates, which prove that a model is optimal."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pydantic import BaseModel, Field
 
 
 class Robust(BaseModel):
-    """Proof that a robust model is a local optimum: `violation` and distance to the nearest cutoff."""
+    """Proof that a robust model is a local optimum: `violation`, and distance of the nearest example to the cutoff."""
 
     theta: float
     s: float
@@ -17,7 +17,7 @@ class Robust(BaseModel):
 
 
 class Approximation(BaseModel):
-    """How far the kernel of a model with components is from the whole one."""
+    """How much of the full kernel the low-rank kernel of a model with `components` leaves out."""
 
     kernel: str = Field(description="The whole one.")
     components: int = Field(description="Landmarks.")
@@ -25,7 +25,7 @@ class Approximation(BaseModel):
 
 
 class PairCertificate(BaseModel):
-    """Proof of optimality of one pair of classes."""
+    """Proof of optimality of the model that separates one pair of classes."""
 
     classes: list[int | str]
     relative_gap: float
@@ -36,7 +36,7 @@ class PairCertificate(BaseModel):
 
 
 class Certificate(BaseModel):
-    """Proof of optimality, recomputed from the window's data alone; for a robust model, with its outliers as given."""
+    """Proof of a model's optimality, computed from the window's data, and from the outliers of a robust model."""
 
     version: int
     relative_gap: float

@@ -32,6 +32,6 @@ class Dataset(BaseModel):
 
 
 class DatasetList(BaseModel):
-    """Every dataset, by name."""
+    """All stored datasets, sorted by name."""
 
     datasets: list[Dataset]

@@ -1,4 +1,4 @@
-"""What was erased, and how that is proved."""
+"""Schemas of answers about erasures, and of the receipts that prove them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ RESPELLED = "Stored keys that differ from one asked for only as a number from it
 
 
 class ErasedKeys(BaseModel):
-    """Salted hashes of the erased keys, or of the times of a feed's readings."""
+    """Salted hashes of the keys of the erased examples, or of the times of a feed's erased readings."""
 
     count: int
     in_window: int = Field(description="How many of these examples the window had.")
@@ -30,14 +30,14 @@ class ErasedKeys(BaseModel):
 
 
 class ErasedRows(BaseModel):
-    """Rows that were removed from a dataset."""
+    """A dataset, and the number of rows that were removed from it."""
 
     name: str
     rows: int
 
 
 class FeedProof(BaseModel):
-    """Proof of optimality of all models of a feed: the worst of each."""
+    """Proof of optimality of all models of a feed: the largest gap and the largest violation among these models."""
 
     version: int
     relative_gap: float
@@ -46,7 +46,7 @@ class FeedProof(BaseModel):
 
 
 class ErasedPart(BaseModel):
-    """What was erased in one of several models or feeds."""
+    """What an erasure in several models or feeds has removed from one of them."""
 
     model: str
     kind: Literal["model", "feed"]
@@ -58,14 +58,14 @@ class ErasedPart(BaseModel):
 
 
 class RequestMark(BaseModel):
-    """Hashes of the name of a request and of its content."""
+    """Hashes of a request's Idempotency-Key and of its body."""
 
     name: str
     body: str
 
 
 class Receipt(BaseModel):
-    """What was erased, where, when and at whose request; signed by the service's own key."""
+    """A document, signed by the service, that states what was erased, where, when and at which caller's request."""
 
     receipt: str
     model: str = Field(description="Id of the model, feed or fleet; `*` for everywhere.")
@@ -95,7 +95,7 @@ class Receipt(BaseModel):
 
 
 class EraseAnswer(BaseModel):
-    """The version without the erased examples."""
+    """The result of an erasure: the model's version without the erased examples, and the receipt."""
 
     version: int
     removed: int = Field(description="Examples that were removed from the window.")
@@ -106,7 +106,7 @@ class EraseAnswer(BaseModel):
 
 
 class ErasedIn(BaseModel):
-    """A model or a feed that examples were erased from."""
+    """A model or a feed from which an erasure has removed examples."""
 
     model: str
     kind: Literal["model", "feed"]
@@ -115,7 +115,7 @@ class ErasedIn(BaseModel):
 
 
 class EraseEverywhereAnswer(BaseModel):
-    """The models and feeds from which examples were erased."""
+    """The models and feeds from which an erasure has removed examples, and the receipt."""
 
     erased: list[ErasedIn]
     removed: int = Field(description="Examples that were removed from windows.")
@@ -126,7 +126,7 @@ class EraseEverywhereAnswer(BaseModel):
 
 
 class ReceiptList(BaseModel):
-    """Every receipt that is kept, oldest first."""
+    """All stored receipts, oldest first."""
 
     receipts: list[Receipt]
 
@@ -139,7 +139,7 @@ class PublicKeys(BaseModel):
 
 
 class Verification(BaseModel):
-    """Whether a receipt is as a service signed it."""
+    """Whether a receipt is unchanged since a service signed it."""
 
     verified: bool
     is_own: bool = Field(description="Whether the key that signed it is this service's, or was.")

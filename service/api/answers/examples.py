@@ -1,4 +1,4 @@
-"""A window's examples."""
+"""Schemas of answers with the examples of a model's window."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pydantic import BaseModel, Field
 
 
 class SparseExample(BaseModel):
-    """Features without those that are 0."""
+    """The features of a sparse example: indices and values of the features that are not 0."""
 
     indices: list[int] = Field(description="From 0, ascending.")
     values: list[float]
@@ -36,7 +36,7 @@ class Example(BaseModel):
 
 
 class ExamplePage(BaseModel):
-    """Some of a window's examples, oldest first."""
+    """A page of the examples in a model's window, oldest first."""
 
     version: int = Field(description="Pages of one version show one window.")
     n_examples: int = Field(description="In the whole window.")

@@ -1,4 +1,4 @@
-"""Feeds: effects of calls with readings, forecasts, the past, and proofs of their models' optimality."""
+"""Schemas of answers about feeds: effects of new readings, forecasts, past readings, and certificates."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from livesvm.service.feeds.forecasts import Served
 
 
 class ForecastTold(BaseModel):
-    """The forecast of one future reading; times are in the form of the feed's readings."""
+    """The forecast of one future reading; its time has the same form as the times of the feed's readings."""
 
     step: int
     time: str | float | None
@@ -32,7 +32,7 @@ class ForecastTold(BaseModel):
 
 
 class ObservationAnswer(BaseModel):
-    """The effect of a call with readings, and the forecasts from the newest one."""
+    """The effect of a call that sent readings, and the forecasts after the newest reading."""
 
     accepted: int = Field(description="Readings that were taken; announcements are not among them.")
     ignored: int = Field(description="Rows that the feed knew already, or leaves out.")
@@ -50,7 +50,7 @@ class ObservationAnswer(BaseModel):
 
 
 class ExpertTold(BaseModel):
-    """What one expert of a blend says, and its weight."""
+    """The forecast of one expert, and the weight of this forecast in the blend of all experts."""
 
     expert: Expert
     value: float
@@ -58,13 +58,13 @@ class ExpertTold(BaseModel):
 
 
 class ExplainedForecast(ForecastTold):
-    """A forecast with what it is blended of."""
+    """A forecast, and the experts' forecasts that are blended into it."""
 
     experts: list[ExpertTold] = Field(default_factory=list, description="None where the model alone is served.")
 
 
 class ForecastAnswer(BaseModel):
-    """The newest forecasts, made from all readings so far."""
+    """The newest forecasts of a feed, made from all of its readings so far."""
 
     position: int
     time: str | float | None
@@ -74,14 +74,14 @@ class ForecastAnswer(BaseModel):
 
 
 class WhatIfAnswer(BaseModel):
-    """The forecasts for the values of known columns in the call."""
+    """The forecasts that would follow from the values of known columns in the call."""
 
     time: str | float | None
     forecasts: list[ExplainedForecast]
 
 
 class FeedSource(BaseModel):
-    """The source of a feed's readings, and its state; credentials are not shown."""
+    """The stream or broker from which a feed takes its readings, without credentials, and its state."""
 
     kind: Literal["redis-stream", "mqtt"]
     connection: str
@@ -103,7 +103,7 @@ class FeedSource(BaseModel):
 
 
 class FeedDescription(BaseModel):
-    """A feed as it is now."""
+    """The present state of a feed."""
 
     id: str
     state: Literal["filling", "live", "restoring", "failed", "held", "fenced", "behind"] = Field(
@@ -146,7 +146,7 @@ class FeedList(BaseModel):
 
 
 class HistoryRow(BaseModel):
-    """A reading with the forecasts that were made for it."""
+    """A past reading, and the forecasts that were made of this reading."""
 
     time: str | float | None
     value: float | None
@@ -155,14 +155,14 @@ class HistoryRow(BaseModel):
 
 
 class FeedHistory(BaseModel):
-    """Readings of the window, oldest first; if there were too many, only each `every`-th one."""
+    """Readings of a feed's window, oldest first; of too many readings, only each `every`-th one is listed."""
 
     every: int
     rows: list[HistoryRow]
 
 
 class StepCertificate(BaseModel):
-    """Proof that a step's model is optimal, recomputed from the data of the window."""
+    """Proof that the model of one forecast step is optimal, computed from the data of the window alone."""
 
     step: int
     model: str
@@ -172,7 +172,7 @@ class StepCertificate(BaseModel):
 
 
 class FeedCertificate(BaseModel):
-    """The proof of every step's models; `relative_gap` is the largest, null before there are any."""
+    """Proof that the models of all steps are optimal; `relative_gap` is the largest of all models."""
 
     position: int
     relative_gap: float | None

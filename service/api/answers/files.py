@@ -1,4 +1,4 @@
-"""Files as they are understood."""
+"""Schemas of answers that tell how the service reads a file."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class FileColumn(BaseModel):
 
 
 class InspectedFile(BaseModel):
-    """What is understood of a file."""
+    """How the service reads a file: its form, its columns and its first rows."""
 
     understood: dict[str, Any] = Field(description="For people: separator, encoding, times, interval, what is missing.")
     columns: list[FileColumn]

@@ -1,4 +1,4 @@
-"""Fleets: effects of calls for many series, forecasts in long form, scores over all series."""
+"""Schemas of answers about fleets: effects of new readings, forecasts of many series, and scores over all series."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from livesvm.service.fleets.presenter import SeriesScore
 
 
 class RefusedSeries(BaseModel):
-    """A series of which all readings in the call were refused; other series have taken theirs."""
+    """A series with readings in the call that were all refused; readings of other series may be accepted."""
 
     series: str | None = Field(description="Null where the row does not name it.")
     row: int | None = Field(description="In the call, from 0.")
@@ -22,7 +22,7 @@ class RefusedSeries(BaseModel):
 
 
 class FleetObservationAnswer(BaseModel):
-    """The effect of a call with readings of many series."""
+    """The effect of a call that sent readings of many series."""
 
     series: int = Field(description="Series that took their readings, in this call or when it was made before.")
     accepted: int
@@ -36,7 +36,7 @@ class FleetObservationAnswer(BaseModel):
 
 
 class FleetForecastRow(BaseModel):
-    """One forecast; times are in the form of the readings."""
+    """One forecast of one series; its time has the same form as the times of the readings."""
 
     series: str
     feed: str = Field(description="The series' id as a feed.")
@@ -50,7 +50,7 @@ class FleetForecastRow(BaseModel):
 
 
 class FleetForecasts(BaseModel):
-    """Forecasts of series, by series and step."""
+    """Forecasts of a fleet's series, sorted by series and step."""
 
     rows: list[FleetForecastRow]
     next: str | None = Field(default=None, description="Id after which there are more: `after` of the next call.")
@@ -71,7 +71,7 @@ class SeriesMade(BaseModel):
 
 
 class FleetScores(BaseModel):
-    """Errors relative to the better naive forecast's, over the newest window of each series."""
+    """Forecast errors over the newest window of each series, divided by the errors of the better naive forecast."""
 
     scored: int = Field(description="Series of which a forecast was scored.")
     mean: float | None
@@ -81,7 +81,7 @@ class FleetScores(BaseModel):
 
 
 class FleetDescription(BaseModel):
-    """A fleet as it is now."""
+    """The present state of a fleet."""
 
     id: str
     state: Literal["live", "deleting"]

@@ -1,4 +1,4 @@
-"""Jobs: long work on copies of models and feeds."""
+"""Schemas of answers about jobs, which are long computations on copies of models and feeds."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pydantic import BaseModel, Field
 
 
 class Job(BaseModel):
-    """Long work on a copy of a model; fields that do not apply are absent."""
+    """A long computation on a copy of a model or feed; fields that do not apply to the job are absent."""
 
     id: str
     kind: str
@@ -43,7 +43,7 @@ class SuspectedLabel(BaseModel):
 
 
 class SuspectPage(BaseModel):
-    """Some of the labels of a model's newest ranking, the worst first."""
+    """A page of the newest ranking of a model's labels, with the most doubtful label first."""
 
     job: str
     version: int = Field(description="Version of the model that was ranked.")
@@ -56,7 +56,7 @@ class SuspectPage(BaseModel):
 
 
 class JobList(BaseModel):
-    """Every job, oldest first, without results; those of other front ends too."""
+    """All jobs of all front ends, oldest first, without their results."""
 
     jobs: list[Job]
     unanswered: list[str] | None = Field(

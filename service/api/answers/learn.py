@@ -1,4 +1,4 @@
-"""The effects of updates, and of calls that store a model."""
+"""Schemas of answers to updates, and to calls that write a model to the store."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ AnswerKeys = Annotated[list[int | str], WithJsonSchema({"type": "array", "items"
 
 
 class UpdateAnswer(BaseModel):
-    """The effect of an update, and the new version."""
+    """The effect of an update on a model, and the model's new version."""
 
     version: int
     added: AnswerKeys
@@ -58,7 +58,7 @@ class UpdateAnswer(BaseModel):
 
 
 class ModelUpdated(BaseModel):
-    """The result of one of the updates of a call."""
+    """The result of one update in a call that sent several updates."""
 
     model: str
     status: int = Field(description="The status that a call with this update alone would have had.")
@@ -67,21 +67,21 @@ class ModelUpdated(BaseModel):
 
 
 class UpdatesAnswer(BaseModel):
-    """The results of the updates, in their order."""
+    """The results of all updates in a call, in the order in which the call sent the updates."""
 
     updates: list[ModelUpdated]
     replayed: int = Field(description="Updates that an earlier call with this Idempotency-Key had made.")
 
 
 class Checkpoint(BaseModel):
-    """The version that is now in a snapshot."""
+    """The model's version that a new snapshot contains."""
 
     version: int
     seconds: float
 
 
 class Writeback(BaseModel):
-    """The version that the store has again."""
+    """The model's version that was written back to the store."""
 
     version: int
     written: bool = Field(description="False when the store had lost nothing, and nothing was done.")

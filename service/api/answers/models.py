@@ -1,4 +1,4 @@
-"""Descriptions of models, and of their newest updates."""
+"""Schemas of answers that describe models and their newest updates."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from livesvm.solvers.tables.columns import Encoding
 
 
 class Warned(BaseModel):
-    """A reason why a model may be useless, and what to do about it."""
+    """A reason why a model may be useless, and advice how to improve the model."""
 
     name: Literal[
         "kernel_is_constant",
@@ -30,7 +30,7 @@ class Warned(BaseModel):
 
 
 class RobustLosses(BaseModel):
-    """Losses that keep the share `theta` of their slope beyond the cutoff `s`, and how many examples are beyond it."""
+    """Losses with `theta` times their slope beyond the cutoff `s`, and the number of examples beyond the cutoff."""
 
     theta: float
     s: float
@@ -38,7 +38,7 @@ class RobustLosses(BaseModel):
 
 
 class Recovery(BaseModel):
-    """How the model was restored at the last start."""
+    """How the service restored the model from the store when the service last started."""
 
     snapshot_version: int = Field(description="Of the snapshot used; 0: there was none, only the log.")
     replayed: int = Field(description="Commands of the log that were applied again.")
@@ -47,14 +47,14 @@ class Recovery(BaseModel):
 
 
 class ClassCount(BaseModel):
-    """A class, and its examples in the window."""
+    """A class, and the number of its examples in the window."""
 
     label: int | str
     n_examples: int
 
 
 class EstimatedPrior(BaseModel):
-    """A class prior that was estimated, by best bin estimation [Garg et al. 2021], and how far it may be off."""
+    """A class prior, estimated by best bin estimation [Garg et al. 2021], with an interval and a bound."""
 
     prior: float
     low: float = Field(description="Of the interval that holds 90 of 100 estimates when both samples are drawn again.")
@@ -64,7 +64,7 @@ class EstimatedPrior(BaseModel):
 
 
 class DriftAlarm(BaseModel):
-    """A change that a test has found."""
+    """A change of the data that a statistical test for drift has found."""
 
     began: float = Field(description="Unix time of the example at which it most likely began.")
     n_since: int = Field(description="Examples since then.")
@@ -77,7 +77,7 @@ class DriftAlarm(BaseModel):
 
 
 class Watched(BaseModel):
-    """The errors of the newest examples before they were learnt, and the test on them."""
+    """The model's errors on the newest examples before it learnt these, and the drift test on these errors."""
 
     false_alarms: float = Field(description="Largest probability of a false alarm in 5,000 examples.")
     n_scored: int = Field(description="Examples so far.")
@@ -88,7 +88,7 @@ class Watched(BaseModel):
 
 
 class Chosen(BaseModel):
-    """What a model has chosen by its window."""
+    """The parameters that a model has chosen for itself from the examples in its window."""
 
     version: int = Field(description="That holds the choice.")
     at: datetime
@@ -109,14 +109,14 @@ class Chosen(BaseModel):
 
 
 class TuningShown(BaseModel):
-    """How a model that tunes itself has chosen its parameters."""
+    """The last choice of parameters by a model that tunes itself, and the number of examples since then."""
 
     chosen: Chosen | None = Field(description="The last choice; null before the first, at 40 examples.")
     n_since: int = Field(description="Examples that have come since.")
 
 
 class ModelColumn(BaseModel):
-    """A column of a table."""
+    """A column of the tables that a model learns from."""
 
     name: str
     kind: Kind
@@ -125,7 +125,7 @@ class ModelColumn(BaseModel):
 
 
 class RecordScore(BaseModel):
-    """The mean losses of predictions that were made before their examples were learnt."""
+    """The mean loss of the model's predictions for examples that it had not learnt yet."""
 
     n: float = Field(description="Examples; of the newer ones the sum of their weights.")
     error: float | None = Field(description="As `loss` says; null without examples.")
@@ -133,7 +133,7 @@ class RecordScore(BaseModel):
 
 
 class Confused(BaseModel):
-    """How often a label was predicted for another, or for itself."""
+    """How often the model predicted the label `predicted` for examples with the label `label`."""
 
     label: str | int | float
     predicted: str | int | float
@@ -142,7 +142,7 @@ class Confused(BaseModel):
 
 
 class KeptRecord(RecordScore):
-    """How often a model was right about examples before it learnt them."""
+    """How well a model predicted its examples before it learnt them."""
 
     loss: Literal["share of wrong labels", "mean absolute error", "mean pinball loss"]
     lately: RecordScore = Field(description="Of the newer examples: each counts 1/200 less than the next one.")
@@ -151,7 +151,7 @@ class KeptRecord(RecordScore):
 
 
 class ModelDescription(BaseModel):
-    """A model as it is now."""
+    """The present state of a model."""
 
     id: str
     state: ServingState = Field(
@@ -221,7 +221,7 @@ class ModelList(BaseModel):
 
 
 class RecentUpdate(BaseModel):
-    """The effect of one update in numbers; those that do not apply to it are absent."""
+    """The numbers that describe the effect of one update; numbers that do not apply to the update are absent."""
 
     version: int
     at: datetime
@@ -240,6 +240,6 @@ class RecentUpdate(BaseModel):
 
 
 class RecentUpdates(BaseModel):
-    """The newest updates since the model was restored, newest first."""
+    """The newest updates of a model since the service restored it, newest first."""
 
     updates: list[RecentUpdate]

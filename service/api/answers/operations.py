@@ -1,4 +1,4 @@
-"""The service itself: its health, what a key allows, and problems of requests."""
+"""Schemas of answers about the service: its health, the rights of an API key, and problem documents."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pydantic import BaseModel, Field
 
 
 class Access(BaseModel):
-    """The caller's name and what the service allows it."""
+    """The label of the caller's API key, and the calls that the service allows this caller."""
 
     keys: bool = Field(description="Whether the service asks for API keys.")
     label: str | None = Field(default=None, description="Of the key that was sent.")
@@ -17,7 +17,7 @@ class Access(BaseModel):
 
 
 class Health(BaseModel):
-    """The service's state."""
+    """The state of the service, and what is wrong in it."""
 
     status: Literal["alive", "serving", "ready"]
     degraded: list[str] | None = Field(
@@ -27,7 +27,7 @@ class Health(BaseModel):
 
 
 class Fault(BaseModel):
-    """One thing wrong with a request; rows and columns count from 0."""
+    """One fault in a request; its row and column are counted from 0."""
 
     field: str = Field(description="`X`, `y`, `keys` and `weights` of what is added; else with dots: `remove.keys`.")
     pointer: str = Field(description="JSON pointer to it in the body.")
@@ -37,7 +37,7 @@ class Fault(BaseModel):
 
 
 class Problem(BaseModel):
-    """RFC 9457 problem document; rows and columns count from 0."""
+    """RFC 9457 problem document; its row and column are counted from 0."""
 
     type: str = Field(description="Stable name of the kind of problem.")
     title: str

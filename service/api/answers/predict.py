@@ -1,4 +1,4 @@
-"""The answers of predictions."""
+"""Schemas of answers to requests for predictions."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pydantic import BaseModel, Field
 
 
 class ThresholdAnswer(BaseModel):
-    """The threshold of decisions, and its effect on held-out examples of the window."""
+    """The threshold for decision values, and its effect on held-out examples of the window."""
 
     value: float = Field(description="Rows with a larger decision are predicted to be positive.")
     alerts: float = Field(description="Share of the unlabelled above it.")
@@ -15,7 +15,7 @@ class ThresholdAnswer(BaseModel):
 
 
 class PromiseAnswer(BaseModel):
-    """Which share of targets is in the sets or intervals: about `coverage`, and `at_least` whatever the data are."""
+    """The share of targets that the sets or intervals contain: about `coverage`, for any data at least `at_least`."""
 
     coverage: float
     at_least: float
@@ -23,10 +23,11 @@ class PromiseAnswer(BaseModel):
 
 
 class PredictAnswer(BaseModel):
-    """Decision values, predicted labels or values, and the version that answered.
+    """Decision values, predicted labels or values, and the version of the model that computed them.
 
-    With labels other than -1 and 1, it names the `classes`. With two classes, a positive decision is for the second.
-    With more, there is a value for each class, or for each of the `pairs`; a positive one is for the pair's first.
+    If labels are not -1 and 1, the answer lists the `classes`. With two classes, a positive decision value means the
+    second class. With more classes, each row has a decision value for each class, or for each of the `pairs`; a
+    positive value of a pair means its first class.
     """
 
     version: int

@@ -1,4 +1,4 @@
-"""What a model would be after a change that is not made, why it decides as it does, and whether it drifts."""
+"""Schemas of answers to questions about a model: the effect of a change, the causes of decisions, and drift."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ N_CHANGED = "How many get another label; null for regression."
 
 
 class Decided(BaseModel):
-    """Rows as one version decides them."""
+    """The decision values and predictions of one version of a model for rows."""
 
     decision: list[float] | list[list[float]]
     prediction: list[float | str]
@@ -23,7 +23,7 @@ class Decided(BaseModel):
 
 
 class RowsThen(BaseModel):
-    """Rows before and after the change; `after` is null where the model could not predict any more."""
+    """Predictions for rows before and after the change; `after` is null if the changed model could not predict."""
 
     before: Decided
     after: Decided | None
@@ -32,7 +32,7 @@ class RowsThen(BaseModel):
 
 
 class WindowThen(BaseModel):
-    """How the model before and after the change decides the examples that would stay."""
+    """How much the change would alter the model's decisions for the examples that stay in the window."""
 
     n_stay: int
     n_changed: int | None = Field(description=N_CHANGED)
@@ -40,7 +40,7 @@ class WindowThen(BaseModel):
 
 
 class WhatIfAnswer(BaseModel):
-    """What the model would be after a change that is not made."""
+    """What a model would be like after a change that is only tried on a copy."""
 
     version: int = Field(description="The version that the change would be made to.")
     added: AnswerKeys
@@ -64,7 +64,7 @@ class WhatIfAnswer(BaseModel):
 
 
 class Because(BaseModel):
-    """An example of the window, and the decision without it."""
+    """An example of the window, and the decision value of a row by the model trained without this example."""
 
     key: int | str
     target: int | float | str | None
@@ -73,7 +73,7 @@ class Because(BaseModel):
 
 
 class Explained(BaseModel):
-    """A row, and the examples that move its decision the most."""
+    """The prediction for a row, and the examples that influence its decision value the most."""
 
     prediction: int | float | str
     against: int | str | None = Field(
@@ -84,7 +84,7 @@ class Explained(BaseModel):
 
 
 class Worth(BaseModel):
-    """The worth of an example for the loss of the rows."""
+    """How much the mean loss of the rows would grow if the model were trained without an example."""
 
     key: int | str
     target: int | float | str | None
@@ -92,7 +92,7 @@ class Worth(BaseModel):
 
 
 class ExplainAnswer(BaseModel):
-    """The examples of the window that matter most for the rows, found by models that are trained without each."""
+    """The window's examples that matter most for the rows, found by training the model without each example."""
 
     version: int
     n_examples: int = Field(description="Examples that the model depends on; no other one changes any decision.")
@@ -107,7 +107,7 @@ class ExplainAnswer(BaseModel):
 
 
 class ClassError(BaseModel):
-    """The mean error of a class."""
+    """The mean error of the model on the examples of one class."""
 
     label: int | str
     n: int | None = Field(default=None, description="Examples, of errors before learning.")
@@ -115,7 +115,7 @@ class ClassError(BaseModel):
 
 
 class BeforeLearning(Watched):
-    """Errors of the newest examples before they were learnt, and the test on these errors."""
+    """The model's errors on the newest examples before it learnt these, and the drift test on these errors."""
 
     n: int = Field(description="Newest examples that the errors are computed from.")
     rolling: list[float] = Field(description="Errors of consecutive parts, oldest first.")
@@ -123,7 +123,7 @@ class BeforeLearning(Watched):
 
 
 class Remedy(BaseModel):
-    """A possible change of a model, its error on the newest examples, and the update that makes it."""
+    """A possible change of a model, the changed model's error on the newest examples, and the update to make it."""
 
     kind: Literal["window", "C"]
     value: float = Field(description="Examples that stay, or C.")
@@ -136,7 +136,7 @@ class Remedy(BaseModel):
 
 
 class StepAlarm(BaseModel):
-    """A change in the window of a step."""
+    """A change of the data that a drift test has found in the window of one forecast step."""
 
     began: str | float = Field(description="Time of the reading at which it most likely began.")
     n_since: int = Field(description="Examples since then.")
@@ -146,7 +146,7 @@ class StepAlarm(BaseModel):
 
 
 class StepBeforeLearning(BaseModel):
-    """Errors of a step's model on the newest readings before they were learnt, and the test on the forecasts served."""
+    """Errors of a step's model on readings before it learnt these, and the drift test on the served forecasts."""
 
     false_alarms: float = Field(description="Largest probability of a false alarm of this step, in 1,000 errors.")
     n_scored: int = Field(description="Errors that the test has taken so far; for step h, each h-th.")
@@ -157,7 +157,7 @@ class StepBeforeLearning(BaseModel):
 
 
 class WindowDrift(BaseModel):
-    """Changes in one window, found by exact leave-one-out decisions, and possible remedies."""
+    """The changes of the data in one window, found by exact leave-one-out decisions, and possible remedies."""
 
     n_examples: int
     rolling: list[float] = Field(description="Errors of consecutive parts of the window, oldest first.")
@@ -170,7 +170,7 @@ class WindowDrift(BaseModel):
 
 
 class StepDrift(WindowDrift):
-    """Changes in the window of one step; errors are in units of the target."""
+    """The changes of the data in the window of one forecast step; errors are in units of the target."""
 
     step: int
     error: float = Field(description="Leave-one-out: mean absolute error, or share of wrong directions.")
@@ -180,7 +180,7 @@ class StepDrift(WindowDrift):
 
 
 class FeedDriftAnswer(BaseModel):
-    """Changes in the windows of a feed's steps, and remedies."""
+    """The changes of the data in the windows of all of a feed's steps, and possible remedies."""
 
     version: int
     false_alarms: float = Field(description="Largest probability of an alarm of any step where nothing has changed.")
@@ -190,7 +190,7 @@ class FeedDriftAnswer(BaseModel):
 
 
 class DriftAnswer(WindowDrift):
-    """Changes in the window, found by exact leave-one-out decisions, and remedies."""
+    """The changes of the data in a model's window, found by exact leave-one-out decisions, and possible remedies."""
 
     version: int
     error: float = Field(description="Leave-one-out: share of wrong labels, or mean absolute error or pinball loss.")

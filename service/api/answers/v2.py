@@ -1,4 +1,4 @@
-"""Answers of the Open Inference Protocol (V2)."""
+"""Schemas of answers of the Open Inference Protocol (V2)."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from pydantic import BaseModel, ConfigDict, Field
 
 
 class Answer(BaseModel):
-    """Base of answers about a model."""
+    """Base class of the protocol's answers about a model."""
 
     model_config = ConfigDict(protected_namespaces=())
 
 
 class ServerMetadata(BaseModel):
-    """The service, as the protocol describes servers."""
+    """The name, the version and the protocol extensions of this service."""
 
     name: str
     version: str
@@ -22,13 +22,13 @@ class ServerMetadata(BaseModel):
 
 
 class ServerLive(BaseModel):
-    """Whether the process can answer."""
+    """Whether the service's process can answer requests at all."""
 
     live: bool
 
 
 class ServerReady(BaseModel):
-    """Whether the service can do its work."""
+    """Whether the service can make predictions."""
 
     ready: bool
 
@@ -41,7 +41,7 @@ class ModelReady(BaseModel):
 
 
 class TensorMetadata(BaseModel):
-    """An input or an output; -1 in its shape is any number."""
+    """An input or an output tensor of a model; -1 in its shape stands for any number."""
 
     name: str
     datatype: str
@@ -49,7 +49,7 @@ class TensorMetadata(BaseModel):
 
 
 class ModelMetadata(BaseModel):
-    """A model, as the protocol describes models."""
+    """The name, the version, the inputs and the outputs of a model."""
 
     name: str
     versions: list[str] = Field(description="The current one.")
@@ -59,14 +59,14 @@ class ModelMetadata(BaseModel):
 
 
 class AnswerTensor(TensorMetadata):
-    """An output of an answer."""
+    """An output tensor in an answer to an inference request."""
 
     parameters: dict[str, Any] | None = Field(default=None, description="`binary_data_size`: bytes behind the JSON.")
     data: list[Any] | None = Field(default=None, description="Row after row; absent where it follows in binary.")
 
 
 class InferAnswer(Answer):
-    """Outputs, and the version that answered."""
+    """The output tensors of an inference, and the version of the model that computed them."""
 
     model_name: str
     model_version: str

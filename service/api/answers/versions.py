@@ -1,4 +1,4 @@
-"""Versions that can be restored."""
+"""Schemas of answers about the versions of a model that can be restored."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pydantic import BaseModel, Field
 
 
 class SnapshotDescription(BaseModel):
-    """A kept snapshot."""
+    """A stored snapshot of a model."""
 
     version: int
     saved_at: datetime
@@ -17,7 +17,7 @@ class SnapshotDescription(BaseModel):
 
 
 class Versions(BaseModel):
-    """The versions that can be restored: every one from the oldest to the current."""
+    """The versions of a model that can be restored: all from `oldest` to `current`."""
 
     current: int = Field(description="The newest that is known; `stale` if this service serves an older one.")
     oldest: int
@@ -29,7 +29,7 @@ class Versions(BaseModel):
 
 
 class RestoreAnswer(BaseModel):
-    """The new version, with the content of the restored one."""
+    """The result of a restoration: the new version's number, and the number of the earlier version that it repeats."""
 
     version: int
     restored: int

@@ -1,4 +1,4 @@
-"""Webhooks, their waiting messages and their dead letters."""
+"""Schemas of answers about webhooks, their waiting messages and their dead letters."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pydantic import BaseModel, Field
 
 
 class Attempt(BaseModel):
-    """The newest attempt since the start of the service."""
+    """The newest attempt to deliver a message, if there was one since the service started."""
 
     at: datetime
     status: int | None = Field(description="Of the receiver's answer; null where there was none.")
@@ -17,7 +17,7 @@ class Attempt(BaseModel):
 
 
 class WebhookDescription(BaseModel):
-    """A webhook as it is now."""
+    """The present state of a webhook."""
 
     id: str
     url: str
@@ -51,7 +51,7 @@ class MessageSent(BaseModel):
 
 
 class DeadLetter(BaseModel):
-    """A message that was given up."""
+    """A message that the service has given up delivering."""
 
     id: str
     type: str
@@ -62,12 +62,12 @@ class DeadLetter(BaseModel):
 
 
 class DeadLetters(BaseModel):
-    """Dead letters of a webhook, newest first."""
+    """The dead letters of a webhook, which are messages that could not be delivered, newest first."""
 
     dead_letters: list[DeadLetter]
 
 
 class Resent(BaseModel):
-    """How many dead letters wait to be delivered again."""
+    """The number of dead letters that the service will try to deliver again."""
 
     resent: int

@@ -1,4 +1,4 @@
-"""Bodies of inference requests of the Open Inference Protocol (V2): JSON, and binary tensors after it."""
+"""Request bodies of the Open Inference Protocol (V2): JSON text that binary tensors may follow."""
 
 from __future__ import annotations
 
@@ -44,13 +44,13 @@ Side = Annotated[int, Field(ge=-1, le=2**53)]
 
 
 class Part(RequestBody):
-    """A part of an inference request; unknown parameters and fields are ignored."""
+    """Base class of the parts of an inference request; unknown parameters and fields are ignored."""
 
     model_config = ConfigDict(extra="ignore")
 
 
 class InputTensor(Part):
-    """Rows to predict, or a column of them."""
+    """An input tensor, which holds all rows to predict, or one column of these rows."""
 
     name: str = Field(max_length=LONGEST)
     shape: list[Side] = Field(max_length=8)
@@ -60,7 +60,7 @@ class InputTensor(Part):
 
 
 class OutputTensor(Part):
-    """An output that is asked for."""
+    """An output tensor that the request asks for."""
 
     name: str = Field(max_length=LONGEST)
     parameters: dict[str, Any] = Field(default_factory=dict, description="`binary_data`: whether in binary.")
@@ -91,7 +91,7 @@ class InferRequest(Part):
 
 @dataclass(frozen=True)
 class Asked:
-    """Rows to predict, (m, d) or with names, and the outputs that are asked for.
+    """The content of an inference request: the rows to predict, an (m, d) array or a table, and the requested outputs.
 
     Parameters
     ----------
@@ -108,17 +108,17 @@ class Asked:
     binary: bool
 
     def has(self, name: str, available: bool = True) -> bool:
-        """Return whether an output is requested; if no output is named, every ``available`` one is."""
+        """Return whether an output is requested; a request that names no output asks for every ``available`` output."""
         return name in self.outputs if self.outputs else available
 
 
 async def read_infer(request: Request) -> Body:
-    """Read the body of an inference request; raises as :func:`read_body`."""
+    """Receive the body of an inference request; raises the errors of :func:`read_body`."""
     return await read_body(request, MEDIA)
 
 
 def parse_infer(body: Body, head_length: str | None, has_columns: bool = False) -> Asked:
-    """Return the request in a body; ``head_length`` is the header with the JSON's length, None if all is JSON.
+    """Parse the body of a request; the header ``head_length`` has the JSON's length, None if all of the body is JSON.
 
     Raises MalformedBody, InvalidRequest, or InvalidInput with the tensor's name as the field.
     """
@@ -157,7 +157,7 @@ def _outputs(wanted: InferRequest) -> dict[str, bool]:
 
 
 def _size(tensor: InputTensor) -> int:
-    """Return the number of bytes of a tensor that follow the JSON; 0 if the JSON holds its data."""
+    """Return the number of bytes that a tensor has after the JSON; 0 if the JSON itself holds the tensor's data."""
     size, shape = tensor.parameters.get("binary_data_size"), tensor.shape
     if size is None:
         return 0
@@ -172,7 +172,7 @@ def _size(tensor: InputTensor) -> int:
 
 
 def _of_tensor(tensor: InputTensor, data: memoryview, body: Body) -> Matrix:
-    """Return the rows of a tensor; ``data`` holds the bytes of a binary tensor."""
+    """Return the rows in a tensor; ``data`` holds its bytes if the tensor is binary, and is empty otherwise."""
     name, shape = tensor.name, tensor.shape
     if len(shape) != 2 or min(shape) < 1:
         raise InvalidInput(f"must have the shape [rows, columns], not {str(shape)[:64]}", field=name)
@@ -186,7 +186,7 @@ def _of_tensor(tensor: InputTensor, data: memoryview, body: Body) -> Matrix:
 
 
 def _of_columns(each: Iterable[tuple[InputTensor, memoryview]], body: Body) -> TableRows:
-    """Return the rows of a table from one tensor for each column, (m,) or (m, 1); absent columns are missing values."""
+    """Return the rows of a table from tensors of its columns, (m,) or (m, 1); other columns have missing values."""
     columns: dict[str, list[Any]] = {}
     with ExitStack() as held:
         for tensor, data in each:
@@ -212,7 +212,7 @@ def _json_cells(tensor: InputTensor) -> list[Any]:
 
 
 def _binary_cells(tensor: InputTensor, data: memoryview) -> list[Any]:
-    """Return the cells of a binary tensor; NaN means missing. Each text follows its length, a number of four bytes."""
+    """Return the cells of a binary tensor; NaN means missing, and four bytes with its length precede each text."""
     if tensor.datatype != "BYTES":
         cells = np.frombuffer(data, DTYPES[tensor.datatype])
         return [cell if cell == cell else None for cell in cells.tolist()]
@@ -230,7 +230,7 @@ def _binary_cells(tensor: InputTensor, data: memoryview) -> list[Any]:
 
 
 def _of_list(tensor: InputTensor) -> Matrix:
-    """Return the rows of a tensor from its JSON data, a list of rows or one flat list."""
+    """Return the rows in a tensor with JSON data, which is a list of rows or a flat list of all numbers."""
     name, data, (m, d) = tensor.name, tensor.data, tensor.shape
     if not isinstance(data, list):
         raise InvalidInput("has no data: an array of numbers, or a binary_data_size", field=name)

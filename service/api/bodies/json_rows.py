@@ -1,4 +1,4 @@
-"""Rows of a long JSON body, read piece by piece, so that no other thread waits while a parser holds the interpreter."""
+"""Parsing of a long JSON body piece by piece, so that the parser does not hold Python's interpreter lock for long."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ _TAIL = re.compile(rb"\s*\]\s*\}\s*\Z")
 
 
 class NotRows(Exception):
-    """The text is not ``{"X": [[..], ..]}`` with valid numbers; the whole text must be parsed to find the fault."""
+    """The JSON text is not ``{"X": [[..], ..]}`` with valid numbers; the general parser must read the whole text."""
 
 
 def pieces(data: bytes) -> Iterator[Matrix]:
-    """Yield the rows in ``{"X": [[..], ..]}`` block by block; raises NotRows for any other text."""
+    """Yield blocks of the rows in a JSON text ``{"X": [[..], ..]}``; raises NotRows for any other text."""
     head = _HEAD.match(data)
     start, end = (0 if head is None else head.end()), data.rfind(b"]", 0, max(0, data.rfind(b"]"))) + 1
     if start == 0 or end <= start or _TAIL.match(data, end) is None:

@@ -1,7 +1,8 @@
-"""Request bodies: read with a cap, a deadline and a pace on the event loop, parsed and checked off it.
+"""Request bodies: received by the event loop with limits of size, time and speed, and parsed in other threads.
 
-The parser of JSON bounds depth and the size of numbers itself. But it reports every unknown name, at a kilobyte each,
-and takes the last of two values under one name. So names are counted and compared here.
+The JSON parser itself limits the depth of nesting and the size of numbers. But this parser reports each unknown name in
+a kilobyte of text, and keeps only the last of two values with the same name. So this module limits the number of names,
+and refuses repeated names.
 """
 
 from __future__ import annotations
@@ -90,12 +91,12 @@ class Body:
     budget: Budget
 
     def memory(self, size: int) -> AbstractContextManager[None]:
-        """Reserve ``size`` bytes of memory for parsing inside the block; raises BodyTooLarge or MemoryBusy."""
+        """Reserve ``size`` bytes of memory for parsing in the ``with`` block; raises BodyTooLarge or MemoryBusy."""
         return self.budget.holding("bodies", size, COPIES * len(self.data))
 
 
 async def read_body(request: Request, read: Mapping[str, str] = MEDIA) -> Body:
-    """Read the body of a request; its media type must be one of ``read``.
+    """Receive the body of a request; its media type must be among the keys of ``read``.
 
     Raises BodyTooLarge, BodyTimeout, MalformedBody, UnsupportedMedia or QueueFull.
     """
@@ -114,7 +115,7 @@ async def read_body(request: Request, read: Mapping[str, str] = MEDIA) -> Body:
 
 
 def parse_json(body: Body, schema: type[M]) -> M:
-    """Return the body as an instance of ``schema``; raises MalformedBody, UnsupportedMedia or InvalidRequest."""
+    """Parse a JSON body as an instance of ``schema``; raises MalformedBody, UnsupportedMedia or InvalidRequest."""
     if body.media != JSON:
         raise UnsupportedMedia(f"this call reads {JSON}")
     if schema.most_bytes is not None and len(body.data) > schema.most_bytes:
@@ -138,7 +139,7 @@ def parse_json(body: Body, schema: type[M]) -> M:
 
 
 def _schema_at(schema: type[BaseModel], place: tuple[int | str, ...]) -> type[BaseModel] | None:
-    """Return the schema of the value at a path in the body; None if the path leads through other types."""
+    """Return the schema of the value at a path in the body; None if a value on the path has no single schema."""
     for name in place:
         field = schema.model_fields.get(str(name))
         kinds = () if field is None else (field.annotation, *get_args(field.annotation))
@@ -159,7 +160,7 @@ def _names_of(schema: type[BaseModel]) -> list[str]:
 
 
 def with_json(body: Body, use: Callable[[bytes], T]) -> T:
-    """Call ``use`` with the bytes of a JSON body, while memory for parsing is reserved; return its result.
+    """Reserve memory for parsing, call ``use`` with the bytes of a JSON body, and return the result of ``use``.
 
     Raises MalformedBody, UnsupportedMedia.
     """
@@ -170,17 +171,17 @@ def with_json(body: Body, use: Callable[[bytes], T]) -> T:
 
 
 def may_ask_for_more(body: Body) -> bool:
-    """Return whether a JSON body may ask for probabilities or a coverage, besides holding rows."""
+    """Return whether a JSON body of rows may also ask for probabilities or a coverage."""
     return body.media == JSON and (b'"probability"' in body.data or b'"coverage"' in body.data)
 
 
 def parse_predict_request(body: Body) -> PredictRequest:
-    """Return rows to predict, and the other fields of the request, from JSON."""
+    """Parse a JSON body with rows to predict and further fields of the request."""
     return parse_json(body, PredictRequest)
 
 
 def parse_predict(body: Body) -> Rows | TableRows:
-    """Return rows to predict: JSON ``{"X": ..}`` or ``{"rows": ..}``, npy, or npz with ``X`` or with sparse rows."""
+    """Parse rows to predict: JSON ``{"X": ..}`` or ``{"rows": ..}``, npy, or npz with ``X`` or with sparse rows."""
     if body.media == NPY:
         with body.memory(READING * len(body.data)), well_formed():
             return arrays.check_matrix(npz.npy_array(body.data, "X"))
@@ -192,7 +193,7 @@ def parse_predict(body: Body) -> Rows | TableRows:
 
 
 def parse_update(body: Body) -> commands.Update:
-    """Return an update: JSON as in :class:`UpdateRequest`, or an npz file with :data:`UPDATE_MEMBERS`."""
+    """Parse an update of a model from JSON, as in :class:`UpdateRequest`, or from npz with :data:`UPDATE_MEMBERS`."""
     if body.media == NPY:
         raise UnsupportedMedia(f"one npy array cannot hold an update; send {NPZ} with X and y")
     if body.media == NPZ:
@@ -203,7 +204,7 @@ def parse_update(body: Body) -> commands.Update:
 
 @contextmanager
 def unpacked(body: Body, allowed: frozenset[str]) -> Iterator[dict[str, NDArray[Any]]]:
-    """Yield the arrays of an npz file; memory for the arrays and their use is reserved inside the block.
+    """Yield the arrays of an npz body, and reserve memory for them until the ``with`` block ends.
 
     Raises MalformedBody, BodyTooLarge, MemoryBusy, or InvalidInput for members that are not allowed.
     """
@@ -221,7 +222,7 @@ def unpacked(body: Body, allowed: frozenset[str]) -> Iterator[dict[str, NDArray[
 
 @contextmanager
 def well_formed() -> Iterator[None]:
-    """Turn an error about the format of a file, raised inside the block, into MalformedBody."""
+    """Convert an error about a file's format, raised inside the ``with`` block, into MalformedBody."""
     try:
         yield
     except Malformed as error:
@@ -295,7 +296,7 @@ def _by_key(
 
 
 def _scalar(found: dict[str, NDArray[Any]], name: str, largest: float) -> float:
-    """Return a member of an npz file that must be one number above 0 and at most ``largest``."""
+    """Return the number in the array ``name`` of an npz file; raises InvalidInput unless 0 < number <= ``largest``."""
     value = found[name]
     if value.size != 1 or value.dtype.kind not in "iuf" or not 0 < float(value.reshape(())) <= largest:
         raise InvalidInput(f"must be one number above 0 and at most {largest:g}", field=name)
@@ -309,23 +310,23 @@ def _member(found: dict[str, NDArray[Any]], name: str) -> NDArray[Any]:
 
 
 def schema_content(schema: str, *binary: str) -> dict[str, Any]:
-    """Return OpenAPI's request body: JSON of a named schema, and binary media."""
+    """Return the OpenAPI description of a request body that is JSON of the named schema, or has a binary media type."""
     content: dict[str, Any] = {JSON: {"schema": {"$ref": f"#/components/schemas/{schema}"}}}
     content |= {media: {"schema": {"type": "string", "format": "binary"}} for media in binary}
     return {"requestBody": {"required": True, "content": content}}
 
 
 class OpenObject(NamedTuple):
-    """A JSON object that is being parsed: the name of its field, and the names read in it so far."""
+    """A JSON object that is being parsed: the name of the field that holds it, and the names already read inside it."""
 
     name: str
     names: set[str]
 
 
 def parsed_bytes(data: bytes, of_field: int = 0) -> int:
-    """Return an upper bound on the bytes that parsing a JSON text takes, with ``of_field`` more for each value.
+    """Return the most memory that parsing a JSON text needs, in bytes; each value needs another ``of_field`` bytes.
 
-    Commas and brackets inside strings are counted as well.
+    Commas and brackets inside strings are counted too, as if they separated values.
     """
     is_plain = data.isascii() and b"\\u" not in data
     commas, items = data.count(b","), data.count(b"[") + data.count(b"{")
@@ -334,12 +335,12 @@ def parsed_bytes(data: bytes, of_field: int = 0) -> int:
 
 
 def names(data: bytes) -> Iterator[bytes]:
-    """Yield the names in all objects of a JSON text, as written; for a malformed text, the names before the fault."""
+    """Yield the field names in a JSON text, with escapes as written; in a malformed text, those before the fault."""
     return (found[1] for found in _STRINGS.finditer(data) if found[2])
 
 
 def few_names(data: bytes, requests: int = 1) -> list[bytes]:
-    """Return the names in all objects of a JSON text, except the names inside ``rows`` and ``columns`` of tables.
+    """Return the field names in a JSON text, except the names of table columns inside ``rows`` and ``columns``.
 
     Raises
     ------
@@ -363,9 +364,9 @@ def few_names(data: bytes, requests: int = 1) -> list[bytes]:
 
 
 def refuse_repeated(data: bytes, written: list[bytes]) -> None:
-    """Raise InvalidInput if an object in a well-formed JSON text has the same name twice.
+    """Raise InvalidInput if an object in a well-formed JSON text has two fields of the same name.
 
-    ``written`` holds the names in the text, as :func:`few_names` returns them.
+    ``written`` holds the field names that :func:`few_names` returned for this text.
     """
     # If all names of the text differ, and none is escaped, no object can have one twice.
     has_tables = not OF_TABLES.isdisjoint(written)
@@ -386,10 +387,10 @@ def refuse_repeated(data: bytes, written: list[bytes]) -> None:
 
 
 class BodyLimits:
-    """Receives bodies within limits; used from one event loop.
+    """Receiver of request bodies, which enforces limits of size, time and speed; for use from one event loop.
 
-    No worker waits for a body to arrive, so a slow client delays no other request. The bytes of a body are counted
-    against the memory budget until its request is answered.
+    No worker thread waits for a body to arrive, so a slow client delays no other request. The bytes of a body are
+    counted against the memory budget until its request is answered.
     """
 
     def __init__(self, settings: Settings, budget: Budget) -> None:
@@ -399,7 +400,7 @@ class BodyLimits:
         self._held = Places(settings.max_bodies * self.largest, full, full)  # each byte takes a place
 
     async def receive(self, request: Request) -> bytes:
-        """Return the body of a request; raises BodyTooLarge, BodyTimeout, MalformedBody, MemoryBusy or QueueFull."""
+        """Receive a request's whole body; raises BodyTooLarge, BodyTimeout, MalformedBody, MemoryBusy or QueueFull."""
         client = client_of(request.client.host) if request.client else ""
         data, call = bytearray(), current()
         try:
@@ -416,11 +417,11 @@ class BodyLimits:
         return bytes(data)
 
     def stream(self, request: Request) -> AsyncIterator[bytes]:
-        """Yield the pieces of a body without keeping them in memory; raises BodyTimeout or MalformedBody."""
+        """Yield the pieces of a body as they arrive, and keep none in memory; raises BodyTimeout or MalformedBody."""
         return self._pieces(request, STREAMED_PACE)
 
     async def _pieces(self, request: Request, pace: float, seconds: float = inf) -> AsyncIterator[bytes]:
-        """Yield the pieces of a body; raises BodyTimeout after ``seconds``, or if the client stalls or is too slow."""
+        """Yield the pieces of a body; raises BodyTimeout after ``seconds``, or earlier if the client is too slow."""
         loop = asyncio.get_running_loop()
         end, due = loop.time() + seconds, loop.time() + self._patience
         has_more = True

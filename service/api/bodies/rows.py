@@ -1,4 +1,4 @@
-"""Rows of readings from request bodies: JSON, or the columns of a CSV, an npz or a Parquet file."""
+"""Parsing of readings in request bodies, which are JSON, CSV, npz or Parquet."""
 
 from __future__ import annotations
 
@@ -48,17 +48,17 @@ Columns = dict[str, list[Any]]
 
 
 async def read_rows(request: Request) -> Body:
-    """Read a body of rows; raises as :func:`~livesvm.service.api.bodies.reading.read_body`."""
+    """Receive a body of rows; raises the errors of :func:`~livesvm.service.api.bodies.reading.read_body`."""
     return await read_body(request, MEDIA)
 
 
 def parse_rows(body: Body, spec: FeedSpec) -> list[Row]:
-    """Return the rows of a call to a feed; raises as :func:`parse_table`."""
+    """Parse the rows in the body of a call to a feed; raises the errors of :func:`parse_table`."""
     return parse_table(body, spec, MOST_ROWS).rows()
 
 
 def parse_table(body: Body, spec: FeedSpec, most_rows: int = MOST_FLEET_ROWS) -> Table:
-    """Return the rows of a body; raises MalformedBody, UnsupportedMedia, BodyTooLarge, MemoryBusy or InvalidInput."""
+    """Parse the rows in a body; raises MalformedBody, UnsupportedMedia, BodyTooLarge, MemoryBusy or InvalidInput."""
     if body.media == JSON:
         table = Table(_document(body, {"rows"})["rows"])
     else:
@@ -69,7 +69,7 @@ def parse_table(body: Body, spec: FeedSpec, most_rows: int = MOST_FLEET_ROWS) ->
 
 
 def parse_announcements(body: Body, spec: FeedSpec) -> list[Row]:
-    """Return the rows of a body as announcements, with only times and known columns; raises as :func:`parse_rows`."""
+    """Parse rows that announce values of known columns for times; raises the errors of :func:`parse_rows`."""
     if not spec.known:
         raise InvalidInput("the feed has no known columns to announce", field="known")
     rows = parse_rows(body, spec)
@@ -81,7 +81,7 @@ def parse_announcements(body: Body, spec: FeedSpec) -> list[Row]:
 
 
 def parse_backtest(body: Body, spec: FeedSpec) -> tuple[list[Row] | None, Row]:
-    """Return the rows of a backtest, None for the feed's own, and its settings, which only a JSON body can have."""
+    """Return the rows and the settings of a backtest; without rows (None), the feed's own readings are used."""
     if body.media != JSON:
         return parse_rows(body, spec), {}
     document = _document(body, {"rows", "settings"})
@@ -94,7 +94,7 @@ def parse_backtest(body: Body, spec: FeedSpec) -> tuple[list[Row] | None, Row]:
 
 
 def _document(body: Body, allowed: set[str]) -> Row:
-    """Return the object in a JSON body after checking its ``rows``, which are optional only if settings are allowed."""
+    """Parse a JSON body, and check its ``rows``; ``rows`` may be absent only if ``allowed`` has ``settings``."""
     with body.memory(parsed_bytes(body.data, BYTES_A_CELL)):
         try:
             document: Any = from_json(body.data)
@@ -109,7 +109,7 @@ def _document(body: Body, allowed: set[str]) -> Row:
 
 
 def _check_rows(rows: Any) -> None:
-    """Raise InvalidInput, naming row and column, unless every row is an object without nested lists or objects."""
+    """Raise InvalidInput with row and column unless every row is an object without nested lists or objects."""
     if not isinstance(rows, list):
         raise InvalidInput("must be a list of rows, each an object", field="rows")
     for number, row in enumerate(rows):
@@ -121,7 +121,7 @@ def _check_rows(rows: Any) -> None:
 
 
 def _check_once(body: Body, document: Row) -> None:
-    """Raise InvalidInput, naming row and column, if an object of a JSON body has the same name twice."""
+    """Raise InvalidInput with row and column if an object in a JSON body has two fields of the same name."""
     # The parser keeps one of two values with the same name: then the document has fewer names than the text.
     fields = _fields(document)
     ends = body.data.translate(None, b" \t\r\n").count(b'":')  # of names, and of what looks like one in a string
@@ -137,14 +137,14 @@ def _check_once(body: Body, document: Row) -> None:
 
 
 def _fields(value: Any) -> int:
-    """Return the number of names in all objects of a document; objects in lists contain no further objects."""
+    """Count the fields of all objects in a parsed document; objects in lists must not contain further objects."""
     if isinstance(value, list):
         return sum(len(one) for one in value if isinstance(one, dict))
     return len(value) + sum(map(_fields, value.values())) if isinstance(value, dict) else 0
 
 
 def _csv_columns(body: Body, spec: FeedSpec, most_rows: int) -> Columns:
-    """Return the columns of a CSV body: series and times are text, other cells are numbers where they can be."""
+    """Parse the columns of a CSV body: names of series and times stay text, other cells become numbers if possible."""
     ends = [body.data.count(end) for end in (b"\n", b"\r")]  # either ends a line
     if max(ends) > most_rows + 1:
         raise InvalidInput(f"holds more than {most_rows} rows", field="rows")
@@ -180,10 +180,10 @@ def _parquet_columns(body: Body, spec: FeedSpec, most_rows: int) -> Columns:
 
 
 def parquet_columns(body: Body, most_rows: int, also: Collection[str] = ()) -> Columns:
-    """Return the columns of a Parquet body: numbers, text, times as ISO 8601 text, and types allowed by ``also``.
+    """Parse the columns of a Parquet body: numbers, text, times, which become ISO 8601 text, and the types in ``also``.
 
-    A time without a zone is reported without one. Raises MalformedBody, UnsupportedMedia, BodyTooLarge, MemoryBusy or
-    InvalidInput.
+    The text of a time without a time zone has no time zone either. Raises MalformedBody, UnsupportedMedia,
+    BodyTooLarge, MemoryBusy or InvalidInput.
     """
     with TemporaryDirectory() as directory, body.memory(PARQUET_MB * MEGABYTE), ExitStack() as held, well_formed():
         path = Path(directory) / "body.parquet"
@@ -211,12 +211,12 @@ def parquet_columns(body: Body, most_rows: int, also: Collection[str] = ()) -> C
 
 
 def _shown(time: date | str | None) -> str | None:
-    """Return a time as ISO 8601 text; DuckDB already returns text for years outside of Python's range."""
+    """Convert a time to ISO 8601 text; DuckDB itself returns text for years that Python's dates cannot have."""
     return time.isoformat() if isinstance(time, date) else time
 
 
 def check_width(names: Collection[str]) -> None:
-    """Raise InvalidInput if there are more column names than a table may have."""
+    """Raise InvalidInput if a table has too many columns."""
     if len(names) > MOST_COLUMNS:
         raise InvalidInput(f"has {len(names)} columns, the limit is {MOST_COLUMNS}", field="rows")
 

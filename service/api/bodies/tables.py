@@ -1,4 +1,4 @@
-"""Rows with the names of columns from request bodies, for models with columns: CSV, NDJSON, Parquet or Arrow."""
+"""Parsing of tables in request bodies, for models with columns: CSV, NDJSON, Parquet or Arrow."""
 
 from __future__ import annotations
 
@@ -59,12 +59,12 @@ NONE = Roles()
 
 
 def parse_predict(body: Body) -> Rows | TableRows:
-    """Return rows to predict; raises as :func:`~livesvm.service.api.bodies.reading.parse_predict`."""
+    """Parse rows to predict; raises the errors of :func:`~livesvm.service.api.bodies.reading.parse_predict`."""
     return table_rows.checked(_rows(body)) if body.media in TABLES else reading.parse_predict(body)
 
 
 def parse_update(body: Body, roles: Roles) -> commands.Update:
-    """Return an update: a table is examples to add.
+    """Parse an update of a model; a table holds examples to add.
 
     Raises
     ------
@@ -79,10 +79,10 @@ def parse_update(body: Body, roles: Roles) -> commands.Update:
 
 
 def parse_updates(body: Body, roles: Roles, model: str | None) -> Updates:
-    """Return updates of many models: a table is examples to add, each to the model that its column ``model`` names.
+    """Parse updates of many models; each row of a table is an example for the model that its cell ``model`` names.
 
-    A column without any cell for a model is left out of that model's update. Rows in errors are counted from 0 within a
-    model. Raises as :func:`parse_update`.
+    If a column has only missing cells in a model's rows, that model's update does not contain the column. Row numbers
+    in errors count the rows of one model from 0. Raises the errors of :func:`parse_update`.
     """
     if body.media not in TABLES_OF_MANY:
         _refuse(roles, TABLES_OF_MANY, *([] if model is None else ["model"]))
@@ -108,7 +108,7 @@ def parse_updates(body: Body, roles: Roles, model: str | None) -> Updates:
 
 
 def _refuse(roles: Roles, tables: Sequence[str], *others: str) -> None:
-    """Raise InvalidInput if the query names a column although the body is no table."""
+    """Raise InvalidInput if the query gives a role to a column although the body is not a table."""
     for name in (*others, *(name for name in ROLES if getattr(roles, name) is not None)):
         raise InvalidInput(f"names a column of a table; send one of {', '.join(tables)}", field=name)
 
@@ -127,7 +127,7 @@ def _weights(cells: Any) -> arrays.Vector:
 
 
 def _taken(rows: list[Row], name: str | None, field: str, read: Callable[[Any], Any], is_text: bool) -> Any:
-    """Remove a column from the rows, and return its cells as ``read`` converts them; None if no column is named."""
+    """Remove the column ``name`` from the rows, and return its cells, converted by ``read``; None without a name."""
     if name is None:
         return None
     if not any(name in row for row in rows):
@@ -140,7 +140,7 @@ def _taken(rows: list[Row], name: str | None, field: str, read: Callable[[Any], 
 
 
 def _numbers(cells: Sequence[str | None]) -> Sequence[Any]:
-    """Return texts as integers if all are integers, as floats if all are numbers, and unchanged otherwise."""
+    """Convert texts to integers if all are integers, or to floats if all are numbers; otherwise change nothing."""
     for kind in (int, float):
         try:
             return [kind(cell or "") for cell in cells]
@@ -203,7 +203,7 @@ def _arrow(body: Body) -> list[Row]:
 
 
 def _by_row(columns: dict[str, list[Any]]) -> list[Row]:
-    """Return the rows of a table that is given by column; NaN is a missing cell."""
+    """Return the rows of a table that is given as columns; NaN becomes a missing cell."""
     rows = zip(*columns.values(), strict=True)
     return [{name: cell if cell == cell else None for name, cell in zip(columns, row, strict=True)} for row in rows]
 

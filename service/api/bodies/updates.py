@@ -1,4 +1,4 @@
-"""Updates of many models in one body: JSON, or NDJSON with a line for each."""
+"""Parsing of a request body with updates of many models: JSON, or NDJSON with one update in each line."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ NDJSON = "application/x-ndjson"
 
 @dataclass(frozen=True)
 class Updates:
-    """Updates by model id, errors by model id for updates that are invalid, and all ids in the order of the body."""
+    """The updates in a body by model id, the errors of invalid updates by model id, and all ids in the body's order."""
 
     updates: dict[str, Update]
     errors: dict[str, Exception]
     order: list[str]
 
     def memory(self) -> int:
-        """Return the bytes that the updates occupy in memory until the call is answered."""
+        """Return the number of bytes that the updates occupy in memory until the call is answered."""
         return sum(update.memory() for update in self.updates.values())
 
 
 def parse_updates(body: Body) -> Updates:
-    """Return the updates of a body; raises InvalidInput or MalformedBody if it is not a list of updates."""
+    """Parse the updates in a body; raises InvalidInput or MalformedBody if the body is not a list of updates."""
     found = Updates({}, {}, [])
     with body.memory(parsed_bytes(body.data)):
         names = few_names(body.data, MOST_UPDATES)
@@ -55,7 +55,7 @@ def parse_updates(body: Body) -> Updates:
 
 
 def _entries(body: Body) -> list[Any]:
-    """Return the updates in a body as JSON objects."""
+    """Parse a body, and return each of its updates as a JSON object."""
     if body.media == NDJSON:
         return [
             _read(line, f"line {number}: ") for number, line in enumerate(body.data.splitlines(), 1) if line.strip()

@@ -1,4 +1,4 @@
-"""Admission of connections: a limit in all and for each client; idle connections are closed for new ones."""
+"""Limits of the number of connections, in all and of each client; idle connections are closed for new ones."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from typing import Protocol
 
 
 class CountedConnection(Protocol):
-    """A connection for admission: its client, and the time since which it is idle (None: a request is under way)."""
+    """A connection that counts towards the limits: its client, and the time since which it is idle, None if busy."""
 
     client_key: str
     rests_since: float | None
 
     def make_room(self) -> None:
-        """Close the connection, because a new connection needs its place."""
+        """Close this connection in favour of a new connection."""
 
 
 class Admission:
-    """The set of open connections; used from one event loop.
+    """The set of open connections, with its limits; for use from one event loop.
 
     Parameters
     ----------
@@ -31,9 +31,9 @@ class Admission:
         self._held: set[CountedConnection] = set()
 
     def admit(self, connection: CountedConnection) -> bool:
-        """Admit a connection, if necessary by closing an idle one; return False if a limit is met and none is idle.
+        """Admit a connection, if need be after closing an idle one; return False if a limit is met and none is idle.
 
-        The connection that is closed is the longest idle one of the client with the most connections.
+        Among the idle connections of the client with the most connections, the one that is idle for longest is closed.
         """
         counts, client = Counter(held.client_key for held in self._held), connection.client_key
         is_over = counts[client] >= self._client_limit
@@ -52,5 +52,5 @@ class Admission:
         return True
 
     def leave(self, connection: CountedConnection) -> None:
-        """Remove a connection from the set of open connections, if it is there."""
+        """Remove a connection from the set of open connections, if the set contains it."""
         self._held.discard(connection)

@@ -1,4 +1,4 @@
-"""Identity of clients, by address, and of callers, by API key or client; and the least pace of a client."""
+"""Identification of clients by network address, and of callers by API key, or by client if a request has no key."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PACE = 1000.0
 
 @lru_cache(maxsize=1024)
 def client_of(address: str) -> str:
-    """Return the client of an address: the address, or for IPv6 its network, as one client may own a whole network."""
+    """Return the address that identifies a client; for IPv6, its network, as one client may own a whole network."""
     try:
         known = ip_address(address)
     except ValueError:
@@ -30,7 +30,7 @@ def client_of(address: str) -> str:
 
 
 def caller_of(scope: Scope) -> Hashable:
-    """Return the caller of an admitted request: its API key, or its client if it has none."""
+    """Return the caller of an admitted request: its API key, or if it has no key, the client that sent it."""
     key: ApiKey | None = scope.get("state", {}).get("caller")
     return key or client_of(scope["client"][0] if scope.get("client") else "")
 

@@ -1,6 +1,6 @@
-"""Connections of the HTTP server, with limits of their number, of time and size of heads, and of slow readers.
+"""Connections of the HTTP server, with limits of their number, request heads and slow readers.
 
-Uvicorn limits none of these, nor requests that are sent before earlier ones are answered, which wait in memory.
+Uvicorn has no such limits, and stores any number of requests that a client sends before earlier requests are answered.
 """
 
 from __future__ import annotations
@@ -48,9 +48,10 @@ class Limits:
 
 
 class Connection(HttpToolsProtocol):
-    """One connection. It is idle while no request is under way; a timer limits the time to the end of the next head.
+    """One connection of a client; it is idle while it has no unanswered request.
 
-    A request that is sent before an earlier one is answered is not read: the connection ends after that answer.
+    A timer limits the time until the next request's head is complete. If a client sends a request before the previous
+    request is answered, the connection is closed after the previous answer.
     """
 
     def __init__(self, limits: Limits, **server: Any) -> None:
@@ -65,12 +66,12 @@ class Connection(HttpToolsProtocol):
 
     @property
     def _under_way(self) -> RequestResponseCycle | None:
-        """The request that is being answered."""
+        """The request that is being answered, or None."""
         cycle: RequestResponseCycle | None = self.cycle
         return None if cycle is None or cycle.response_complete else cycle
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Admit the connection, or refuse it."""
+        """Admit the new connection, or refuse it if a limit is met."""
         super().connection_made(transport)
         self._limits.metrics.connections.inc()
         self.client_key = client_of(self.client[0]) if self.client else ""
@@ -80,7 +81,7 @@ class Connection(HttpToolsProtocol):
             self._refuse(TooManyConnections("every connection that this client may have has a request under way"))
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Remove the connection from the admitted ones, and stop its timers."""
+        """Remove the closed connection from the set of open connections, and stop its timers."""
         super().connection_lost(exc)
         self._limits.metrics.connections.dec()
         self._limits.admission.leave(self)
@@ -88,11 +89,11 @@ class Connection(HttpToolsProtocol):
         self._stop_watching()
 
     def make_room(self) -> None:
-        """Close the connection, because a new connection needs its place."""
+        """Close this connection in favour of a new connection."""
         self._close("displaced")
 
     def data_received(self, data: bytes) -> None:
-        """Read data, and refuse the request if its head or its trailer is too large."""
+        """Parse received data, and refuse the request if its head or its trailer is too large."""
         self._unclaimed += len(data)
         self.server_state.default_headers = dated()  # not by a clock that would wake an idle service
         super().data_received(data)
@@ -104,7 +105,7 @@ class Connection(HttpToolsProtocol):
             self._start_clock()
 
     def send_400_response(self, msg: str) -> None:
-        """Refuse data that is not HTTP; stop reading if a request was sent before the earlier one was answered."""
+        """Refuse data that is not HTTP; stop reading if the client sent a request before the last one was answered."""
         under_way = self._under_way
         if under_way is not None and not under_way.more_body:
             under_way.keep_alive = False
@@ -142,7 +143,7 @@ class Connection(HttpToolsProtocol):
             self.end_after_answer()
 
     def end_after_answer(self) -> None:
-        """Close the connection after the current answer, if its headers, which announce this, are not sent yet."""
+        """Close the connection after the current answer, unless the answer's headers are already sent."""
         if (under_way := self._under_way) is not None and not under_way.response_started:
             under_way.keep_alive = False
 
@@ -152,23 +153,23 @@ class Connection(HttpToolsProtocol):
         super().on_body(body)
 
     def on_message_complete(self) -> None:
-        """End the body; stop the timer, which runs if the request was answered before its body was complete."""
+        """Note that the body is complete; stop the timer, which runs if the answer came before the end of the body."""
         self._unclaimed = 0
         self._stop_clock()
         super().on_message_complete()
 
     def on_response_complete(self) -> None:
-        """Note that the connection is idle from now on."""
+        """Note that the answer is complete, so that the connection is idle from now on."""
         super().on_response_complete()
         self.rests_since = self.loop.time()
 
     def pause_writing(self) -> None:
-        """Begin to watch a client that reads its answer slower than it is written."""
+        """Begin to check the speed of a client that reads its answer more slowly than the service writes it."""
         super().pause_writing()
         self._watch()
 
     def resume_writing(self) -> None:
-        """Stop watching the client."""
+        """Stop checking how fast the client reads its answer."""
         super().resume_writing()
         self._stop_watching()
 
@@ -192,7 +193,7 @@ class Connection(HttpToolsProtocol):
         self._stall = self.loop.call_later(self._limits.stall_seconds, self._look_at_reader)
 
     def _look_at_reader(self) -> None:
-        """Close the connection if its client has read the answer slower than ``PACE``; otherwise watch it further."""
+        """Close the connection if its client has read the answer slower than ``PACE``; otherwise check again later."""
         taken = self._unsent - self.transport.get_write_buffer_size()
         if taken < PACE * self._limits.stall_seconds:
             self._close("stalled")
@@ -206,7 +207,7 @@ class Connection(HttpToolsProtocol):
             self._stall = None
 
     def _refuse(self, error: ServiceError) -> None:
-        """Answer with a problem document, unless an answer has begun, and close the connection."""
+        """Answer the request with a problem document, unless its answer has already begun, and close the connection."""
         under_way = self._under_way
         if under_way is None or not under_way.response_started:
             kind, body = kind_of(error), to_json(problem(error))
@@ -221,7 +222,7 @@ class Connection(HttpToolsProtocol):
         self._close(kind_of(error).slug)
 
     def _close(self, reason: str) -> None:
-        """Close the connection, and count the reason."""
+        """Close the connection, and count the reason in the metrics."""
         self._stop_clock()
         self._limits.metrics.connections_cut.labels(reason).inc()
         self.transport.close()

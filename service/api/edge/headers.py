@@ -1,4 +1,4 @@
-"""Security headers of every answer, for browsers."""
+"""Security headers for browsers, which every answer has."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ _OF_PAGES = (
 
 
 def policy_of(page: bytes, workers: str) -> str:
-    """Return the policy of a page: it may load the service's own files, and run the scripts that are written in it."""
+    """Return the content security policy of a page: it may load the service's files, and run its own inline scripts."""
     digests = sorted({hashlib.sha256(script).digest() for script in _INLINE_SCRIPT.findall(page)})
     scripts = " ".join(f"'sha256-{base64.b64encode(one).decode()}'" for one in digests)
     return _OF_PAGES.format(scripts=scripts, workers=workers)
 
 
 def dated() -> list[tuple[bytes, bytes]]:
-    """Return the header that tells when an answer was begun."""
+    """Return the ``date`` header of an answer that begins now."""
     return _dated(int(time.time()))
 
 

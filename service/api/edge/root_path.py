@@ -1,4 +1,4 @@
-"""A service under a path of a proxy: the path is removed from requests, and added to locations in answers."""
+"""Service under a path of a proxy: the path is removed from requests, and added to locations in answers."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 
 class RootPath:
-    """ASGI middleware that removes the path from requests, if the proxy has not, and adds it to locations in answers.
+    """ASGI middleware that removes a proxy's path from requests, and adds the path to locations in answers.
 
     Parameters
     ----------
@@ -20,13 +20,13 @@ class RootPath:
         self._sent = root.encode()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on."""
+        """Remove the proxy's path from the request, and pass the request on."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
 
         async def leading_send(message: Message) -> None:
-            """Send a message on, with the path added to a location within the service."""
+            """Add the proxy's path to a location within the service, and send the message on."""
             if message["type"] == "http.response.start":
                 message["headers"] = [(name, self._below(name, value)) for name, value in message["headers"]]
             await send(message)

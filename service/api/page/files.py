@@ -1,4 +1,4 @@
-"""The page for people: files that a browser reads once, and what it may load. All that they show comes from the API."""
+"""The service's web page: static files and their security policy; all data on the page come from the API."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ POLICY = (
 
 
 class Files(StaticFiles):
-    """Static files that a browser revalidates at each use, so that its copies are never older than the service.
+    """Static files that a browser must revalidate at each use, so that it never shows files of an older service.
 
     Parameters
     ----------
@@ -36,7 +36,7 @@ class Files(StaticFiles):
     def file_response(
         self, full_path: str | os.PathLike[str], stat_result: os.stat_result, scope: Scope, status_code: int = 200
     ) -> Response:
-        """Return the response with a file, or with status 304 if the browser's copy is current."""
+        """Return the response that contains a file, or has status 304 if the browser's copy of the file is current."""
         response = super().file_response(full_path, stat_result, scope, status_code)
         response.headers["cache-control"] = "no-cache"
         if (policy := self._policy(Path(full_path), stat_result.st_mtime_ns)) is not None:
@@ -45,12 +45,12 @@ class Files(StaticFiles):
 
 
 def install(app: FastAPI) -> None:
-    """Show the page at ``/``; its files are read when it is asked for."""
+    """Serve the page at ``/``; each request reads its file from the disk."""
     files = Files(FILES, lambda path, changed: POLICY)
 
     @app.get("/", include_in_schema=False)
     async def page(request: Request) -> Response:
-        """Return the page; of the API it has no more than any other caller."""
+        """Return the page, which has no other rights in the API than any caller has."""
         path = FILES / "index.html"
         return files.file_response(path, path.stat(), request.scope)
 

@@ -1,4 +1,4 @@
-"""The documentation at ``/help``: the built site, or where the documents are if the package carries none."""
+"""The documentation site at ``/help``, or a note where the documents are if the package does not contain the site."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _ABSENCE = f"""<!doctype html>
 
 
 def install(app: FastAPI, site: Path = SITE) -> None:
-    """Serve the site at ``/help``; where it was not built, say where the documents are and how to build it."""
+    """Serve the documentation site at ``/help``; if the site was not built, serve a note that says how to build it."""
     if not (site / "index.html").is_file():
         _install_absence(app)
         return
@@ -39,7 +39,7 @@ def install(app: FastAPI, site: Path = SITE) -> None:
     @app.get(PREFIX, include_in_schema=False)
     @app.get(f"{PREFIX}/", include_in_schema=False)
     async def entrance() -> Response:
-        """Send the browser to the first page, by a path that names no host."""
+        """Redirect the browser to the site's first page, by a path without a host."""
         return RedirectResponse(f"{PREFIX}/index.html")
 
     app.mount(PREFIX, Files(site, _policy), name="help")
@@ -49,7 +49,7 @@ def _install_absence(app: FastAPI) -> None:
     @app.get(PREFIX, include_in_schema=False)
     @app.get(PREFIX + "/{path:path}", include_in_schema=False)
     async def absent(request: Request) -> Response:
-        """Say so: a browser gets a page."""
+        """Answer that the documentation site is absent: with a page for browsers, otherwise with a problem document."""
         if "text/html" not in request.headers.get("accept", ""):
             raise NoDocumentation(ABSENT)
         up = "../" * request.url.path.removeprefix(PREFIX).count("/")  # a proxy may have the service under a path
@@ -59,9 +59,9 @@ def _install_absence(app: FastAPI) -> None:
 
 @lru_cache(maxsize=1024)
 def _policy(page: Path, changed: int) -> str | None:
-    """Return the policy of a page, which may load the service's own files and run the scripts written in it.
+    """Return the security policy of a page: the page may load the service's files, and run its own inline scripts.
 
-    The modification time ``changed`` is part of the cache key.
+    The argument ``changed`` is the page's modification time, and only serves as a part of the cache key.
     """
     if page.suffix != ".html":
         return None

@@ -1,4 +1,4 @@
-"""Dependencies of every route: the service's parts, the caller's scope, and the shapes of responses."""
+"""Code that routes share: access to the service's parts, checks of API keys, parameters of calls, and responses."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ FleetId = Annotated[str, Path(json_schema_extra={"pattern": FLEET_ID, "maxLength
 
 
 class _FeedPath(Convertor[str]):
-    """An id of a feed in a path: it may have one slash, but not before the name of a call of feeds."""
+    """Converter of feed ids in URL paths: an id may have one slash, if the name of a feed call does not follow it."""
 
     regex = rf"[^/]+(?:/(?!(?:{'|'.join(sorted(OF_FEEDS))})(?:[/.]|$))[^/]+)?"
 
@@ -111,7 +111,7 @@ async def _within(
         ),
     ] = None,
 ) -> Solve:
-    """Return a Solve with a deadline ``max_seconds`` from now; None: only the service's own limit applies."""
+    """Return a Solve with a deadline ``max_seconds`` from now; with None, only the service's own time limit applies."""
     return Solve() if max_seconds is None else Solve(until=time.monotonic() + max_seconds)
 
 
@@ -128,7 +128,7 @@ Credentials = Annotated[HTTPAuthorizationCredentials | None, Security(bearer)]
 
 
 class _Scope:
-    """A dependency that admits only callers with a key of a scope, or every caller if no key is configured."""
+    """FastAPI dependency that admits only callers with a key of a scope, or all callers if no keys are configured."""
 
     def __init__(self, needed: str) -> None:
         self.needed = needed
@@ -142,13 +142,13 @@ class _Scope:
 
 
 def scope(needed: str) -> Dependency:
-    """Return the dependency that admits only keys of this scope, or every caller if no key is configured."""
+    """Return a FastAPI dependency that admits only API keys of this scope, or all callers if no keys are configured."""
     result: Dependency = Security(_Scope(needed))
     return result
 
 
 def scopes_of(routes: Iterable[BaseRoute]) -> dict[str, str | None]:
-    """Return for each path the least scope that allows one of its calls; None if a call needs no key."""
+    """Map each path to the least scope that one of its calls needs, or to None if one of these needs no key."""
     found: dict[str, str | None] = {}
     for route in routes:
         if isinstance(route, APIRoute):
@@ -159,12 +159,12 @@ def scopes_of(routes: Iterable[BaseRoute]) -> dict[str, str | None]:
 
 
 def may(request: Request, service: Service, needed: str) -> bool:
-    """Return whether a caller that :func:`scope` admitted has a scope; without keys, every caller has every scope."""
+    """Return whether the caller of an admitted request has a scope; if no keys are configured, all callers do."""
     return not service.keys.known or allows(request.state.caller.scope, needed)
 
 
 def let_in(held: ApiKey | None, needed: str) -> ApiKey:
-    """Return the caller's key; raises Unauthorized if it is None, Forbidden if it does not allow the scope."""
+    """Return the caller's API key; raises Unauthorized if this is None, Forbidden if it does not include the scope."""
     if held is None:
         raise Unauthorized("send a valid API key as a bearer token")
     known_as(held.label)
@@ -174,7 +174,7 @@ def let_in(held: ApiKey | None, needed: str) -> ApiKey:
 
 
 def bearer_of(request: Request) -> str:
-    """Return the bearer token of a request; an empty text if the request has none."""
+    """Return the bearer token of a request, or an empty text if the request has no bearer token."""
     scheme, secret = get_authorization_scheme_param(request.headers.get("authorization", ""))
     return secret if scheme.lower() == "bearer" else ""
 
@@ -188,13 +188,13 @@ Whole = Annotated[Body, Depends(_whole_body)]
 
 
 async def in_control(service: Service, call: Callable[..., T], *arguments: object) -> T:
-    """Run a function that may wait for a disk or a lock in one of the control threads, and return its result."""
+    """Call a function in one of the control threads, where it may wait for a disk or a lock, and return its result."""
     with service.control.place():
         return await service.control.run(call, *arguments)
 
 
 async def up_to_date(one: Hosted) -> None:
-    """Wait until this process knows every announced change of a model or feed; announcements may be a second late.
+    """Wait until this process knows all announced changes of a model or feed; an announcement may arrive a second late.
 
     Raises UnknownModel or UnknownFeed if the model or feed was deleted.
     """
@@ -205,17 +205,18 @@ async def up_to_date(one: Hosted) -> None:
 
 
 async def remove(service: Service, stored: str) -> Response:
-    """Delete a model or a feed, given by its stored name, with all of its data; return the response."""
+    """Delete the model or feed with this name in the store, and all of its data; return the response."""
     await asyncio.wrap_future(await in_control(service, service.erasures.begin_deletion, stored))
     await in_control(service, service.erasures.end_deletion, stored)
     return Response(status_code=204)
 
 
 async def awaited(request: Request, future: Future[T], solve: Solve, *, changes: bool = True) -> T:
-    """Return the result of a command that a model's writer executes; wait only while the caller is connected.
+    """Wait for the result of a command that a model's writer executes, as long as the caller is connected.
 
-    If the caller leaves, a queued command is withdrawn, and a running command that changes nothing is stopped.
-    Raises Withdrawn in that case, and TurnMissed if the command's turn does not come within the caller's time limit.
+    If the caller disconnects, a command that has not begun is withdrawn, and a running command that changes nothing is
+    stopped. Raises Withdrawn if the command is withdrawn or stopped, and TurnMissed if the command has not begun within
+    the caller's time limit.
     """
     answer = asyncio.wrap_future(future)
     left, is_late = None, False
@@ -252,17 +253,17 @@ async def _left(request: Request) -> None:
 def response_of(
     answer: BaseModel, status: int = 200, headers: dict[str, str] | None = None, *, exclude_none: bool = False
 ) -> Response:
-    """Return the response with an answer; fields that are None are null, or are left out."""
+    """Return an answer as a JSON response; fields that are None become null, or are left out with ``exclude_none``."""
     return Response(answer.model_dump_json(exclude_none=exclude_none), status, headers, "application/json")
 
 
 def json_of(found: Any) -> Response:
-    """Return the response with a document; NaN and infinities, which JSON does not have, become null."""
+    """Return a document as a JSON response; NaN and infinities, which JSON does not have, become null."""
     return Response(to_json(found, inf_nan_mode="null"), media_type="application/json")
 
 
 def replied(reply: Reply) -> Response:
-    """Return the response to an update; a header marks an answer that repeats an earlier request's answer."""
+    """Return the response to an update; if the answer repeats the answer to an earlier request, a header says so."""
     headers = {"idempotent-replayed": "true"} if reply.replayed else None
     if reply.replayed:
         note(outcome="replayed")
@@ -270,24 +271,24 @@ def replied(reply: Reply) -> Response:
 
 
 def moment(seconds: float | None) -> datetime | None:
-    """Return a Unix time as answers report it, in UTC; None where it is not known."""
+    """Convert a Unix time to a datetime in UTC for an answer; an unknown time stays None."""
     return None if seconds is None else datetime.fromtimestamp(seconds, UTC)
 
 
 def quick(needed: str) -> type[APIRoute]:
-    """Return a class of fast routes with ``id`` in their path, which need a key of this scope if there are keys."""
+    """Return a class of fast routes with ``id`` in the path, for API keys of this scope if keys are configured."""
 
     class QuickRoute(APIRoute):
-        """A route that calls its endpoint directly if a request has no query, and no invalid ``Idempotency-Key``."""
+        """Route that calls its function directly, and leaves only unusual requests to FastAPI."""
 
         def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-            """Return the function that answers a request."""
+            """Return the function that answers the requests of this route."""
             thorough, endpoint = super().get_route_handler(), self.endpoint
             takes = signature(endpoint).parameters
             is_update = "key" in takes and "solve" in takes
 
             async def handle(request: Request) -> Response:
-                """Call the endpoint directly, or let the framework read an unusual request."""
+                """Call the endpoint directly, or leave a request with a query or an unusual header to FastAPI."""
                 service: Service = request.app.state.service
                 keys = request.headers.getlist("idempotency-key") if is_update else []
                 key = keys[0] if keys else None

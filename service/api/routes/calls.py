@@ -1,4 +1,4 @@
-"""The table of calls: each with verb, path, required scope, body and answers, as OpenAPI shows them."""
+"""Decorators that declare the calls of the API: method, path, required scope, body and answers for OpenAPI."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Content = dict[str, Any]
 
 
 def binary(*media: str) -> Content:
-    """Return OpenAPI's content of some media that are not JSON."""
+    """Return the OpenAPI content for media types other than JSON."""
     return {one: {"schema": {"type": "string", "format": "binary"}} for one in media}
 
 
@@ -39,7 +39,7 @@ _REFUSALS: dict[int | str, dict[str, Any]] = {
 
 
 def answers(answer: Any, says: str, *, status: int = 200, other: Sequence[str] = ()) -> Callable[[E], E]:
-    """Return a decorator that describes one successful answer of a function; each has a ``status`` of its own.
+    """Return a decorator that describes a successful answer of a route; each answer needs its own ``status``.
 
     Parameters
     ----------
@@ -52,7 +52,7 @@ def answers(answer: Any, says: str, *, status: int = 200, other: Sequence[str] =
         said["content"] = binary(*other)
 
     def note(endpoint: E) -> E:
-        """Store the description on the function until its route is added."""
+        """Store the description of an answer on the function, where the declaration of the route reads it."""
         vars(endpoint).setdefault("answers", {})[status] = {"description": says, **said}
         return endpoint
 
@@ -60,10 +60,10 @@ def answers(answer: Any, says: str, *, status: int = 200, other: Sequence[str] =
 
 
 def _in_threads(endpoint: Callable[..., Response], threads: str) -> Callable[..., Awaitable[Response]]:
-    """Return a coroutine function that runs ``endpoint`` in the pool ``threads`` of the service."""
+    """Return a coroutine function that runs ``endpoint`` in the service's thread pool named ``threads``."""
 
     async def answer(service: Service, **given: Any) -> Response:
-        """Reserve a place in the pool, and run the function there."""
+        """Reserve a place in the thread pool, and run the function in one of its threads."""
         pool: Pool = getattr(service, threads)
         with pool.place():
             found: Response = await pool.run(partial(endpoint, service=service, **given))
@@ -75,7 +75,7 @@ def _in_threads(endpoint: Callable[..., Response], threads: str) -> Callable[...
 
 
 class Calls:
-    """Calls under one heading of OpenAPI, added by decorators of the functions that answer them.
+    """Calls of the API under one tag in OpenAPI; decorators of the functions that answer calls add them.
 
     Parameters
     ----------
@@ -100,9 +100,9 @@ class Calls:
         threads: Literal["control", "batches"] = "control",
         **more: Any,
     ) -> Callable[[E], E]:
-        """Return the decorator that adds a function as the answer to a call.
+        """Return a decorator that makes a function answer this call.
 
-        A function that is not ``async`` may wait for a disk or a lock: it is run by ``threads`` reserved for that.
+        A function that is not ``async`` may wait for a disk or a lock, because it runs in the thread pool ``threads``.
 
         Parameters
         ----------

@@ -1,4 +1,4 @@
-"""Datasets: files of examples that models can be retrained on."""
+"""Calls for datasets, which are uploaded files of examples that models can be retrained on."""
 
 from __future__ import annotations
 
@@ -47,15 +47,18 @@ async def put(
     key: ColumnName = None,
     sha256: Annotated[str | None, Header(alias="x-content-sha256", pattern="^[0-9A-Fa-f]{64}$")] = None,
 ) -> Response:
-    """Store a dataset, whole or not at all; an earlier one of this name stays until the new one is complete.
+    """Store a dataset completely or not at all; an earlier dataset of this name is kept until the new one is complete.
 
-    `npz`: `X` (n, d), `y` (n,), or, as SciPy's `save_npz` writes them, `data`, `indices`, `indptr` and `shape` of a CSR
-    array, and `y`; `weights` and `keys`, if there are any. svmlight is sparse too. Tables, csv in UTF-8 and parquet:
-    without `target`, the column `y` or the last has the targets; a first line of csv with numbers alone is an example,
-    not a head. Rows and columns of a fault count from 0.
+    An `npz` file has the arrays `X` (n, d) and `y` (n,), and may have `weights` and `keys`. In place of `X`, it may
+    have the arrays `data`, `indices`, `indptr` and `shape` of a CSR array, as SciPy's `save_npz` writes them. A dataset
+    in svmlight format is stored as a sparse array too. In tables, which are csv in UTF-8 or parquet, the parameter
+    `target` names the column of targets; without it, this is the column `y`, or else the last column. If the first line
+    of a csv file has only numbers, it is an example; otherwise it has the names of the columns. In a problem document,
+    rows and columns are counted from 0.
 
-    `key` is the column, of text or whole numbers, that names each row's owner: an erasure of these keys in any model
-    removes these rows. Keys are kept as salted hashes.
+    The parameter `key` names a column of text or whole numbers that identifies the owner of each row. If examples with
+    such a key are erased from any model, the dataset's rows with this key are removed. The dataset stores only salted
+    hashes of the keys.
     """
     service.models()
     check_name(name)
@@ -77,7 +80,7 @@ async def put(
 @calls("GET /datasets", "read", "List the datasets")
 @answers(DatasetList, "Every dataset, by name.")
 def list_all(service: Parts) -> Response:
-    """List every dataset, by name."""
+    """List all datasets, sorted by name."""
     service.models()
     return response_of(DatasetList(datasets=[_dataset(found) for found in service.datasets.all()]))
 
@@ -85,7 +88,7 @@ def list_all(service: Parts) -> Response:
 @calls("GET /datasets/{name}", "read", "Describe a dataset")
 @answers(Dataset, "The dataset.")
 def describe(name: DatasetName, service: Parts) -> Response:
-    """Show one dataset."""
+    """Describe one dataset."""
     service.models()
     return response_of(_dataset(service.datasets.get(name)))
 
@@ -93,14 +96,14 @@ def describe(name: DatasetName, service: Parts) -> Response:
 @calls("DELETE /datasets/{name}", "learn", "Delete a dataset")
 @answers(None, "The dataset is gone.", status=204)
 def delete(name: DatasetName, service: Parts) -> Response:
-    """Delete a dataset; a job that waits to use it will fail, but a job that uses it now goes on."""
+    """Delete a dataset. A queued job that needs the dataset will fail, but a job that already uses it continues."""
     service.models()
     service.datasets.delete(name)
     return Response(status_code=204)
 
 
 def check_name(name: str) -> None:
-    """Raise InvalidInput unless a new dataset may have this name."""
+    """Raise InvalidInput if a new dataset cannot have this name."""
     try:
         check_id(name)
     except ValueError as error:
@@ -117,7 +120,7 @@ def _format(request: Request) -> Format:
 
 
 async def receive(request: Request, service: Parts, upload: Upload) -> None:
-    """Write the body to disk, a piece at a time."""
+    """Write the body of the request to the disk, piece by piece."""
     reception: BodyLimits = request.app.state.reception
     piece = bytearray()
     async for chunk in reception.stream(request):

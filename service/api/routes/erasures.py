@@ -1,4 +1,4 @@
-"""Erasure of examples and readings for good, and its receipts."""
+"""Calls that erase examples and readings from all stored data, and calls for the receipts of erasures."""
 
 from __future__ import annotations
 
@@ -50,15 +50,17 @@ MOST_SERIES = 1000
 @calls("POST /models/{id}/erase", "admin", "Erase examples for good", body=EraseRequest)
 @answers(EraseAnswer, "Nothing of them remains, as the receipt says.")
 async def erase(id: ModelId, request: Request, service: Parts, key: IdempotencyKey = None) -> Response:
-    """Erase examples by key or tag from the window and from all that is stored, even if they left the window before.
+    """Erase examples by key or tag from a model's window and all stored data, even if they have left the window.
 
-    The model is solved without them, and this version replaces its history: earlier versions cannot be restored. Its
-    jobs are removed, and rows of datasets with these keys. If an answer named the examples, only the fact that its
-    request had its effect is kept. If nothing that is stored contains any of the keys and tags, the answer is 404, and
-    nothing is changed. Otherwise `not_found` lists those that were not found, and `elsewhere` of the receipt other
-    models that contain some. Sent again with its Idempotency-Key, a call is answered by the first receipt. Erasures
-    wait for each other, and too many are answered 429. An erasure that has begun is completed, by a restart if need be.
-    The receipt proves what this service has declared, not what backups, replicas and clients keep.
+    The model is solved without these examples, and the resulting version replaces its history: earlier versions cannot
+    be restored. The model's jobs are removed, and the rows of datasets with these keys too. Stored answers that name
+    the examples are erased; of the requests that they answered, only the fact remains that each had its effect. If no
+    stored data contain any of the keys and tags, the answer has status 404, and nothing is changed. Otherwise
+    `not_found` lists the keys and tags that no stored data contain, and the receipt's `elsewhere` lists other models
+    that contain some of the keys and tags. A call that is repeated with the same Idempotency-Key is answered with the
+    first call's receipt. Only one erasure runs at a time; if too many wait, a further call is answered with status 429.
+    An erasure that has begun is always completed, if necessary by the next start of the service. The receipt proves
+    what this service has declared to be erased; it does not prove what backups, replicas and clients store.
     """
     service.models().get(id)
     body = await read_body(request)
@@ -71,12 +73,13 @@ async def erase(id: ModelId, request: Request, service: Parts, key: IdempotencyK
 @calls("POST /erase", "admin", "Erase examples from everywhere for good", body=EraseRequest)
 @answers(EraseEverywhereAnswer, "Nothing of them remains, as the receipt says.")
 async def erase_everywhere(request: Request, service: Parts, key: IdempotencyKey = None) -> Response:
-    """Erase examples by key or tag from all models, feeds and datasets that know any of them, with one receipt.
+    """Erase examples by key or tag from all models, feeds and datasets that contain any of them, with one receipt.
 
-    Models, feeds and datasets that know none of them stay as they are. Readings of feeds have no keys; in feeds,
-    requests with such an Idempotency-Key are erased. Models and feeds that cannot be asked now are listed in `refused`,
-    with the reason. An integer key that is found by a tag is erased only in the model of that tag. The rest is as for
-    one model.
+    Models, feeds and datasets without any of these keys and tags are not changed. Readings of feeds have no keys; in
+    feeds, the records of requests are erased if their Idempotency-Key is one of the keys. Models and feeds that the
+    service cannot search now are listed in `refused`, with the reason. If an example with an integer key is found by
+    its tag, this key is erased only in the model that contains the tag. In all other respects the call works like the
+    erasure of examples from one model.
     """
     service.models()
     body = await read_body(request)
@@ -99,7 +102,7 @@ async def _erased(
 
 
 def _told(receipt: dict[str, Any], wanted: EraseRequest | FeedEraseRequest) -> dict[str, Any]:
-    """Return the answer that contains a receipt; keys and tags in it are spelled as in the request."""
+    """Return the answer of an erasure with its receipt; the answer spells keys and tags as the request does."""
     missing, salt = set(receipt["keys"]["not_found"]), bytes.fromhex(receipt["keys"]["salt"])
     not_found = [name for name in wanted.named() if hashed(salt, name) in missing]
     other = {hashed(salt, name): name for key in wanted.named() if (name := respelled(key)) is not None}
@@ -115,11 +118,12 @@ def _told(receipt: dict[str, Any], wanted: EraseRequest | FeedEraseRequest) -> d
 @calls("POST /feeds/{id:feed}/erase", "admin", "Erase readings for good", body=FeedEraseRequest)
 @answers(EraseAnswer, "Nothing of them remains, as the receipt says.")
 async def erase_readings(id: FeedId, request: Request, service: Parts, key: IdempotencyKey = None) -> Response:
-    """Erase readings at some times, or in a range, from a feed's window, its record and all that is stored of it.
+    """Erase readings by time, or in a range of times, from a feed's window, its record and all of its stored data.
 
-    They then count as missing: each is filled with the reading before it, and every model learns the window again. A
-    time before the window erases all readings before it that models still see. Of requests with an Idempotency-Key,
-    only the fact that they had their effect is kept. The rest is as for models.
+    The erased readings then count as missing: each is replaced by the reading before it, and the feed's models learn
+    the window again. A time before the window erases all readings before the window that models still use. Of earlier
+    requests with an Idempotency-Key, the feed keeps only the fact that each had its effect. In all other respects the
+    call works like the erasure of examples from a model.
     """
     service.feeds().get(id)
     body = await read_body(request)
@@ -132,9 +136,9 @@ async def erase_readings(id: FeedId, request: Request, service: Parts, key: Idem
 @calls("POST /fleets/{id}/erase", "admin", "Erase readings of series for good", body=FleetEraseRequest)
 @answers(EraseEverywhereAnswer, "Nothing of them remains, as the receipt says.")
 async def erase_series(id: FleetId, request: Request, service: Parts, key: IdempotencyKey = None) -> Response:
-    """Erase readings at some times, or in a range, from some series of a fleet or from all, with one receipt.
+    """Erase readings by time, or in a range of times, from some series of a fleet or from all, with one receipt.
 
-    Each series is treated as a feed; series without such readings stay as they are.
+    From each series, readings are erased as from a feed; series without such readings are not changed.
     """
     service.feeds()
     body = await read_body(request)
@@ -146,7 +150,7 @@ async def erase_series(id: FleetId, request: Request, service: Parts, key: Idemp
 
 
 def _series_of(service: Service, id: str, names: Sequence[str | int] | None) -> list[str]:
-    """Return the feeds of some series of a fleet, or of all; raises UnknownFleet or InvalidInput."""
+    """Return the feed ids of the named series of a fleet, or of all its series; raises UnknownFleet or InvalidInput."""
     fleet = service.fleets.live(id)
     if names is not None:
         return [feed_of(id, name_of(name, row)) for row, name in enumerate(names)]
@@ -158,9 +162,9 @@ def _series_of(service: Service, id: str, names: Sequence[str | int] | None) -> 
 @calls("POST /receipts/verify", "read", "Verify a receipt", body={JSON: {"schema": {"type": "object"}}})
 @answers(Verification, "Whether it is as this service, or another one, signed it.")
 def verify(service: Parts, body: Whole) -> Response:
-    """Check whether a receipt, in the bytes of its file, is as a service signed it, and whether that was this one.
+    """Check whether a receipt, sent as its file, is unchanged since a service signed it, and if this service did.
 
-    It can be done without the service too: `livesvm receipt verify FILE`.
+    The command `livesvm receipt verify FILE` makes the same check without the service.
     """
     service.models()
     return response_of(Verification.model_validate(with_json(body, service.erasures.receipts.verify)))
@@ -169,7 +173,7 @@ def verify(service: Parts, body: Whole) -> Response:
 @calls("GET /receipts", "admin", "List the receipts of erasures")
 @answers(ReceiptList, "Every receipt that is kept, oldest first.")
 def receipts(service: Parts) -> Response:
-    """List every receipt that is kept, of deleted models too."""
+    """List all stored receipts, including the receipts of deleted models."""
     service.models()
     return json_of({"receipts": service.erasures.receipts.all()})
 
@@ -177,7 +181,7 @@ def receipts(service: Parts) -> Response:
 @calls("GET /receipts/key", "read", "Get the public key of receipts")
 @answers(PublicKeys, "The public keys that verify the receipts of this service.")
 def key(service: Parts) -> Response:
-    """Return the public key of receipts, and earlier ones, so that the key in a receipt need not be trusted."""
+    """Return the service's present and earlier public keys, so that the key in a receipt need not be trusted."""
     service.models()
     *earlier, now = service.erasures.receipts.public_keys()
     return response_of(PublicKeys(public_key=now, earlier=earlier))

@@ -1,4 +1,4 @@
-"""The examples of a window, for callers that may update its model."""
+"""The call that returns the examples of a model's window, for callers that may update the model."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ async def examples(
     ] = None,
     format: Annotated[Format | None, Query(description="In place of what `Accept` says.")] = None,
 ) -> Response:
-    """Return the window's examples: keys, features, targets, weights, arrival, side and coefficient.
+    """Return the examples of a model's window, with their keys, features, targets, weights and coefficients.
 
-    A key that may update a model may read its window, but a key that may only predict may not. Besides pages of JSON,
-    this answers with npz (members `X`, `y`, `keys`, `weights` as an update takes them), csv and Arrow. The call waits
-    for its turn after updates.
+    An API key that may update models may read their windows; an API key that may only predict may not. The answer is a
+    page of JSON, or csv, Arrow or npz, with the arrays `X`, `y`, `keys` and `weights` that an update can read. The call
+    waits until earlier updates of the model are done.
     """
     live, format = service.models().get(id), format_for(request.headers.get("accept", ""), format)
     if format == "json" and keys is None:

@@ -1,4 +1,4 @@
-"""Long work on a feed's past: backtests and tuning."""
+"""Calls that start jobs on a feed's past readings: backtests and tuning."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ _ASKED = {
 )
 @answers(Job, "The job waits for its turn.", status=202)
 async def backtest(id: FeedId, request: Request, service: Parts) -> Response:
-    """Read the request for a backtest, and submit it as a job."""
+    """Parse a request for a backtest, and submit the backtest as a job."""
     await up_to_date(service.feeds().find(id))
     live = service.feeds().get(id)
     body = await read_rows(request)
 
     def submit() -> Response:
-        """Check the settings, and submit the job."""
+        """Check the settings of the backtest, and submit its job."""
         rows, settings = parse_backtest(body, live.spec)
         asked = {"settings": settings, "rows": None if rows is None else len(rows)}
         memory = feed_bytes(spec_with(live.spec, settings))

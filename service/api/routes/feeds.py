@@ -1,4 +1,4 @@
-"""Feeds: created, described, paused, written back, deleted; their readings are in ``readings.py``."""
+"""Calls that create, describe, pause, write back and delete feeds; ``readings.py`` has the calls for their readings."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ calls = Calls("feeds")
 @calls("POST /feeds", "admin", "Create a feed", body=FeedRequest)
 @answers(FeedDescription, "The new feed, before its first reading.", status=201)
 def create(service: Parts, body: Whole) -> Response:
-    """Create a feed; all that it needs to know is which column is to be forecast."""
+    """Create a feed. The only required setting is the column to forecast."""
     feeds, wanted = service.feeds(), parse_json(body, FeedRequest)
     live = feeds.create(wanted.id, wanted.spec())
     return response_of(description(feeds.find(live.id), service), status=201, headers={"location": f"/feeds/{live.id}"})
@@ -48,7 +48,7 @@ def create(service: Parts, body: Whole) -> Response:
 @calls("GET /feeds", "read", "List the feeds")
 @answers(FeedList, "By id.")
 def list_all(service: Parts, after: After = "", limit: Limit = PAGE) -> Response:
-    """List feeds by id, without the settings that were tried; if there are more, they follow after `next`."""
+    """List feeds by id, without the settings that were tried; the next call gets more with `after` set to `next`."""
     feeds = service.feeds()
     found, following = page_of(feeds, after, limit)
     return response_of(FeedList(feeds=[description(feed, service, whole=False) for feed in found], next=following))
@@ -57,7 +57,7 @@ def list_all(service: Parts, after: After = "", limit: Limit = PAGE) -> Response
 @calls("GET /feeds/{id:feed}", "read", "Describe a feed")
 @answers(FeedDescription, "The feed as it is now, with its record.")
 async def describe(id: FeedId, service: Parts) -> Response:
-    """Describe one feed: its settings with the chosen values, its scores next to those of naive forecasts, events."""
+    """Describe one feed: its settings with chosen values, its scores and those of naive forecasts, and its events."""
     feed = service.feeds().find(id)
     await up_to_date(feed)
     return response_of(description(feed, service))
@@ -66,7 +66,7 @@ async def describe(id: FeedId, service: Parts) -> Response:
 @calls("DELETE /feeds/{id:feed}", "admin", "Delete a feed")
 @answers(None, "The feed and all that was stored of it are gone.", status=204)
 async def delete(id: FeedId, service: Parts) -> Response:
-    """Delete a feed, its models, everything that is stored of it, and its jobs."""
+    """Delete a feed, its models, its jobs, and all of its stored data."""
     service.feeds().find(id)
     return await remove(service, stored_feed(id))
 
@@ -80,27 +80,27 @@ async def _paused(paused: bool, id: str, request: Request, service: Service) -> 
 @calls("POST /feeds/{id:feed}/pause", "admin", "Pause a feed's source")
 @answers(FeedDescription, "Entries wait in the source from now on, over restarts too.")
 async def pause(id: FeedId, request: Request, service: Parts) -> Response:
-    """Stop reading the source; readings that are sent are taken as before."""
+    """Stop a feed from reading its source; the feed still accepts readings that callers send."""
     return await _paused(True, id, request, service)
 
 
 @calls("POST /feeds/{id:feed}/resume", "admin", "Resume a feed's source")
 @answers(FeedDescription, "Entries are taken again, from where it was paused.")
 async def resume(id: FeedId, request: Request, service: Parts) -> Response:
-    """Read the source again, from where it was paused."""
+    """Let a paused feed read its source again, from the entry at which it was paused."""
     return await _paused(False, id, request, service)
 
 
 @calls("POST /feeds/{id:feed}/writeback", "admin", "Write a feed back that the store has lost")
 @answers(Writeback, "The store holds the version that is served.")
 async def write_back(id: FeedId, request: Request, service: Parts) -> Response:
-    """Write a feed from memory to the store, if that has lost it or some of its readings; as for models."""
+    """Write a feed from memory to the store, if the store has lost the feed or some of its readings."""
     found = await awaited(request, service.feeds().get(id).write_back(), Solve())
     return json_of(found)
 
 
 def description(feed: FeedHandle, service: Service, *, whole: bool = True) -> FeedDescription:
-    """Return the API's description of a feed."""
+    """Return the description of a feed that answers contain."""
     awake, level = feed.shown, service.health.durability
     seen = awake or feed.glimpse
     if seen is None or (awake is None and feed.reason is not None):
@@ -126,7 +126,7 @@ def description(feed: FeedHandle, service: Service, *, whole: bool = True) -> Fe
 
 
 def source_told(id: str, spec: SourceSpec | None, flow: Flow | None, progress: Progress) -> FeedSource | None:
-    """Return the API's description of the source of a feed or a fleet."""
+    """Return the description of a feed's or a fleet's source that answers contain."""
     if spec is None or flow is None:
         return None
     backlog = flow.backlog

@@ -1,4 +1,4 @@
-"""Files as they are: what is understood of one, and its rows as feeds and models take them."""
+"""The call that tells how the service reads a file, and converts its rows for feeds and models."""
 
 from __future__ import annotations
 
@@ -51,10 +51,11 @@ async def inspect(
     wide: bool = False,
     examples: Annotated[bool, Query(description="Whether rows are examples for a model, not readings.")] = False,
 ) -> Response:
-    """Say how a file is read, as `livesvm inspect` does; nothing is kept of it.
+    """Tell how a file is read, as the command `livesvm inspect` does. The file is not stored.
 
-    What is absent is found; where two readings are possible, the problem names the parameter. With `Accept: text/csv`
-    the answer has all rows as feeds, fleets and models take them: times in ISO 8601, numbers with a decimal point.
+    Parameters that the call does not set are inferred from the file. If a file can be read in two ways, the problem
+    document names the parameter that decides. With `Accept: text/csv` the answer has all rows in the form that feeds,
+    fleets and models accept: times in ISO 8601, numbers with a decimal point.
     """
     given: dict[str, Any] = {
         "separator": separator,
@@ -89,7 +90,7 @@ async def inspect(
 
 
 def _placed(directory: Path, upload: Any, name: str) -> Path:
-    """Return the file under a name with its ending; raises InvalidInput if it is empty."""
+    """Rename an uploaded file so that it has the extension of ``name``; raises InvalidInput if the file is empty."""
     upload.received(None)
     if not upload.size:
         raise InvalidInput("is empty", field="body")

@@ -1,4 +1,4 @@
-"""Fleets: one specification of a feed for many series; created, fed, forecast, described, deleted."""
+"""Calls for fleets, which are many series with one common specification of a feed."""
 
 from __future__ import annotations
 
@@ -71,9 +71,9 @@ Format = Annotated[
 @calls("POST /fleets", "admin", "Create a fleet", body=FleetRequest)
 @answers(FleetDescription, "The new fleet, without a series.", status=201)
 def create(service: Parts, body: Whole) -> Response:
-    """Create a fleet: the settings of a feed, and which column names the series.
+    """Create a fleet from the settings of a feed, and the name of the column that identifies the series.
 
-    Each series is a feed of its own under the id `fleet/series`, made by its first readings.
+    Each series is a feed with the id `fleet/series`, which is created when the first readings of this series arrive.
     """
     service.feeds()
     wanted = parse_json(body, FleetRequest)
@@ -90,7 +90,7 @@ def create(service: Parts, body: Whole) -> Response:
 def list_all(
     service: Parts, after: After = "", limit: Annotated[int, Query(ge=1, le=MOST, description="At most so many.")] = 200
 ) -> Response:
-    """List fleets by id, without their scores."""
+    """List fleets, sorted by id, without their scores."""
     service.feeds()
     names = [name for name in service.fleets.names() if name > after]
     found = [_described(service, service.fleets.get(name)) for name in names[:limit]]
@@ -100,9 +100,9 @@ def list_all(
 @calls("GET /fleets/{id}", "read", "Describe a fleet", threads="batches")
 @answers(FleetDescription, "The fleet as it is now, with the scores of all series.")
 def describe(id: FleetId, service: Parts) -> Response:
-    """Describe one fleet: its settings with the chosen values, its scores against naive forecasts, the worst series.
+    """Describe one fleet: its settings with chosen values, its scores against naive forecasts, its worst series.
 
-    Scores are what is known of each series without waking it.
+    The scores of a series at rest are the last known ones: the call wakes no series.
     """
     service.feeds()
     fleet = service.fleets.get(id)
@@ -112,7 +112,7 @@ def describe(id: FleetId, service: Parts) -> Response:
 @calls("DELETE /fleets/{id}", "admin", "Delete a fleet", threads="batches")
 @answers(None, "The fleet, its series and all that was stored of them are gone.", status=204)
 def delete(id: FleetId, service: Parts) -> Response:
-    """Delete a fleet and every series; a deletion that has begun is completed, by a restart if need be."""
+    """Delete a fleet and its series; a deletion that has begun is completed, if need be by the next start."""
     service.feeds()
     service.fleet_supervisor.delete(service.fleets.get(id))
     return Response(status_code=204)
@@ -121,16 +121,17 @@ def delete(id: FleetId, service: Parts) -> Response:
 @calls("POST /fleets/{id}/observations", "learn", "Take readings of many series", body=rows_content(MEDIA))
 @answers(FleetObservationAnswer, "What is not refused is learnt, and as durable as it says.")
 async def observe(id: FleetId, request: Request, service: Parts, key: IdempotencyKey = None) -> Response:
-    """Take readings of many series; those of each series are taken whole or not at all.
+    """Send readings of many series. The readings of each series are accepted completely or not at all.
 
-    Rows have the columns of a feed and one that names the series: JSON `{"rows": [..]}`, CSV, npz or Parquet. If the
-    rows of a series are refused, they change nothing, and the answer has the row, the column and the reason; all other
-    series take theirs. Rows without a series give shared columns to all rows of their time. Sent again with its
-    Idempotency-Key, a call has one effect on each series.
+    Rows have the columns of a feed, and a column that names the series; the body is JSON `{"rows": [..]}`, CSV, npz or
+    Parquet. If the rows of a series are refused, they change nothing, and the answer gives the row, the column and the
+    reason; the rows of the other series are still accepted. A row without a series has columns that all series share;
+    its values are added to all rows of the same time. A call that is repeated with the same Idempotency-Key changes
+    each series only once.
     """
 
     def take(fleet: Fleet, table: Table, request: str | None) -> dict[str, Any]:
-        """Pass the readings to their series."""
+        """Pass the readings in the body to the series of the fleet."""
         return readings.observe(service.fleets, service.feeds(), fleet, table, request)
 
     return await _taken(take, id, request, service, key)
@@ -139,10 +140,10 @@ async def observe(id: FleetId, request: Request, service: Parts, key: Idempotenc
 @calls("POST /fleets/{id}/announce", "learn", "Announce known columns to many series", body=rows_content(MEDIA))
 @answers(FleetObservationAnswer, "The forecasts are as they are with it.")
 async def announce(id: FleetId, request: Request, service: Parts, key: IdempotencyKey = None) -> Response:
-    """Take values of known columns for future times, of the series that rows name, or of all if none is named."""
+    """Announce values of known columns for future times, for the series that rows name, or for all series."""
 
     def take(fleet: Fleet, table: Table, request: str | None) -> dict[str, Any]:
-        """Pass the values to their series."""
+        """Pass the announced values in the body to the series of the fleet."""
         return readings.announce(service.feeds(), fleet, table, request)
 
     return await _taken(take, id, request, service, key)
@@ -160,9 +161,9 @@ def forecast(
     after: After = "",
     limit: Limit = PAGE,
 ) -> Response:
-    """Return the newest forecasts of all series or of some, a row each series and step; never wait for readings.
+    """Return the newest forecasts of all series or of some, a row for each series and step; never wait for readings.
 
-    Series at rest are not woken, unless they have more steps than are known of them at rest.
+    Series at rest are woken only if they have more forecast steps than the service keeps in memory for series at rest.
     """
     feeds = service.feeds()
     form = form or ("arrow" if arrow.is_accepted(request.headers.get("accept", "")) else "json")
@@ -186,7 +187,7 @@ def forecast(
 @calls("GET /fleets/{id}/series", "read", "List the series of a fleet", threads="batches")
 @answers(SeriesList, "By id.")
 def list_series(id: FleetId, service: Parts, after: After = "", limit: Limit = PAGE) -> Response:
-    """List series by id, with their scores against naive forecasts; none is woken."""
+    """List the series of a fleet by id, with their scores against naive forecasts; wake no series."""
     service.feeds()
     found, following = _page(service, service.fleets.get(id), after, limit)
     return json_of({"series": [vars(fleets_told.series_told(feed)) for feed in found], "next": following})
@@ -195,7 +196,7 @@ def list_series(id: FleetId, service: Parts, after: After = "", limit: Limit = P
 @calls("POST /fleets/{id}/series", "admin", "Create series", body=SeriesRequest, threads="batches")
 @answers(SeriesMade, "They take readings, also where the fleet refuses new ones.")
 def create_series(id: FleetId, service: Parts, body: Whole) -> Response:
-    """Create series before their first readings; existing series stay as they are."""
+    """Create series of a fleet before their first readings arrive. Existing series are not changed."""
     feeds = service.feeds()
     wanted = parse_json(body, SeriesRequest)
     return json_of(readings.create_series(feeds, service.fleets.live(id), wanted.series))
@@ -209,14 +210,14 @@ def _paused(paused: bool, id: str, service: Service) -> Response:
 @calls("POST /fleets/{id}/pause", "admin", "Pause a fleet's source")
 @answers(FleetDescription, "Entries wait in the source from now on, over restarts too.")
 def pause(id: FleetId, service: Parts) -> Response:
-    """Stop reading the source; readings that are sent are taken as before."""
+    """Stop a fleet from reading its source; the fleet still accepts readings that callers send."""
     return _paused(True, id, service)
 
 
 @calls("POST /fleets/{id}/resume", "admin", "Resume a fleet's source")
 @answers(FleetDescription, "Entries are taken again, from where it was paused.")
 def resume(id: FleetId, service: Parts) -> Response:
-    """Read the source again, from where it was paused."""
+    """Let a paused fleet read its source again, from the entry at which it was paused."""
     return _paused(False, id, service)
 
 

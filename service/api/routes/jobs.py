@@ -1,4 +1,4 @@
-"""Jobs: ask for them, watch them, cancel them, use their results."""
+"""Calls that start, describe, watch and cancel jobs, and apply their results."""
 
 from __future__ import annotations
 
@@ -46,13 +46,13 @@ JobId = Annotated[str, Path(json_schema_extra={"pattern": JOB_ID})]
 
 
 def _submit(name: str, kind: JobKind) -> None:
-    """Add the call that asks for a job of a kind."""
+    """Declare the call that starts a job of one kind."""
     path, about = f"/models/{{id}}/{kind.path or name}", kind.description.strip()
 
     @submissions(f"POST {path}", "learn", kind.summary, body=kind.request, name=name, description=about)
     @answers(Job, "The job waits for its turn.", status=202)
     async def submit(id: ModelId, request: Request, service: Parts) -> Response:
-        """Read a request for a job of a model, and submit it; the response has the job's location."""
+        """Parse a request for a job on a model, and submit the job; the response has the job's URL."""
         await up_to_date(service.models().find(id))
         live = service.models().get(id)
         body = await read_body(request)
@@ -72,7 +72,7 @@ async def suspects(
     offset: Annotated[int, Query(ge=0, le=2**53, description="Labels to pass over, the worst first.")] = 0,
     limit: Annotated[int, Query(ge=1, le=1000, description="Labels at most.")] = 100,
 ) -> Response:
-    """Return a page of the newest ranking that a job `suspected-labels` of the model has made; 404 if there is none."""
+    """Return a page of the model's newest ranking by a job `suspected-labels`; without a ranking, answer 404."""
     live = service.models().get(id)
     return await in_control(service, lambda: _page(live, service, offset, limit))
 
@@ -93,9 +93,9 @@ def _page(live: ModelHandle, service: Service, offset: int, limit: int) -> Respo
 @calls("GET /jobs/{job}/plot.{extension}", "read", "See a job's result as a plot")
 @answers(PICTURE, "The plot.")
 async def plot(job: JobId, extension: Extension, request: Request, service: Parts) -> Response:
-    """Plot a path: validation error, and number of support vectors or of outliers, over the parameter.
+    """Plot a path that a job computed: validation error and number of support vectors or outliers, by parameter.
 
-    For a retraining, plot the relative gap over time; while it runs, up to the present.
+    For a retraining job, plot the relative gap over time, up to the present while the job runs.
     """
     return await in_control(service, lambda: Response(service.jobs.plot(job, extension), media_type=MEDIA[extension]))
 
@@ -103,7 +103,7 @@ async def plot(job: JobId, extension: Extension, request: Request, service: Part
 @calls("GET /jobs", "read", "List the jobs")
 @answers(JobList, "All.")
 async def list_all(service: Parts) -> Response:
-    """List every job, oldest first, without results; `unanswered` are absent front ends with unfinished jobs."""
+    """List all jobs, oldest first, without results; `unanswered` lists absent front ends with unfinished jobs."""
     with service.control.place():
         found, away = await service.control.run(service.jobs.everywhere)
     return response_of(JobList(jobs=list(map(_job, found)), unanswered=away or None), exclude_none=True)
@@ -112,10 +112,10 @@ async def list_all(service: Parts) -> Response:
 @calls("GET /jobs/{job}", "read", "See a job")
 @answers(Job, "The job.")
 async def see(job: JobId, request: Request, service: Parts) -> Response:
-    """Show one job as it is now, with its result when it is done or its error when it has failed.
+    """Describe the present state of one job, with its result if it is done, or its error if it has failed.
 
-    The result has keys of examples for callers that may list these, by a key of scope `learn`; otherwise `withheld`
-    lists what is left out.
+    The result contains keys of examples only for callers with an API key of scope `learn`, which may also list
+    examples. For other callers, `withheld` names the omitted fields.
     """
     names = may(request, service, "learn")
     return await in_control(service, lambda: _told(service.jobs.find(job), service, names=names))
@@ -124,12 +124,12 @@ async def see(job: JobId, request: Request, service: Parts) -> Response:
 @calls("GET /jobs/{job}/events", "read", "Watch a job")
 @answers(EVENTS, "Events, until the last one.")
 async def watch(job: JobId, request: Request, service: Parts) -> Response:
-    """Server-sent events: the job, without its result, each time it has changed; the last one is its final state."""
+    """Send the job's state, without its result, as a server-sent event after each change, up to its final state."""
     with service.control.place():
         await service.control.run(service.jobs.find, job)
 
     def look() -> Event | None:
-        """Return the job as it is now; None once it is gone."""
+        """Return an event with the present state of the job, or None if the job was deleted."""
         try:
             record = service.jobs.get(job)
         except UnknownJob:  # it went with its model
@@ -142,14 +142,14 @@ async def watch(job: JobId, request: Request, service: Parts) -> Response:
 @calls("DELETE /jobs/{job}", "learn", "Cancel or delete a job")
 @answers(Job, "The job is stopping; or, if it had ended, as it was.")
 async def cancel(job: JobId, request: Request, service: Parts) -> Response:
-    """Stop a job at its next step, or delete one that has ended, with its result."""
+    """Stop an unfinished job at its next step, or delete a finished job and its result."""
     return await in_control(service, lambda: _told(service.jobs.remove(job)))
 
 
 @calls("POST /jobs/{job}/apply", "learn", "Apply a job's result", body=ApplyRequest)
 @answers(UpdateAnswer | ObservationAnswer, "The live model, or feed, has taken the result over.")
 async def apply(job: JobId, request: Request, service: Parts, solve: Within, key: IdempotencyKey = None) -> Response:
-    """Apply a job's result to its live model, as one logged update; 409 for kinds that cannot be applied."""
+    """Apply a job's result to its model, as one logged update; for kinds that cannot be applied, answer 409."""
     body = await read_body(request)
     with service.control.place():
         chosen = await service.control.run(parse_json, body, ApplyRequest)
@@ -163,7 +163,7 @@ async def apply(job: JobId, request: Request, service: Parts, solve: Within, key
 
 
 def job_told(record: JobRecord) -> Response:
-    """Return the response to a request for a job: the job, and its location."""
+    """Return the response to a request that starts a job: the job's description, with its URL in a header."""
     return _told(record, status=202, headers={"location": f"/jobs/{record.id}"})
 
 
@@ -183,7 +183,7 @@ def _told(
 
 
 def _job(record: JobRecord, service: Service | None = None) -> Job:
-    """Return the API's description of a job, with its result if the job is done and the service is given."""
+    """Return a job's description for an answer, with the result if the job is done and ``service`` is given."""
     told = vars(record) | {name: moment(getattr(record, name)) for name in ("created_at", "started_at", "finished_at")}
     told |= {"progress": record.progress, "error": record.error and problem_of_failure(record.error)}
     if service is not None and record.state == "done":

@@ -1,4 +1,4 @@
-"""Routes that a model's writer answers: updates, certificates, checkpoints."""
+"""Calls that a model's writer executes: updates, certificates, snapshots and writing back to the store."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ async def _roles(
     times: Annotated[str | None, Query(max_length=128, description="Of a table: its column with times.")] = None,
     on_repeat: Annotated[OnRepeat, Query(description="Of a table: as in a body of JSON.")] = "refuse",
 ) -> Roles:
-    """Return the names, from the query, of a table's columns that are not features."""
+    """Return the roles that the query gives to a table's columns which are not features."""
     return Roles(target, keys, weights, times, on_repeat)
 
 
@@ -60,12 +60,12 @@ async def update(
     roles: RolesGiven = NONE,
     key: IdempotencyKey = None,
 ) -> Response:
-    """Add, remove, correct and reweight examples and change C, along one path, whole or not at all.
+    """Add, remove, correct and reweight examples of a model, and change C, along one path, completely or not at all.
 
-    Besides JSON this reads an npz file with members `X`, `y`, `keys`, `weights`, `on_repeat`, `remove_keys`,
-    `remove_oldest`, `relabel_keys`, `relabel_y`, `reweight_keys`, `reweight_weights`, `decay`, `C`, each where it is
-    needed. Examples of a model with columns may also be a table with their names, as CSV, NDJSON, Parquet or Arrow;
-    `target` and its like name those of its columns that are no features.
+    The body is JSON, or an npz file with those of the arrays `X`, `y`, `keys`, `weights`, `on_repeat`, `remove_keys`,
+    `remove_oldest`, `relabel_keys`, `relabel_y`, `reweight_keys`, `reweight_weights`, `decay`, `C` that the update
+    needs. For a model with columns, the body may also be a table of examples to add, as CSV, NDJSON, Parquet or Arrow;
+    the parameters `target`, `keys`, `weights` and `times` name the table's columns that are not features.
     """
     live = service.models().get(id)
     body = await read_body(request, TABLE_MEDIA)
@@ -91,12 +91,13 @@ async def update_many(
     ] = None,
     key: IdempotencyKey = None,
 ) -> Response:
-    """Update many models in one call, each model whole or not at all; the store takes 64 updates in one step.
+    """Update many models in one call, each completely or not at all; the store writes 64 updates in one step.
 
-    The body is JSON `{"updates": [..]}`, or NDJSON with an update in each line. An update is the body of a call for one
-    model, with the name of this `model`. It may also be a table of examples for models with columns, as CSV, Parquet or
-    Arrow; its column `model` has the id of the model of each row. A refused update changes nothing, and does not affect
-    the others. Sent again with its Idempotency-Key, a call has its effect on each model once.
+    The body is JSON `{"updates": [..]}`, or NDJSON with one update in each line. Each update has the form of an update
+    of one model, and in addition the field `model` with the model's id. For models with columns, the body may also be a
+    table of examples to add, as CSV, Parquet or Arrow; its column `model` has the id of the model that learns each row.
+    A refused update changes nothing, and does not affect the updates of other models. A call that is repeated with the
+    same Idempotency-Key changes each model only once.
     """
     models = service.models()
     body = await read_body(request, TABLE_MEDIA)
@@ -123,7 +124,7 @@ def _told(model: str, status: int, name: bytes, body: bytes) -> bytes:
 @calls("GET /models/{id}/certificate", "read", "Prove that a model is optimal")
 @answers(Certificate, "Recomputed from the data of the window.")
 async def certificate(id: ModelId, request: Request, service: Parts, solve: Within) -> Response:
-    """Recompute the duality gap and the violations from the window's data; waits for its turn after updates."""
+    """Compute a model's duality gap and violations from the window's data, after waiting for earlier updates."""
     found = await awaited(request, service.models().get(id).certificate(solve), solve, changes=False)
     return json_of(found)
 
@@ -131,7 +132,7 @@ async def certificate(id: ModelId, request: Request, service: Parts, solve: With
 @calls("POST /models/{id}/checkpoint", "learn", "Write a snapshot")
 @answers(Checkpoint, "The version is in a snapshot.")
 async def checkpoint(id: ModelId, request: Request, service: Parts) -> Response:
-    """Write a snapshot now; acknowledged updates are safe without it, but a restart is quicker with it."""
+    """Write a snapshot now; acknowledged updates are safe without a snapshot, but with it a restart is quicker."""
     found = await awaited(request, service.models().get(id).checkpoint(), Solve())
     return json_of(found)
 
@@ -139,10 +140,10 @@ async def checkpoint(id: ModelId, request: Request, service: Parts) -> Response:
 @calls("POST /models/{id}/writeback", "admin", "Write a model back that the store has lost")
 @answers(Writeback, "The store holds the version that is served.")
 async def write_back(id: ModelId, request: Request, service: Parts) -> Response:
-    """Write a model from memory to the store, if that has lost it or some of its updates; else nothing is done.
+    """Write a model from memory to the store, if the store has lost the model or some of its updates.
 
-    Earlier versions and the names of requests are not restored: a request that is sent again counts as new. The call is
-    refused if the store has more than memory, or if another service has the model.
+    The call restores neither earlier versions nor Idempotency-Keys: a repeated earlier request counts as a new request.
+    The call is refused if the store has newer updates than memory, or if another service holds the model.
     """
     found = await awaited(request, service.models().get(id).write_back(), Solve())
     return json_of(found)

@@ -1,4 +1,4 @@
-"""Models: create, list, describe, delete."""
+"""Calls that create, list, describe, watch and delete models."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ calls = Calls("models")
 @calls("POST /models", "admin", "Create a model", body=ModelSpec)
 @answers(ModelDescription, "The new, empty model.", status=201)
 def create(service: Parts, body: Whole) -> Response:
-    """Create a live model; it can be updated at once and predicts once it knows an example."""
+    """Create an empty model; it can learn examples at once, and can predict after its first example."""
     models, spec = service.models(), parse_json(body, ModelSpec)
     live = models.create(spec.id, spec)
     return response_of(description(live, service), status=201, headers={"location": f"/models/{live.id}"})
@@ -49,7 +49,7 @@ def create(service: Parts, body: Whole) -> Response:
 @calls("GET /models", "read", "List the models")
 @answers(ModelList, "Models, by id.")
 def list_all(service: Parts, after: After = "", limit: Limit = PAGE) -> Response:
-    """List models by id; beyond `limit`, `next` is the id after which to ask for more."""
+    """List models by id; to get more than `limit` models, repeat the call with `after` set to `next`."""
     models = service.models()
     found, following = page_of(models, after, limit)
     return response_of(ModelList(models=[description(model, service) for model in found], next=following))
@@ -58,7 +58,7 @@ def list_all(service: Parts, after: After = "", limit: Limit = PAGE) -> Response
 @calls("GET /models/{id}", "read", "Describe a model")
 @answers(ModelDescription, "The model as it is now.")
 async def describe(id: ModelId, service: Parts) -> Response:
-    """Describe one model in its present state."""
+    """Describe the present state of one model."""
     model = service.models().find(id)
     await up_to_date(model)
     return response_of(description(model, service))
@@ -67,7 +67,7 @@ async def describe(id: ModelId, service: Parts) -> Response:
 @calls("DELETE /models/{id}", "admin", "Delete a model")
 @answers(None, "The model and all that was stored of it are gone.", status=204)
 async def delete(id: ModelId, service: Parts) -> Response:
-    """Delete a model and everything that is stored of it, its jobs too."""
+    """Delete a model, its jobs, and all of its stored data."""
     service.models().find(id)
     return await remove(service, id)
 
@@ -75,11 +75,11 @@ async def delete(id: ModelId, service: Parts) -> Response:
 @calls("GET /models/{id}/events", "read", "Watch a model")
 @answers(EVENTS, "Events, until the model is deleted or the service stops.")
 async def watch(id: ModelId, request: Request, service: Parts) -> Response:
-    """Server-sent events: the newest version, each time there is one; a reader slower than the updates misses some."""
+    """Send each new version of a model as a server-sent event; a slow reader does not get all versions."""
     service.models().get(id)
 
     def look() -> Event | None:
-        """Return the newest version; None once the model is gone."""
+        """Return an event about the model's newest version, or None if the model was deleted."""
         try:
             live = service.hosting.models.get(id)
         except (UnknownModel, ModelUnavailable, Restoring):
@@ -92,7 +92,7 @@ async def watch(id: ModelId, request: Request, service: Parts) -> Response:
 @calls("GET /models/{id}/recent", "read", "See what the newest updates did")
 @answers(RecentUpdates, "The newest updates since the model was restored, newest first.")
 def recent(id: ModelId, service: Parts) -> Response:
-    """Return what the newest updates did and how long their paths took; none of it is stored."""
+    """List the effects and the durations of a model's newest updates; the list is only kept in memory."""
     live = service.models().get(id)
     updates = [update | {"at": moment(update["at"])} for update in live.recent.updates()]
     return response_of(RecentUpdates.model_validate({"updates": updates}), exclude_none=True)
@@ -104,7 +104,7 @@ def _seen(published: Published) -> dict[str, object]:
 
 
 def description(model: ModelHandle, service: Parts) -> ModelDescription:
-    """Return the API's description of a model."""
+    """Return the description of a model that answers contain."""
     spec, now, level = model.spec, model.describe(), service.health.durability
     shown = spec.model_dump(exclude={"id"}) | now.parameters | vars(now) | vars(now.sizes)
     shown |= {"id": model.id, "durability": None if level is None else level.value}

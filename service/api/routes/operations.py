@@ -1,4 +1,4 @@
-"""Operations: health and metrics."""
+"""Calls about the service itself: its health and its metrics."""
 
 from __future__ import annotations
 
@@ -24,16 +24,17 @@ _TEXT = {"text/plain": {"schema": {"type": "string"}}}
 @calls("GET /health/live", None, "Is the process alive?")
 @answers(Health, "It is.")
 async def live() -> Response:
-    """Return true as long as the process can answer at all."""
+    """Answer that the process is alive."""
     return response_of(Health(status="alive"), exclude_none=True)
 
 
 @calls("GET /health/serving", None, "Are predictions answered, and do calls belong here?")
 @answers(Health, "They are, and they do.")
 async def serving(service: Parts) -> Response:
-    """Return true once models are listed and code is compiled, even while the store is away.
+    """Answer that the service can make predictions: it knows its models, and its code is compiled.
 
-    False while another service on the same store takes the calls and this one stands by, and once it stops.
+    The service can make predictions even if its store is not available. The answer has status 503 while the service
+    stands by for another service on the same store, and when it is about to stop.
     """
     if reasons := service.health.unserving():
         raise NotReady(reasons)
@@ -43,10 +44,10 @@ async def serving(service: Parts) -> Response:
 @calls("GET /health/ready", None, "Are updates accepted, too?")
 @answers(Health, "They are.")
 async def ready(service: Parts) -> Response:
-    """Return true while the service is serving, its store takes writes and a model takes updates.
+    """Answer that the service can make predictions, its store accepts writes, and not all models are read-only.
 
-    `reasons` lists why it is not ready, and `degraded` what is wrong in a ready service, such as models that are still
-    being restored.
+    If the service is not ready, `reasons` lists why; if it is ready, `degraded` lists what is wrong nevertheless, such
+    as models that are still being restored.
     """
     if reasons := service.health.reasons():
         raise NotReady(reasons)
@@ -56,7 +57,7 @@ async def ready(service: Parts) -> Response:
 @calls("GET /metrics", "read", "Metrics for Prometheus")
 @answers(_TEXT, "The metrics.")
 def metrics(service: Parts) -> Response:
-    """Return every metric in the text format of Prometheus."""
+    """Return all metrics in the text format of Prometheus."""
     return Response(service.metrics.render(), media_type=CONTENT_TYPE_LATEST)
 
 

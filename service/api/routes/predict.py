@@ -1,4 +1,4 @@
-"""Predictions, by the newest published version."""
+"""The call that predicts with the newest version of a model."""
 
 from __future__ import annotations
 
@@ -58,12 +58,12 @@ async def predict(
     half_life: Annotated[float | None, Query(gt=0, le=1e12, description="As in a body of JSON.")] = None,
     interval: Annotated[Literal["plus", "minmax"], Query(description="As in a body of JSON.")] = "plus",
 ) -> Response:
-    """Decide rows by the newest version; never waits for an update.
+    """Predict rows with the model's newest version, without waiting for updates.
 
-    A model with columns also reads a table with their names, as CSV, NDJSON, Parquet or Arrow.
+    For a model with columns, the rows may be a table with column names, as CSV, NDJSON, Parquet or Arrow.
 
-    The first call with `probability`, `alerts`, `precision` or `coverage` after an update waits for its turn to
-    calibrate that version; for a `coverage`, this takes as long as leaving each example out.
+    After an update, the first call with `probability`, `alerts`, `precision` or `coverage` waits until the new version
+    is calibrated; for `coverage`, the calibration trains the model without each example.
     """
     live = service.models().readable(id)
     form, media = (ArrowForm, ARROW) if is_accepted(request.headers.get("accept", "")) else (JsonForm, JSON)
@@ -96,7 +96,7 @@ async def predict(
 
 
 def check_askable(live: Reader, *, probability: bool, cut: Cut | None) -> None:
-    """Raise InvalidInput if a model cannot give a requested answer, or cannot combine the requested answers."""
+    """Raise InvalidInput if a model cannot give a requested kind of answer, or cannot combine two requested kinds."""
     if probability and not live.spec.probability:
         raise InvalidInput("the model was created without; it has decision values alone", field="probability")
     if cut is not None and not task_of(live.spec).has_thresholds:
@@ -107,7 +107,7 @@ def check_askable(live: Reader, *, probability: bool, cut: Cut | None) -> None:
 
 
 async def calibrated(live: ModelHandle, request: Request) -> Published:
-    """Return the newest version with its calibration, after waiting for the model's writer if it has none yet."""
+    """Return the newest version with its calibration; if it has none, wait until the model's writer calibrates it."""
     if live.published.calibration is not None:
         return live.published
     solve = Solve()

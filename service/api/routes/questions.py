@@ -1,4 +1,4 @@
-"""Questions that are answered on a copy of a model: nothing is logged, and the model stays as it is."""
+"""Calls that ask questions about a model; these are answered with a copy, and do not change the model."""
 
 from __future__ import annotations
 
@@ -53,19 +53,20 @@ Asked = Annotated[DriftQuestion, Depends(_asked)]
 
 
 class Copyable(Protocol[C]):
-    """A model or a feed that can be copied."""
+    """A model or a feed that can return a copy of itself."""
 
     def copy(self) -> Future[C]:
-        """Return a future for a copy, which the writer makes at this call's turn."""
+        """Return a future for a copy, which the writer makes when earlier commands are done."""
 
 
 @calls("POST /models/{id}/what-if", "learn", "Ask what an update or an erasure would do", body=WhatIfRequest)
 @answers(WhatIfAnswer, "What the model would be; it is as it was.")
 async def weigh(id: ModelId, request: Request, service: Parts, solve: Within) -> Response:
-    """Work out, on a copy, what the model would be after an update or an erasure, and how its predictions would differ.
+    """Try an update or an erasure on a copy of a model, and return how the model and its predictions would change.
 
-    The body is that of an update, or an `erase` with keys or tags, and rows `X` if decisions are wanted. Nothing is
-    logged or changed. The model's writer only makes the copy, and updates go on meanwhile.
+    The body is that of an update, or has the keys or tags to `erase`. With rows `X`, the answer has predictions for
+    these rows before and after the change. The model itself is not changed, and nothing is logged. Only the copying
+    occupies the model's writer; after that, updates of the model continue.
     """
     body = await read_body(request)
     with service.questions.place():
@@ -73,7 +74,7 @@ async def weigh(id: ModelId, request: Request, service: Parts, solve: Within) ->
         with service.budget.holding("updates", asked.memory()):
 
             def weighed(copy: ModelCopy) -> bytes:
-                """Hold memory for the answer, and return it."""
+                """Reserve memory for the answer, compute it, and return it."""
                 with service.budget.holding("predictions", memory_of_change(copy, asked)):
                     return to_json(what_if(copy, asked, service.settings))
 
@@ -89,10 +90,11 @@ async def weigh(id: ModelId, request: Request, service: Parts, solve: Within) ->
 )
 @answers(ExplainAnswer, "The examples that matter most.")
 async def tell_why(id: ModelId, request: Request, service: Parts, solve: Within) -> Response:
-    """List the examples of the window without which the decisions of rows would differ the most, signed.
+    """List for each row the examples of the window with the largest influence on the row's decision value.
 
-    Each decision is that of the model trained without the example: exact, by unlearning on a copy. With targets `y`,
-    the answer has the worth of examples for the loss of the rows instead, harmful ones first.
+    The influence of an example is the exact difference from the decision of the model trained without this example,
+    which unlearning on a copy yields. With targets `y`, the answer instead lists how much the mean loss of the rows
+    would grow without each example, the most harmful examples first.
     """
     body = await read_body(request)
     with service.questions.place():
@@ -100,7 +102,7 @@ async def tell_why(id: ModelId, request: Request, service: Parts, solve: Within)
         with service.budget.holding("updates", asked.features.nbytes):
 
             def explained(copy: ModelCopy) -> bytes:
-                """Hold memory for the answer, and return it."""
+                """Reserve memory for the answer, compute it, and return it."""
                 with service.budget.holding("predictions", memory_of_answer(copy, asked)):
                     return to_json(explain(copy, asked, service.settings))
 
@@ -111,11 +113,11 @@ async def tell_why(id: ModelId, request: Request, service: Parts, solve: Within)
 @calls("GET /models/{id}/drift", "learn", "Ask whether the window has changed, and what would help")
 @answers(DriftAnswer, "What has changed, and remedies.")
 async def tell_drift(id: ModelId, request: Request, service: Parts, solve: Within, asked: Asked) -> Response:
-    """Test the window for change by exact leave-one-out decisions, with a stated rate of false alarms; try remedies.
+    """Test a model's window for drift by exact leave-one-out decisions, with a known rate of false alarms.
 
-    Remedies are a window of fewer, newest examples, and another C, each with the error that it would have had on the
-    newest examples. `remedy.update` is the body of the update that applies it; `remedy` is null if none is better for
-    sure.
+    The call also tries two kinds of remedies, a window of only the newest examples and another C, and returns the error
+    that each would have had on the newest examples. `remedy` is the best remedy, or null if no remedy is significantly
+    better than the present model. `remedy.update` is the body of the update that applies this remedy.
     """
     live = service.models().get(id)
     with service.questions.place():
@@ -133,7 +135,7 @@ async def tell_drift(id: ModelId, request: Request, service: Parts, solve: Withi
 async def covered(
     id: str, request: Request, service: Service, rows: Rows | TableRows, wanted: WantedCoverage, media: str
 ) -> Response:
-    """Return an interval or a set of classes for each row; a version is calibrated by the first such call."""
+    """Return an interval or a set of classes for each row; the first such call for a version calibrates it."""
     live = service.models().get(id)
     check(live.spec, wanted)
     found = service.coverings.get(id, live.published)
@@ -157,9 +159,9 @@ def _decided(
     service: Service,
     written: Callable[[dict[str, Any]], bytes],
 ) -> Steps[bytes]:
-    """Return the answer for rows, computed in blocks; raises InvalidInput for more rows than the time limit allows.
+    """Compute the answer for rows in blocks; raises InvalidInput for more rows than the time limit allows.
 
-    A row takes as long as hundreds of rows of a plain prediction; other calls run between the blocks.
+    A row takes as long as the plain prediction of hundreds of rows. Other calls run between the blocks.
     """
     work, seconds = covering.work(X), service.settings.solve_seconds
     most = max(1, int(seconds * A_SECOND / work))
@@ -188,7 +190,7 @@ async def _worked_out(
     answer: Callable[[ModelCopy], T],
     more: Callable[[ModelCopy], int] = lambda copy: 0,
 ) -> T:
-    """Call ``answer`` with a copy of a model, and return its result; ``more`` returns the extra memory it takes."""
+    """Return the result of ``answer`` for a copy of a model; ``more`` returns the memory that ``answer`` needs."""
     live = service.models().get(id)
     return await worked_out(live, request, service, solve, answer, lambda copy: live.describe().memory + more(copy))
 
@@ -201,15 +203,16 @@ async def worked_out(
     answer: Callable[[C], T],
     memory: Callable[[C], int],
 ) -> T:
-    """Call ``answer`` with a copy of a model or feed as soon as a solve may run, and return its result.
+    """Call ``answer`` with a copy of a model or feed when a solve may begin, and return its result.
 
-    ``memory`` returns the bytes to reserve for it. Raises OutOfMemory if these are not available.
+    ``memory`` returns how many bytes the copy and ``answer`` need, and these are reserved. Raises OutOfMemory if this
+    memory is not available.
     """
     solve.seconds = min(solve.seconds, service.settings.solve_seconds)
     copy = await awaited(request, live.copy(), solve, changes=False)
 
     def work() -> T:
-        """Compute the answer once a solve may run."""
+        """Compute the answer as soon as a solve may begin."""
         with service.budget.holding("jobs", memory(copy)), service.turns.turn(solve):
             return answer(copy)
 

@@ -1,4 +1,4 @@
-"""Readings of a feed: taken, forecast from, looked back on, proved optimal, watched and drawn."""
+"""Calls that send readings to a feed, and calls for its forecasts, history, certificate, events and plot."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ LastEventId = Annotated[
 
 
 def rows_content(media: Iterable[str]) -> dict[str, Any]:
-    """Return OpenAPI's content of a body of rows in one of these media."""
+    """Return the OpenAPI content of a body of rows that has one of these media types."""
     row = {"type": "object", "additionalProperties": {"type": ["number", "string", "null"]}}
     rows = {
         "type": "object",
@@ -84,10 +84,11 @@ ROWS = rows_content(MEDIA)
 @calls("POST /feeds/{id:feed}/observations", "learn", "Take readings", body=ROWS)
 @answers(ObservationAnswer, "The readings are learnt, and as durable as it says.")
 async def observe(id: FeedId, request: Request, service: Parts, key: IdempotencyKey = None) -> Response:
-    """Take one call's readings, in order, whole or not at all, and forecast from the newest.
+    """Send readings to a feed, in order of time, completely or not at all, and return the new forecasts.
 
-    JSON `{"rows": [{"time": .., "demand": .., ..}, ..]}`, CSV with a row of names, npz with an array a column, or
-    Parquet. Rows of a fault count from 0; its field is the column.
+    The body is JSON `{"rows": [{"time": .., "demand": .., ..}, ..]}`, CSV with a first row of column names, npz with an
+    array for each column, or Parquet. In a problem document, `row` is counted from 0, and `field` is the name of the
+    column.
     """
     return await _taken(parse_rows, id, request, service, key)
 
@@ -95,14 +96,14 @@ async def observe(id: FeedId, request: Request, service: Parts, key: Idempotency
 @calls("POST /feeds/{id:feed}/announce", "learn", "Announce known columns", body=ROWS)
 @answers(ObservationAnswer, "The forecasts, as they are with it.")
 async def announce(id: FeedId, request: Request, service: Parts, key: IdempotencyKey = None) -> Response:
-    """Take values of known columns for future times; forecasts change at once, but no reading is added."""
+    """Announce values of known columns for future times; forecasts change at once, but no reading is added."""
     return await _taken(parse_announcements, id, request, service, key)
 
 
 @calls("POST /feeds/{id:feed}/forecast", "read", "Forecast what if", body=ROWS)
 @answers(WhatIfAnswer, "What would be forecast; nothing is stored.")
 async def forecast_if(id: FeedId, request: Request, service: Parts) -> Response:
-    """Forecast as if known columns of future times were as in the rows, whatever was announced."""
+    """Return the forecasts as if known columns had the values in the rows, which replace announced values."""
     live = service.feeds().get(id)
     body = await read_rows(request)
     with service.workers.place():
@@ -115,7 +116,7 @@ async def forecast_if(id: FeedId, request: Request, service: Parts) -> Response:
 @calls("GET /feeds/{id:feed}/forecast", "read", "Forecast")
 @answers(ForecastAnswer, "The newest forecasts, from all readings so far.")
 async def forecast(id: FeedId, service: Parts) -> Response:
-    """Return the newest forecasts; never wait for readings that are being learnt."""
+    """Return the newest forecasts of a feed, without waiting for readings that it is learning."""
     feeds = service.feeds()
     await up_to_date(feeds.find(id))
     live = feeds.get(id)
@@ -127,9 +128,9 @@ async def forecast(id: FeedId, service: Parts) -> Response:
 @calls("POST /feeds/{id:feed}/update", "learn", "Change what models hold, or their C", body=FeedUpdateRequest)
 @answers(ObservationAnswer, "The models of these steps are changed, as durable as it says.")
 async def update(id: FeedId, request: Request, service: Parts, solve: Within, key: IdempotencyKey = None) -> Response:
-    """Remove all but the newest examples from the models of some steps, or change their C, each along one path.
+    """Keep only the newest examples in the models of some steps, or change the models' C, along paths.
 
-    The window grows again with the next readings. Forecasts that were made stay as they are.
+    The next readings make the window grow again. Forecasts that were already made do not change.
     """
     live = service.feeds().get(id)
     body = await read_body(request)
@@ -143,10 +144,11 @@ async def update(id: FeedId, request: Request, service: Parts, solve: Within, ke
 async def tell_drift(
     id: FeedId, request: Request, service: Parts, solve: Within, asked: Asked, step: Steps = None
 ) -> Response:
-    """Test the window of each step for change by exact leave-one-out errors, with a stated rate of false alarms.
+    """Test the window of each step for drift by exact leave-one-out errors, with a known rate of false alarms.
 
-    Remedies are a window of fewer, newest examples, and another C, each with the error that it would have had on the
-    newest examples. `update` is the body of `POST /feeds/{id}/update` that makes all remedies that are better for sure.
+    The call also tries two kinds of remedies, a window of only the newest examples and another C, and returns the error
+    that each would have had on the newest examples. `update` is the body of `POST /feeds/{id}/update` that applies all
+    remedies that are significantly better than the present models.
     """
     live = service.feeds().get(id)
     question = replace(asked, steps=tuple(step or ()))
@@ -174,10 +176,10 @@ async def look_back(
     step: Step = None,
     points: Points = MOST_POINTS,
 ) -> Response:
-    """List readings of the window, oldest first, each with the forecasts that were made before it was known.
+    """List readings of a feed's window, oldest first, each with the earlier forecasts of this reading.
 
     If there are more readings than `points`, or more than 50,000 forecasts, only each `every`-th reading is reported.
-    An Arrow stream has a row for each forecast.
+    If the answer is an Arrow stream, it has a row for each forecast.
     """
     live = service.feeds().get(id)
     as_arrow = arrow.is_accepted(request.headers.get("accept", ""))
@@ -191,7 +193,7 @@ async def look_back(
 @calls("GET /feeds/{id:feed}/certificate", "read", "Prove that a feed's models are optimal")
 @answers(FeedCertificate, "Recomputed from the data of the window.")
 async def certificate(id: FeedId, request: Request, service: Parts, solve: Within) -> Response:
-    """Recompute the duality gap of every step's models from their examples; waits for its turn after readings."""
+    """Compute the duality gap of the models of all steps from their examples, after waiting for earlier readings."""
     found = await awaited(request, service.feeds().get(id).certificate(solve), solve, changes=False)
     return json_of(found)
 
@@ -199,11 +201,12 @@ async def certificate(id: FeedId, request: Request, service: Parts, solve: Withi
 @calls("GET /feeds/{id:feed}/events", "read", "Watch a feed")
 @answers(EVENTS, "Events, until the feed is deleted or the service stops.")
 async def watch(id: FeedId, request: Request, service: Parts, last_event_id: LastEventId = None) -> Response:
-    """Server-sent events: `readings` with forecasts after each call, and `live`, `rescaled`, `drift`, `chosen`,
-    `updated`, `known`.
+    """Stream a feed's events as server-sent events; each call with readings makes an event `readings` with forecasts.
 
-    Each has a number, which a restart does not change. A client that sends the last one in `Last-Event-ID` gets all
-    after it; an event `missed` says that some are no longer kept. Without it the stream begins with the newest.
+    Other events are `live`, `rescaled`, `drift`, `chosen`, `updated` and `known`. Each event has a number, which stays
+    the same over restarts of the service. A client that sends the number of the last event that it got in the header
+    `Last-Event-ID` gets all later events. If the service no longer keeps some of these events, an event `missed` says
+    so. Without this header the stream begins with the newest event.
     """
     await up_to_date(service.feeds().find(id))
     live = service.feeds().get(id)
@@ -216,7 +219,7 @@ async def watch(id: FeedId, request: Request, service: Parts, last_event_id: Las
             earlier = await awaited(request, live.events(), Solve(), changes=False)
 
     def look() -> list[Event] | None:
-        """Return the new events; None once the feed is gone."""
+        """Return the events since the last call, or None if the feed was deleted."""
         nonlocal seen, earlier
         try:
             now = service.feeds().get(id).view
@@ -235,7 +238,7 @@ async def watch(id: FeedId, request: Request, service: Parts, last_event_id: Las
 @calls("GET /feeds/{id:feed}/plot.{extension}", "read", "See a feed")
 @answers(PICTURE, "The picture.")
 async def plot(id: FeedId, extension: Extension, request: Request, service: Parts, limit: Limit = PLOTTED) -> Response:
-    """Plot the newest readings, their forecasts with the band, what is to come, and errors against naive ones."""
+    """Plot a feed's newest readings with their forecasts and bands, its newest forecasts, and errors over time."""
     live = service.feeds().get(id)
     asked = PastForecastsQuery(limit, step=live.spec.horizons[0], points=PLOTTED_MOST)
     rows = (await awaited(request, live.history(asked), Solve(), changes=False))["rows"]
@@ -249,7 +252,7 @@ async def plot(id: FeedId, extension: Extension, request: Request, service: Part
 async def _taken(
     parse: Callable[[Body, FeedSpec], list[Row]], id: str, request: Request, service: Service, key: str | None
 ) -> Response:
-    """Parse the rows of a body and pass them to a feed; repeated calls with an Idempotency-Key have one effect."""
+    """Parse the rows in a body, and pass them to a feed; calls with the same Idempotency-Key have one effect."""
     live = service.feeds().get(id)
     body = await read_rows(request)
     with service.workers.place():
@@ -260,7 +263,7 @@ async def _taken(
 
 
 def _events_after(events: Sequence[dict[str, Any]], seen: int) -> list[Event]:
-    """Return the events after number ``seen``, with a ``missed`` event before them if some are gone."""
+    """Return the events after the number ``seen``; if some are no longer kept, an event ``missed`` precedes these."""
     new = [event for event in events if event["id"] > seen]
     found = [_event(event) for event in new]
     missed = new[0]["id"] - seen - 1 if new else 0

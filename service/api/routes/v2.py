@@ -1,4 +1,4 @@
-"""The Open Inference Protocol (V2): the same predictions for clients of KServe, Triton and their like."""
+"""Calls of the Open Inference Protocol (V2), for clients of servers such as KServe and Triton."""
 
 from __future__ import annotations
 
@@ -36,21 +36,21 @@ Version = Annotated[str, Path(max_length=24, description="The current version; n
 @calls("GET /v2", "read", "Describe the service to V2 clients")
 @answers(ServerMetadata, "Its version, and what it has of the protocol.")
 async def server() -> ServerMetadata:
-    """Return the service's name, its version and its extensions of the protocol."""
+    """Return the service's name and version, and the extensions of the protocol that it supports."""
     return ServerMetadata(name="livesvm", version=VERSION, extensions=["binary_tensor_data"])
 
 
 @calls("GET /v2/health/live", None, "Is the process alive? (V2)")
 @answers(ServerLive, "It is.")
 async def live() -> ServerLive:
-    """Answer as `/health/live`."""
+    """Answer that the process is alive, as `/health/live` does."""
     return ServerLive(live=True)
 
 
 @calls("GET /v2/health/ready", None, "Can it do its work? (V2)")
 @answers(ServerReady, "It can.")
 async def ready(service: Parts) -> ServerReady:
-    """Answer as `/health/serving`, as the protocol only predicts."""
+    """Answer whether the service can make predictions, as `/health/serving` does."""
     if reasons := service.health.unserving():
         raise NotReady(reasons)
     return ServerReady(ready=True)
@@ -59,12 +59,12 @@ async def ready(service: Parts) -> ServerReady:
 @calls("GET /v2/models/{id}", "read", "Describe a model to V2 clients")
 @answers(ModelMetadata, "Its current version, its input and its outputs.")
 async def metadata(id: ModelId, service: Parts) -> Response:
-    """Return the inputs and the outputs of a model, with datatypes and shapes; -1 is any number of rows or unknown.
+    """Return the inputs and outputs of a model, with datatypes and shapes; -1 is any number of rows, or unknown.
 
-    A model with columns has an input for each, once it knows them.
+    A model with columns has an input for each column, as soon as it knows its columns.
 
-    With more than two classes, `decision` has a column for each of `classes`, or for each pair of them. A model
-    that was created with `probability` has that output too.
+    With more than two classes, the output `decision` has a column for each of the `classes`, or for each pair of
+    classes. A model that was created with `probability` also has an output `probability`.
     """
     return await _metadata(id, service)
 
@@ -72,21 +72,21 @@ async def metadata(id: ModelId, service: Parts) -> Response:
 @calls("GET /v2/models/{id}/versions/{version}", "read", "Describe a version to V2 clients")
 @answers(ModelMetadata, "The same, if that version is the current one.")
 async def version_metadata(id: ModelId, version: Version, service: Parts) -> Response:
-    """Describe the current version by its number."""
+    """Return the inputs and outputs of a model's current version, which the path must name."""
     return await _metadata(id, service, version)
 
 
 @calls("GET /v2/models/{id}/ready", "read", "Can a model predict? (V2)")
 @answers(ModelReady, "It can.")
 async def model_ready(id: ModelId, service: Parts) -> Response:
-    """Tell whether a model is served and has learnt something; the problem says why not."""
+    """Answer that a model is served and can predict; if it cannot, the problem document says why."""
     return await _ready(id, service)
 
 
 @calls("GET /v2/models/{id}/versions/{version}/ready", "read", "Can a version predict? (V2)")
 @answers(ModelReady, "It can, and is the current one.")
 async def version_ready(id: ModelId, version: Version, service: Parts) -> Response:
-    """Tell whether a version is the current one, and can predict."""
+    """Answer that a version is the model's current version and can predict; otherwise the problem says why not."""
     return await _ready(id, service, version)
 
 
@@ -96,10 +96,11 @@ _inferred = answers(InferAnswer, "Outputs, and the version that answered.", othe
 @calls("POST /v2/models/{id}/infer", "read", "Predict (V2)", body=InferRequest, media=[BINARY], is_quick=True)
 @_inferred
 async def infer(id: ModelId, request: Request, service: Parts) -> Response:
-    """Predict one tensor of rows by the newest version, as `/models/{id}/predict` does; or one tensor of each column.
+    """Predict rows with the newest version; the input is a tensor of rows, or a tensor for each column.
 
-    Tensors are JSON, or follow the JSON in binary; `Inference-Header-Content-Length` is then the length of the JSON.
-    Without `outputs` the answer has all; the first `probability` after an update waits for its turn to calibrate.
+    Tensors are part of the JSON, or follow the JSON in binary; then the header `Inference-Header-Content-Length` is the
+    length of the JSON. If the request does not name `outputs`, the answer has all outputs. After an update, the first
+    call for `probability` waits until the new version is calibrated.
     """
     return await _infer(id, request, service)
 
@@ -113,7 +114,7 @@ async def infer(id: ModelId, request: Request, service: Parts) -> Response:
 )
 @_inferred
 async def infer_by_version(id: ModelId, version: Version, request: Request, service: Parts) -> Response:
-    """Predict by the current version, by its number; any other one is refused."""
+    """Predict rows with the current version, which the path must name; other versions are refused."""
     return await _infer(id, request, service, version)
 
 
@@ -175,7 +176,7 @@ async def _infer(id: str, request: Request, service: Service, version: str | Non
 async def _answered(
     live: Reader, asked: Asked, request: Request, service: Service, version: str | None
 ) -> tuple[bytes, bytes | None]:
-    """Return the JSON of an answer, and the binary outputs that follow it."""
+    """Return the JSON of an answer, and the binary outputs that follow the JSON."""
     check_outputs(live, asked)
     seen = None
     if asked.has("probability", bool(live.spec.probability)):

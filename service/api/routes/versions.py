@@ -1,4 +1,4 @@
-"""Versions: the list of those that can be restored, and restoring one."""
+"""Calls that list the versions of a model that can be restored, and restore one."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ calls = Calls("versions")
 @calls("GET /models/{id}/versions", "read", "List the versions that can be restored")
 @answers(Versions, "Every version from the oldest to the current can be restored.")
 def versions(id: ModelId, service: Parts) -> Response:
-    """List the stored snapshots, and the oldest version that can be restored from them and the log."""
+    """List the stored snapshots of a model, and the oldest version that snapshots and log can restore."""
     return json_of(service.models().get(id).versions())
 
 
 @calls("POST /models/{id}/restore", "learn", "Go back to a version", body=RestoreRequest)
 @answers(RestoreAnswer, "A new version holds what the restored one held, as durable as it says.")
 async def restore(id: ModelId, request: Request, service: Parts, solve: Within, key: IdempotencyKey = None) -> Response:
-    """Go back to a kept version, as a new version: examples, targets, weights and C are what they were then."""
+    """Create a new version with the examples, targets, weights and C of an earlier version."""
     live = service.models().get(id)
     body = await read_body(request)
     with service.workers.place():

@@ -1,4 +1,4 @@
-"""A stream about the whole service: the models and feeds that have changed, and its health."""
+"""The call that streams changes of all models and feeds and of the service's health."""
 
 from __future__ import annotations
 
@@ -35,10 +35,11 @@ calls = Calls("operations")
 @calls("GET /events", "read", "Watch the service")
 @answers(EVENTS, "Events, until the service stops.")
 async def watch(request: Request, service: Parts) -> Response:
-    """Server-sent events: first all models and feeds and the service's health, then what of them has changed since.
+    """Send a server-sent event with all models and feeds and the service's health, and then events with changes.
 
-    Each event holds `ready`, `reasons` and `degraded` as in /health/ready, `models` and `feeds` that are new or have
-    changed, and the ids of those that are gone in `gone` and `gone_feeds`. Each new stream begins with all again.
+    Each event has `ready`, `reasons` and `degraded` as in /health/ready, the `models` and `feeds` that are new or have
+    changed, and the ids of deleted models in `gone` and of deleted feeds in `gone_feeds`. Each new stream begins with
+    all models and feeds again.
     """
     return event_stream(request, ChangedRows(service).look, LOOK_SECONDS)
 
@@ -46,7 +47,7 @@ async def watch(request: Request, service: Parts) -> Response:
 @calls("GET /access", None, "See what your API key allows")
 @answers(Access, "What it allows.")
 async def access(request: Request, service: Parts, given: Credentials) -> Response:
-    """Return the scope of the key that was sent; without keys, every caller has every scope."""
+    """Return the scope of the request's API key; if no keys are configured, every caller has all scopes."""
     key = service.keys.find("" if given is None else given.credentials)
     held = SCOPES[-1] if not service.keys.known else None if key is None else key.scope
     needed: dict[str, str | None] = request.app.state.paths
@@ -56,7 +57,7 @@ async def access(request: Request, service: Parts, given: Credentials) -> Respon
 
 
 class ChangedRows:
-    """The state of a service that one reader of the stream knows, from which the changes to send are found."""
+    """The state of the service that the reader of one stream already knows; events contain only later changes."""
 
     def __init__(self, service: Service) -> None:
         self._service = service
@@ -65,7 +66,7 @@ class ChangedRows:
         self._last: Event | None = None
 
     def look(self) -> Event | None:
-        """Return an event with the changes since the last call; if there are none, the same event again."""
+        """Return an event with the changes since the last call; without changes, return the last event again."""
         service = self._service
         health = service.health.reasons(), service.health.degraded()
         models, feeds = service.hosting.models, service.hosting.feeds
@@ -81,13 +82,13 @@ class ChangedRows:
 
 
 class _Kept:
-    """The last seen states of models or feeds, by id."""
+    """The states of models or feeds at the last comparison, by id."""
 
     def __init__(self) -> None:
         self._seen: Mapping[str, object] = {}
 
     def compare(self, now: Mapping[str, object]) -> tuple[list[str], list[str]]:
-        """Return the ids with a new or changed state since the last call, and the ids that no longer exist."""
+        """Return the ids that are new or have another state than at the last call, and the ids that are deleted."""
         new = [id_ for id_, seen in now.items() if seen != self._seen.get(id_)]
         gone = sorted(self._seen.keys() - now.keys())
         self._seen = now
@@ -95,7 +96,7 @@ class _Kept:
 
 
 def _rows(home: Collection[A], ids: Iterable[str], row: Callable[[A], dict[str, object]]) -> list[dict[str, object]]:
-    """Return the overview's rows of models or feeds with these ids, leaving out deleted ones."""
+    """Return a description of each model or feed with one of these ids, except deleted ones."""
     rows = []
     for id_ in ids:
         with suppress(UnknownModel, UnknownFeed):
@@ -104,7 +105,7 @@ def _rows(home: Collection[A], ids: Iterable[str], row: Callable[[A], dict[str, 
 
 
 def _row(model: ModelHandle) -> dict[str, object]:
-    """Return the row of a model in an overview."""
+    """Return the description of a model in an event."""
     now = model.describe()
     shown = {name: getattr(now, name) for name in _SHOWN}
     shown |= {"untrained": any(one["name"] == "untrained" for one in now.warnings)}
@@ -112,7 +113,7 @@ def _row(model: ModelHandle) -> dict[str, object]:
 
 
 def _feed_row(feed: FeedHandle) -> dict[str, object]:
-    """Return the row of a feed in an overview; a feed at rest is not woken, and its row has what is known."""
+    """Return the description of a feed in an event; a feed at rest is not woken, and has fewer fields."""
     awake, reason = feed.shown, feed.reason if feed.shown is None else None
     row: dict[str, object] = {"id": feed.id, "state": feed.state, "awake": awake is not None, "error": reason}
     seen = awake or feed.glimpse

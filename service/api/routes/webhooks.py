@@ -1,4 +1,4 @@
-"""Webhooks: created, listed, tested, deleted; and their dead letters."""
+"""Calls that create, list, test and delete webhooks, and calls for their dead letters."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ Limit = Annotated[int, Query(ge=1, le=1000, description="At most so many.")]
 @calls("POST /webhooks", "admin", "Create a webhook", body=WebhookRequest)
 @answers(WebhookMade, "The new webhook with its secret, which is not shown again.", status=201)
 def create(service: Parts, body: Whole) -> Response:
-    """Create a webhook: events are sent to a URL from now on, signed as Standard Webhooks specifies.
+    """Create a webhook, which sends events to a URL from now on, signed as Standard Webhooks specifies.
 
-    The URL has a host of `LIVESVM_WEBHOOK_HOSTS`. Answer a message with a status of 200 to 299; it is sent again
-    otherwise, under the same `webhook-id`.
+    The setting `LIVESVM_WEBHOOK_HOSTS` lists the hosts that the URL may have. The receiver must answer a message with a
+    status from 200 to 299; otherwise the service sends the message again, with the same `webhook-id`.
     """
     service.models()
     wanted = parse_json(body, WebhookRequest)
@@ -49,7 +49,7 @@ def create(service: Parts, body: Whole) -> Response:
 @calls("GET /webhooks", "admin", "List the webhooks")
 @answers(WebhookList, "All, oldest first, without their secrets.")
 async def list_all(service: Parts) -> Response:
-    """List every webhook."""
+    """List all webhooks."""
     service.models()
     found = [WebhookDescription(**_described(service, one)) for one in service.webhooks.all()]
     return response_of(WebhookList(webhooks=found))
@@ -58,7 +58,7 @@ async def list_all(service: Parts) -> Response:
 @calls("GET /webhooks/{id}", "admin", "Describe a webhook")
 @answers(WebhookDescription, "The webhook as it is now, without its secret.")
 async def describe(id: WebhookId, service: Parts) -> Response:
-    """Show one webhook: its events, its numbers of waiting messages and dead letters, and the newest attempt."""
+    """Describe one webhook: its events, how many messages wait, how many are dead letters, and its last attempt."""
     service.models()
     return response_of(WebhookDescription(**_described(service, service.webhooks.get(id))))
 
@@ -66,7 +66,7 @@ async def describe(id: WebhookId, service: Parts) -> Response:
 @calls("DELETE /webhooks/{id}", "admin", "Delete a webhook")
 @answers(None, "The webhook, what waited for it and its dead letters are gone.", status=204)
 def delete(id: WebhookId, service: Parts) -> Response:
-    """Delete a webhook; an attempt that is under way ends."""
+    """Delete a webhook; a message that is being sent is still sent."""
     service.models()
     service.webhooks.delete(id)
     return Response(status_code=204)
@@ -75,7 +75,7 @@ def delete(id: WebhookId, service: Parts) -> Response:
 @calls("POST /webhooks/{id}/ping", "admin", "Send a test")
 @answers(MessageSent, "The test waits to be delivered; `last` of the webhook says what came of it.", status=202)
 def ping(id: WebhookId, service: Parts) -> Response:
-    """Send a message of type `ping`."""
+    """Send a test message, which has the type `ping`, to a webhook."""
     service.models()
     return response_of(MessageSent(id=service.webhooks.ping(id)), status=202)
 
@@ -83,7 +83,7 @@ def ping(id: WebhookId, service: Parts) -> Response:
 @calls("GET /webhooks/{id}/dead-letters", "admin", "List dead letters")
 @answers(DeadLetters, "Newest first.")
 def dead_letters(id: WebhookId, service: Parts, limit: Limit = 100) -> Response:
-    """List messages that were given up, with the reason."""
+    """List the messages of a webhook that the service has given up delivering, with the reasons."""
     service.models()
     found = [
         DeadLetter(**one | {"dead_at": moment(one["dead_at"])}) for one in service.webhooks.dead_letters(id, limit)
@@ -94,7 +94,7 @@ def dead_letters(id: WebhookId, service: Parts, limit: Limit = 100) -> Response:
 @calls("POST /webhooks/{id}/resend", "admin", "Send dead letters again")
 @answers(Resent, "They wait to be delivered, under the ids that they had.")
 def resend(id: WebhookId, service: Parts, message: Message = None) -> Response:
-    """Send dead letters again: one, or all."""
+    """Try again to deliver one dead letter of a webhook, or all."""
     service.models()
     return response_of(Resent(resent=service.webhooks.resend(id, message)))
 

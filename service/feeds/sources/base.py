@@ -1,15 +1,15 @@
-"""The contract of a source: every reading that it holds has exactly one effect on a feed.
+"""The contract of sources: every reading that a source holds has exactly one effect on a feed.
 
-A source holds *entries*, and hears when their effect is durable. Each has a position, which a feed keeps in the same
-record of its log as the effect.
+A source holds *entries*. Its reader settles an entry, which means that it reports to the source that the effect of the
+entry is durable. Every entry has a position, which a feed stores in the same log record as the effect.
 
-- Where positions are one order, later ones higher, a feed keeps the one up to which it has taken entries. The source
-  hands out what is behind that, in order and without a gap. What it remembers itself saves work, and nothing depends
-  on it.
-- Where a source has several orders, as topics of a broker have, positions tell entries apart and no more. The source
-  hands out what is not settled, each topic in its order. An entry that comes ``again`` is one that was handed out and
-  not settled before. The feed keeps the newest positions that it took, as many as may be in flight, and passes over
-  those.
+- In some sources all positions have one order, so that later entries have higher positions. The feed then stores the
+  position up to which it has taken entries. The source hands out the entries after this position, in order and without
+  a gap. The source's own record of settled entries only saves work; the result does not depend on this record.
+- Other sources have several orders, such as the topics of a broker. Positions then only tell entries apart. The source
+  hands out the entries that are not settled, in the order of each topic. An entry is marked ``again`` if the source has
+  handed it out before without settling. The feed stores the newest positions that it took, as many as may be in flight,
+  and skips entries at these positions.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ Position = tuple[int, ...]
 
 
 class SourceError(Exception):
-    """The source cannot be read now, and why; the message is for people and holds no credentials."""
+    """The error that a source cannot be read now; its message is meant for display, and holds no credentials."""
 
 
 class Layout(NamedTuple):
-    """The columns that a feed reads, the target first; that of times, None if there is none, and a fleet's series."""
+    """The columns that a feed reads, the target first; the column of times, or None; and a fleet's column of series."""
 
     columns: tuple[str, ...]
     time: str | None = None
@@ -35,9 +35,10 @@ class Layout(NamedTuple):
 
 
 class SourceEntry(NamedTuple):
-    """One reading as its source has it: by column, numbers, text, or None where there is nothing.
+    """One reading in a source; ``row`` has a number, a text, or None for an empty cell, by column.
 
-    Of one that is no reading at all, ``fault`` says why. ``again``: the source knows that it was handed out before.
+    If the entry is not a reading at all, ``fault`` is the reason. ``again`` is true if the source knows that it has
+    handed out the entry before.
     """
 
     position: Position
@@ -47,7 +48,7 @@ class SourceEntry(NamedTuple):
 
 
 class DeadLetter(NamedTuple):
-    """An entry that a feed has refused: which column is wrong, where it is one, and why."""
+    """An entry that a feed has refused, with the reason, and the column at fault, if there is one."""
 
     position: Position
     field: str | None
@@ -56,32 +57,32 @@ class DeadLetter(NamedTuple):
 
 @dataclass(frozen=True)
 class Backlog:
-    """Entries that a feed has not taken; ``at_least`` where there may be more than were counted."""
+    """The number of entries that a feed has not taken yet; with ``at_least``, there may be more."""
 
     entries: int
     at_least: bool = False
 
 
 class Source(Protocol):
-    """The protocol; used by one thread. Every call blocks, and raises SourceError."""
+    """The protocol of sources; one thread uses a source. Every call blocks, and may raise SourceError."""
 
     def begin(self, taken: Position | None, dead: Sequence[DeadLetter]) -> bool:
-        """Go on behind what a feed has ``taken``; of that, its newest call refused ``dead``.
+        """Continue after the position ``taken``; ``dead`` are the entries that the feed's newest call refused.
 
-        Return whether the source does not remember the feed, where it is what remembers how far that is.
+        If it is the source that keeps the feed's progress, return whether it does not remember the feed.
         """
 
     def fetch(self, taken: Position | None, most: int, seconds: float) -> list[SourceEntry]:
-        """Return the next entries, behind ``taken`` where there is one order; none if none comes in ``seconds``."""
+        """Return the next entries, after ``taken`` if positions have one order; empty if none come in ``seconds``."""
 
     def settle(self, entries: Sequence[Position], dead: Sequence[DeadLetter]) -> None:
-        """Know that the effect of these is durable, or that they were refused: which goes to the dead letters."""
+        """Mark entries as done: their effect is durable, or the feed refused them, and they become dead letters."""
 
     def backlog(self, taken: Position | None) -> Backlog:
-        """Return how many entries wait behind ``taken``; SourceError too where new ones would come before it."""
+        """Return how many entries wait after ``taken``; raises SourceError also if new ones would precede ``taken``."""
 
     def forget(self) -> None:
-        """Forget what it remembers of the feed; entries and dead letters stay."""
+        """Remove what the source stores about the feed; entries and dead letters stay."""
 
     def close(self) -> None:
-        """Release it; no call may follow."""
+        """Release the source's resources; no call may follow."""

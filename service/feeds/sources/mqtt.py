@@ -1,11 +1,12 @@
-"""Readings from the topics of an MQTT broker, in a session that the broker keeps while nothing reads.
+"""Readings from the topics of an MQTT broker, in a session that the broker keeps while no client is connected.
 
-A message is acknowledged when its effect is durable, and not before. What is not acknowledged when the connection, the
-service or the broker dies is sent again in the next one, under its packet identifier and marked as a duplicate. By
-these, and a digest of the message, a feed knows what it has taken. What a broker has forgotten to be acknowledged, or
-has from a publisher twice, is known by the time of the reading.
+A message is acknowledged when its effect is durable, and not before. If the connection, the service or the broker
+fails, the broker sends unacknowledged messages again in the next connection. Such messages have their former packet
+identifiers, and are marked as duplicates. By the packet identifier and a digest of the message, a feed knows which
+messages it has taken. If the broker has lost an acknowledgement, or a publisher sent a message twice, the time of the
+reading shows the repetition.
 
-At QoS 2 a client owns a message before it could make it durable, so that 1 is the safer one.
+At QoS 2 a client has to acknowledge a message before its effect is durable, so QoS 1 is safer.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ log = logging.getLogger(__name__)
 
 
 class Unsettled(NamedTuple):
-    """A message that was not settled."""
+    """A received message that is not settled yet."""
 
     mid: int
     topic: str
@@ -53,7 +54,7 @@ class Unsettled(NamedTuple):
 
 
 class MqttSource:
-    """One feed's view of topics; see :class:`livesvm.service.feeds.sources.base.Source`.
+    """The MQTT source of one feed; see :class:`livesvm.service.feeds.sources.base.Source`.
 
     Parameters
     ----------
@@ -79,13 +80,13 @@ class MqttSource:
     # What is asked of it.
 
     def begin(self, taken: Position | None, dead: Sequence[DeadLetter]) -> bool:
-        """Connect, and subscribe; what is not settled of an earlier connection comes again by itself."""
+        """Connect and subscribe; the broker sends unsettled messages of an earlier connection again by itself."""
         client = self._connect(clean=False)
         self._ask(lambda: client.subscribe(self._spec.topic, **self._wanted())[1], "subscribe")
         return self._is_new
 
     def fetch(self, taken: Position | None, most: int, seconds: float) -> list[SourceEntry]:
-        """Hand out messages that are not settled, in the order in which they came."""
+        """Return received messages that are not settled, in the order of arrival."""
         with self._changed:
             self._changed.wait_for(lambda: self._held or self._lost is not None, seconds)
             self._check()
@@ -93,7 +94,7 @@ class MqttSource:
         return [self._entry(position, one) for position, one in held]
 
     def settle(self, entries: Sequence[Position], dead: Sequence[DeadLetter]) -> None:
-        """Publish dead letters, then acknowledge."""
+        """Publish dead letters, then acknowledge the messages."""
         client = self._open()
         settled = frozenset(entries)
         with self._changed:
@@ -110,14 +111,14 @@ class MqttSource:
                 client.ack(one.mid, one.qos)
 
     def backlog(self, taken: Position | None) -> Backlog:
-        """Count messages that came and are not settled; a broker does not tell what else it has."""
+        """Count received messages that are not settled; a broker does not report how many more it has."""
         with self._changed:
             self._check()
             count = len(self._held)
         return Backlog(count, count >= self._spec.receive_maximum if self._broker.is_five else count > 0)
 
     def forget(self) -> None:
-        """End the session."""
+        """End the feed's session at the broker."""
         self._connect(clean=True)
 
     def close(self) -> None:
@@ -130,7 +131,7 @@ class MqttSource:
     # Its parts.
 
     def _connect(self, *, clean: bool) -> Client:
-        """Return a client that is connected; with ``clean`` in a session that ends with the connection."""
+        """Return a connected client; with ``clean``, its session ends with the connection."""
         broker = self._broker
         version = MQTTProtocolVersion.MQTTv5 if broker.is_five else MQTTProtocolVersion.MQTTv311
         client = Client(
@@ -178,7 +179,7 @@ class MqttSource:
         return {"options": SubscribeOptions(self._spec.qos, retainHandling=retained)}
 
     def _ask(self, call: Callable[[], object], what: str) -> None:
-        """Make a call, which returns under what its answer comes, and wait for that; raises SourceError."""
+        """Send a request by ``call``, which returns the request's key, and wait for its answer; raises SourceError."""
         asked = call()
         with self._changed:
             self._changed.wait_for(lambda: asked in self._answers or self._lost is not None, CALL_SECONDS)

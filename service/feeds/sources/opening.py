@@ -1,4 +1,4 @@
-"""Sources, made from their descriptions."""
+"""Open sources by their specifications."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from livesvm.solvers.errors import InvalidInput
 
 
 def url_of(spec: SourceSpec, settings: Settings) -> str:
-    """Return where the source is.
+    """Return the URL of a source's connection.
 
     Raises InvalidInput if this service knows no connection of that name and kind, or if a key is one where a store of
     its prefix keeps models, in whatever Redis: two connections may lead to the same.
@@ -43,7 +43,7 @@ def _check_keys(spec: RedisStreamSpec, own: str) -> None:
 
 
 def open_source(spec: SourceSpec, feed: str, layout: Layout, settings: Settings, consumer: str) -> Source:
-    """Return the source of a feed or fleet, which reads the columns of ``layout``; connects when first used.
+    """Return the source of a feed or fleet with the columns of ``layout``; it connects when it is first used.
 
     Raises InvalidInput. What names a series is text, also where that looks like a number.
     """

@@ -1,4 +1,4 @@
-"""Payload of a message to the columns of a reading: JSON, one line of CSV, or a number."""
+"""Convert the payload of a message, which is JSON, a line of CSV or a number, to the columns of a reading."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Row = dict[str, Any]
 
 
 class Payload:
-    """Reads messages by the settings of a source; columns that no feed asks for are left out."""
+    """The reader of a source's messages; it omits columns that the feed does not use."""
 
     def __init__(self, spec: MqttSpec, layout: Layout) -> None:
         self._spec, self._layout = spec, layout
@@ -30,7 +30,7 @@ class Payload:
         self._texts = {self._time, self._series}
 
     def row(self, topic: str, data: bytes, came_at: float) -> Row:
-        """Return the columns of a reading that came at a Unix time; raises ValueError where it is none."""
+        """Return the columns of a reading that arrived at a Unix time; raises ValueError if ``data`` is no reading."""
         if len(data) > LARGEST:
             raise ValueError(f"has {len(data)} bytes, the limit is {LARGEST}")
         try:
@@ -61,7 +61,7 @@ class Payload:
         return {name: self._value(name, value) for name, value in found.items()}
 
     def _value(self, name: str, value: Any) -> Any:
-        """Return a field's value: numbers as floats, but for one that names a series."""
+        """Return a field's value, with numbers as floats; a number that names a series stays unchanged."""
         if isinstance(value, str):
             return cell(value, name in self._texts)
         if isinstance(value, bool) or not isinstance(value, int | float) or name == self._series:
@@ -80,7 +80,7 @@ class Payload:
         return {name: cell(text, name in self._texts) for name, text in pairs}
 
     def _named(self, cells: Mapping[str, Any]) -> Row:
-        """Return the columns that the feed asks for, under its names."""
+        """Return the columns that the feed uses, under the feed's names for them."""
         layout = self._layout
         pairs = [(name, name) for name in layout.columns] + [(layout.time, self._time), (layout.series, self._series)]
         found = {own: cells[name] for own, name in pairs if own is not None and name is not None and name in cells}
@@ -91,6 +91,6 @@ class Payload:
 
 
 def _level(topic: str, number: int) -> str | None:
-    """Return a level of a topic, 1 the first; None where it has fewer."""
+    """Return the part of a topic at level ``number``, from 1; None if the topic has fewer levels."""
     levels = topic.split("/")
     return levels[number - 1] if number <= len(levels) else None

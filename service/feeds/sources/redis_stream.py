@@ -1,11 +1,12 @@
-"""Readings from a Redis Stream, by a consumer group that is the feed's alone.
+"""Readings from a Redis Stream, by a consumer group that no other feed uses.
 
-``XREADGROUP >`` only has entries delivered; they are taken from what is delivered and not acknowledged, behind the
-feed's position, whoever of the group it was delivered to (``XAUTOCLAIM``). So none is passed over, even while a service
-that has died, or does not know yet that another one took the feed over, holds some. Entries are acknowledged when
-their effect is durable; a dead letter is written and acknowledged in one step.
+``XREADGROUP >`` is used only to have entries delivered to the group. The feed then takes all entries after its position
+that are delivered and not acknowledged, to whichever consumer of the group they were delivered (``XAUTOCLAIM``). So no
+entry is missed, even if entries were delivered to a service that has died, or that does not know yet that another
+service has taken over the feed. Entries are acknowledged when their effect is durable; a refused entry is written to
+the dead letters and acknowledged in one step.
 
-A group that Redis has lost is made again at the feed's position.
+If Redis has lost the group, it is created again at the feed's position.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ Fields = dict[bytes, bytes]
 
 
 class RedisStream:
-    """One feed's view of a stream; see :class:`livesvm.service.feeds.sources.base.Source`.
+    """The Redis source of one feed; see :class:`livesvm.service.feeds.sources.base.Source`.
 
     Parameters
     ----------
@@ -74,7 +75,7 @@ class RedisStream:
     # What is asked of it.
 
     def begin(self, taken: Position | None, dead: Sequence[DeadLetter]) -> bool:
-        """Make the group where there is none, and acknowledge what was taken when a service died."""
+        """Create the group if it is missing, and acknowledge entries that the feed took before a service died."""
         with self._errors():
             check_server(self._client, COMMANDS, self._stream)
             self._make_group(taken)
@@ -84,7 +85,7 @@ class RedisStream:
         return False
 
     def fetch(self, taken: Position | None, most: int, seconds: float) -> list[SourceEntry]:
-        """Return what was delivered and is not acknowledged; where there is nothing, what is delivered now."""
+        """Return entries that are delivered and not acknowledged; if there are none, have the next ones delivered."""
         with self._errors():
             found = self._claimed(taken, most)
             if not found and self._delivered(taken, most, seconds):
@@ -92,7 +93,7 @@ class RedisStream:
         return found
 
     def settle(self, entries: Sequence[Position], dead: Sequence[DeadLetter]) -> None:
-        """Acknowledge; a dead letter is written in the same step."""
+        """Acknowledge entries; write a refused one to the dead letters in the same step."""
         with self._errors():
             buried = {letter.position for letter in dead}
             ids = [_id(position) for position in entries if position not in buried]
@@ -102,7 +103,7 @@ class RedisStream:
                 self._bury(letter)
 
     def backlog(self, taken: Position | None) -> Backlog:
-        """Count entries as the server does, from Redis 7 on; else those behind the position, up to a page of them."""
+        """Return the count of waiting entries by the server, or before Redis 7 by reading one page of entries."""
         with self._errors():
             if taken is not None and self._checked_end(taken) == taken:
                 return Backlog(0)  # a server that was killed may count entries that were read as behind
@@ -113,7 +114,7 @@ class RedisStream:
         return Backlog(len(found), len(found) == PAGE)
 
     def forget(self) -> None:
-        """Remove the group."""
+        """Remove the feed's consumer group."""
         with self._errors(), suppress(redis.ResponseError):  # no stream, no group
             self._client.xgroup_destroy(self._stream, self._group)
 
@@ -136,7 +137,7 @@ class RedisStream:
                 self._client.xgroup_setid(self._stream, self._group, start)
 
     def _checked_end(self, taken: Position) -> Position:
-        """Return the newest position; raises SourceError where new entries would come before ``taken`` and be lost."""
+        """Return the newest position; raises SourceError if it lies before ``taken``, as new entries would be lost."""
         end = _position(self._client.xinfo_stream(self._stream)["last-generated-id"])
         if (0, 0) < end < taken:
             raise SourceError(
@@ -146,7 +147,7 @@ class RedisStream:
         return end
 
     def _settle_until(self, taken: Position, dead: Sequence[DeadLetter]) -> None:
-        """Acknowledge all that was delivered up to the position."""
+        """Acknowledge all entries that were delivered up to the position ``taken``."""
         while True:
             found = self._client.xpending_range(self._stream, self._group, "-", _id(taken), PAGE)
             positions = [_position(one["message_id"]) for one in found]
@@ -156,7 +157,7 @@ class RedisStream:
                 return
 
     def _delivered(self, taken: Position | None, most: int, seconds: float) -> bool:
-        """Have the next entries delivered; whether there are some."""
+        """Have the next entries delivered to the group; return whether there are any."""
         wait = max(1, int(1000 * min(seconds, self._longest)))
         answer = self._waiting.xreadgroup(self._group, self._consumer, {self._stream: ">"}, count=most, block=wait)
         positions = [_position(id_) for _, entries in answer or [] for id_, _ in entries]
@@ -166,7 +167,7 @@ class RedisStream:
         return bool(positions)
 
     def _claimed(self, taken: Position | None, most: int) -> list[SourceEntry]:
-        """Return entries that were delivered and not acknowledged, behind the position, in order."""
+        """Return the entries after ``taken`` that are delivered and not acknowledged, in order."""
         answer = self._client.xautoclaim(self._stream, self._group, self._consumer, 0, _behind(taken), count=most)
         there = [self._entry(id_, fields) for id_, fields in answer[1] if id_ is not None and fields is not None]
         gone = len(answer[1]) - len(there)
@@ -185,7 +186,7 @@ class RedisStream:
                 self._client.xack(self._stream, self._group, one["message_id"])
 
     def _bury(self, letter: DeadLetter) -> None:
-        """Write a dead letter, as its entry was, and acknowledge it, unless that was done."""
+        """Write a refused entry with its fields to the dead letters, and acknowledge it, unless that is done."""
         id_ = _id(letter.position)
         if not self._client.xpending_range(self._stream, self._group, id_, id_, 1):
             return
@@ -210,7 +211,7 @@ class RedisStream:
 
     @contextmanager
     def _errors(self) -> Iterator[None]:
-        """Turn Redis's errors into the source's; connections that may be dead are not used again."""
+        """Turn Redis errors into SourceError, and drop connections that may be broken."""
         try:
             yield
         except StoreError as error:
@@ -223,7 +224,7 @@ class RedisStream:
 
 
 def _row(fields: Iterable[tuple[bytes, bytes]], texts: frozenset[str]) -> dict[str, Any]:
-    """Return the columns of an entry; raises ValueError where that is no reading."""
+    """Return the columns of an entry; raises ValueError if the entry is no reading."""
     row = {}
     for name, text in fields:
         try:
@@ -248,7 +249,7 @@ def _id(position: Position) -> str:
 
 
 def _behind(taken: Position | None) -> str:
-    """Return the first id that an entry behind the position may have."""
+    """Return the least id of an entry after the position ``taken``."""
     if taken is None:
         return "0-0"
     ms, number = taken

@@ -25,7 +25,7 @@ Count = Annotated[int, Field(ge=1, le=1000)]
 
 
 class RedisStreamSpec(BaseModel):
-    """A Redis Stream; its entries' fields are the columns. ``connection`` names one of LIVESVM_SOURCES."""
+    """A Redis Stream as a source; fields of entries are the columns. ``connection`` is a name from LIVESVM_SOURCES."""
 
     model_config = ConfigDict(strict=True, extra="forbid")
 
@@ -53,24 +53,24 @@ class RedisStreamSpec(BaseModel):
     count: Count = Field(default=100, description="Most entries that are taken at once.")
 
     def check(self, layout: Layout) -> None:
-        """Fit any feed."""
+        """Accept any feed or fleet."""
 
     def group_of(self, feed: str) -> str:
-        """Return the consumer group."""
+        """Return the name of the feed's consumer group."""
         return self.group or f"livesvm:{feed}"
 
     def dead_letters_of(self, feed: str) -> str:
-        """Key of the dead letters."""
+        """Return the key of the stream of dead letters."""
         return self.dead_letters or f"{self.stream}:dead:{feed}"
 
     def shown(self, feed: str) -> dict[str, str]:
-        """Return what answers show."""
+        """Return the names and addresses of this source that answers show."""
         names = {"kind": self.kind, "connection": self.connection, "stream": self.stream}
         return names | {"group": self.group_of(feed), "dead_letters": self.dead_letters_of(feed)}
 
 
 class MqttSpec(BaseModel):
-    """Topics of an MQTT broker, one reading a message. ``mqtt`` names one of LIVESVM_SOURCES."""
+    """A source of MQTT topics, with one reading in each message. ``mqtt`` is a name from LIVESVM_SOURCES."""
 
     model_config = ConfigDict(strict=True, extra="forbid")
 
@@ -144,36 +144,36 @@ class MqttSpec(BaseModel):
 
     @property
     def connection(self) -> str:
-        """Return the name of its connection."""
+        """Return the name of the broker's connection."""
         return self.mqtt
 
     @property
     def in_flight(self) -> int:
-        """Return how many messages may come again: a broker that connects again may exceed what it is asked for."""
+        """Return how many messages may come again; a broker that reconnects may exceed ``receive_maximum``."""
         return 2 * self.receive_maximum
 
     @property
     def receive_maximum(self) -> int:
-        """Return how many messages the broker is asked to have under way: one lot is settled while the next comes."""
+        """Return how many unacknowledged messages the broker may send: one batch in work, and the next one."""
         return 2 * self.count
 
     @property
     def stamps(self) -> bool:
-        """Return whether a message that comes again has another time than before."""
+        """Return whether messages get their time of arrival, so that a repeated message has a new time."""
         return self.time == ARRIVAL
 
     def names_of(self, layout: Layout) -> Sequence[str]:
-        """Return the columns of a line of CSV."""
+        """Return the names of the columns in a line of CSV."""
         return self.columns or self._fields(layout)
 
     def _fields(self, layout: Layout) -> list[str]:
-        """Return what a message has to have: the series and the time, where it tells them, and the target."""
+        """Return the fields that a message must have: series and time, unless given otherwise, and the target."""
         time = None if self.stamps else self.time or layout.time
         series = None if isinstance(self.series, int) else self.series or layout.series
         return [name for name in (series, time) if name is not None] + list(layout.columns[:1])
 
     def check(self, layout: Layout) -> None:
-        """Raise InvalidInput where it does not fit a feed, or a fleet."""
+        """Raise InvalidInput if the source does not fit a feed or fleet with this layout."""
         if self.time is not None and layout.time is None:
             raise InvalidInput("readings of this feed have no times, as its `time` is null", field="source.time")
         if self.payload == "number" and not self.stamps and layout.time is not None:
@@ -194,16 +194,16 @@ class MqttSpec(BaseModel):
                 raise InvalidInput(f"do not have {name!r}", field="source.columns")
 
     def client_of(self, feed: str) -> str:
-        """Return the client's id: another one for another topic, so that no session has what was left of another."""
+        """Return the MQTT client id, which depends on the topic, so that a new topic never gets an old session."""
         mark = sha256(self.topic.encode()).hexdigest()[:8]
         return self.client_id or f"livesvm-{feed}-{mark}"
 
     def dead_letters_of(self, feed: str) -> str:
-        """Return the topic of the dead letters."""
+        """Return the topic to which dead letters are published."""
         return self.dead_letters or f"livesvm/dead/{feed}"
 
     def shown(self, feed: str) -> dict[str, str]:
-        """Return what answers show."""
+        """Return the names and addresses of this source that answers show."""
         names = {"kind": self.kind, "connection": self.mqtt, "topic": self.topic}
         return names | {"client_id": self.client_of(feed), "dead_letters": self.dead_letters_of(feed)}
 
@@ -221,7 +221,7 @@ SourceSpec = Annotated[
 
 
 def _check_filter(topic: str) -> None:
-    """Raise InvalidInput unless a broker takes a filter of topics, and as one order for each."""
+    """Raise InvalidInput unless a broker accepts the topic filter, and keeps the order within each topic."""
     levels = topic.split("/")
     if any(("+" in level and level != "+") or ("#" in level and level != "#") for level in levels):
         raise InvalidInput("has + and # as whole levels, as in meters/+/load", field="topic")
@@ -232,7 +232,7 @@ def _check_filter(topic: str) -> None:
 
 
 def _matches(topic: str, pattern: str) -> bool:
-    """Return whether a topic is among those of a filter."""
+    """Return whether a topic matches a topic filter."""
     levels, wanted = topic.split("/"), pattern.split("/")
     if wanted[-1] == "#":
         levels, wanted = levels[: len(wanted) - 1], wanted[:-1]
