@@ -41,7 +41,7 @@ from livesvm.solvers.models import feature_scale, scaling
 from livesvm.solvers.models.base import LiveEstimator
 from livesvm.solvers.models.large_predictor import SparsePairsPredictor, SparsePredictor
 from livesvm.solvers.models.predictor import Predictor
-from livesvm.solvers.pu.problem import costs, pu_problem
+from livesvm.solvers.pu.problem import coefficients, labelled_problem
 from livesvm.solvers.pu.usmo import usmo
 from livesvm.solvers.runtime.progress import Progress
 from livesvm.solvers.runtime.threads import threads
@@ -261,8 +261,6 @@ def _usmo(work: Work, chosen: NDArray[np.int64]) -> tuple[LivePUClassifier, Any]
     if isinstance(X, SparseRows):
         raise InvalidInput("takes dense features; those of this window are sparse: ask for 'batch'", field="solver")
     X, s, weights = X[chosen], s[chosen], weights[chosen]
-    if (s < 0).any():
-        raise InvalidInput("knows no confirmed negatives, which this window has: ask for 'batch'", field="solver")
     model = work.untrained()
     assert isinstance(model, LivePUClassifier)
     scale = feature_scale.restored(model.scale, work.arrays)
@@ -271,14 +269,11 @@ def _usmo(work: Work, chosen: NDArray[np.int64]) -> tuple[LivePUClassifier, Any]
     gamma = scaling.gamma(X, weights, model.kernel) if model.gamma == "scale" else float(model.gamma)
     name = "poly" if model.kernel == "polynomial" else model.kernel
     kernel = Kernel(name, gamma, int(model.degree), float(model.coef0))
-    known = s == 1.0
-    c1, c2 = costs(model.prior_, model.lam_, weights[known], weights[~known])
-    problem = pu_problem(kernel, X[known], X[~known], c1, c2)
+    problem, places = labelled_problem(kernel, X, s, weights, model.prior_, model.lam_)
     cache = work.cache_mb * 2**20
     found = usmo(problem, work.asked.get("tol", TAU), cache_bytes=cache, progress=work.progress, look=work.look)
-    beta, segments = np.empty(s.size), np.zeros(s.size, np.int64)
-    beta[known], beta[~known] = c1, -found.sigma
-    segments[~known] = _segments(found.sigma, c2)
+    segments = np.zeros(s.size, np.int64)
+    segments[places] = _segments(found.sigma, problem.c2)
     kept = feature_scale.kept(work.arrays) | {
         name: work.arrays[name] for name in ("prior_estimate", "chosen_lam", "center") if name in work.arrays
     }
@@ -287,7 +282,7 @@ def _usmo(work: Work, chosen: NDArray[np.int64]) -> tuple[LivePUClassifier, Any]
         "y": s,
         "sample_weight": weights,
         "keys": [keys[place] for place in chosen],
-        "beta": beta,
+        "beta": coefficients(problem, found.sigma, s, places),
         "segments": segments,
         "sides": np.zeros(s.size, np.int8),
         "begun": True,
@@ -302,7 +297,7 @@ def _usmo(work: Work, chosen: NDArray[np.int64]) -> tuple[LivePUClassifier, Any]
 
 
 def _segments(sigma: Floats, c2: Floats) -> NDArray[np.int64]:
-    """Return each unlabelled row's segment of the double hinge, (n,): linear pieces are 0, 2, 4; kinks are 1, 3."""
+    """Return the piece or kink of the double hinge for each coefficient, (n,): 0, 2, 4 are flat, 1 and 3 kinks."""
     half = 0.5 * c2
     return np.select([sigma <= 0.0, sigma < half, sigma == half, sigma < c2], [0, 1, 2, 3], 4).astype(np.int64)
 

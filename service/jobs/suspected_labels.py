@@ -70,7 +70,8 @@ Compare each label of a classifier's window with the exact decision of a model t
 The result holds `suspects`, the worst label first. Each has its `key`, its `label`, and the `better` of the others.
 `margin` is by how much the given label is ahead; if it is negative, the other one fits better. `doubt` is the
 probability that the given label is the wrong one of the two. `why` lists the keys of the three nearest examples that
-have the better label. `n_doubted` counts the negative margins.
+have the better label; it is empty beyond the first 100 labels where `margin` is positive. `n_doubted` counts the
+negative margins.
 
 `GET /models/{id}/suspected-labels` reads the newest result in pages. To correct labels, send `relabel` in an update.
 """,

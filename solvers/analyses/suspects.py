@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from livesvm.solvers.analyses.leave_one_out.assessment import held_out_by_class, left_out
-from livesvm.solvers.analyses.leave_one_out.models_without import checked
+from livesvm.solvers.analyses.leave_one_out.models_without import checked, leave_own
 from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.models.base import LiveEstimator
 from livesvm.solvers.models.model_view import View, places_of
@@ -23,8 +23,8 @@ from livesvm.solvers.validation import Key
 
 SMALL = 1500  #: examples up to which leave-one-out costs at most three times as much as folds
 MOST_FREE = 0.2  #: share of free examples up to which this holds in larger windows
-MOST_CLASSES = 10  #: classes up to which this holds; with 26, leave-one-out costs seven times as much
-NEAREST = 3  #: examples of the better label that are listed with each example
+NEAREST = 3  #: examples of the better label that are listed with an example
+EXPLAINED = 100  #: labels with which they are listed: so many, or all with a negative margin
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,8 @@ class SuspectedLabels:
     doubt : ndarray of shape (n,)
         Probability that the label is the wrong one of the two, above 0.5 where the margin is negative.
     why : tuple of tuple of str or int
-        Keys of the three examples of the better label that are nearest by the kernel, the nearest first.
+        Keys of the three examples of the better label that are nearest by the kernel, the nearest first. None beyond
+        the first 100 where the margin is positive.
     method : str
         "leave_one_out" or "k_fold": which models the margins are by.
     seconds : float
@@ -87,10 +88,9 @@ class SuspectedLabels:
 def suspected_labels(model: LiveEstimator, *, progress: Progress | None = None) -> SuspectedLabels:
     """Return all examples of a classifier's window, worst label first, by exact decisions of models without them.
 
-    Leave-one-out ranks a little better than folds, and is used unless it costs more than about three times as much: for
-    more than ten classes, or where many examples are free. Leave-one-out is not used if a pair of classes has no free
-    example, because every leave-one-out label may then be wrong, see ``leave_one_out``. Folds are those of
-    ``predict_proba``.
+    Leave-one-out ranks a little better than folds, and is used unless it may cost more than about three times as much:
+    where many examples of a large window are free. Leave-one-out is not used if a pair of classes has no free example,
+    because every leave-one-out label may then be wrong, see ``leave_one_out``. Folds are those of ``predict_proba``.
 
     Parameters
     ----------
@@ -134,13 +134,14 @@ def suspected_labels(model: LiveEstimator, *, progress: Progress | None = None) 
     method: Literal["leave_one_out", "k_fold"] = "leave_one_out" if _is_worth_its_cost(view) else "k_fold"
     with steadily(progress, places.size) as tell:
         if method == "leave_one_out":
-            decisions = left_out(model, np.arange(places.size), tell)
+            every = np.arange(places.size)
+            decisions = left_out(model, every, tell) if view.shares_costs else leave_own(view, tell)
         else:
             decisions = held_out_by_class(model, tell=tell)
         margin, better = _margins(decisions, places, counts)
-        nearest = _nearest(view, places, better)
+        order = np.argsort(margin, kind="stable")
+        nearest = _nearest(view, places, better, order[: max(EXPLAINED, np.count_nonzero(margin < 0.0))])
         tell(places.size, places.size)
-    order = np.argsort(margin, kind="stable")
     labels, keys = np.asarray(cast(Any, model).classes_), list(view.window.keys)
     return SuspectedLabels(
         tuple(keys[i] for i in order),
@@ -158,7 +159,7 @@ def _is_worth_its_cost(view: View) -> bool:
     """Say whether leave-one-out is reliable for this window, and takes at most about three times as long as folds."""
     n, pairs = view.model.n_window_, getattr(view.window, "pairs", {})
     free = [pairs[two].n_free for two in view.both_there] if pairs else [view.state.n_free]
-    return min(free) > 0 and len(view.labels) <= MOST_CLASSES and (n <= SMALL or max(free) <= MOST_FREE * n)
+    return min(free) > 0 and (n <= SMALL or max(free) <= MOST_FREE * n)
 
 
 def _margins(decisions: Floats, places: Ints, counts: Ints) -> tuple[Floats, Ints]:
@@ -171,11 +172,11 @@ def _margins(decisions: Floats, places: Ints, counts: Ints) -> tuple[Floats, Int
     return ahead[np.arange(places.size), best], others[np.arange(places.size), best]
 
 
-def _nearest(view: View, places: Ints, better: Ints) -> list[list[int]]:
-    """Return the positions of each example's nearest examples in its ``better`` class, nearest first."""
+def _nearest(view: View, places: Ints, better: Ints, worst: Ints) -> list[list[int]]:
+    """Return the nearest examples of the better class, by place, the nearest first; none but for ``worst`` (m,)."""
     found: list[list[int]] = [[] for _ in places]
-    for label in np.unique(better):
-        members, others = np.flatnonzero(better == label), np.flatnonzero(places == label)
+    for label in np.unique(better[worst]):
+        members, others = worst[better[worst] == label], np.flatnonzero(places == label)
         most = min(NEAREST, others.size)
         for part in interrupt.parts(members.size, others.size * (view.window.width or 1)):
             distances = view.distances(members[part], others)

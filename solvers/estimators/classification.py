@@ -214,13 +214,13 @@ class LiveSVC(WithPaths):
             raise InvalidInput(f"a margin beyond which labels are wrong is not positive, but s is {s:g}", field="s")
         return LABELS
 
-    def _of_pair(self, two: tuple[int, int], *, alone: bool) -> LiveSVC:
-        """Return the model of two classes, given as indices into ``classes_``; decisions are positive for the second.
+    def _of_pair(self, two: tuple[int, int], arrays: Mapping[str, Any], *, alone: bool) -> LiveSVC:
+        """Return the model of one pair of places in ``classes_``, positive for the second; ``arrays`` are all.
 
         With ``alone`` its window holds only the examples of the two classes; otherwise it holds all examples, those of
         other classes without weight.
         """
-        window, arrays = self._of_classes, self.to_arrays()
+        window, arrays = self._of_classes, dict(arrays)
         y = window.y.astype(np.int64)
         is_here = np.isin(y, two)
         beta, segments = np.zeros(y.size), np.zeros(y.size, np.int64)
@@ -254,16 +254,9 @@ class LiveSVC(WithPaths):
         self._record.window = Counter(self.window_y.tolist())
 
     def _judge(self, change: ExampleUpdate) -> None:
-        record, window, labels = self._record, self._window, self.classes_.tolist()
-        told: Iterable[float] = window.unlearnt[: change.y.size]
-        names: dict[float, Any]
-        if len(labels) > 2:
-            names = dict(enumerate(labels))
-        else:  # by target, and by whether f is positive
-            names, told = {-1: labels[0], False: labels[0], 1: labels[-1]}, map((0.0).__lt__, told)
-        assert record is not None
-        name = names.__getitem__
-        self._record = record.judged(map(name, told), [*map(name, change.y.tolist())], map(name, window.left))
+        window, m = self._window, change.y.size
+        assert self._record is not None
+        self._record = self._record.judged(window.unlearnt[:m], change.y.tolist(), window.left, self.classes_)
 
     def _foretold(self, X: Any) -> list[Any]:
         decisions = self.predictor().decision_function(X)

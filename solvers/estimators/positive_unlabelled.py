@@ -25,7 +25,7 @@ from livesvm.solvers.pu.held_out import STEPS, Folds, zero_one_risk
 from livesvm.solvers.pu.prior import PriorEstimate, check_enough, estimate_prior, is_open, numbered
 from livesvm.solvers.pu.problem import check_both_kinds, is_lam_open, live_losses, masses
 from livesvm.solvers.runtime.progress import Progress
-from livesvm.solvers.runtime.types import Bools, Floats, Ints
+from livesvm.solvers.runtime.types import Floats, Ints
 from livesvm.solvers.sparse import Features
 from livesvm.solvers.validation import Key
 
@@ -335,19 +335,19 @@ class LivePUClassifier(WithThresholds, ChangingEstimator):
             validation.positive(self.lam, "lam")
         self._begun = not self._lacking(targets, weights)
         if self._begun:
-            self._find_open(window, rows, targets > 0, weights)
+            self._find_open(window, rows, targets, weights)
 
-    def _find_open(self, window: Window, rows: Features, known: Bools, weights: Floats) -> None:
-        """Estimate the prior and choose lam, each only if it is to be determined automatically and has no value yet."""
+    def _find_open(self, window: Window, rows: Features, y: Floats, weights: Floats) -> None:
+        """Estimate the prior and choose lam, if they are open and not known yet."""
         kernel, X = numbered(window.state.kernel, rows)
         if not is_open(self.prior):
             self.prior_estimate_ = None
         elif self.prior_estimate_ is None:
-            self.prior_estimate_ = estimate_prior(kernel, X[known], X[~known])
+            self.prior_estimate_ = estimate_prior(kernel, X[y > 0], X[y <= 0])
         if not is_lam_open(self.lam):
             self.chosen_lam_ = None
         elif self.chosen_lam_ is None:
-            self.chosen_lam_ = Folds(kernel, X, known, weights).best_lam(self.prior_)
+            self.chosen_lam_ = Folds(kernel, X, y, weights).best_lam(self.prior_)
 
     def _bring_up(self) -> None:
         """Determine prior and lam if ``set_params`` left them open; drop estimates of parameters that it has set."""
@@ -355,12 +355,12 @@ class LivePUClassifier(WithThresholds, ChangingEstimator):
         is_known = is_lam_open(self.lam) == (self.chosen_lam_ is not None)
         is_known = is_known and is_open(self.prior) == (self.prior_estimate_ is not None)
         if self._begun and window.keys and not is_known:
-            self._find_open(window, window.X, window.y > 0, window.weights)
+            self._find_open(window, window.X, window.y, window.weights)
 
     def _folds(self) -> Folds:
         window = self._window
         kernel, X = numbered(window.state.kernel, window.X)
-        return Folds(kernel, X, window.y > 0, window.weights)
+        return Folds(kernel, X, window.y, window.weights)
 
     def _settle(self, parameters: dict[str, Any]) -> None:
         if "prior" in parameters:

@@ -26,9 +26,9 @@ from livesvm.solvers.pu.prior import PriorEstimate, estimate_prior, is_open, num
 from livesvm.solvers.pu.problem import (
     PUProblem,
     check_both_kinds,
-    costs,
+    coefficients,
     is_lam_open,
-    pu_problem,
+    labelled_problem,
 )
 from livesvm.solvers.pu.usmo import PUSolution, Start, usmo
 from livesvm.solvers.runtime.progress import Progress
@@ -40,7 +40,8 @@ class PUClassifier(_TwoClassEstimator, WithThresholds):
     """A kernel classifier learnt from positive and unlabelled examples, in memory linear in their number.
 
     It minimizes ``lam |w|^2 + mean over the unlabelled of max(0, (1 + f) / 2, f) - prior times mean over the positives
-    of f`` [du Plessis et al. 2015], by USMO [Sansone, De Natale & Zhou].
+    of f`` [du Plessis et al. 2015], by USMO [Sansone, De Natale & Zhou]. Confirmed negatives count as in
+    ``IncrementalPUClassifier``.
 
     Parameters
     ----------
@@ -75,7 +76,7 @@ class PUClassifier(_TwoClassEstimator, WithThresholds):
     support_vectors_ : ndarray, shape (n_support, d)
         Their features.
     dual_coef_ : ndarray, shape (1, n_support)
-        Signed coefficients beta: c1 of positives, -sigma of unlabelled.
+        Signed coefficients beta, in the order of ``support_``.
     intercept_ : ndarray, shape (1,)
         b, in units of f.
     solution_ : PUSolution
@@ -121,7 +122,7 @@ class PUClassifier(_TwoClassEstimator, WithThresholds):
         X : array_like or sparse matrix, shape (n, d)
             Features, which are held dense; with the kernel "precomputed" the kernel matrix (n, n).
         y : array_like, shape (n,)
-            1 for a positive and 0 for an unlabelled example.
+            1 for a positive, 0 for an unlabelled example, -1 for one that is confirmed to be negative.
         sample_weight : array_like, shape (n,), or None, default None
             Weights within each kind; ones by default.
         progress : callable or None, default None
@@ -148,27 +149,23 @@ class PUClassifier(_TwoClassEstimator, WithThresholds):
         rows = dense(like(self._read(X), False))
         validation.check_some(rows.shape)
         self._check_features(X, reset=True)
-        known = labels(y, rows.shape[0])
-        if (known < 0).any():
-            reason = "only IncrementalPUClassifier learns from confirmed negatives (-1); give 0 for them here"
-            raise InvalidInput(reason, field="y", row=int(known.argmin()))
+        kinds = labels(y, rows.shape[0])
         weights = validation.sample_weights(sample_weight, rows.shape[0])
         tau = validation.positive(self.tol, "tol")
         cache_bytes = int(validation.positive(self.cache_mb, "cache_mb") * 2**20)
         given = rows
         kernel, rows = self._kernel(rows, weights)
         _make_positive(kernel, rows, cache_bytes)
-        chosen = known == 1.0
-        P, U = rows[chosen], rows[~chosen]
+        chosen = kinds > 0.0
         lam = None if is_lam_open(self.lam) else validation.positive(self.lam, "lam")
         check_both_kinds(weights[~chosen].sum(), weights[chosen].sum())  # before a prior is estimated
-        estimate = estimate_prior(kernel, P, U) if is_open(self.prior) else None
+        estimate = estimate_prior(kernel, rows[chosen], rows[~chosen]) if is_open(self.prior) else None
         prior = validation.fraction(self.prior, "prior") if estimate is None else estimate.prior
-        folds = Folds(kernel, rows, chosen, weights)
+        folds = Folds(kernel, rows, kinds, weights)
         lam = folds.best_lam(prior) if lam is None else lam
-        problem = pu_problem(kernel, P, U, *costs(prior, lam, weights[chosen], weights[~chosen]))
+        problem, places = labelled_problem(kernel, rows, kinds, weights, prior, lam)
         solution = usmo(problem, tau, start=self.start, cache_bytes=cache_bytes, progress=progress)
-        self._take_over(X, rows, chosen, problem, solution)
+        self._take_over(X, rows, coefficients(problem, solution.sigma, kinds, places), problem, solution)
         self.prior_, self.prior_estimate_, self.lam_ = prior, estimate, lam
         self._examples, self._held_out = folds, None
         decisions = self.predictor_.decide(given[~chosen])
@@ -235,9 +232,7 @@ class PUClassifier(_TwoClassEstimator, WithThresholds):
         kernel, rows = numbered(kernel, X)
         return kernel, dense(rows)
 
-    def _take_over(self, X: ArrayLike, rows: Floats, chosen: Any, problem: PUProblem, solution: PUSolution) -> None:
-        beta = np.empty(chosen.size)
-        beta[chosen], beta[~chosen] = problem.c1, -solution.sigma
+    def _take_over(self, X: ArrayLike, rows: Floats, beta: Floats, problem: PUProblem, solution: PUSolution) -> None:
         self.classes_ = np.array([0, 1])
         self.support_ = np.flatnonzero(beta).astype(np.int32)
         given = problem.kernel.gram is not None

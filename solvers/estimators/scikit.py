@@ -212,7 +212,27 @@ class IncrementalSVR(SelfTuning, RegressorMixin, _Estimator, DropIn, LiveSVR):  
 
 
 class _TwoClassEstimator(ClassifierMixin, _Estimator):  # type: ignore[misc]
-    """scikit-learn's parts of a classifier with at most two classes."""
+    """Additions of scikit-learn to a classifier of positive and unlabelled examples."""
+
+    def score(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
+        """Return the share of rows with a correct prediction.
+
+        Parameters
+        ----------
+        X : array_like or sparse matrix, shape (m, d)
+            Rows, as ``predict`` takes them.
+        y : array_like, shape (m,)
+            1 for a positive; 0 or -1 for a negative.
+        sample_weight : array_like, shape (m,), or None, default None
+            Weights of the rows; ones by default.
+
+        Returns
+        -------
+        float
+            Between 0 and 1.
+        """
+        given = np.asarray(y)
+        return float(super().score(X, np.where(given == -1, 0, given), sample_weight))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -104,13 +104,15 @@ class View:
         """The pairs of class numbers if there are more than two classes; else an empty list."""
         return list(getattr(self.model._window, "pairs", ()))
 
-    def of_pair(self, two: Two, *, alone: bool = False) -> LiveEstimator:
+    def of_pair(self, two: Two, arrays: Mapping[str, Any] | None = None, *, alone: bool = False) -> LiveEstimator:
         """Return a private model of one pair with the whole window, in which examples of other classes have no weight.
 
-        With ``alone`` the model has only the examples of the two classes, with their labels as targets. The kernel rows
-        of all such models together may take as much memory as those of this model.
+        With ``alone`` it has only the examples of its classes, under their labels. The kernel rows of all such models
+        together may take as much memory as those of this model. ``arrays`` are those of ``to_arrays``, if they are
+        known: they take as long to make as all pairs.
         """
-        return cast("LiveEstimator", cast(Any, self.model)._of_pair(two, alone=alone))
+        arrays = self.model.to_arrays() if arrays is None else arrays
+        return cast("LiveEstimator", cast(Any, self.model)._of_pair(two, arrays, alone=alone))
 
     @property
     def labels(self) -> list[Any]:

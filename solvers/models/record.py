@@ -7,7 +7,7 @@ With the pinball loss the naive prediction is the window's quantile.
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 from typing import Any, NamedTuple, Self
 
@@ -15,10 +15,12 @@ from livesvm.solvers.runtime.html import table_of
 
 LATELY = 200  #: of the newer score, each example counts 1/200 less than the next one
 PARTS = 64  #: parts that the history has at least, once it is long; with twice as many, two become one
+MOST_NOTES = 64  #: updates that are noted before they are counted, as counting copies what it changes
 _GROWTH = LATELY / (LATELY - 1.0)
 _HEAVY = 1e100  # weight of an example from which on all are divided by it
 
 Label = Any
+Note = tuple[Sequence[Any], Sequence[Any], Sequence[Any], Any]  #: what ``Record.judged`` takes
 Sums = tuple[float, float, float]  #: examples or their weights, losses, losses of the naive predictions
 _NOTHING: Sums = (0, 0.0, 0.0)
 
@@ -64,21 +66,39 @@ class Record:
         self._part = 1  # examples in each part of it
         #: of the window: the number of examples by label, or ascending targets; None: they are to be counted again
         self.window: Any = None
+        self._notes: tuple[Note, ...] = ()
 
-    def judged(self, predicted: Iterable[Any], given: list[Any], gone: Iterable[Any] = ()) -> Self:
-        """Return the record extended by predictions and the true labels or numbers of their examples.
+    def judged(
+        self, predicted: Sequence[Any], given: Sequence[Any], gone: Sequence[Any] = (), labels: Any = None
+    ) -> Self:
+        """Return the record with predictions and the labels or numbers of their examples, which the window now holds.
 
         Parameters
         ----------
         predicted, given : labels or numbers of the same examples, in order
         gone : those of examples that have left the window
+        labels : array of the classes, if these are their places or, of two classes, f or -1 and 1
         """
-        out = self.frozen()
-        out.window = self.window.copy()
-        out._judge(predicted, given, gone)
+        out = object.__new__(type(self))
+        vars(out).update(vars(self), _notes=(*self._notes, (predicted, given, gone, labels)))
+        if len(out._notes) >= MOST_NOTES:
+            out.count()
         return out
 
-    def _judge(self, predicted: Iterable[Any], given: list[Any], gone: Iterable[Any]) -> None:
+    def count(self) -> None:
+        """Count the predictions that are noted."""
+        if self._notes:
+            out = copy(self)
+            out._pairs, out._history, out.window = self._pairs.copy(), self._history.copy(), self.window.copy()
+            out._notes = ()
+            known = names = None
+            for predicted, given, gone, labels in self._notes:
+                if labels is not known:
+                    known, names = labels, labels if labels is None else labels.tolist()
+                out._judge(_named(predicted, names), _named(given, names), _named(gone, names))
+            vars(self).update(vars(out))
+
+    def _judge(self, predicted: Iterable[Any], given: Sequence[Any], gone: Iterable[Any]) -> None:
         window, pairs, prices, naive = self.window, self._pairs, self.prices, None
         if prices is None:
             most = -1
@@ -90,8 +110,8 @@ class Record:
             place = low / (low + high) * (len(window) - 1)
             below = int(place)
             naive = window[below] + (place - below) * (window[min(below + 1, len(window) - 1)] - window[below])
+        sums, lately, part, weight = self._sums, self._lately, self._history.pop(), self._weight
         for guess, value in zip(predicted, given, strict=True):
-            weight = self._weight
             if prices is None:
                 loss, naive_loss = float(value != guess), float(value != naive)
                 number, before = pairs.get((value, guess), (0, 0.0))
@@ -99,19 +119,21 @@ class Record:
             else:
                 loss = max(low * (value - guess), high * (guess - value))
                 naive_loss = max(low * (value - naive), high * (naive - value))
-            n, losses, naive_losses = self._sums
-            self._sums = n + 1, losses + loss, naive_losses + naive_loss
-            n, losses, naive_losses = self._lately
-            self._lately = n + weight, losses + weight * loss, naive_losses + weight * naive_loss
-            n, losses, naive_losses = self._history.pop()
-            self._history.append((n + 1, losses + loss, naive_losses + naive_loss))
-            if n + 1 == self._part:
+            sums = sums[0] + 1, sums[1] + loss, sums[2] + naive_loss
+            lately = lately[0] + weight, lately[1] + weight * loss, lately[2] + weight * naive_loss
+            part = part[0] + 1, part[1] + loss, part[2] + naive_loss
+            if part[0] == self._part:
+                self._history.append(part)
+                part = _NOTHING
                 if len(self._history) == 2 * PARTS:
                     self._merge_parts()
-                self._history.append(_NOTHING)
-            self._weight = weight * _GROWTH
+            weight *= _GROWTH
             if weight > _HEAVY:
+                self._lately, self._weight = lately, weight
                 self._lighten()
+                lately, weight = self._lately, self._weight
+        self._sums, self._lately, self._weight = sums, lately, weight
+        self._history.append(part)
         if prices is None:
             for label in given:
                 window[label] = window.get(label, 0) + 1
@@ -140,6 +162,7 @@ class Record:
     @property
     def n(self) -> int:
         """Number of examples that were predicted before they were learnt."""
+        self.count()
         return int(self._sums[0])
 
     @property
@@ -152,26 +175,31 @@ class Record:
     @property
     def overall(self) -> Score:
         """The score of all examples."""
+        self.count()
         return Score.of(self._sums)
 
     @property
     def lately(self) -> Score:
-        """The score of recent examples: each example weighs 1/200 less than the next newer one."""
+        """The score of the newer examples: each counts 1/200 less than the next one."""
+        self.count()
         return Score.of(self._lately, self._newest)
 
     @property
     def history(self) -> list[Score]:
         """The scores of consecutive parts, oldest first: all but the newest have the same number of examples."""
+        self.count()
         return [Score.of(part) for part in self._history if part[0]]
 
     @property
     def confusion(self) -> dict[tuple[Label, Label], int]:
         """Number of examples by (label, predicted label); empty for numbers."""
+        self.count()
         return {two: number for two, (number, _) in self._pairs.items()}
 
     @property
     def confusion_lately(self) -> dict[tuple[Label, Label], float]:
-        """Sums of the weights of examples by (label, predicted label); recent examples weigh most."""
+        """The same of the newer examples, as sums of their weights."""
+        self.count()
         return {two: weight / self._newest for two, (_, weight) in self._pairs.items()}
 
     @property
@@ -181,6 +209,7 @@ class Record:
 
     def shown(self) -> dict[str, Any]:
         """Return the record as JSON values."""
+        self.count()
         pairs = [
             {"label": label, "predicted": guess, "n": number, "lately": weight / self._newest}
             for (label, guess), (number, weight) in sorted(self._pairs.items())
@@ -208,13 +237,15 @@ class Record:
     # -- keeping -------------------------------------------------------------------------------------------------------
 
     def frozen(self) -> Self:
-        """Return a copy that later updates do not change, and that has no reference to the window."""
-        out = copy(self)
-        out._pairs, out._history, out.window = self._pairs.copy(), self._history.copy(), None
+        """Return a copy that later updates leave as it is, and that knows no window."""
+        self.count()
+        out = copy(self)  # counting replaces what it changes
+        out.window = None
         return out
 
     def to_document(self) -> dict[str, Any]:
         """Return the record as numbers, texts and lists."""
+        self.count()
         return {
             "prices": None if self.prices is None else list(self.prices),
             "sums": list(self._sums),
@@ -235,3 +266,10 @@ class Record:
         found._pairs = {(label, guess): (number, weight) for label, guess, number, weight in document["pairs"]}
         found._history = [(n, losses, naive_losses) for n, losses, naive_losses in document["history"]]
         return found
+
+
+def _named(values: Sequence[Any], names: list[Label] | None) -> Sequence[Any]:
+    """Return the labels of places, or of f or targets of two classes; the values themselves where none are given."""
+    if names is None:
+        return values
+    return [names[int(value)] for value in values] if len(names) > 2 else [names[-(value > 0.0)] for value in values]

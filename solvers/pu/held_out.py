@@ -16,9 +16,9 @@ from livesvm.solvers.errors import InvalidInput, NotOptimal
 from livesvm.solvers.kernels.kernel import Kernel
 from livesvm.solvers.kernels.rows import KernelRows
 from livesvm.solvers.pu.prior import landmarks
-from livesvm.solvers.pu.problem import LITTLE, costs, pu_problem
+from livesvm.solvers.pu.problem import LITTLE, coefficients, labelled_problem
 from livesvm.solvers.pu.usmo import usmo
-from livesvm.solvers.runtime.types import Bools, Floats, Ints
+from livesvm.solvers.runtime.types import Floats, Ints
 from livesvm.solvers.sparse import Features, SparseRows, dense
 from livesvm.solvers.validation import fraction
 
@@ -89,16 +89,16 @@ class Folds:
     ----------
     X : (n, d) features; of the kernel "precomputed" the numbers (n, 1) of examples in its ``gram``. Sparse ones are
         looked at through a few landmarks
-    positive : (n,) which examples are; the others are unlabelled
+    y : (n,) 1 positive, 0 unlabelled, -1 unlabelled and confirmed to be negative
     weights : (n,); examples without a weight are left out
     """
 
-    def __init__(self, kernel: Kernel, X: Features, positive: Bools, weights: Floats) -> None:
+    def __init__(self, kernel: Kernel, X: Features, y: Floats, weights: Floats) -> None:
         rng = np.random.default_rng(0)
-        kinds = [rng.permutation(np.flatnonzero(which & (weights > 0)))[:MOST] for which in (positive, ~positive)]
+        kinds = [rng.permutation(np.flatnonzero(which & (weights > 0)))[:MOST] for which in (y > 0, y <= 0)]
         rows = np.concatenate(kinds)
-        X, self.weights = X[rows], weights[rows]
-        self.positive = np.arange(rows.size) < kinds[0].size
+        X, self.y, self.weights = X[rows], y[rows], weights[rows]
+        self.positive = self.y > 0
         self.fold = np.concatenate([np.arange(kind.size) % FOLDS for kind in kinds])
         self.sizes = tuple(kind.size for kind in kinds)
         if isinstance(X, SparseRows):
@@ -122,13 +122,12 @@ class Folds:
         return HeldOut(np.sort(decisions[self.positive]), np.sort(decisions[~self.positive]), prior)
 
     def _decided(self, rest: Ints, out: Ints, prior: float, lam: float) -> Floats:
-        """Return the decisions on the examples ``out`` by the model trained on the examples ``rest``."""
-        P, U = rest[self.positive[rest]], rest[~self.positive[rest]]
-        priced = costs(prior, lam, self.weights[P], self.weights[U])
-        problem = pu_problem(self.kernel, self.X[P], self.X[U], *priced)
+        """Return decisions on the examples ``out``, by the optimum of the ``rest``."""
+        X, y = self.X[rest], self.y[rest]
+        problem, places = labelled_problem(self.kernel, X, y, self.weights[rest], prior, lam)
         found = usmo(problem, TAU)
-        support = KernelRows(self.kernel, self.X[np.concatenate([P, U])], cache_bytes=LITTLE)
-        beta = np.concatenate([problem.c1, -found.sigma])
+        support = KernelRows(self.kernel, X, cache_bytes=LITTLE)
+        beta = coefficients(problem, found.sigma, y, places)
         return support.product(self.X[out], np.arange(beta.size), beta) + found.b
 
     def best_lam(self, prior: float) -> float:

@@ -12,8 +12,8 @@ Its dual, with ``sigma_u = -beta_u`` for the unlabelled and ``beta = c1`` for th
 
 up to a constant: the delta of [Sansone et al., eq. 6] is ``2 min(sigma, c2 - sigma)`` at every optimum.
 
-If some unlabelled examples are confirmed to be negative, a live model minimizes ``(1 - share)`` times the risk of
-positives and negatives plus ``share`` times the risk of positives and unlabelled [Sakai et al. 2017, "Semi-supervised
+Where some of the unlabelled are confirmed to be negative, a model minimizes ``(1 - share)`` times the risk of
+positives and negatives plus ``share`` times that of positives and unlabelled [Sakai et al. 2017, "Semi-supervised
 classification based on classification from positive and unlabeled data", eq. 10], with the same double hinge.
 """
 
@@ -163,6 +163,35 @@ def pu_problem(kernel: Kernel, P: Floats, U: Floats, c1: Floats, c2: Floats) -> 
     positives, every_example = KernelRows(kernel, P, cache_bytes=LITTLE), np.arange(P.shape[0])
     own = float(c1 @ positives.times(every_example, c1))
     return PUProblem(kernel, P, U, c1, c2, positives.product(U, every_example, c1), own)
+
+
+def labelled_problem(
+    kernel: Kernel, X: Floats, y: Floats, weights: Floats, prior: float, lam: float
+) -> tuple[PUProblem, Ints]:
+    """Return the problem of examples (m, d) with labels 1, 0 and -1, and the places of those with a ``sigma``, (n,).
+
+    With the double hinge, ``l(f) = l(-f) - f``. So where negatives are confirmed, the loss of a positive with the cost
+    ``c1`` is ``-c1 f`` plus ``(1 - share) c1`` times that of an unlabelled example, and it has a ``sigma``, too.
+
+    Raises
+    ------
+    InvalidInput : there is no positive example with a weight, or no unlabelled one
+    """
+    known, rest = np.flatnonzero(y > 0.0), np.flatnonzero(y <= 0.0)
+    c1, c2 = costs(prior, lam, weights[known], weights[rest])
+    share = share_of_unlabelled(masses((y, weights)), prior)
+    if share < 1.0:
+        c2 = share * np.where(y[rest] < 0.0, 1.0 + CONFIRMED, 1.0) * c2
+        rest, c2 = np.append(rest, known), np.append(c2, (1.0 - share) * c1)
+    return pu_problem(kernel, X[known], X[rest], c1, c2), rest
+
+
+def coefficients(problem: PUProblem, sigma: Floats, y: Floats, places: Ints) -> Floats:
+    """Return beta (m,) of all examples of a :func:`labelled_problem`, from the ``sigma`` (n,) of some."""
+    beta = np.zeros(y.size)
+    beta[y > 0.0] = problem.c1
+    beta[places] -= sigma
+    return beta
 
 
 def pu_losses(c1: Floats, c2: Floats) -> Losses:

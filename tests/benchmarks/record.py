@@ -15,6 +15,8 @@ CASES = (
     ("values", 1000, 0),
     ("two", 200, 2),
     ("two", 1000, 2),
+    ("several", 200, 3),
+    ("several", 200, 5),
     ("several", 600, 4),
     ("several", 1000, 10),
 )

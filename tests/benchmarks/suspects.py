@@ -1,5 +1,6 @@
 """Wrong labels: suspected labels next to cleanlab with ``SVC``, by average precision and processor time.
 
+    python -m tests.benchmarks.suspects --live
     python -m tests.benchmarks.suspects [NAME ...] [--data DIR] [--C 1] [--rows 1200] [--seed 0] [--no-cleanlab]
 
 Of each table 5% and 20% of labels are made wrong in three ways. *Uniform*: any other label. *Pair*: the next label, of
@@ -111,6 +112,29 @@ def compared(X: Rows, y: Places, kind: str, rate: float, chosen: Any) -> tuple[l
     return [mine, theirs, seconds, process_time() - began], method, np.column_stack([doubt, is_wrong])
 
 
+def live(n: int = 1000, C: float = 1.0) -> None:
+    """Print what the ranking costs again after an update, in updates: medians of ten, by what moves."""
+    lines = []
+    for n_classes, step in ((2, 1), (2, 30), (5, 1)):
+        shape: Any = {"n_features": 12, "n_informative": 8, "n_classes": n_classes, "n_clusters_per_class": 1}
+        X, y = make_classification(n + 40 * step, flip_y=0.1, random_state=0, **shape)
+        model = IncrementalSVC(C=C, scale="standard").fit(X[:n], y[:n], keys=range(n))
+        seconds = np.zeros((40, 2))
+        for i in range(40):
+            part = range(n + i * step, n + (i + 1) * step)
+            began = process_time()
+            model.update((X[part], y[part]), keys=part, remove=[key - n for key in part])
+            seconds[i, 0] = process_time() - began
+            if i >= 30:
+                began = process_time()
+                suspected_labels(model)
+                seconds[i, 1] = process_time() - began
+        update, ranking = 1e3 * np.median(seconds[10:30, 0]), 1e3 * np.median(seconds[30:, 1])
+        times = [f"{update:.2f}", f"{ranking:.1f}", f"{ranking / update:.0f}"]
+        lines.append([str(n_classes), f"{step} in and {step} out", *times])
+    print(table(["classes", "what moves", "update, ms", "ranking, ms", "in updates"], lines))
+
+
 def main() -> int:
     """Print a line for each table, the means, and how many labels of each doubt are wrong."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
@@ -120,9 +144,14 @@ def main() -> int:
     parser.add_argument("--rows", type=int, default=1200, help="of a table, at most")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--no-cleanlab", dest="cleanlab", action="store_false")
+    parser.add_argument("--live", action="store_true", help="what the ranking costs after an update, and nothing else")
     chosen = parser.parse_args()
     warnings.simplefilter("ignore")
     print(machine())
+    if chosen.live:
+        with threadpool_limits(1):
+            live()
+        return 0
     lines: list[list[str]] = []
     every: list[Rows] = []
     doubts: list[Rows] = []

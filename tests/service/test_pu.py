@@ -83,11 +83,13 @@ def test_its_jobs(make: Make, http: httpx.Client) -> None:
     assert http.get(f"/models/{model}/certificate").json()["relative_gap"] <= 1e-9
     relabel = {"relabel": {"keys": [50, 51], "y": [-1, -1]}}
     http.post(f"/models/{model}/update", json=relabel).raise_for_status()
-    refused = awaited(http, http.post(f"/models/{model}/retrain", json={}).json()["id"])
-    assert refused["state"] == "failed"
-    assert "confirmed negatives" in str(refused["error"])
-    found: Any = finished(http, http.post(f"/models/{model}/retrain", json={"solver": "batch"}))
-    assert found["relative_gap"] <= 1e-7
+    shown = http.post(f"/models/{model}/predict", json={"X": Z.tolist()}).json()["decision"]
+    for request in ({"hold_out": 0.2}, {"solver": "batch"}):
+        found: Any = finished(http, http.post(f"/models/{model}/retrain", json=request))
+        assert found["relative_gap"] <= 1e-6
+        assert http.get(f"/models/{model}/certificate").json()["relative_gap"] <= 1e-9
+        decisions = http.post(f"/models/{model}/predict", json={"X": Z.tolist()}).json()["decision"]
+        np.testing.assert_allclose(decisions, shown, atol=1e-5)
 
 
 def test_the_window_and_its_history(make: Make, service: ServiceProcess) -> None:

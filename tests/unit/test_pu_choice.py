@@ -58,8 +58,8 @@ def test_at_the_size_of_users_the_default_finds_as_much_as_a_lam_chosen_by_hand(
 
 def test_lam_is_that_with_the_least_risk_of_held_out_examples() -> None:
     X, s, _ = rare(p=100, n=600, prior=0.2)
-    kernel, known = Kernel("rbf", 0.2), s == 1
-    folds = Folds(kernel, X, known, np.ones(s.size))
+    kernel = Kernel("rbf", 0.2)
+    folds = Folds(kernel, X, s, np.ones(s.size))
     best = folds.best_lam(0.2)
     risks = {}
     for lam in (0.1, 0.032, 0.01, 0.0032, 0.001, 0.00032, 0.0001):
@@ -67,11 +67,11 @@ def test_lam_is_that_with_the_least_risk_of_held_out_examples() -> None:
         risks[lam] = zero_one_risk(found.positives, found.unlabelled, 0.2)
     assert best == min(risks, key=lambda lam: risks[lam])
     assert risks[best] < risks[0.1] == 0.2
-    larger = Folds(Kernel("linear"), 1000.0 * X, known, np.ones(s.size)).best_lam(0.2)
-    plain = Folds(Kernel("linear"), X, known, np.ones(s.size)).best_lam(0.2)
+    larger = Folds(Kernel("linear"), 1000.0 * X, s, np.ones(s.size)).best_lam(0.2)
+    plain = Folds(Kernel("linear"), X, s, np.ones(s.size)).best_lam(0.2)
     assert 0.2 <= larger / (1e6 * plain) <= 5.0
-    assert Folds(kernel, X[97:], known[97:], np.ones(s.size - 97)).best_lam(0.2) == LAM
-    sparse = Folds(kernel, SparseRows.of_dense(X), known, np.ones(s.size)).best_lam(0.2)
+    assert Folds(kernel, X[97:], s[97:], np.ones(s.size - 97)).best_lam(0.2) == LAM
+    sparse = Folds(kernel, SparseRows.of_dense(X), s, np.ones(s.size)).best_lam(0.2)
     assert 0.1 * best <= sparse <= 10.0 * best
 
 
@@ -79,7 +79,7 @@ def test_each_example_is_decided_by_a_model_that_has_not_seen_it() -> None:
     X, s = few(p=9, n=15)
     weights = np.where(np.arange(24) % 5 == 4, 0.0, 1.0 + np.arange(24) % 3)
     kernel = Kernel("rbf", 0.5)
-    folds = Folds(kernel, X, s == 1, weights)
+    folds = Folds(kernel, X, s, weights)
     found = folds.held_out(0.4, 0.01)
     assert (found.positives.size, found.unlabelled.size) == (8, 12)
     rows = [np.flatnonzero((x == X).all(axis=1))[0] for x in folds.X]
@@ -266,7 +266,7 @@ def test_what_is_missing_of_a_sum_is_shared_by_space(drawn: list[tuple[float, fl
 )
 def test_smaller_lam_are_looked_at_until_three_are_worse(risks: list[float], looked_at: int, best: int) -> None:
     X, s = few(p=9, n=15)
-    folds, values = Folds(Kernel("rbf", 0.5), X, s == 1, np.ones(24)), [10.0**-k for k in range(11)]
+    folds, values = Folds(Kernel("rbf", 0.5), X, s, np.ones(24)), [10.0**-k for k in range(11)]
     seen = list[float]()
 
     def reported(prior: float) -> Iterator[tuple[float, float]]:

@@ -21,6 +21,7 @@ from livesvm.solvers.pu.prior import best_bin, estimate_prior, held_out_scores
 from tests.oracle import Matrix, Vector
 from tests.pu_baselines.metrics import pu_risk, scores
 from tests.pu_problems import two_clouds
+from tests.support.positive_unlabelled import assert_optimal_with_negatives
 
 pytestmark = pytest.mark.filterwarnings("ignore:.* would be predicted to be positive")  # of tiny windows
 
@@ -137,7 +138,6 @@ def test_input_that_cannot_be_learnt_from_is_refused() -> None:
     cases: list[tuple[Any, str]] = [
         (np.zeros(60), "no positive"),
         (np.ones(60), "no unlabelled"),
-        (2 * s - 1, "only IncrementalPUClassifier"),
         (3 * s, "a label is 1"),
         (s[:-1], "one value for each"),
         (None, "requires y"),
@@ -177,9 +177,25 @@ def test_sparse_rows_are_learnt_from_as_dense_ones() -> None:
     dense, given = (PUClassifier(0.5, 0.01, gamma=0.5).fit(form(X), s) for form in (np.asarray, sparse.csr_array))
     np.testing.assert_array_equal(dense.decision_function(X), given.decision_function(sparse.csr_matrix(X)))
     assert given.predict(sparse.csr_array(X[:3])).tolist() == dense.predict(X[:3]).tolist()
-    with pytest.raises(InvalidInput, match="only IncrementalPUClassifier learns from confirmed negatives") as caught:
-        given.fit(X, 2 * s - 1)
-    assert caught.value.row == int(np.argmin(s))
+
+
+@pytest.mark.parametrize("kernel", ["linear", "rbf", "precomputed"])
+def test_confirmed_negatives_count_as_in_the_live_model(kernel: str) -> None:
+    X, s = examples(n=200)
+    s[np.flatnonzero(s == 0)[::8]] = -1
+    weights = np.random.default_rng(0).uniform(0.0, 2.0, s.size) * (np.arange(s.size) % 9 > 0)
+    rows = X @ X.T if kernel == "precomputed" else X
+    live = IncrementalPUClassifier(0.4, None, kernel=kernel, gamma=0.5).fit(rows, s, sample_weight=weights)
+    batch = PUClassifier(0.4, None, kernel=kernel, gamma=0.5, tol=1e-8).fit(rows, s, weights)
+    if kernel != "precomputed":
+        assert_optimal_with_negatives(live)
+    assert batch.lam_ == live.lam_
+    assert batch.certificate().relative_gap <= 1e-8
+    np.testing.assert_allclose(batch.decision_function(rows), live.decision_function(rows), atol=1e-6)
+    assert batch.threshold(alerts=0.1) == pytest.approx(live.threshold(alerts=0.1), abs=1e-9)
+    assert batch.score(rows, s) == live.score(rows, s) == np.mean(live.predict(rows) == np.maximum(s, 0))
+    without = PUClassifier(0.4, batch.lam_, kernel=kernel, gamma=0.5).fit(rows, np.maximum(s, 0), weights)
+    assert np.abs(without.decision_function(rows) - batch.decision_function(rows)).max() > 0.01
 
 
 def sparse_rows() -> tuple[np.ndarray, np.ndarray]:

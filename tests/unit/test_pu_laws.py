@@ -237,7 +237,7 @@ def test_the_ramp_objective_is_that_of_its_formula_and_a_round_is_its_convex_pro
 def test_both_halves_of_the_examples_are_folded_and_those_without_a_weight_left_out() -> None:
     X, positive = np.arange(60.0)[:, None], np.arange(60) % 4 == 0
     weights = np.where(np.arange(60) % 5 == 0, 0.0, 1.0 + np.arange(60))
-    folds = Folds(RBF, X, positive, weights)
+    folds = Folds(RBF, X, positive.astype(float), weights)
     rows = folds.X[:, 0].astype(int)
     assert sorted(rows) == [i for i in range(60) if weights[i] > 0]
     np.testing.assert_array_equal(folds.positive, positive[rows])

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from livesvm.solvers import IncrementalOneClassSVM, IncrementalSVC, IncrementalSVR, load_model, save_model
-from livesvm.solvers.models.record import LATELY, PARTS, Record
+from livesvm.solvers.models.record import LATELY, MOST_NOTES, PARTS, Record
 
 RNG = np.random.default_rng(5)
 X = RNG.normal(size=(160, 3))
@@ -125,6 +125,25 @@ def test_a_record_is_kept_in_files_and_copies(tmp_path: Path) -> None:
     for one in (model, again, other):
         one.update(add=(X[90:120], FOUR[90:120]), remove=one.keys_[:30])
     assert record_of(again).to_document() == record_of(model).to_document() == record_of(other).to_document()
+
+
+@pytest.mark.parametrize("y", [TWO, FOUR, VALUES], ids=["two", "four", "values"])
+def test_a_record_is_the_same_however_often_it_is_read(y: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    models: list[Any] = [(IncrementalSVR if y is VALUES else IncrementalSVC)(gamma=0.5).fit(X, y) for _ in range(2)]
+    counted, count = list[int](), Record.count
+
+    def counting(record: Record) -> None:
+        counted.append(len(record._notes))
+        count(record)
+
+    monkeypatch.setattr(Record, "count", counting)
+    rows = RNG.normal(size=(MOST_NOTES + 9, 3))
+    for i, row in enumerate(rows):
+        for model in models:
+            model.update(add=([row], y[i : i + 1]), remove=model.keys_[:1])
+        assert record_of(models[0]).n == i + 1
+    assert max(counted) == MOST_NOTES
+    assert record_of(models[0]) == record_of(models[1])
 
 
 def test_models_without_labels_and_models_told_so_keep_none() -> None:

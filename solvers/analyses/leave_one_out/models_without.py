@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
@@ -18,8 +18,9 @@ from livesvm.solvers.kernels.function import FunctionKernel
 from livesvm.solvers.kernels.kernel import Kernel
 from livesvm.solvers.models.base import LiveEstimator
 from livesvm.solvers.models.model_view import View
+from livesvm.solvers.models.pairs_predictor import Two
 from livesvm.solvers.models.predictor import Predictor, kernel_values, read
-from livesvm.solvers.problem.state import are_free
+from livesvm.solvers.problem.state import PathState, are_free
 from livesvm.solvers.runtime import interrupt
 from livesvm.solvers.runtime.progress import Progress, steadily
 from livesvm.solvers.runtime.threads import one_blas_thread
@@ -30,6 +31,33 @@ from livesvm.solvers.validation import Key
 Tell = Callable[[int, int], None]  #: takes the work done, and all work
 
 LEAST_OF_A_KIND = 4  #: fewest examples leaving the same losses that share a path to these; else each has an update
+
+
+class _Standing(NamedTuple):
+    """Slots and weights of the examples of a pair of classes, (m,)."""
+
+    slots: Ints
+    weights: Floats
+
+
+class _OfPair(NamedTuple):
+    """A pair of classes within a model of several: what paths without an example read of a view."""
+
+    of: View
+    arrays: dict[str, Any]  #: of the model, once a pair has been copied
+    two: Two
+    state: PathState
+    window: _Standing
+
+    def total_of(self, C: float) -> float:
+        """Return 0, as betas of classes sum up to 0 whichever examples are there."""
+        return 0.0
+
+    def copy(self) -> View:
+        """Return a private copy of the pair."""
+        if not self.arrays:
+            self.arrays.update(self.of.model.to_arrays())
+        return View(self.of.of_pair(self.two, self.arrays, alone=True))
 
 
 @dataclass
@@ -50,8 +78,8 @@ class _Part:
     def __post_init__(self) -> None:
         self.which = np.zeros(self.own.size, np.int64)
 
-    def know(self, view: View, members: Ints, own: Floats | float) -> None:
-        """Record the model of ``view`` as the model without each of ``members``, and ``own`` as the decisions."""
+    def know(self, view: View | _OfPair, members: Ints, own: Floats | float) -> None:
+        """Record that the model without any of ``members`` is that of ``view``, and its decisions ``own`` on them."""
         self.own[members], self.which[members] = own, len(self.rows)
         if self.is_kept:
             beta = view.state.examples.beta[view.window.slots]
@@ -59,13 +87,14 @@ class _Part:
                 beta = np.insert(beta, members, 0.0)
             self.rows.append(np.append(beta, view.state.b))
 
-    def leave(self, view: View, members: Ints, tell: Tell, *, is_private: bool = True) -> int:
-        """Find the models that lack one of ``members`` each, from the model of ``view``; return the number of events.
+    def leave(self, view: View | _OfPair, members: Ints, tell: Tell, *, is_private: bool = True) -> int:
+        """Find the models that lack one of ``members`` each, starting from the model of ``view``; return all events.
 
-        A view that is not private is allowed only if ``is_kept``; then paths are followed on a copy.
+        If the view is not private, paths are walked on a copy.
         """
         state, slots = view.state, view.window.slots
-        if not self.is_kept:
+        is_as_it_was = self.is_kept or not is_private
+        if not is_as_it_was:
             refresh(state)
         places = members[_may_be_missed(view, slots[members])]
         totals = state.total - view.total_of(1.0) * view.window.weights[places]
@@ -74,10 +103,10 @@ class _Part:
             left = leave_by_pivots(state, slots[places], lambda: tell(0, places.size))
         if left is not None:
             blocked = np.isnan(left.decisions)
-        if self.is_kept and (left is None or blocked.any()):
+        if is_as_it_was and (left is None or blocked.any()):
             view = view if is_private else view.copy()
             refresh(view.state)
-        if left is None or not self.is_kept:
+        if left is None or not is_as_it_was:
             self.know(view, members, view.state.examples.f[view.window.slots[members]])
         else:
             self.know(view, members, left.f[slots[members]])
@@ -93,8 +122,8 @@ class _Part:
         events = self._walk(view, places[blocked], totals[blocked], tell)
         return events if left is None else events + left.changes
 
-    def _walk(self, view: View, places: Ints, totals: Floats, tell: Tell) -> int:
-        """Find the models that lack one example at ``places`` each, by paths from the model of a private view."""
+    def _walk(self, view: View | _OfPair, places: Ints, totals: Floats, tell: Tell) -> int:
+        """Find the models that lack one of some examples each, by paths from the model of a private view."""
         state, slots = view.state, view.window.slots
         found = np.empty((places.size, state.n_slots + 1)) if self.is_kept else None
         self.own[places], events = leave_by_paths(state, slots[places], totals, tell, found)
@@ -246,6 +275,28 @@ def leave_each(view: View, members: Ints, tell: Tell, *, is_kept: bool) -> tuple
     return own, events, parts
 
 
+def leave_own(view: View, tell: Tell) -> Floats:
+    """Return the decisions on each example without it, (n,), or by the pairs of its class, (n, n_pairs), others 0.
+
+    The losses must not depend on which examples are in the window. No model is copied but for paths.
+    """
+    if not view.pairs:
+        alone = _Part(np.empty(view.model.n_window_), is_kept=False)
+        alone.leave(view, np.arange(alone.own.size), tell, is_private=False)
+        return alone.own
+    y, window = view.window.y, cast(Any, view.window)
+    decisions, there, arrays = np.zeros((y.size, len(view.pairs))), view.both_there, dict[str, Any]()
+    for number, two in enumerate(there):
+        tell(number * y.size // len(there), y.size)
+        members = np.flatnonzero(np.isin(y, two))
+        pair, part = window.pairs[two], _Part(np.empty(members.size), is_kept=False)
+        slots = pair.slot[window.slots[members]]
+        standing = _OfPair(view, arrays, two, pair.state, _Standing(slots, window.weights[members]))
+        part.leave(standing, np.arange(slots.size), _tell_nothing, is_private=False)
+        decisions[members, view.pairs.index(two)] = -part.own
+    return decisions
+
+
 def _leave_kind_by_kind(copy: View, parts: list[_Part], tell: Tell) -> int:
     """Remove each example of a private copy alone, for losses that depend on the examples in the window.
 
@@ -295,7 +346,7 @@ def _after(tell: Tell, before: int, total: int) -> Tell:
     return lambda done, _: tell(before + done, total)
 
 
-def _may_be_missed(view: View, slots: Ints) -> Bools:
+def _may_be_missed(view: View | _OfPair, slots: Ints) -> Bools:
     """Return a mask (m,) that is true for each example of ``slots`` (m,) without which the model may be another one."""
     state, e = view.state, view.state.examples
     if view.total_of(1.0) or (state.intercept and state.n_free == 0):  # b depends on the others too
@@ -307,8 +358,10 @@ def _views(view: View) -> Iterator[View]:
     """Yield the view itself, or with several classes a private view of each pair of classes on the whole window."""
     if not view.pairs:
         yield view
+        return
+    arrays = view.model.to_arrays()
     for two in view.pairs:
-        yield View(view.of_pair(two))
+        yield View(view.of_pair(two, arrays))
 
 
 def _support(view: View) -> Predictor:
