@@ -32,6 +32,7 @@ FEEDS = ("id", "state", "position", "time", "every", "season")
 _HINTS = {
     "must be a number, not": "say --missing if it is a mark of a missing value",
     "came before with other values": "say --zone if the clock goes back there",
+    "not on the clock": "say --align nearest, mean or last",
 }
 """Advice on an option, by a part of the reason for which the service refused a row."""
 CALL = 24

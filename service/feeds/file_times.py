@@ -78,6 +78,7 @@ _PERIOD = (
 )
 _WEEK = re.compile(r"(?i).*(week|woche|\bkw\b|semaine|semana).*")
 _SERIAL = re.compile(r"[2-7]\d{4}([.,]\d+)?")  #: days from 1900, of the years 1954 to 2119
+_DECIMAL_YEAR = re.compile(r"(1[5-9]|2[01])\d\d([.,]\d+)?")
 _EPOCHS = {9: "seconds", 10: "seconds", 13: "milliseconds", 16: "microseconds", 19: "nanoseconds"}
 _DIGITS = "YYYYMMDDHHMMSS"
 AS_IT_IS = ("ISO 8601", "digits", "since 1970")
@@ -120,6 +121,10 @@ def find(cells: Sequence[str], name: str, *, alone: bool = False) -> list[TimeFo
         cells[0].isdigit() and _WEEK.fullmatch(name) and (weeks := _period(cells))
     ):  # 202401 is a week there, and no month
         return [weeks]
+    if is_named and any(not cell.isdigit() for cell in cells):
+        years = TimeFormat("years with decimals, in months", _of_decimal_year)
+        if years.reads(cells):
+            return [years]
     as_weeks = None if cells[0].isdigit() else _period(cells)
     found = [one for one in (_as_it_is(cells, is_named), _serial(cells, is_named), as_weeks) if one is not None]
     return found[:1] or _written(cells)
@@ -204,6 +209,15 @@ def _of_serial(cell: str) -> str:
     return _iso(
         datetime(1899, 12, 30) + timedelta(milliseconds=nearest if abs(milliseconds - nearest) < 500 else milliseconds)
     )
+
+
+def _of_decimal_year(cell: str) -> str:
+    if not _DECIMAL_YEAR.fullmatch(cell):
+        raise ValueError(cell)
+    months = float(cell.replace(",", ".")) * 12
+    if abs(months - round(months)) > 0.07:  # of two decimals
+        raise ValueError(cell)
+    return _iso(datetime(round(months) // 12, round(months) % 12 + 1, 1))
 
 
 def _period(cells: list[str]) -> TimeFormat | None:
@@ -299,12 +313,15 @@ def _reader(text: str) -> Callable[[str], str]:
             if len(digits[1]) > size:
                 raise ValueError(cell)
             cell = cell[: digits.start()] + digits[1].zfill(size)
-        if (late := _MIDNIGHT.fullmatch(cell)) and "%H" in text:  # 24:00 is the end of the day
-            return _iso(datetime.strptime(f"{late[1]}00{late[2]}", text) + timedelta(days=1))
-        if not is_split or " " not in cell:
-            return _iso(datetime.strptime(cell, text))
-        first, _, second = cell.rpartition(" ")
-        return part(first.rstrip(), day)[:11] + part(second, clock)[11:]
+        try:
+            if not is_split or " " not in cell:
+                return _iso(datetime.strptime(cell, text))
+            first, _, second = cell.rpartition(" ")
+            return part(first.rstrip(), day)[:11] + part(second, clock)[11:]
+        except ValueError:
+            if (late := _MIDNIGHT.fullmatch(cell)) is None or "%H" not in text:
+                raise
+            return _iso(datetime.strptime(f"{late[1]}00{late[2]}", text) + timedelta(days=1))  # 24:00 ends the day
 
     def read(cell: str) -> str:
         """Return the time in a cell as ISO 8601; raises ValueError."""

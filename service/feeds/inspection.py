@@ -16,7 +16,7 @@ from itertools import islice, pairwise
 from pathlib import Path
 from typing import Any
 
-from livesvm.service.feeds import file_times, interval, times
+from livesvm.service.feeds import alignment, file_times, interval, times
 from livesvm.service.feeds.file_times import TimeFormat
 from livesvm.service.files import dialect, documents, raw_tables
 from livesvm.service.files.dialect import FileOptions as FileOptions
@@ -136,12 +136,13 @@ class _Reader:
             times.zone_of(given.zone)
         self.raw, self.given, self.said, self.of_examples = raw, given, dict[str, Any](raw.said), of_examples
         self.missing = {*given.missing}
+        self.every: interval.Every | None = None
         self.kept = [*islice(raw.rows(), KEPT)]
         good = [row for row in self.kept if len(row) == raw.width]
         self.columns = [*zip(*good, strict=True)] if good else [()] * raw.width
         self.parts, formats = self._examples_time() if of_examples else self._time(time)
         self._look(formats)
-        good = [row for row in self.kept[: self.count] if len(row) == raw.width] + self.later
+        good = [row for row in self.kept[self.begin : self.end] if len(row) == raw.width] + self.later
         self.columns = [*zip(*good, strict=True)] if good else [()] * raw.width
         self.format = self._decided(self.parts, formats)
         self.formats = self._formats_of_examples() if of_examples else {}
@@ -152,6 +153,7 @@ class _Reader:
             self.kinds[at] = "time"
         self.series = self._series()
         numbers = {cell.strip() for at in self._of_kind("number") for cell in self.columns[at]}
+        self.words = set[str]() if of_examples else {one for one in numbers if one and not any(map(str.isdigit, one))}
         numbers = {cell for cell in numbers if self._kind(cell) == "number"}
         self.decimal, self.thousands = ".", ""
         self.has_signs = any(not {*cell}.isdisjoint(dialect.SIGNS) for cell in numbers)
@@ -273,6 +275,11 @@ class _Reader:
     def _look(self, formats: list[TimeFormat]) -> None:
         """Read all rows once: count the rows before a summary at the end, and keep a sample of each block."""
         self.later, stream, count, tail = list[Line](), self.raw.rows(), 0, list[Line]()
+        has_time = (
+            not self.parts or len(row) != self.raw.width or not all(self._is_missing(row[at]) for at in self.parts)
+            for row in self.kept
+        )
+        self.begin = 0 if self.of_examples else next((at for at, has in enumerate(has_time) if has), 0)
         while block := [*islice(stream, BLOCK)]:
             self._check_widths(tail, count - len(tail))
             tail = block[-SUMMARY:]
@@ -281,7 +288,10 @@ class _Reader:
                 self.later += block[: min(EACH, len(block) - len(tail))]
             count += len(block)
         ends = next((at for at, row in enumerate(tail) if not self._is_reading(row, formats)), len(tail))
-        left_out, self.count = tail[ends:], count - len(tail) + ends
+        left_out, self.end = tail[ends:], count - len(tail) + ends
+        self.begin = min(self.begin, self.end)
+        self.count = self.end - self.begin
+        self.said["rows at the beginning left out, as they have no time"] = self.begin or None
         if left_out:
             self.said["lines at the end left out"] = [self.raw.separator.join(row) for row in left_out]
         if count > KEPT:
@@ -318,7 +328,7 @@ class _Reader:
                 field=name,
             )
         if len(formats) > 1:
-            rows = ([row[at] for at in parts] for row in islice(self.raw.rows(), self.count))
+            rows = ([row[at] for at in parts] for row in islice(self.raw.rows(), self.begin, self.end))
             formats = file_times.narrowed(
                 formats, (file_times.joined(row) for row in rows if not all(map(self._is_missing, row)))
             )
@@ -394,7 +404,24 @@ class _Reader:
             found.rows = lambda: ([row[stamp], names[one], row[one]] for row in source() for one in at)
             found.names, found.time, found.series, found.is_wide = [*documents.LONG], "time", "series", True
             found.numbers, found.targets, found.likeliest = ["value"], ["value"], "value"
+        if given.align is not None:
+            self._align(found, given.align)
         return found
+
+    def _align(self, found: InspectedTable, wanted: str) -> None:
+        """Replace the rows of a table by rows on a regular grid; raises InvalidInput."""
+        method, every = alignment.parsed(wanted)
+        every = every or self.every
+        if found.time is None or every is None or every.months:
+            raise InvalidInput(f"needs times and an interval of at most weeks, as in {method}:1h", field="--align")
+        names, counts = found.names, Counter[str]()
+        places = names.index(found.time), None if found.series is None else names.index(found.series)
+        columns = (*places, {names.index(name) for name in found.numbers if name in names})
+        work = partial(alignment.aligned, found.rows, method, every, columns)
+        found.count = sum(1 for _ in work(counts))
+        found.rows = lambda: work(Counter[str]())
+        told = [f"{count} {what}" for what, count in counts.items() if count]
+        self.said["aligned"] = f"{method}, every {every}: {', '.join(told) or 'none moved'}"
 
     def _unlikely(self, name: str) -> tuple[bool, ...]:
         """Return a sort key that is lowest for the most likely target, from the column's name and values."""
@@ -409,7 +436,7 @@ class _Reader:
 
     def _sent(self, kept: list[int]) -> Iterator[Line]:
         """Yield the converted rows; raises ValueError for a time that the format does not read."""
-        rows, number = islice(self.raw.rows(), self.count), 0
+        rows, number = islice(self.raw.rows(), self.begin, self.end), self.begin
         turned = iter([*rows][::-1]) if self.is_newest_first else rows
         local = {at: self._local(form) for at, form in self.formats.items()}
         of_parts = self._local(self.format)
@@ -444,7 +471,11 @@ class _Reader:
             return cells
         are_words = self.of_examples and kind != "number"
         if marks := {
-            one for one in {*cells} if one.strip() in self.missing or (not are_words and dialect.is_missing(one))
+            one
+            for one in {*cells}
+            if one.strip() in self.missing
+            or (not are_words and dialect.is_missing(one))
+            or (kind == "number" and one.strip() in self.words)
         }:
             cells = ["" if cell in marks else cell for cell in cells]
         if kind == "number" and (self.decimal != "." or self.thousands or self.has_signs):
@@ -503,6 +534,8 @@ class _Reader:
         if self.raw.is_text:
             said["decimal mark"] = {".": "point", ",": "comma"}[self.decimal]
             said["thousands mark"] = self.thousands and repr(self.thousands)
+            if "," in self.thousands and self.raw.separator == "," and self.given.decimal is None:
+                said["thousands mark"] += "; --decimal , takes commas as decimal marks"
         marks = Counter(
             cell for at in self._of_kind("number") for cell in self.columns[at] if self._kind(cell) == "missing"
         )
@@ -511,7 +544,9 @@ class _Reader:
             cell for at in self._of_kind("number") for cell in self.columns[at] if self._kind(cell) not in _NUMBERS
         )
         marks_of = ", ".join(f"{mark!r} {count} times" for mark, count in texts.most_common(5))
-        said["texts among numbers"] = f"{marks_of}; say --missing" if texts else None
+        is_refused = any(one.strip() not in self.words for one in texts)
+        taken = "; say --missing for those with digits" if is_refused else ", which are taken as missing"
+        said["texts among numbers"] = marks_of + taken if texts else None
         odd = {one for at in self._of_kind("number") for one in self.columns[at] if _ODD.fullmatch(one)}
         said["perhaps missing"] = f"{', '.join(sorted(odd))}; say --missing" if odd else None
         if self.of_examples:
@@ -550,7 +585,7 @@ class _Reader:
         rising = sorted({*seconds})
         if len(rising) < 2:
             return
-        every = interval.found_in(rising[:1000])
+        self.every = every = interval.found_in(rising[:1000])
         steps = [every.between(one, other) for one, other in pairwise(rising)]
         if self.count > KEPT:
             steps = steps[: KEPT // 2]

@@ -69,6 +69,7 @@ class FileOptions:
     missing : additional marks of missing values
     series : the column that names series, or several columns joined by ``+``
     wide : whether every column is a series
+    align : how readings are put on a regular grid: nearest, mean or last, and perhaps the interval, as in mean:1h
     """
 
     separator: str | None = None
@@ -82,6 +83,7 @@ class FileOptions:
     missing: Sequence[str] = ()
     series: str | None = None
     wide: bool = False
+    align: str | None = None
 
 
 @dataclass(frozen=True)
@@ -407,7 +409,7 @@ def decimal_of(cells: Iterable[str], separator: str, given: str | None) -> tuple
         votes = {given}
     if len(votes) > 1 or (not votes and unclear and len(unclear) > 1):
         raise InvalidInput("numbers have both a decimal comma and a decimal point; say which", field="--decimal")
-    if not votes and "," in unclear and not plain:
+    if not votes and "," in unclear and not plain and separator != ",":
         raise InvalidInput(
             "a comma may mark decimals or thousands, as in 1,234; say --decimal , or .", field="--decimal"
         )

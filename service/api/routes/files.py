@@ -49,6 +49,7 @@ async def inspect(
     missing: Annotated[list[str] | None, Query(max_length=32)] = None,
     series: Text = None,
     wide: bool = False,
+    align: Text = None,
     examples: Annotated[bool, Query(description="Whether rows are examples for a model, not readings.")] = False,
 ) -> Response:
     """Tell how a file is read, as the command `livesvm inspect` does. The file is not stored.
@@ -69,6 +70,7 @@ async def inspect(
         "missing": missing or [],
         "series": series,
         "wide": wide,
+        "align": align,
     }
     largest, length = service.settings.dataset_bytes, request.headers.get("content-length", "0")
     if length.isdigit() and int(length) > largest:
