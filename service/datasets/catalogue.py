@@ -62,12 +62,18 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class UploadFormat:
-    """How an upload is to be read: its format, and which columns of a table hold targets, weights and keys."""
+    """How an upload is to be read: its format, and which columns of a table hold targets, weights and keys.
+
+    Parameters
+    ----------
+    options : those of :class:`.FileOptions` that describe a text table, as far as they are set
+    """
 
     format: Format
     target: str | None = None
     weights: str | None = None
     key: str | None = None
+    options: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True)

@@ -152,11 +152,12 @@ class _Reader:
         for at in {*self.parts, *self.formats}:
             self.kinds[at] = "time"
         self.series = self._series()
-        numbers = {cell.strip() for at in self._of_kind("number") for cell in self.columns[at]}
-        self.words = set[str]() if of_examples else {one for one in numbers if one and not any(map(str.isdigit, one))}
-        numbers = {cell for cell in numbers if self._kind(cell) == "number"}
+        texts = [{cell.strip() for cell in self.columns[at]} for at in self._of_kind("number")]
+        self.words = {one for cells in texts for one in cells if one and not any(map(str.isdigit, one))}
+        self.words = set() if of_examples else self.words
+        numbers = [{cell for cell in cells if self._kind(cell) == "number"} for cells in texts]
         self.decimal, self.thousands = ".", ""
-        self.has_signs = any(not {*cell}.isdisjoint(dialect.SIGNS) for cell in numbers)
+        self.has_signs = any(not {*cell}.isdisjoint(dialect.SIGNS) for cells in numbers for cell in cells)
         if raw.is_text:
             self.decimal, self.thousands = dialect.decimal_of(numbers, raw.separator, given.decimal)
         self.pattern = dialect.pattern_of(self.decimal)

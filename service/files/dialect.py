@@ -14,7 +14,7 @@ import re
 import zipfile
 import zlib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -24,9 +24,9 @@ from livesvm.service.files.malformed import Malformed
 from livesvm.solvers.errors import InvalidInput
 
 Line = list[str]
-HEAD = 2**16
-"""Number of bytes at the start of a file that decide its dialect."""
-MOST_LINE = 2**20
+HEAD, FEWEST_LINES = 2**16, 10
+"""Number of bytes at the start of a file that decide its dialect; more, if these have fewer lines."""
+MOST_LINE = 2**22
 """Largest number of characters in one line."""
 FREE, RATIO = 2**26, 200
 """A compressed file may unpack to ``FREE`` bytes, or to ``RATIO`` times its size if that is more."""
@@ -229,6 +229,8 @@ def understood(path: Path, given: FileOptions) -> Dialect:
     """Return the dialect of a text table; raises Malformed, or InvalidInput naming an option."""
     with unpacked(path) as raw:
         head = raw.read(HEAD)
+        while head.count(b"\n") < FEWEST_LINES and len(head) < 8 * MOST_LINE and (more := raw.read(len(head))):
+            head += more
         is_whole = not raw.read(1)
     if not head.strip():
         raise Malformed("is empty; the first row has the names of columns", field="body")
@@ -384,39 +386,40 @@ def _named_by_comment(before: list[str], separator: str, width: int) -> Line | N
     return found
 
 
-def decimal_of(cells: Iterable[str], separator: str, given: str | None) -> tuple[str, str]:
+def decimal_of(columns: Iterable[Collection[str]], separator: str, given: str | None) -> tuple[str, str]:
     """Return the decimal mark and the marks of thousands; raises InvalidInput if a mark may be either.
 
     Parameters
     ----------
-    cells : the texts of numbers
+    columns : the texts of numbers, by column
     """
-    votes, unclear, groups, plain = set[str](), set[str](), set[str](), 0
-    for cell in cells:
-        marks = [mark for mark in cell if mark in ".,"]
-        groups.update(mark for mark in cell if mark in _MARKS)
-        whole, _, rest = cell.strip(f"+- {SIGNS}").partition(marks[0]) if marks else ("", "", "")
-        if not marks:
-            plain += 1
-        elif len(marks) > 1:
-            groups.add(marks[0])
-            votes.add(marks[-1] if marks[-1] != marks[0] else "." if marks[0] == "," else ",")
-        elif len(rest) == 3 and whole.isdigit() and len(whole) <= 3 and whole[0] != "0":
-            unclear.add(marks[0])
-        else:
-            votes.add(marks[0])
+    votes, unclear, groups, asks = set[str](), set[str](), set[str](), set[str]()
+    for cells in columns:
+        may_be, plain = set[str](), 0
+        for cell in cells:
+            marks = [mark for mark in cell if mark in ".,"]
+            groups.update(mark for mark in cell if mark in _MARKS)
+            whole, _, rest = cell.strip(f"+- {SIGNS}").partition(marks[0]) if marks else ("", "", "")
+            if not marks:
+                plain += 1
+            elif len(marks) > 1:
+                groups.add(marks[0])
+                votes.add(marks[-1] if marks[-1] != marks[0] else "." if marks[0] == "," else ",")
+            elif len(rest) == 3 and whole.isdigit() and len(whole) <= 3 and whole[0] != "0":
+                may_be.add(marks[0])
+            else:
+                votes.add(marks[0])
+        unclear |= may_be
+        if separator != ",":  # between commas, numbers are written as in English
+            asks |= may_be & ({"."} if plain else {","})
     if given is not None:
         votes = {given}
     if len(votes) > 1 or (not votes and unclear and len(unclear) > 1):
         raise InvalidInput("numbers have both a decimal comma and a decimal point; say which", field="--decimal")
-    if not votes and "," in unclear and not plain and separator != ",":
-        raise InvalidInput(
-            "a comma may mark decimals or thousands, as in 1,234; say --decimal , or .", field="--decimal"
-        )
-    if not votes and "." in unclear and plain and separator != ",":
-        raise InvalidInput(
-            "a point may mark decimals or thousands, as in 1.234; say --decimal . or ,", field="--decimal"
-        )
+    for mark, name in ((",", "comma"), (".", "point")):
+        if not votes and mark in asks:
+            reason = f"a {name} may mark decimals or thousands, as in 1{mark}234; say --decimal , or ."
+            raise InvalidInput(reason, field="--decimal")
     decimal = votes.pop() if votes else "."
     return decimal, "".join(sorted((groups | unclear) - {decimal}))
 

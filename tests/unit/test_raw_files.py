@@ -51,6 +51,7 @@ SHORT = [f"2024-01-01T{hour:02d}:00" for hour in range(6)]
         ("time;v\n" + "".join(f"{day:02d}/02/2024;1\n" for day in range(1, 9)), "--time-format"),
         ("time;v\n" + "".join(f"{day:02d}-02-03;1\n" for day in range(1, 9)), "--time-format"),
         ("time;v\n" + "".join(f"{one};1,{at}34\n" for at, one in enumerate(SHORT)), "--decimal"),
+        ("time;v;w\n" + "".join(f"{one};1,{at}34;7\n" for at, one in enumerate(SHORT)), "--decimal"),
         ("time;v\n" + "".join(f"{one};{'1.234' if at else 950}\n" for at, one in enumerate(SHORT)), "--decimal"),
         ("time;v;w\n" + "".join(f"{one};1,5;2.5\n" for one in SHORT), "--decimal"),
         ("time,v\n" + "".join(f"{one},1\n" for one in SHORT[:3]) + "2024-01-01T04:00,1,2\n" * 9, "--skip"),
