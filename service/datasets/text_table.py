@@ -62,8 +62,10 @@ def _opened(path: Path, given: FileOptions) -> tuple[Iterator[str], str, Line | 
     numbers = [{cell.strip() for cell in column if dialect.kind_of(cell) == "number"} for column in first]
     decimal, thousands = dialect.decimal_of(numbers, one.separator, given.decimal)
     names = [re.sub(r" \d+$", "", name) if name in one.renamed else name for name in one.names]
-    said = {"encoding": one.encoding, "separator": dialect.NAMES.get(one.separator, one.separator), "decimal": decimal}
-    said |= {
+    said: Document = {
+        "encoding": one.encoding,
+        "separator": dialect.NAMES.get(one.separator, one.separator),
+        "decimal": decimal,
         "thousands": thousands or None,
         "skipped": len(one.lead),
         "units": len(one.units),

@@ -152,10 +152,10 @@ class _Reader:
         for at in {*self.parts, *self.formats}:
             self.kinds[at] = "time"
         self.series = self._series()
-        texts = [{cell.strip() for cell in self.columns[at]} for at in self._of_kind("number")]
-        self.words = {one for cells in texts for one in cells if one and not any(map(str.isdigit, one))}
-        self.words = set() if of_examples else self.words
-        numbers = [{cell for cell in cells if self._kind(cell) == "number"} for cells in texts]
+        counts = [Counter(map(str.strip, self.columns[at])) for at in self._of_kind("number")]
+        often = {one for cells in counts for one, count in cells.items() if count > 1 and one}
+        self.words = set() if of_examples else {one for one in often if not any(map(str.isdigit, one))}
+        numbers = [{cell for cell in cells if self._kind(cell) == "number"} for cells in counts]
         self.decimal, self.thousands = ".", ""
         self.has_signs = any(not {*cell}.isdisjoint(dialect.SIGNS) for cells in numbers for cell in cells)
         if raw.is_text:
@@ -546,7 +546,7 @@ class _Reader:
         )
         marks_of = ", ".join(f"{mark!r} {count} times" for mark, count in texts.most_common(5))
         is_refused = any(one.strip() not in self.words for one in texts)
-        taken = "; say --missing for those with digits" if is_refused else ", which are taken as missing"
+        taken = "; say --missing" if is_refused else ", which are taken as missing"
         said["texts among numbers"] = marks_of + taken if texts else None
         odd = {one for at in self._of_kind("number") for one in self.columns[at] if _ODD.fullmatch(one)}
         said["perhaps missing"] = f"{', '.join(sorted(odd))}; say --missing" if odd else None

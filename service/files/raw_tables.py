@@ -104,7 +104,7 @@ def _by_the_hour(raw: Raw) -> Raw:
 
 def _a_row_each(raw: Raw, part: str, spread: list[int]) -> Raw:
     rest = [at for at in range(raw.width) if at not in spread]
-    parts = [(at, re.sub(r"(?i)^(he|h(?=[\d _]))[ _]*", "", raw.names[at])) for at in spread]
+    parts = [(at, re.sub(r"(?i)^h(e|(?=[\d _]))[ _]*", "", raw.names[at])) for at in spread]
 
     def rows() -> Iterator[Line]:
         """Yield a row for each hour or month; yield rows of another width as they are, with empty cells appended."""
