@@ -30,7 +30,9 @@ _JOINS = (" ", "T", ", ", ":", "-")
 _OFFSETS = {
     **dict.fromkeys(("Z", "UTC", "GMT"), "+00:00"),
     **dict.fromkeys(("CET", "MEZ"), "+01:00"),
-    **dict.fromkeys(("CEST", "MESZ"), "+02:00"),
+    **dict.fromkeys(("CEST", "MESZ", "EET"), "+02:00"),
+    **{"EEST": "+03:00", "JST": "+09:00", "AEST": "+10:00", "AEDT": "+11:00"},
+    **{"EDT": "-04:00", "EST": "-05:00", "MDT": "-06:00", "MST": "-07:00", "PDT": "-07:00", "PST": "-08:00"},
 }
 _ZONE = re.compile(rf"(.*\d)\s*\(?({'|'.join(sorted(_OFFSETS, reverse=True))}|[+-]\d\d:?\d\d)\)?")
 _MONTHS = (
@@ -71,6 +73,9 @@ _PARTS = (
     ("minute", "mn", "mm", "minuten"),
 )
 """Names of columns that are a part of a time each."""
+_NUMBERED = {"doy": "%Y %j", "yday": "%Y %j", "dayofyear": "%Y %j"}
+_NUMBERED |= dict.fromkeys(("week", "isoweek", "wk", "woche", "kw", "semaine", "semana"), "%G %V %u")
+"""Names of columns that number the days or the weeks of a year, with the formats of both."""
 _PERIOD = (
     re.compile(r"(?P<year>\d{4})\W*(?P<kind>[QW])\s?(?P<number>\d{1,2})"),
     re.compile(r"(?P<kind>Q|[KC]?W)\s?(?P<number>\d{1,2})\W+(?P<year>\d{4})"),
@@ -135,8 +140,28 @@ def parts_in(names: Sequence[str]) -> tuple[int, ...]:
     found = list[int | None]()
     for part in _PARTS:
         found.append(next((at for at, name in enumerate(names) if name.lower() in part and at not in found), None))
+    numbered = next((at for at, name in enumerate(names) if _plain(name) in _NUMBERED), None)
+    if found[0] is not None and found[1] is None and numbered is not None:
+        return found[0], numbered
     there = [at for at in found[: found.index(None) if None in found else len(found)] if at is not None]
     return tuple(there) if len(there) > 1 else ()
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[ _-]", "", name.lower())
+
+
+def numbered(name: str) -> TimeFormat | None:
+    """Return the format of a year and the number of a day or week in it, if the column of numbers has such a name."""
+    form = _NUMBERED.get(_plain(name))
+    if form is None:
+        return None
+
+    def read(cell: str) -> str:
+        """Return the time in a cell as ISO 8601; raises ValueError."""
+        return _iso(datetime.strptime(f"{cell} 1" if form.endswith("%u") else cell, form))
+
+    return TimeFormat("year and ISO week" if form.endswith("%u") else "year and day of it", read)
 
 
 def by_format(given: str) -> TimeFormat:

@@ -42,6 +42,7 @@ _PERIODS = re.compile(r"(?i)(settlement[ _]?)?period|sp|settlementperiod|interva
 _TIMES = ("time", "timestamp", "datetime", "date", "_time", "ts", "ds")  #: names that are taken first
 _FORECAST = re.compile(r"(?i).*(forecast|prognos|predict|planned|day-ahead total)")
 _WHOLE = re.compile(r"-?\d{1,15}(\.0*)?")
+_GROUPED = re.compile(r"[(+-]?[1-9]\d{0,2}\.\d{3}\)?")
 _ODD = re.compile(r"-9{3,4}(\.0*)?")
 _TARGET = re.compile(r"(?i)_?(value|y|target|state|load|demand)")
 _NUMBERS = {"number", "missing"}
@@ -161,6 +162,9 @@ class _Reader:
         if raw.is_text:
             self.decimal, self.thousands = dialect.decimal_of(numbers, raw.separator, given.decimal)
         self.pattern = dialect.pattern_of(self.decimal)
+        points = [cell for cells in numbers for cell in cells if "." in cell]
+        may_be_thousands = self.decimal == "." and raw.separator != "," and all(map(_GROUPED.fullmatch, points))
+        self.says_point = raw.is_text and given.decimal is None and bool(points) and may_be_thousands
 
     def _kind_of(self, column: Sequence[str]) -> str:
         """Return the most frequent kind of a column's cells; in examples, numbers mixed with text count as text."""
@@ -217,6 +221,8 @@ class _Reader:
     def _formats(self, parts: tuple[int, ...], alone: bool = False) -> list[TimeFormat]:
         if len(parts) == 2 and (periods := self._periods(parts)):
             return periods
+        if len(parts) == 2 and (one := file_times.numbered(self.raw.names[parts[1]])) and one.reads(self._cells(parts)):
+            return [one]
         cells, name = self._cells(parts), self.raw.names[parts[0]]
         few = [*cells[:50], *cells[len(cells) // 2 :][:20]]
         if not few:
@@ -254,6 +260,11 @@ class _Reader:
         if usual in self.raw.names and (formats := self._formats((self.raw.names.index(usual),), True)):
             return (self.raw.names.index(usual),), formats
         found = {at: formats for at in range(len(names)) if (formats := self._formats((at,)))}
+        is_bare = (
+            not found and self.raw.said.get("header") == "none" and len({*self.columns[0]}) == len(self.columns[0])
+        )
+        if is_bare and (formats := self._formats((0,), True)):
+            return (0,), formats
         spoken = [at for at in found if dialect.kind_of(self.columns[at][0]) != "number" or names[at] in _TIMES]
         found = {at: found[at] for at in spoken or found}  # numbers are times where nothing else is
         clocks = [at for at, cells in enumerate(self.columns) if cells and _CLOCK.fullmatch(cells[0].strip())]
@@ -438,7 +449,7 @@ class _Reader:
     def _sent(self, kept: list[int]) -> Iterator[Line]:
         """Yield the converted rows; raises ValueError for a time that the format does not read."""
         rows, number = islice(self.raw.rows(), self.begin, self.end), self.begin
-        turned = iter([*rows][::-1]) if self.is_newest_first else rows
+        turned = iter([*rows][::-1]) if self.is_newest_first else self._sorted(rows) if self.is_unsorted else rows
         local = {at: self._local(form) for at, form in self.formats.items()}
         of_parts = self._local(self.format)
         while block := [*islice(turned, BLOCK)]:
@@ -519,6 +530,22 @@ class _Reader:
         first = self._seconds(self._cells(self.parts)[:200])
         return len(first) > 2 and all(one > other for one, other in pairwise(first))
 
+    @property
+    def is_unsorted(self) -> bool:
+        """Whether the file has a single series, of which all rows are at hand, and its times go up and down."""
+        if self.format is None or self.series or self.of_examples or self.count >= KEPT or self.is_newest_first:
+            return False
+        found = self._seconds(self._cells(self.parts))
+        falls = sum(one > other for one, other in pairwise(found))
+        return falls > max(2, len(found) / 10)
+
+    def _sorted(self, rows: Iterator[Line]) -> Iterator[Line]:
+        held = [*rows]
+        found = self._seconds([file_times.joined([row[at] for at in self.parts]) for row in held])
+        if len(found) < len(held):
+            return iter(held)
+        return iter([held[at] for at in sorted(range(len(held)), key=found.__getitem__)])
+
     def _seconds(self, cells: list[str], form: TimeFormat | None = None) -> list[float]:
         form = form or self.format
         assert form is not None
@@ -534,6 +561,8 @@ class _Reader:
         said["rows"] = self.count
         if self.raw.is_text:
             said["decimal mark"] = {".": "point", ",": "comma"}[self.decimal]
+            if self.says_point:
+                said["decimal mark"] += "; --decimal , takes points as marks of thousands"
             said["thousands mark"] = self.thousands and repr(self.thousands)
             if "," in self.thousands and self.raw.separator == "," and self.given.decimal is None:
                 said["thousands mark"] += "; --decimal , takes commas as decimal marks"
@@ -583,6 +612,8 @@ class _Reader:
         if self.is_newest_first:
             seconds.reverse()
             self.said["order"] = "newest first; it is sent oldest first"
+        if self.is_unsorted:
+            self.said["order"] = "none; it is sent oldest first"
         rising = sorted({*seconds})
         if len(rising) < 2:
             return

@@ -40,7 +40,7 @@ MISSING = frozenset(
         *("#n/a", "#value!", "#ref!", "#div/0!", "#num!"),
     ]
 )  #: lower case
-SIGNS = "%$€£"
+SIGNS = "%$€£()"
 _NUMBER = re.compile(
     r"(?:[$€£] ?)?[+-]?(?:[$€£] ?)?"
     r"(?:\d+|\d{1,3}(?:(?P<mark>[.,'\u2019 \u00a0\u202f])\d{3})(?:(?P=mark)\d{3})*)?(?:[.,]\d*)?(?:[eE][+-]?\d+)?"
@@ -215,12 +215,17 @@ def is_missing(cell: str) -> bool:
     return cell.strip().lower() in MISSING
 
 
+def _signed(cell: str) -> str:
+    """Return a number in brackets, as accountants write negative ones, with a sign."""
+    return f"-{cell[1:-1]}" if cell.startswith("(") and cell.endswith(")") else cell
+
+
 def kind_of(cell: str) -> str:
     """Return the kind of a cell, guessed from its text: "missing", "number", "time" or "text"."""
     cell = cell.strip()
     if cell.lower() in MISSING:
         return "missing"
-    if _NUMBER.fullmatch(cell) and any(map(str.isdigit, cell)):
+    if _NUMBER.fullmatch(_signed(cell)) and any(map(str.isdigit, cell)):
         return "number"
     return "time" if _TIME.fullmatch(cell) else "text"
 
@@ -426,7 +431,7 @@ def decimal_of(columns: Iterable[Collection[str]], separator: str, given: str | 
 
 def number(cell: str, decimal: str, pattern: re.Pattern[str]) -> str:
     """Return a number's text with a decimal point and no other marks; other text is unchanged, and refused later."""
-    text = cell.strip()
+    text = _signed(cell.strip())
     if not pattern.fullmatch(text):
         return cell
     return "".join(c for c in text if c.isdigit() or c in "+-eE" or c == decimal).replace(",", ".")

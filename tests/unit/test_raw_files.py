@@ -354,6 +354,36 @@ DEXCOM += [
             {11: ("1990-12-01T00:00:00", "0.11"), 12: ("1991-01-01T00:00:00", "1.0")},
             {"columns that are months": "12, a row each"},
         ),
+        (
+            ["year,doy,flow", *(f"{2022 + at // 365},{at % 365 + 1},{at}" for at in range(400))],
+            "flow",
+            {31: ("2022-02-01T00:00:00", "31"), 399: ("2023-02-04T00:00:00", "399")},
+            {"interval": "1d"},
+        ),
+        (
+            ["Year,Week,cases", *(f"2024,{at + 1},{at}" for at in range(52))],
+            "cases",
+            {0: ("2024-01-01T00:00:00", "0"), 51: ("2024-12-23T00:00:00", "51")},
+            {"interval": "1w"},
+        ),
+        (
+            ["time,kW", *(f"2024-03-01 {at * 7 % 24:02d}:00:00 EST,{at * 7 % 24}" for at in range(24))],
+            "kW",
+            {5: ("2024-03-01T05:00:00-05:00", "5")},
+            {"order": "none; it is sent oldest first", "interval": "1h"},
+        ),
+        (
+            ["Month;Net", *(f"2024-{at + 1:02d};{'(1.250)' if at % 2 else '2.500'}" for at in range(12))],
+            "Net",
+            {0: ("2024-01", "2.500"), 1: ("2024-02", "-1.250")},
+            {"decimal mark": "point; --decimal , takes points as marks of thousands"},
+        ),
+        (
+            [f"{when:%Y%m%d%H};{one}" for when, one in hours()],
+            "column2",
+            {2: ("2024010102", "20.74")},
+            {"header": "none", "interval": "1h"},
+        ),
     ],
 )
 def test_exports_of_devices_and_statistics(
