@@ -1,13 +1,13 @@
-"""Fresh optimality residuals and the duality gap: the oracle that trusts no solver state.
+"""Optimality residuals and the duality gap, recomputed from data and coefficients without any solver state.
 
 With ``f`` recomputed from ``beta``, every example contributes ``L(f) + L*(-beta) + beta f >= 0`` [Fenchel-Young];
 their sum is the duality gap of the model.
 
 The relative gap is the gap in units of the objective, primal or dual, whichever is larger. An objective can be 0 at the
-optimum, as with constant targets, and then a gap of one rounding would count as all of it. So the unit has a lower
-limit, see ``unit_of_gap``. The limit is the gap that one rounding of the decision values makes, divided by
-``ROUNDING_COUNTS``; at least ``NOTHING`` times the cost of the model that is 0 everywhere, and at most that cost. So a
-gap that is a share of the cost is reported as at least that share, whatever the coefficients are.
+optimum, as with constant targets; the relative gap would then be 1 after a single rounding. So the unit has a lower
+limit, see ``unit_of_gap``. The limit is the gap caused by one rounding of the decision values, divided by
+``ROUNDING_COUNTS``. It is at least ``NOTHING`` times the cost of the model that is 0 everywhere, and at most that cost.
+So a gap that is a share of the cost is reported as at least that share, whatever the coefficients are.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ NOTHING = 1e-9  #: part of the cost of the model that is 0 everywhere: the least
 
 @compiled
 def unit_of_gap(primal: float, gap: float, resolution: float, worth: float) -> float:
-    """Return the unit that a gap is divided by.
+    """Return the unit by which a gap is divided to give the relative gap.
 
     Parameters
     ----------

@@ -90,7 +90,7 @@ def decisions(model: LiveEstimator, axes: Any = None) -> Any:
 
 
 def _scores(model: Any, found: NDArray[Any]) -> NDArray[Any]:
-    """Return a score for each class (n, k), from decisions of pairs where a model tells these."""
+    """Return a score for each class (n, k), computed from decisions of pairs if the model returns those."""
     from livesvm.solvers.models.pairs_predictor import scores
 
     n = model.classes_.size
@@ -137,7 +137,7 @@ def update(before: LiveEstimator, after: LiveEstimator, axes: Any = None) -> Any
 
 
 def _rows(X: Any, places: list[int]) -> Any:
-    """Return some rows of arrays, sparse arrays, or of a list of rows with names."""
+    """Return some rows of an array, a sparse array, or a list of mappings."""
     return [X[place] for place in places] if isinstance(X, list) else X[np.array(places, np.int64)]
 
 
@@ -453,7 +453,7 @@ def _band(
 
 
 def times_of(rows: Sequence[Mapping[str, Any]]) -> list[Any]:
-    """Return times as the axis takes them; without their zone, which is the same for all."""
+    """Return times in the form that the axis accepts, without their zone, which is the same for all."""
     return [
         datetime.fromisoformat(row["time"]).replace(tzinfo=None) if isinstance(row["time"], str) else row["time"]
         for row in rows

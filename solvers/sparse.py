@@ -1,7 +1,7 @@
-"""Sparse examples: only features other than 0 are held, row by row, as in CSR.
+"""Sparse examples: only features other than 0 are stored, row by row, as in CSR.
 
-Rows may lie anywhere in two long arrays of indices and values, which are only written behind their used part. So rows
-can be taken, and a copy can be shared, without copying what they hold.
+Rows may lie anywhere in two long arrays of indices and values; new rows are written only behind the used part of these.
+So rows can be selected, and shared by copies of a window, without copying indices and values.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ ROOM = 4  #: rewritten rows have spare space of one part in this many
 
 @dataclass(frozen=True, eq=False)
 class SparseRows:
-    """Rows (m, d) of finite numbers."""
+    """Sparse rows (m, d) of finite numbers."""
 
     width: int  #: d
     indices: Indices  #: columns of all held values; within a row they ascend, each once
@@ -47,7 +47,7 @@ class SparseRows:
 
     @classmethod
     def of_dense(cls, X: Floats) -> SparseRows:
-        """Return the entries of ``X`` (m, d) that are not 0."""
+        """Return the dense rows ``X`` (m, d) as sparse rows."""
         row, column = np.nonzero(X)
         indptr = np.searchsorted(row, np.arange(X.shape[0] + 1))
         return cls.of(indptr, column, X[row, column], X.shape[1])
@@ -67,7 +67,7 @@ class SparseRows:
 
     @property
     def nnz(self) -> int:
-        """How many numbers these rows hold."""
+        """How many numbers these rows store."""
         return int((self.stop - self.start).sum())
 
     @property
@@ -77,15 +77,15 @@ class SparseRows:
 
     @property
     def indptr(self) -> Ints:
-        """Where rows would begin if they stood one behind the other, (m + 1,)."""
+        """The positions at which rows would begin if they were stored one behind the other, (m + 1,)."""
         return np.concatenate([[0], np.cumsum(self.stop - self.start)]).astype(np.int64)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle only what these rows hold."""
+        """Pickle only the numbers of these rows, not the unused parts of shared arrays."""
         return SparseRows.from_arrays, (self.to_arrays(),)
 
     def __getitem__(self, chosen: Any) -> SparseRows:
-        """Return the rows of a slice, an array of places, or one place, (1, d); what they hold is shared."""
+        """Return the rows of a slice, of an array of indices, or of one index, (1, d); the numbers are shared."""
         places = [chosen] if isinstance(chosen, int) else chosen
         return replace(self, start=self.start[places].copy(), stop=self.stop[places].copy(), free=0)
 
@@ -102,7 +102,7 @@ class SparseRows:
         return SparseRows(self.width, indices, values, ends[:-1].copy(), ends[1:].copy(), room)
 
     def put(self, places: Ints, rows: SparseRows, gone: Sequence[int] = ()) -> SparseRows:
-        """Return these rows with others at ``places``; the contents of the rows ``gone`` may be dropped."""
+        """Return these rows with ``rows`` written at ``places``; the numbers of the rows ``gone`` may be dropped."""
         start, stop = self.start.copy(), self.stop.copy()
         start[places] = stop[places] = 0
         needed, here = rows.nnz, replace(self, start=start, stop=stop)
@@ -116,13 +116,13 @@ class SparseRows:
         return replace(here, free=here.free - needed)
 
     def resized(self, m: int) -> SparseRows:
-        """Return the first ``m`` rows, or these and empty ones behind them."""
+        """Return the first ``m`` rows, or if there are fewer, all rows and empty rows behind them."""
         start, stop = np.zeros(m, np.int64), np.zeros(m, np.int64)
         start[: len(self)], stop[: len(self)] = self.start[:m], self.stop[:m]
         return replace(self, start=start, stop=stop)
 
     def to_arrays(self) -> dict[str, Any]:
-        """Return the rows as CSR by the names of ``SPARSE``."""
+        """Return the rows as CSR arrays, under the names in ``SPARSE``."""
         plain = self.packed()
         return dict(zip(SPARSE, (self.width, self.indptr, plain.indices, plain.values), strict=True))
 
@@ -165,7 +165,7 @@ def stacked(parts: Sequence[Features]) -> Features:
 
 
 def below(rows: Sequence[Any], width: int) -> Features:
-    """Return single rows, arrays (d,) or all sparse, below each other."""
+    """Return single rows, either arrays (d,) or sparse rows, joined below each other."""
     if rows and isinstance(rows[0], SparseRows):
         return stacked(rows)
     return np.array(rows, np.float64).reshape(len(rows), width)
@@ -179,18 +179,18 @@ def same(a: Features, b: Features) -> bool:
 
 
 def columns_of(X: Features) -> Features:
-    """Return rows as kernels are computed with them: dense ones transposed, (d, m)."""
+    """Return rows in the form that kernels expect: dense rows transposed, (d, m), sparse rows unchanged."""
     return X if isinstance(X, SparseRows) else np.ascontiguousarray(X.T)
 
 
 def dense(X: Features) -> Floats:
-    """Return features that are known to be dense."""
+    """Return ``X``, which must be dense, as an array."""
     assert not isinstance(X, SparseRows), "sparse features"
     return X
 
 
 def as_scipy(X: Features) -> Any:
-    """Return rows as users know them: an array, or a csr_array of scipy."""
+    """Return rows in the form that users see: an array, or a csr_array of scipy."""
     return X.tocsr() if isinstance(X, SparseRows) else X
 
 
@@ -202,7 +202,7 @@ def like(X: Features, is_sparse: bool) -> Features:
 
 
 def checked(indptr: NDArray[Any], indices: NDArray[Any], values: Floats, width: int, field: str = "X") -> SparseRows:
-    """Return CSR from outside as rows; ``indptr`` is known to ascend from 0 to the length of the two others.
+    """Check CSR arrays from outside and return them as rows; ``indptr`` must ascend from 0 to the others' length.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Checks at the public interface; inside, arrays are float64, C-ordered and finite."""
+"""Checks of arguments at the public interface; behind it, arrays are float64, C-ordered and finite."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def _matrix(X: Any, field: str, width: int | None) -> Floats:
 
 
 def plain(array: ArrayLike, dtype: type[np.generic]) -> NDArray[Any]:
-    """Return an array in the form for compiled code: rows side by side in memory, aligned, and not read-only.
+    """Return an array in the form for compiled code: C-contiguous, aligned, and writable.
 
     Compiled code would be compiled again for any other form.
     """
@@ -97,7 +97,7 @@ def _of_scipy(X: Any) -> SparseRows:
 
 
 def plain_features(X: Any) -> Features:
-    """Return stored features in the form for compiled code; sparse ones stay as they are."""
+    """Return stored features in the form for compiled code; sparse features are returned unchanged."""
     return X if isinstance(X, SparseRows) else plain(X, np.float64)
 
 
@@ -125,7 +125,7 @@ def check_some(shape: tuple[int, ...]) -> None:
 
 
 def _numbers(values: ArrayLike, field: str) -> NDArray[Any]:
-    """Return real numbers that are not given as a plain array of numbers.
+    """Return ``X``, which is no plain array of numbers, as an array of real numbers.
 
     Raises
     ------
@@ -178,7 +178,7 @@ def _from_objects(array: NDArray[Any], field: str) -> Floats:
 
 
 def _place(where: Sequence[int]) -> dict[str, int]:
-    """Return the place of an entry as errors take it; empty for a single value."""
+    """Return the row and column of an entry as arguments of an error; empty for a single value."""
     return dict(zip(("row", "column"), where, strict=False))
 
 
@@ -213,7 +213,7 @@ def _ragged(X: ArrayLike) -> str | None:
 
 
 def vector(values: ArrayLike, m: int, *, field: str, check: Callable[[Floats, str], None] = check_finite) -> Floats:
-    """Return ``values`` as a float64 array of length ``m`` with entries checked, by default for being finite."""
+    """Check the entries of ``values``, by default for being finite; return a float64 array of length ``m``."""
     numbers = values if type(values) is np.ndarray and values.dtype.char in REAL else _numbers(values, field)
     out = plain(numbers, np.float64)
     if out.ndim == 2 and out.shape[1] == 1:
@@ -235,7 +235,7 @@ def is_empty(values: Any) -> bool:
 def times(values: Any, m: int, field: str = "times") -> NDArray[Any]:
     """Return times (m,) that can be put in order: numbers, or dates and times as datetime64, in UTC.
 
-    They may be numbers, datetime64, datetimes or dates, or texts in the form of ISO 8601, in a list, array or series. A
+    The times may be numbers, datetime64, datetimes, dates, or texts in ISO 8601, in a list, an array or a series. A
     time without a zone is in UTC.
 
     Raises
@@ -313,7 +313,7 @@ def is_missing(value: Any) -> bool:
 
 
 def check_one_kind(given: Any, found: NDArray[Any], field: str) -> None:
-    """Raise InvalidInput, with the row, for words among other values, which numpy would make words or objects.
+    """Raise InvalidInput, with the row, for strings mixed with other values, all of which numpy would convert.
 
     A missing value is reported first, whichever row it is in.
     """
@@ -359,7 +359,7 @@ def positive(value: Any, field: str, largest: float = math.inf) -> float:
 
 
 def cost(value: Any) -> float:
-    """Return C, a positive number; an infinite one stands for ``HARD``."""
+    """Return C as a positive number; an infinite C is replaced by ``HARD``."""
     if type(value) is float and 0.0 < value <= LARGEST:
         return value
     return HARD if isinstance(value, Real) and value == math.inf else positive(value, "C", LARGEST)
@@ -383,7 +383,7 @@ def whole(value: Any, field: str) -> int:
 
 
 def _fitting(value: Any, field: str, fits: Callable[[float], bool], what: str) -> float:
-    """Return a finite number that ``fits``; raises InvalidInput, which says ``what`` it must do, for any other."""
+    """Return a finite number for which ``fits`` is true; raises InvalidInput with ``what`` it must be for any other."""
     number = number_or_none(value)
     if number is None or not fits(number):
         raise InvalidInput(f"must {what}, not {value!r}", field=field)
@@ -418,7 +418,7 @@ def new_keys(keys: Iterable[Key], m: int, window: Container[Key], leaving: Conta
 def repeats(
     keys: Sequence[Key], window: Container[Key], leaving: Container[Key] = (), left: Collection[Key] = ()
 ) -> list[int]:
-    """Return rows with a key that a row before has, or the window unless it is ``leaving``, or that has ``left``."""
+    """Return the rows with a repeated key: in an earlier row, in the window and not ``leaving``, or in ``left``."""
     if len(set(keys)) == len(keys) and not any(map(window.__contains__, keys)):
         return [row for row, key in enumerate(keys) if key in left] if left else []
     seen: set[Key] = set()
@@ -437,7 +437,7 @@ def refusal(
     leaving: Container[Key] = (),
     left: Collection[Key] = (),
 ) -> DuplicateKey:
-    """Return the error for rows with repeated keys; it names all keys, or as many as can be read."""
+    """Return the error for rows with repeated keys; it names at most ``MOST_NAMED`` of these keys."""
     named = list(dict.fromkeys(keys[row] for row in rows))
     here, gone, twice = list[str](), list[str](), list[str]()
     for key in named[:MOST_NAMED]:
@@ -459,7 +459,7 @@ def refusal(
 
 
 def known_keys(keys: Iterable[Key], window: Container[Key], *, field: str = "remove") -> list[Key]:
-    """Return keys of examples of the window, each once; ``field`` is the parameter that errors name."""
+    """Check that keys are in the window, each given once, and return them; errors name the parameter ``field``."""
     out = plain_keys(keys, field)
     if len(set(out)) == len(out) and all(map(window.__contains__, out)):
         return out

@@ -1,4 +1,4 @@
-"""Compile before the first request needs it: the code of updates, and families of code for other requests."""
+"""Compile code before the first request needs it: the code of updates, and families of functions for other requests."""
 
 from __future__ import annotations
 
@@ -72,19 +72,19 @@ def warm_up(*families: Family) -> None:
 
 
 def is_compiled(family: Family) -> bool:
-    """Say whether the code of a family of exactly these solvers is kept, so that it need only be loaded."""
+    """Say whether the machine code of a family is stored for exactly this version, so that it need only be loaded."""
     return is_complete(family)
 
 
 def compile_all() -> None:
-    """Compile what is not compiled yet; in one process, as two would translate most functions twice."""
+    """Compile all code that is not compiled yet, in one process, as two would translate most functions twice."""
     todo = [family for family in FAMILIES if not is_compiled(family)]
     if todo:
         warm_up(*todo)
 
 
 def compiler(*families: Family) -> list[str]:
-    """Return the command that compiles some families in a process of its own."""
+    """Return the command that compiles the given families in a separate process."""
     script = f"import logging; from livesvm.solvers.warm_up import warm_up; logging.disable(); warm_up(*{families!r})"
     return [sys.executable, "-c", script]
 
@@ -107,7 +107,7 @@ def _updates(X: Array, y: Array) -> None:
 
 
 def _rare_updates(X: Array, y: Array) -> None:
-    """Compile what only few models or few updates need."""
+    """Compile the functions that only a few models or a few updates need."""
     _slides(X, y.astype(float))
     several = LiveSVC(gamma=0.5).fit(X, np.arange(len(X)) % 3)
     several.keeps_record = True
@@ -122,7 +122,7 @@ def _rare_updates(X: Array, y: Array) -> None:
 
 
 def _slides(X: Array, y: Array) -> None:
-    """Compile what a small update of a cooled model needs, and the writing of the rows that it is made of."""
+    """Compile the functions for a small update of a cooled model, and for writing the rows of its features."""
     model, last = LiveSVR(gamma=0.5), len(y) - 1
     model.fit(X[:last], y[:last])
     arrays = model.to_warm_arrays()
@@ -138,7 +138,7 @@ def _slides(X: Array, y: Array) -> None:
 
 
 def _batches(X: Array, y: Array) -> None:
-    """Compile the solvers that follow no path."""
+    """Compile the solvers that do not follow a path."""
     P, U = X[y > 0], X[y < 0]
     for kernel in (Kernel("linear"), Kernel("rbf", 0.5)):
         usmo(pu_problem(kernel, P, U, *costs(0.5, 0.01, np.ones(len(P)), np.ones(len(U)))))
@@ -146,7 +146,7 @@ def _batches(X: Array, y: Array) -> None:
 
 
 def _frank_wolfe() -> None:
-    """Compile what Frank-Wolfe methods need."""
+    """Compile the functions that Frank-Wolfe methods need."""
     X = np.array([[0.0], [1.0]])
     indices, weights = np.arange(2), np.ones((2, 2))
     examples, thin = (PreparedRows.of(Kernel("linear"), each) for each in (X, sparse.csr_array([[0.0, 0.0, 1.0]])))
@@ -161,7 +161,7 @@ def _frank_wolfe() -> None:
 
 
 def _what_only_a_stall_needs(model: LiveSVC) -> None:
-    """Compile what only a stall, a missing kernel row or a large window needs."""
+    """Compile the functions that are needed only for a stall, a missing kernel row or a large window."""
     state = model._window.state
     motion = empty_motion(state.capacity)
     w = walk_of(state, motion, scales(state, motion.v))
@@ -217,7 +217,7 @@ _RUN: Mapping[Family, Callable[[Array, Array], None]] = {
 
 
 def _blend() -> None:
-    """Blend forecasts, learn them, and go through them once more."""
+    """Compile the functions of blends of forecasts: make a blend, learn from it, and replay it."""
     look = blend.Lookback(np.array([0, 1]), np.array([0, 1, 2]), 1, np.empty(0), 1)
     values, at, state = np.arange(3.0), np.arange(1, 3), blend.new_state(look)
     blend.replay(look, values, at, at, values[1:], np.zeros(2), state)

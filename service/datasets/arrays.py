@@ -1,4 +1,4 @@
-"""A dataset's arrays as files: written piece by piece, checked on the way, and mapped into memory to be read.
+"""A dataset's arrays as files, which are checked while they are written in pieces, and mapped into memory to be read.
 
 X                       dense: (n, d) float64, row by row
 values, columns, starts sparse (CSR): (nnz,) float64, (nnz,) int64, (n + 1,) int64
@@ -46,7 +46,7 @@ class Column:
         self.size = 0
 
     def append(self, numbers: Array) -> int:
-        """Append numbers, and return the number of their bytes."""
+        """Append numbers to the file; return the number of bytes written."""
         data = np.ascontiguousarray(numbers, self._dtype).data.cast("B")
         self._file.write(data)
         self._digest.update(data)
@@ -54,14 +54,14 @@ class Column:
         return len(data)
 
     def finished(self) -> Document:
-        """Write the file out to the disk, and return its size, type and checksum."""
+        """Sync the file to the disk, and return its size, data type and checksum."""
         self._file.flush()
         os.fsync(self._file.fileno())
         return {"size": self.size, "dtype": self._dtype.str, "sha256": self._digest.hexdigest()}
 
 
 class Sink:
-    """Checks the rows of a dataset and appends them to files, in the order in which they are read.
+    """A writer that checks the rows of a dataset and appends them to files, in the order of the upload.
 
     Parameters
     ----------
@@ -88,14 +88,14 @@ class Sink:
         self._opened.close()
 
     def dense(self, X: Array) -> None:
-        """Take rows (m, d); raises InvalidInput."""
+        """Check and write dense rows (m, d); raises InvalidInput."""
         self._check_width(X.shape[1])
         with _after(self._size("X") // max(1, X.shape[1])):
             check_matrix(X, "X")
         self._append("X", X)
 
     def sparse(self, values: Array, columns: Array, counts: Array) -> None:
-        """Take rows as CSR: entries with their columns, and how many each row (m,) has; raises InvalidInput."""
+        """Check and write sparse rows: entries with columns, and the number per row (m,); raises InvalidInput."""
         row = max(0, self._size("starts") - 1)
         if columns.size:
             self.width = max(self.width, int(columns.max()) + 1)
@@ -120,7 +120,7 @@ class Sink:
         self._append("values", values)
 
     def targets(self, y: Array) -> None:
-        """Take targets (m,), numbers or words; raises InvalidInput."""
+        """Check and write targets (m,), numbers or words; raises InvalidInput."""
         if y.dtype.kind == "U":
             self._append("y", self._places(y))
             return
@@ -133,7 +133,7 @@ class Sink:
         self._append("y", y)
 
     def _places(self, y: Array) -> Array:
-        """Return the indexes of words, (m,), and add new words; raises InvalidInput."""
+        """Return the indexes (m,) of words in the list of words, and add new words to the list; raises InvalidInput."""
         with _after(self._size("y")):
             check_targets(y)
         distinct, at = np.unique(y, return_inverse=True)
@@ -143,21 +143,21 @@ class Sink:
         return np.array(places, np.float64)[at]
 
     def weigh(self, weights: Array) -> None:
-        """Take weights (m,); raises InvalidInput."""
+        """Check and write weights (m,); raises InvalidInput."""
         with _after(self._size("weights")):
             check_weights(check_vector(weights, "weights"))
         self._append("weights", weights)
 
     def mark(self, marks: Marks) -> None:
-        """Take the marks of the keys of rows, (m, 2)."""
+        """Write the marks (m, 2) of the rows' keys."""
         self._append("keys", marks, np.int64)
 
     def declare(self, width: int) -> None:
-        """Note that there are at least ``width`` features; raises InvalidInput if these are too many."""
+        """Record that the dataset has at least ``width`` features; raises InvalidInput if these are too many."""
         self._check_width(width)
 
     def check_room(self, size: int) -> None:
-        """Raise InvalidInput if the files would be too large with ``size`` more bytes."""
+        """Raise InvalidInput if ``size`` more bytes would make the files too large."""
         if self._bytes + size > self._most_bytes:
             reason = f"has more than {self._most_bytes} bytes as numbers, the limit (LIVESVM_DATASET_BYTES)"
             raise InvalidInput(reason, field="body")
@@ -209,7 +209,7 @@ class Sink:
 
 @contextmanager
 def _after(rows: int) -> Iterator[None]:
-    """Add ``rows``, the number of earlier rows, to the row that an error from inside names."""
+    """Add ``rows``, the number of earlier rows, to the row number in errors of the block."""
     try:
         yield
     except InvalidInput as error:
@@ -218,7 +218,7 @@ def _after(rows: int) -> Iterator[None]:
 
 
 class Arrays:
-    """The arrays of a dataset, mapped from their files after all checksums have been checked.
+    """The arrays of a dataset, mapped into memory from files with verified checksums.
 
     Raises StoreUnavailable if a file cannot be read, StoreDamaged if it is not as it was written.
     """
@@ -272,5 +272,5 @@ class Arrays:
 
 
 def blocks(total: int, size: int) -> Iterable[slice]:
-    """Yield slices of ``total`` rows, at most ``size`` rows each."""
+    """Yield consecutive slices that cover ``total`` rows, with at most ``size`` rows each."""
     return (slice(start, min(total, start + size)) for start in range(0, total, max(1, size)))

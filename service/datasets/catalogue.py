@@ -1,10 +1,11 @@
-"""The datasets of one service: their files in its data directory, their descriptions in the store.
+"""The datasets of one service, with files in the service's data directory and descriptions in the store.
 
-If the store is shared, other services know the descriptions but do not have the files. On a Ray cluster, they get them
-by :class:`FrontEnds` from the front end that has them, as long as a job needs them; else they raise DatasetElsewhere.
+If services share the store, other services read the descriptions but do not have the files. On a Ray cluster,
+:class:`FrontEnds` gets the files from the front end that has them, for as long as a job needs them; without Ray, other
+services raise DatasetElsewhere.
 
-The description of a dataset is written last and in one step, so that half an upload is never seen, and a replacement is
-seen whole. Files without a description were left by a crash, and the next start removes them.
+The description of a dataset is written last and in one step, so that neither half an upload nor half a replacement is
+visible. Files without a description are remains of a crash, and the next start removes these files.
 """
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class UploadFormat:
-    """How an upload is to be read: its format, and which columns of a table hold targets, weights and keys.
+    """The way to read an upload: its format, and which columns of a table have targets, weights and keys.
 
     Parameters
     ----------
@@ -78,10 +79,10 @@ class UploadFormat:
 
 @dataclass(frozen=True)
 class Found:
-    """Rows of one dataset that are to be erased: its directory, the marks of their keys, and their number.
+    """Rows of one dataset to erase: the dataset's directory, the marks of the rows' keys, and the number of rows.
 
-    If another front end has the dataset, named by ``held_by``, ``rows`` is None until that front end has searched it,
-    and ``marks`` are those of all keys that were asked for.
+    If another front end, named by ``held_by``, has the dataset, ``rows`` is None until that front end has searched the
+    dataset, and ``marks`` has the marks of all keys to erase.
     """
 
     name: str
@@ -92,31 +93,31 @@ class Found:
 
 
 class FrontEnds(Protocol):
-    """The front ends of a Ray cluster, as one of them sees them. Its calls wait for the store, and raise StoreError."""
+    """One front end's access to the others of a Ray cluster. Its methods wait for the store, and raise StoreError."""
 
     holder: str
     """Name of this front end, which stays the same after a restart."""
 
     def announce(self) -> None:
-        """Publish where the files of this front end are."""
+        """Publish the location of this front end's files."""
 
     def keep(self) -> None:
-        """Publish where the files of this front end are, if that has changed."""
+        """Publish the location of this front end's files, if the location has changed."""
 
     def leave(self) -> None:
         """Publish that this front end has left; raises nothing."""
 
     def is_away(self, holder: str) -> bool:
-        """Return whether a front end has left, or has fallen silent."""
+        """Return whether a front end has left, or shows no sign of life."""
 
     def where(self, described: Mapping[str, Any]) -> Document:
-        """Return where the files of a dataset are, for a process that can read them there; raises DatasetElsewhere."""
+        """Return the location of a dataset's files, for processes that can read there; raises DatasetElsewhere."""
 
     def bring(self, described: Mapping[str, Any], to: Path, check: Callable[[], None]) -> None:
         """Copy the files of a dataset to a directory; raises DatasetElsewhere, and any error of ``check``."""
 
     def job_file(self, holder: str, name: str) -> bytes:
-        """Return a file of the jobs of another front end, which may be away."""
+        """Return the content of a job's file from another front end, which may be away."""
 
 
 class Upload:
@@ -146,7 +147,7 @@ class Upload:
             self._file.write(data)
 
     def received(self, expected: str | None) -> str:
-        """Close the file, and return its SHA-256; raises MalformedBody if it is not the ``expected`` one."""
+        """Close the file, and return its SHA-256; raises MalformedBody if that differs from ``expected``."""
         with _on_disk():
             self._file.close()
         found = self._digest.hexdigest()
@@ -155,14 +156,14 @@ class Upload:
         return found
 
     def discard(self) -> None:
-        """Remove an upload that has not become a dataset."""
+        """Remove the upload, unless it has become a dataset."""
         with suppress(OSError):
             self._file.close()
         shutil.rmtree(self.directory, ignore_errors=True)
 
 
 class Datasets:
-    """The datasets of one service; its calls wait for disk and store, so none belongs on the event loop."""
+    """The datasets of one service; its methods wait for disk and store, so the event loop must not call them."""
 
     def __init__(
         self, settings: Settings, store: Store, health: Health, budget: Budget, fronts: FrontEnds | None = None
@@ -194,16 +195,16 @@ class Datasets:
                 shutil.rmtree(directory, ignore_errors=True)
 
     def begin(self, name: str) -> Upload:
-        """Return a place for an upload; raises TooManyDatasets, StoreUnavailable."""
+        """Create a directory for an upload; raises TooManyDatasets, StoreUnavailable."""
         self._check_room(name)
         return self.passing()
 
     def passing(self) -> Upload:
-        """Return a place for a file that is not kept; raises StoreUnavailable."""
+        """Create a directory for an upload that is used once and not kept; raises StoreUnavailable."""
         return Upload(self._root / f"d-{secrets.token_hex(8)}", self._settings.dataset_bytes, self._share)
 
     def worked(self, work: str, asked: Document) -> Document:
-        """Return what is made of an upload in a process of its own.
+        """Process an upload in a separate process, and return the result.
 
         Raises InvalidInput, MemoryBusy, CutOff, WorkerLost, TooManyDatasets or StoreError.
         """
@@ -216,7 +217,7 @@ class Datasets:
         return min(MOST_BYTES, self._settings.memory_mb * MEGABYTE)
 
     def finish(self, upload: Upload, name: str, asked: UploadFormat, expected: str | None) -> tuple[Document, bool]:
-        """Make a dataset of a complete upload; return its description, and whether its name is new.
+        """Turn a complete upload into a dataset; return the dataset's description, and whether its name is new.
 
         Raises InvalidInput, with row and column, MalformedBody, UnsupportedMedia, TooManyDatasets, MemoryBusy, CutOff,
         WorkerLost or StoreError; a dataset with this name then stays as it was.
@@ -248,11 +249,11 @@ class Datasets:
 
     @property
     def most_classes(self) -> int:
-        """Most classes that a model may learn from a dataset."""
+        """The largest number of classes that a model may learn from a dataset."""
         return self._settings.max_classes
 
     def all(self) -> list[Document]:
-        """Return every description, by name; damaged ones are left out, and logged."""
+        """Return the descriptions of all datasets by name, except damaged descriptions, which are logged."""
         found = []
         with self._health.store_call("load"):
             names = [at.name for at in self._store.documents(KIND)]
@@ -265,7 +266,7 @@ class Datasets:
         return found
 
     def get(self, name: str) -> Document:
-        """Return one description; raises UnknownDataset or StoreError."""
+        """Return the description of one dataset; raises UnknownDataset or StoreError."""
         found = self._described(name)
         if found is None:
             raise UnknownDataset(f"there is no dataset {name[:64]!r}")
@@ -285,9 +286,9 @@ class Datasets:
             self._remove(before)
 
     def find(self, keys: Sequence[int | str]) -> tuple[list[Found], list[str], set[int | str]]:
-        """Return rows of these keys in every dataset, the datasets that could not be searched, and the keys found.
+        """Return the rows with these keys in all datasets, the datasets that could not be searched, and the keys found.
 
-        Datasets of other front ends are still to be searched by these. Raises StoreUnavailable.
+        Other front ends must still search their own datasets. Raises StoreUnavailable.
         """
         found, unsearched = [], []
         known: set[int | str] = set()
@@ -318,7 +319,7 @@ class Datasets:
         return replace(asked, marks=to_text(wanted[among(wanted, marks)]), rows=rows) if rows else None
 
     def narrowed(self, asked: Found) -> Found | None:
-        """Search a local dataset for these rows, and return those found; None if there are none, or it was replaced.
+        """Search a local dataset for rows, and return the rows found; None if it has none or was replaced.
 
         Raises StoreError.
         """
@@ -328,7 +329,7 @@ class Datasets:
             return self._found(described, asked) if described is not None and is_there else None
 
     def look(self) -> None:
-        """Remove files of datasets that another front end has deleted or replaced; raises StoreError."""
+        """Remove the local files of datasets that another front end has deleted or replaced; raises StoreError."""
         with self._lock:
             with self._health.store_call("load"):
                 described = [self._described(at.name) for at in self._store.documents(KIND)]
@@ -338,9 +339,10 @@ class Datasets:
             self._known = now | {directory for directory in self._known if (self._root / directory).exists()}
 
     def erase(self, found: Sequence[Found]) -> None:
-        """Erase rows from the files of datasets, one after another; after a StoreError, the rest is not done.
+        """Erase rows from the files of datasets, one dataset after the other; a StoreError stops the erasure.
 
-        New files are written next to the old ones. A new description names them, and the old files are removed.
+        New files are written next to the old ones. A new description then names the new files, and the old files are
+        removed.
         """
         for each in found:
             with self._lock:
@@ -379,13 +381,13 @@ class Datasets:
         return now
 
     def where(self, described: Document) -> Document:
-        """Return where on the cluster the files of a dataset are; raises as :meth:`directory`."""
+        """Return the location of a dataset's files on the cluster; raises the errors of :meth:`directory`."""
         now = self.check(described)
         here = {} if self._holder_of(now) else {"directory": str(self.directory(described).resolve())}
         return here if self._fronts is None else self._fronts.where({"held_by": self._fronts.holder} | now)
 
     def brought(self, described: Document, to: Path, check: Callable[[], None]) -> Path:
-        """Return the local directory of a dataset's files; they are copied ``to`` one if another front end has them.
+        """Return a local directory with a dataset's files; if another front end has the files, copy them into ``to``.
 
         Raises as :meth:`directory`, and any error of ``check``.
         """
@@ -398,7 +400,7 @@ class Datasets:
         return to
 
     def _holder_of(self, described: Document) -> FrontEnds | None:
-        """Return the front ends if another one has the files of a dataset; None if they must be on this one."""
+        """Return the front ends if another front end has a dataset's files; None if the files must be on this one."""
         own = None if self._fronts is None else self._fronts.holder
         return None if described["is_here"] or described.get("held_by", own) == own else self._fronts
 
@@ -419,7 +421,7 @@ class Datasets:
             self._fronts.announce()
 
     def close(self) -> None:
-        """Stop reading uploads."""
+        """Stop the processing of uploads."""
         self._closed = True
 
     def _described(self, name: str) -> Document | None:
@@ -458,14 +460,14 @@ class Datasets:
 
 
 def _named(salt: str, keys: Sequence[int | str], rows: Found) -> set[int | str]:
-    """Return the keys that rows have."""
+    """Return the keys of the found rows."""
     wanted = among(marks_of(salt, keys), from_text(rows.marks))
     return {key for key, is_there in zip(keys, wanted.tolist(), strict=True) if is_there}
 
 
 @contextmanager
 def _on_disk() -> Iterator[None]:
-    """Raise errors of the disk as StoreUnavailable."""
+    """Convert disk errors of the block to StoreUnavailable."""
     try:
         yield
     except OSError as error:

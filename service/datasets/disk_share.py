@@ -1,4 +1,4 @@
-"""The share of the disk that datasets may take, which leaves the space that updates need."""
+"""A limit on the share of the disk that datasets may take, which leaves enough space for updates."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from livesvm.service.errors import TooManyDatasets
 
 @dataclass(frozen=True)
 class DiskShare:
-    """The disk that datasets are on.
+    """The limits on the use of the disk that datasets are stored on.
 
     Parameters
     ----------

@@ -28,11 +28,11 @@ Array = NDArray[Any]
 
 
 def read(path: Path, sink: Sink, asked: Document) -> None:
-    """Read the members; raises InvalidInput that names one, with row and column where it is an entry."""
+    """Read the members of a file; raises InvalidInput, which names the member, and the row and column of an entry."""
     with path.open("rb") as file, npz.opened(file, _KNOWN) as (archive, members):
 
         def member(name: str, kinds: str = "fiu", dimensions: int = 1) -> Array:
-            """Return a member, mapped from the disk; raises InvalidInput unless it has so many dimensions."""
+            """Return a member, mapped from the disk; raises InvalidInput if it has another number of dimensions."""
             sink.check_room(members[name].file_size)
             found = npz.mapped(archive, members[name], name, kinds, path.parent)
             if found.ndim != dimensions:
@@ -75,7 +75,7 @@ def _dense(X: Array, sink: Sink) -> None:
 
 
 def _sparse(data: Array, indices: Array, starts: Array, shape: Array, sink: Sink) -> None:
-    """Pass the rows of a CSR array to the sink; raises InvalidInput with the row, and the column, of a fault."""
+    """Pass the rows of a CSR array to the sink; raises InvalidInput with the row and column of an invalid entry."""
     if shape.size != 2 or not 1 <= shape[0] <= 2**40 or not 1 <= shape[1] <= 2**40:
         raise InvalidInput("must be the numbers of rows and columns", field="shape")
     n, width = map(int, shape)

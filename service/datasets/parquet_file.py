@@ -24,7 +24,7 @@ _INDEX = re.compile(r"__index_level_\d+__")
 
 
 def read(path: Path, sink: Sink, asked: Document) -> None:
-    """Read columns of numbers, and targets that may be words; :func:`.text_table.read` says which column has them.
+    """Read columns of numbers, and the column of targets, numbers or words, chosen as in :func:`.text_table.read`.
 
     Raises InvalidInput with row and column.
     """

@@ -1,6 +1,6 @@
-"""Reading of an uploaded file into arrays, in a process of its own, with one reader for each format.
+"""The conversion of an uploaded file to arrays, in a separate process, with one reader for each format.
 
-Rows and columns in errors count from 0; the head of a table is not counted.
+Rows and columns in errors are counted from 0, without the header of a table.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Document = dict[str, Any]
 
 
 def _svmlight(path: Path, sink: Sink, asked: Document) -> None:
-    """Read the file twice: columns count from 1, unless there is a column 0. Raises InvalidInput with the line."""
+    """Read the file twice: its columns count from 1 unless it has a column 0. Raises InvalidInput with the line."""
     with path.open("rb") as file:
         origin = 0 if any((X.indices == 0).any() for X, _ in svmlight.blocks(file)) else 1
         file.seek(0)
@@ -41,7 +41,7 @@ _READERS: Mapping[str, Callable[[Path, Sink, Document], None]] = {
 
 
 def parse(asked: Document, tell: Callable[[Document], None]) -> Document:
-    """Return the description of the dataset in a file, with its arrays written next to it; raises InvalidInput.
+    """Write the arrays of the dataset in a file next to the file; return its description; raises InvalidInput.
 
     Parameters
     ----------
@@ -61,7 +61,7 @@ def parse(asked: Document, tell: Callable[[Document], None]) -> Document:
 
 
 def _check_no_columns(asked: Document) -> None:
-    """Raise InvalidInput if a column is named for a format without columns, as no erasure would find its keys."""
+    """Raise InvalidInput if the request names a column but the format has none, as erasures would find no keys."""
     for name in ("target", "weights", "key"):
         if asked.get(name) is not None:
             own = "; an npz file has members y, weights and keys" if asked["format"] == "npz" else ""

@@ -41,7 +41,7 @@ def without(arrays: Arrays, marks: Marks, directory: Path) -> Document | None:
 
 
 def checksum(described: Document) -> str:
-    """Return the SHA-256 of the checksums of a dataset's files, which replaces that of its upload."""
+    """Return the SHA-256 of the checksums of a dataset's files, which replaces the SHA-256 of its upload."""
     files = sorted(described["files"].items())
     return hashlib.sha256("".join(f"{name}:{file['sha256']}\n" for name, file in files).encode()).hexdigest()
 

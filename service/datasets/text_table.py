@@ -25,7 +25,7 @@ Document = dict[str, Any]
 
 
 def read(path: Path, sink: Sink, asked: Document) -> None:
-    """Read a table; the column of targets is ``asked["target"]``, by default "y" or else the last; keys are text.
+    """Read a table; targets are in column ``asked["target"]``, by default "y" or else the last; keys are text.
 
     The text is read as ``livesvm inspect`` reads it, with ``asked["options"]``. Targets may be words if the table has a
     header. Raises InvalidInput with row and column.
@@ -108,7 +108,7 @@ class Columns:
             raise InvalidInput("has no column of features beside that of the targets", field="body")
 
     def texts(self, begun: list[list[str]]) -> list[int]:
-        """Return the columns that hold text, by the first row: of keys, and of targets that are words."""
+        """Return which columns hold text, judged by the first row: keys, and targets that are words."""
         are_words = any(row[self.target] and not csv_text.is_number(row[self.target]) for row in begun)
         return [at for at in (self.keys, self.target if are_words else None) if at is not None]
 
@@ -144,7 +144,7 @@ class Columns:
 
 
 def _labels(words: Sequence[str], row: int) -> Any:
-    """Return labels that are words, (m,), of checked length, as each takes the memory of the longest in an array."""
+    """Return labels that are words, (m,), with checked lengths, as an array pads each word to the longest."""
     try:
         return targets([*words])
     except InvalidInput as error:

@@ -2,4 +2,4 @@
 
 
 class DemoError(Exception):
-    """A step of the demonstration did not do what it should."""
+    """A step of the demonstration had an unexpected result."""

@@ -1,10 +1,11 @@
-"""Part one: the river's flow 1, 3 and 7 days ahead, by a feed that gets nothing but the names of the columns.
+"""Part one: a feed that is configured with column names only forecasts the river's flow 1, 3 and 7 days ahead.
 
-The feed is sent the readings as they are in the file: two years at once, which fill its window, then one a day. The
-feed keeps every forecast, and scores it when its day has come. It is compared with naive forecasts, which it scores
-too, and with retraining. For this, scikit-learn's ``SVR`` is trained from scratch once a month for each step, on the
-examples of the feed's model, and forecasts the month's days. A second feed in this process, without the service, is
-sent the same readings. It supplies the examples for ``SVR``, and must make the same forecasts as the first feed.
+The demonstration sends the feed the unchanged readings of the file: first two years, which fill its window, then single
+days. The feed stores every forecast, and scores the forecast when the reading of the forecast's day arrives. The feed's
+forecasts are compared with naive forecasts, which the feed scores too, and with retraining. For retraining,
+scikit-learn's ``SVR`` is trained from scratch once a month for each step, on the examples of the feed's model, and
+forecasts the days of the month. A second feed, which runs in this process without the service, gets the same readings.
+The second feed supplies the examples for ``SVR``, and must make the same forecasts as the first feed.
 """
 
 from __future__ import annotations
@@ -42,13 +43,13 @@ SETTINGS: dict[str, Any] = {
 
 
 def readings(series: Series) -> list[dict[str, Any]]:
-    """Return the record as the rows that the feed is sent, one a day."""
+    """Return the river's record as rows to send to the feed, one row a day."""
     cells = zip(series.dates, series.values.tolist(), strict=True)
     return [{"date": day, **dict(zip(series.columns, values, strict=True))} for day, values in cells]
 
 
 class TrainedAgain:
-    """``SVR`` for each step of a feed, trained now and then on the examples that the feed's models hold."""
+    """An ``SVR`` for each step of a feed, retrained from time to time on the examples that the feed's models hold."""
 
     def __init__(self, feed: Forecaster) -> None:
         self.feed = feed
@@ -73,7 +74,7 @@ class TrainedAgain:
         return seconds
 
     def forecast(self, day: int) -> None:
-        """Forecast from the newest reading, that of ``day``."""
+        """Forecast from the newest reading, which is the reading of ``day``."""
         assert self.feed.rows is not None
         newest = [self.feed.rows.count - 1]
         for i, (machine, scale) in enumerate(zip(self._machines, self._scales, strict=True)):
@@ -82,7 +83,7 @@ class TrainedAgain:
             self._pending[i, day + STEPS[i]] = float(found[0])
 
     def score(self, day: int, value: float) -> None:
-        """Compare what was forecast for ``day`` with its reading."""
+        """Compare the forecasts for ``day`` with the reading of this day."""
         for i, errors in enumerate(self.errors):
             forecast = self._pending.pop((i, day), None)
             if forecast is not None:
@@ -102,7 +103,7 @@ def send(client: Client, copy: Forecaster, rows: list[dict[str, Any]]) -> float:
 
 
 def certify(client: Client) -> float:
-    """Return the worst relative gap of the feed's models, which the service recomputes from their data."""
+    """Return the largest relative duality gap of the feed's models, which the service recomputes from their data."""
     gap = float(client.feed_certificate(FEED)["relative_gap"])
     if not gap <= WORST_GAP:
         raise DemoError(f"a model of the feed is {gap} off its optimum")
@@ -129,7 +130,7 @@ def months(client: Client, rows: list[dict[str, Any]], most: int | None) -> Iter
 
 
 def introduce(rows: list[dict[str, Any]]) -> None:
-    """Say what is about to be shown."""
+    """Print what this part of the demonstration is about to show."""
     first, last = rows[0]["date"], rows[WINDOW - 1]["date"]
     print(f"""\
 Fisher River, Manitoba: a feed is sent the raw readings of flow, rain and temperature of 1988 to 1991, and forecasts
@@ -140,7 +141,7 @@ naive: the better of the last value and that of a season ago. SVR: scikit-learn'
 
 
 def run(client: Client, most: int | None) -> None:
-    """Create the feed, send it the river's readings, and say how good its forecasts were."""
+    """Create the feed, send it the river's readings, and print the errors of its forecasts."""
     rows = readings(load())
     introduce(rows)
     client.create_feed(FEED, **SETTINGS)

@@ -1,4 +1,4 @@
-"""The demonstration's table of the feed: one row a month, and a summary."""
+"""The table that the demonstration prints about the feed: one row for each month, and a summary."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ HEADER = (
 
 @dataclass(frozen=True)
 class StepErrors:
-    """Mean absolute errors of one step so far, and the share of readings in its band."""
+    """The mean absolute errors of one step so far, and the share of readings inside the step's forecast band."""
 
     feed: float
     naive: float
@@ -22,7 +22,7 @@ class StepErrors:
 
     @classmethod
     def of(cls, score: dict[str, Any], svr: float) -> Self:
-        """Return the errors of a step, given the feed's score and the error of the retrained SVR."""
+        """Return the errors of one step, from the feed's scores and the error of the retrained SVR."""
         naive = min(score["last_value_mae"], score["seasonal_mae"])
         return cls(score["mae"], naive, svr, score["coverage"])
 

@@ -1,4 +1,4 @@
-"""The demonstration: the Fisher River's raw daily readings through the real service.
+"""The demonstration, which sends the Fisher River's raw daily readings through the real service.
 
 ``livesvm demo``, or ``python -m livesvm.service.demo``, starts the service on a free loopback port with an empty data
 directory, and drives it through REST alone. First a feed forecasts the flow 1, 3 and 7 days ahead from the readings as
@@ -25,7 +25,7 @@ PICTURE = Path("fisher-river.png")
 
 
 def run(server: Server, shown: argparse.Namespace) -> None:
-    """Run the demonstration on a service that is up."""
+    """Run the demonstration on a service that is running."""
     print(f"service ready at {server.address} after {server.seconds:.1f} s\n")
     with Client(server.address) as client:
         feed.run(client, shown.months)
@@ -36,7 +36,7 @@ def run(server: Server, shown: argparse.Namespace) -> None:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run the demonstration; the exit status is 0 when every step did what it should."""
+    """Run the demonstration; return the exit status, which is 0 if every step had the expected result."""
     parser = argparse.ArgumentParser(prog="python -m livesvm.service.demo", description="Forecast the Fisher River.")
     parser.add_argument("--keep", action="store_true", help="leave the service up and say how to stop it")
     parser.add_argument("--months", type=int, help="stop after so many months (default: all 24)")

@@ -1,11 +1,12 @@
 """Part two: will the flow rise tomorrow? A model that is updated once a month is compared with retraining.
 
-The model knows the last two years. Every month it forecasts 30 days, is scored, and only then learns those 30 days and
-forgets the 30 oldest, in one update.
+The model's window holds the last two years. Every month the model forecasts 30 days and is scored; then one update adds
+these 30 days and removes the 30 oldest.
 
 ``C`` and ``gamma`` were chosen on the first two years alone. Of the 28 cells of C in 1e-1..1e5 by gamma in 1e-3..1,
-three are within one standard error of the most accurate. Of these three, training from scratch costs most with the
-chosen one. ``python -m tests.benchmarks.river_choice`` prints the grid; ``--C 1e4`` shows the most accurate cell.
+three are within one standard error of the most accurate. The chosen cell is the one of these three with which training
+from scratch takes longest. ``python -m tests.benchmarks.river_choice`` prints the grid; ``--C 1e4`` shows the most
+accurate cell.
 """
 
 from __future__ import annotations
@@ -44,12 +45,12 @@ def learn(client: Client, days: Examples, oldest: int) -> dict[str, Any]:
 
 
 def forecast(client: Client, days: Examples) -> NDArray[np.float64]:
-    """Return rise (+1) or not (-1) for each of the days, predicted from the features alone."""
+    """Predict for each of the days, from the features alone, whether the flow rises (+1) or not (-1)."""
     return np.array(client.predict(MODEL, days.X)["prediction"])
 
 
 def certify(client: Client) -> dict[str, Any]:
-    """Return the certificate, which the service recomputes from the window's data; raises DemoError if it is bad."""
+    """Return the certificate that the service recomputes from the window; raises DemoError if an error is too large."""
     certificate = client.certificate(MODEL)
     if not (certificate["relative_gap"] <= WORST_GAP and certificate["max_violation"] <= WORST_VIOLATION):
         raise DemoError(f"the certificate is not good enough: {certificate}")
@@ -95,7 +96,7 @@ def months(client: Client, days: Examples, C: float, gamma: float, most: int | N
 
 
 def introduce(first: Examples, C: float, gamma: float) -> None:
-    """Say what is about to be shown."""
+    """Print what this part of the demonstration is about to show."""
     print(f"""\
 Will the flow rise tomorrow? A model of the last {WINDOW} days, updated a month at a time; no change counts as no rise.
 21 features: log flow, precipitation and temperature of the last 7 days, scaled by the first window's ranges.

@@ -1,4 +1,4 @@
-"""The demonstration's table of the model of rises: one row a month, and a summary."""
+"""The table that the demonstration prints about the model of rises: one row for each month, and a summary."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ HEADER = (
 class Step:
     """Results of one month.
 
-    ``days`` were forecast, then learnt, and ``window`` is what the model knows after; ``update`` and
-    ``certificate`` are the service's answers; times are in seconds; ``right`` counts the days forecast right,
-    ``majority_right`` those that the majority label of the window before got right.
+    ``days`` were forecast, then learnt, and ``window`` has the model's examples afterwards; ``update`` and
+    ``certificate`` are the service's answers; times are in seconds; ``right`` counts correct forecasts,
+    ``majority_right`` the correct forecasts of the earlier window's majority label.
     """
 
     days: Examples

@@ -22,7 +22,7 @@ class ServerError(Exception):
 
 
 class Server:
-    """One service process with its data, log and port to itself.
+    """One service process with a data directory, a log and a port of its own.
 
     Parameters
     ----------
@@ -39,7 +39,7 @@ class Server:
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
-        """Start it and wait until it says that it is ready; raises :class:`ServerError`."""
+        """Start the service and wait until it reports that it is ready; raises :class:`ServerError`."""
         begin = time.monotonic()
         with self._log.open("wb") as log:
             self._process = subprocess.Popen(
@@ -78,7 +78,7 @@ class Server:
         return "\n".join(text.splitlines()[-20:])
 
     def how_to_use(self) -> str:
-        """Return where the running service is, and how to end it."""
+        """Return a text with the address of the running service and the way to stop it."""
         pid = self._process.pid if self._process else 0
         return (
             f"\nThe service is still up at {self.address} (API: {self.address}/docs).\n"
@@ -87,7 +87,7 @@ class Server:
 
 
 def _environment(data_dir: Path) -> dict[str, str]:
-    """Return this process's environment, without its settings of a service but with those of the demonstration."""
+    """Return this process's environment variables, with service settings replaced by the demonstration's."""
     ours = {"LIVESVM_HOST": "127.0.0.1", "LIVESVM_PORT": "0", "LIVESVM_DATA_DIR": str(data_dir / "data")}
     others = {name: value for name, value in os.environ.items() if not name.startswith("LIVESVM_")}
     return others | ours | {"LIVESVM_COMPILE_AHEAD": "0", "LIVESVM_LOG_FORMAT": "text", "PYTHONUNBUFFERED": "1"}

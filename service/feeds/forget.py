@@ -34,12 +34,12 @@ def forget(feed: Forecaster, times: Collection[float], *, beyond: bool = False) 
     beyond : whether some before the oldest of the window are to be forgotten too: all are, then
     """
     timeline = feed.timeline
-    waiting = len(timeline.waiting)
+    waiting = timeline.n_waiting
     known = [past for time in times if (past := timeline.past.get(time)) is not None]
     oldest = next(iter(timeline.past.values())).slot if beyond and timeline.past else None
     gone = frozenset(past.slot for past in known)
     forgotten = Forgotten(gone, timeline.forget(times, beyond=beyond), oldest)
-    waiting -= len(timeline.waiting)
+    waiting -= timeline.n_waiting
     feed.plausibility.forget(forgotten)
     if feed.newest_taken is not None:
         held = feed.newest_taken.held or feed.newest_taken.slot in gone

@@ -69,6 +69,18 @@ class Every:
             return seconds_of(moment(time, self.zone) + timedelta(seconds=count * self.seconds))
         return time + count * self.seconds
 
+    def floor(self, time: float) -> float:
+        """Return the newest time of the clock's grid that is not after ``time``, in seconds since 1970."""
+        if self.months:
+            when = moment(time, self.zone)
+            year, month = divmod((when.year * 12 + when.month - 1) // self.months * self.months, 12)
+            return seconds_of(datetime(year, month + 1, 1, tzinfo=when.tzinfo))
+        if self.seconds % DAY:
+            return time - time % self.seconds
+        when, days = moment(time, self.zone), int(self.seconds // DAY)
+        first = when.date() - timedelta(days=(when.toordinal() - 1) % days)  # day 1 is a Monday
+        return seconds_of(datetime(first.year, first.month, first.day, tzinfo=when.tzinfo))
+
     def approximate_seconds(self) -> float:
         """Return the length of the interval in seconds, with an average length of months."""
         return self.months * 30.436875 * DAY if self.months else self.seconds

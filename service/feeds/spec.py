@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 from pydantic_core import from_json, to_json
 
 from livesvm.service.errors import not_among
+from livesvm.service.feeds.align import Align
 from livesvm.service.feeds.holidays import check as check_place
 from livesvm.service.feeds.interval import DURATION, duration
 from livesvm.service.feeds.sources.base import Layout
@@ -122,6 +123,12 @@ class FeedSpec(BaseModel):
         "`auto`: 0 while 200 readings, or a smaller window, hold nothing below it, for forecasts alone; null: none.",
     )
     maximum: Limit | None = Field(default=None, description="The largest value that can be; null: none.")
+    align: Align | None = Field(
+        default=None,
+        description="Puts readings on the grid of `every`, for sensors that are irregular. `nearest`: each gets the "
+        "nearest time. `mean`, `last`: those of an interval become one, once a later interval has a reading; the "
+        "mean gets the time of its begin, the last that of its end.",
+    )
     late: Literal["refuse", "correct"] = Field(default="refuse", description="Of readings older than the newest.")
     ahead: Literal["refuse", "accept"] = Field(
         default="refuse",
@@ -192,6 +199,8 @@ class FeedSpec(BaseModel):
     def _fit_together(self) -> Self:
         if self.holidays is not None and (self.time is None or self.generation == 1):
             raise InvalidInput("are of feeds whose readings have times", field="holidays")
+        if self.align is not None and (self.time is None or self.every is None):
+            raise InvalidInput("needs times, and `every`, the interval of its grid", field="align")
         names = [self.target, *self.features, *self.known, *([] if self.time is None else [self.time])]
         for name in names:
             if names.count(name) > 1:

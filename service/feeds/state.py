@@ -81,6 +81,7 @@ class FeedState:
         """Return the times of all readings in the window, also of missing ones, with their text in answers as keys."""
         timeline = self.forecaster.timeline
         times = [*timeline.past, *(time for time, _ in timeline.waiting)]
+        times += [] if timeline.open is None else [timeline.open.time]
         return {str(presenter.time_of(timeline, time)): time for time in times}
 
     def readings(self) -> dict[str, float]:

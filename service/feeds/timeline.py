@@ -16,6 +16,8 @@ any of its rows takes effect; an error names the row and the column.
 - Text, truth values, infinities, numbers beyond 1e100, and a set of columns other than the first row's are refused.
 - A time may deviate by a quarter of ``every`` from the feed's clock; with a larger deviation it is refused. A time more
   than a year and more than a window ahead is refused too: after a misspelt year, no later reading could follow.
+- With ``align``, times are put on the grid of ``every`` first (:mod:`.align`). A row for a time of the grid that has a
+  reading is ignored; with "nearest", the setting ``late`` may make it a correction.
 - If ``every`` is not given, it is found from the first readings, eight or more. If one of these does not fit the clock,
   waiting readings of earlier calls before it are left out.
 - Times with and without a zone must not be mixed, unless ``timezone`` gives the zone of the latter. With ``timezone``,
@@ -40,7 +42,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from livesvm.service.feeds import times
+from livesvm.service.feeds import align, times
+from livesvm.service.feeds.align import Align, OpenInterval
 from livesvm.service.feeds.interval import DAY, OFF, Every, duration, found_in, moment
 from livesvm.service.feeds.repeated_hour import RepeatedHour
 from livesvm.service.feeds.spec import FeedSpec
@@ -134,6 +137,7 @@ class Timeline:
         self._packed: Mapping[str, Any] | None = None  # the same as arrays, which nothing changes
         self.waiting: list[tuple[float, Given]] = []  # until the distance is found
         self.digits: times.Digits | None = None  # what whole numbers are in its column of times
+        self.open: OpenInterval | None = None  # of readings that become one, with ``align``
         self.twins: list[tuple[float, Given]] = []  # of the second hour: ignored, and taken if their slots stay open
         self.may_leap = False
         self._now: float | None = None  # of the service's clock while a call is read, where that counts
@@ -157,6 +161,11 @@ class Timeline:
             return Reading(past.slot, time, past.values, past.held)
         slot, time, values, held = (self._packed[name][-1].tolist() for name in ("slot", "time", "values", "held"))
         return Reading(slot, time, tuple(values), held)
+
+    @property
+    def n_waiting(self) -> int:
+        """The number of readings that wait: until the interval is known, or until theirs is over."""
+        return len(self.waiting) + (self.open is not None)
 
     def read(
         self, rows: Sequence[Row], *, now: float | None = None, logged: bool = False, is_first: bool = False
@@ -183,11 +192,13 @@ class Timeline:
         accepted = ignored = 0
         found = after._times_of(rows, is_first)
         after._now, after._early = now, after._allowed(found)
-        for row, (cells, at) in enumerate(zip(rows, found, strict=True)):
-            one = Tail(row, at, cells)
-            is_announced = bool(self.spec.known) and self.spec.target not in cells
+        tails = [Tail(row, at, cells) for row, (cells, at) in enumerate(zip(rows, found, strict=True))]
+        if self.spec.align is not None:
+            tails, accepted, ignored = after._aligned(tails, self.spec.align)
+        for one in tails:
+            is_announced = bool(self.spec.known) and self.spec.target not in one.cells
             if is_announced and (is_first or after.every is not None):
-                after._announce(plan, cells, one.time, row)
+                after._announce(plan, one.cells, one.time, one.row)
                 continue
             if not is_first and (is_announced or after._is_ahead(one)):
                 after._tail.append(one)
@@ -202,6 +213,42 @@ class Timeline:
             plan.along.clear()
         ignored += after._end(plan)
         return Plan(plan.readings, plan.corrections, plan.ahead, accepted, ignored, after, plan.along, plan.at_once)
+
+    def on_grid(self, time: float) -> float:
+        """Return the time of the grid that a reading of this time gets; without ``align``, the time itself."""
+        if self.spec.align is None or self.every is None:
+            return time
+        return align.grid_time(time, self.every, self.spec.align)
+
+    def _aligned(self, rows: Sequence[Tail], how: Align) -> tuple[list[Tail], int, int]:
+        """Return the rows to process, with times of the grid, and how many others were accepted and ignored.
+
+        Rows that go into one reading are accepted at once, and this reading is processed when its interval is over.
+        """
+        found, accepted, ignored = list[Tail](), 0, 0
+        for row, at, cells in rows:
+            assert at is not None
+            time, now = self.on_grid(at), self.open
+            is_missing = _is_missing(cells.get(self.spec.target))
+            if how == "nearest" or (is_missing and (now is None or time > now.time)):
+                found.append(Tail(row, time, cells))
+                continue
+            self._check_names(cells, row)
+            given = self.given_in(cells, row)
+            self._check_clock(at, row)
+            is_over = self.time is not None and time <= self.time
+            if is_missing or is_over or (now is not None and at <= now.latest):
+                ignored += 1  # nothing, a repetition, or a reading of an interval that is over
+            elif now is not None and time == now.time:
+                self.open, accepted = now.with_reading(at, given, how), accepted + 1
+            else:
+                self.open = align.opened(time, at, given)
+                if now is None:
+                    accepted += 1
+                else:  # processing the reading of the interval before counts this row
+                    values = dict(zip(self.spec.columns, now.given(how), strict=True))
+                    found.append(Tail(row, now.time, {**cells, **values}))
+        return found, accepted, ignored
 
     def _is_ahead(self, one: Tail) -> bool:
         """Say whether a row has an empty target, and a time after all readings so far."""
@@ -287,6 +334,8 @@ class Timeline:
         ``beyond``, no value from before the window is held.
         """
         self.waiting, self.twins = [one for one in self.waiting if one[0] not in times], []
+        if self.open is not None and self.open.time in times:
+            self.open = None
         nothing: Given = (None,) * len(self.spec.columns)
         stay = [one.given for time, one in self.past.items() if time not in times]
         first = tuple(next((v for v in column if v is not None), 0.0) for column in zip(*stay, strict=True))
@@ -360,6 +409,7 @@ class Timeline:
             "time": self.time,
             "slot": self.slot,
             "digits": self.digits,
+            **({} if self.open is None else self.open.to_arrays()),
             **{f"past.{name}": array for name, array in past.items()},
             **{
                 f"{name}.{part}": array
@@ -401,7 +451,7 @@ class Timeline:
         values = out._packed["values"]
         out.last = tuple(values[-1].tolist()) if len(values) else None
         out.waiting, out.twins = _listed(arrays, "waiting"), _listed(arrays, "twins")
-        out.digits = arrays.get("digits")
+        out.digits, out.open = arrays.get("digits"), align.restored(arrays)
         return out
 
     # -- one row -------------------------------------------------------------------------------------------------------
@@ -530,9 +580,13 @@ class Timeline:
         if given[0] is None if known is None else known.given == given:
             return False
         if known is None:
+            if self.spec.align is not None:
+                return False
             reason = "is older than the newest reading, and no time that the window holds"
             raise InvalidInput(reason, field=self.spec.time, row=row)
         if self.spec.late == "refuse":
+            if self.spec.align is not None:
+                return False
             reason = "this time came before with other values; late='correct' takes such rows"
             raise InvalidInput(reason, field=self.spec.time, row=row)
         values = tuple(old if new is None else new for new, old in zip(given, known.values, strict=True))

@@ -28,7 +28,7 @@ class WantedReadings:
         spec = timeline.spec
         begin, end = seconds_asked(spec, self.begin, "from"), seconds_asked(spec, self.end, "to", "last")
         found = ((text, seconds_asked(spec, text, "times", "only")) for text in self.times)
-        asked = {text: seconds for text, seconds in found if seconds is not None}
+        asked = {text: timeline.on_grid(seconds) for text, seconds in found if seconds is not None}
         oldest = next(iter(timeline.past), 0.0) if _have_left(timeline) else -math.inf
         is_range = self.begin is not None or self.end is not None
         before = [str(time_of(timeline, time)) for time in asked.values() if time < oldest]

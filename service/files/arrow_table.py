@@ -1,6 +1,7 @@
-"""Arrow streams and files in memory: how large they are when unpacked, and their columns as cells.
+"""Arrow streams and files in memory: the size of their unpacked data, and their columns as cells.
 
-Files come from any client. So sizes are read before pyarrow unpacks anything, and pyarrow checks all offsets and texts.
+Any client can send such files. So the declared sizes are checked before pyarrow unpacks any data, and pyarrow checks
+all offsets and texts.
 """
 
 from __future__ import annotations
@@ -25,9 +26,9 @@ _LEAST = 16  # bytes of a message
 
 
 def unpacked_bytes(data: bytes) -> int:
-    """Return the total size of a stream's or file's compressed buffers when unpacked.
+    """Return the total unpacked size of the compressed buffers in a stream or file.
 
-    Each buffer starts with its unpacked size, and pyarrow never unpacks more than that. Raises Malformed.
+    Each buffer starts with its unpacked size, and pyarrow never unpacks more bytes than this size. Raises Malformed.
     """
     try:
         messages = (_of_file if data.startswith(MAGIC) else _of_stream)(data)
@@ -41,7 +42,7 @@ def unpacked_bytes(data: bytes) -> int:
 
 
 def _of_stream(data: bytes) -> Iterator[tuple[int, int]]:
-    """Yield the offset of each message, and the offset of its body."""
+    """Yield the offsets of each message in a stream and of the message's body."""
     at = 0
     while at < len(data):
         message, size = _message(data, at)
@@ -70,7 +71,7 @@ def _of_file(data: bytes) -> Iterator[tuple[int, int]]:
 
 
 def _message(data: bytes, at: int) -> tuple[int, int]:
-    """Return the offset and the size of a frame's message; before Arrow 0.15, a frame began with the size."""
+    """Return the offset and the size of a frame's message; frames from before Arrow 0.15 begin with the size."""
     size = _at("<i", data, at)
     return (at + 8, _at("<i", data, at + 4)) if size == -1 else (at + 4, size)
 
@@ -174,7 +175,7 @@ def _is_read(kind: Any) -> bool:
 
 
 def text_bytes(table: Any) -> int:
-    """Return the size in bytes of a table's cells; each text in a dictionary is counted once."""
+    """Return the size in bytes of a table's cells; a text in an Arrow dictionary is counted once."""
     chunks = [chunk for column in table.columns for chunk in column.chunks]
     return sum(_view_bytes(chunk) or chunk.nbytes for chunk in chunks)
 
@@ -194,7 +195,7 @@ def _view_bytes(array: Any) -> int:
 def columns_of(table: Any) -> dict[str, list[Any]]:
     """Return the cells of a table: numbers, truth values, texts, times in ISO 8601, and None for a missing cell.
 
-    A time without a zone is reported without one; a time with a zone is reported in UTC.
+    A time without a time zone stays without a zone; a time with a zone is converted to UTC.
     """
     with _readable():
         found: dict[str, list[Any]] = {name: [] for name in table.column_names}

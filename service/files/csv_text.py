@@ -1,4 +1,4 @@
-"""Tables as text: cells between separators, quoted if they contain one; and parsing of columns of numbers."""
+"""Tables as text, with cells that are quoted if they contain a separator, and the parsing of columns of numbers."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def _check_widths(found: list[Line], width: int, row: int, field: str) -> None:
 
 
 def named(lines: Iterable[str]) -> tuple[Line, list[Line]]:
-    """Return the names in the first row, and the rows after it, which are counted from 0.
+    """Return the column names in the first row, and the other rows numbered from 0.
 
     Raises Malformed if there are no names, InvalidInput for a repeated name, or for a row with more or fewer cells.
     """

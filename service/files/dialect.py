@@ -1,4 +1,4 @@
-"""Dialects of text tables: the separator of cells, the lines around the rows, and the format of numbers.
+"""Dialects of text tables: the separator of cells, the lines before and between the rows, and the format of numbers.
 
 The first 64 kB of a file decide its encoding, separator, header, units and the lines before the header. Files may be
 compressed with gzip, or as the only member of a zip.
@@ -58,7 +58,7 @@ _MARKS = "'\u2019 \u00a0\u202f"
 
 @dataclass(frozen=True)
 class FileOptions:
-    """Options that describe a file; an option that is None or empty is inferred from the file.
+    """A client's options that describe a file; options that are None or empty are inferred from the file.
 
     Parameters
     ----------
@@ -123,7 +123,7 @@ class _Bounded(io.RawIOBase):
         return True
 
     def readinto(self, buffer: Any) -> int:
-        """Unpack the next bytes; raises Malformed beyond the limit."""
+        """Unpack the next bytes into the buffer; raises Malformed beyond the size limit."""
         data = self._inner.read(len(buffer))
         self._left -= len(data)
         if self._left < 0:
@@ -134,7 +134,7 @@ class _Bounded(io.RawIOBase):
 
 @contextmanager
 def unpacked(path: Path) -> Iterator[IO[bytes]]:
-    """Yield a file opened for reading bytes, decompressed if it is compressed; raises Malformed."""
+    """Yield a file opened for reading, which is decompressed on the fly if it is compressed; raises Malformed."""
     with path.open("rb") as file:
         magic, size = file.read(4), path.stat().st_size
         file.seek(0)
@@ -169,7 +169,7 @@ def encoding_of(head: bytes) -> str:
 
 
 def lines(path: Path, encoding: str) -> Iterator[str]:
-    """Yield the lines of a file, with their ends; raises Malformed."""
+    """Yield the lines of a file, with their line ends; raises Malformed."""
     with unpacked(path) as raw, io.TextIOWrapper(raw, encoding, newline="") as text:
         try:
             while line := text.readline(MOST_LINE):
@@ -181,7 +181,7 @@ def lines(path: Path, encoding: str) -> Iterator[str]:
 
 
 def rows(path: Path, dialect: Dialect) -> Iterator[Line]:
-    """Yield the rows below the header, leaving out repeated headers, comments and empty lines."""
+    """Yield the rows below the header, except repeated headers, comments and empty lines."""
     text = lines(path, dialect.encoding)
     for _ in range(dialect.skip):
         next(text, None)
@@ -231,7 +231,7 @@ def kind_of(cell: str) -> str:
 
 
 def understood(path: Path, given: FileOptions) -> Dialect:
-    """Return the dialect of a text table; raises Malformed, or InvalidInput naming an option."""
+    """Infer the dialect of a text table; raises Malformed, or InvalidInput, which names an option."""
     with unpacked(path) as raw:
         head = raw.read(HEAD)
         while head.count(b"\n") < FEWEST_LINES and len(head) < 8 * MOST_LINE and (more := raw.read(len(head))):
@@ -272,7 +272,7 @@ def _once(names: Line) -> Line:
 
 
 def _fits(text: list[str], separator: str) -> float:
-    """Return a score of a separator: the share of rows with the commonest width, times the mean worth of cells."""
+    """Return a score of a separator: the share of rows of the most frequent width, times the cells' mean score."""
     try:
         found = [cells for cells in _cells(text, separator) if any(cells)]
     except Malformed:
@@ -291,7 +291,7 @@ def _fits(text: list[str], separator: str) -> float:
 def _layout(
     begun: list[str], bare: list[str], separator: str, given: FileOptions, encoding: str, has_comments: bool
 ) -> Dialect:
-    """Return the dialect of a table; the kinds of cells in its later rows show which line is the header."""
+    """Return the dialect of a table; the kinds of cells in later rows show which line is the header."""
     reader = list[tuple[int, Line]]()
     for number, cells in _numbered(bare, separator):
         if any(cell.strip() for cell in cells):
@@ -362,7 +362,7 @@ def commonest(kinds: Iterable[str]) -> str:
 
 
 def _reads(cells: Line, kinds: Sequence[str]) -> bool:
-    """Return whether most cells of a row have the kind of their column, in columns of numbers and times."""
+    """Return whether, in columns of numbers or times, most cells of a row have the kind of their column."""
     if len(cells) != len(kinds):
         return False
     pairs = [(kind_of(cell), kind) for cell, kind in zip(cells, kinds, strict=True) if kind in ("number", "time")]
@@ -371,7 +371,7 @@ def _reads(cells: Line, kinds: Sequence[str]) -> bool:
 
 
 def _header(reader: list[tuple[int, Line]], first: int, width: int) -> int | None:
-    """Return the index of the row before the first row of numbers that holds the names; None if none does."""
+    """Return the index of the row with column names, above the first row of numbers; None if no row has names."""
     before = [at for at in range(first) if len(reader[at][1]) in (width, width - 1)]
     before = [at for at in before if len(reader[at][1]) == width] or before
     filled = {at: sum(map(bool, reader[at][1])) for at in before}
@@ -381,7 +381,7 @@ def _header(reader: list[tuple[int, Line]], first: int, width: int) -> int | Non
 
 
 def _named_by_comment(before: list[str], separator: str, width: int) -> Line | None:
-    """Return the names in one of the last two comments before the rows, if one has ``width`` names."""
+    """Return the column names in one of the last two comments before the rows, if one has ``width`` names."""
     found: Line | None = None
     for line in reversed([line for line in before if _is_comment(line)][-2:]):  # units may be below names
         cells = [cell.strip() for cell in next(_cells([line.strip().lstrip('#%/! "')], separator), [])]
@@ -392,7 +392,7 @@ def _named_by_comment(before: list[str], separator: str, width: int) -> Line | N
 
 
 def decimal_of(columns: Iterable[Collection[str]], separator: str, given: str | None) -> tuple[str, str]:
-    """Return the decimal mark and the marks of thousands; raises InvalidInput if a mark may be either.
+    """Return the decimal mark and the thousands separators; raises InvalidInput if a character may be either.
 
     Parameters
     ----------
@@ -430,7 +430,7 @@ def decimal_of(columns: Iterable[Collection[str]], separator: str, given: str | 
 
 
 def number(cell: str, decimal: str, pattern: re.Pattern[str]) -> str:
-    """Return a number's text with a decimal point and no other marks; other text is unchanged, and refused later."""
+    """Return a number's text with a decimal point and no thousands separators; other text is returned unchanged."""
     text = _signed(cell.strip())
     if not pattern.fullmatch(text):
         return cell
@@ -438,7 +438,7 @@ def number(cell: str, decimal: str, pattern: re.Pattern[str]) -> str:
 
 
 def pattern_of(decimal: str) -> re.Pattern[str]:
-    """Return the pattern of numbers with this decimal mark."""
+    """Return the regular expression of numbers with this decimal mark."""
     other, mark = "," if decimal == "." else r"\.", re.escape(decimal)
     return re.compile(
         rf"([$€£] ?)?[+-]?([$€£] ?)?(\d+|\d{{1,3}}([{_MARKS}{other}]\d{{3}})+)?({mark}\d*)?([eE][+-]?\d+)?( ?[%€$£])?"

@@ -31,7 +31,7 @@ _UNITS = {"72": "Wh", "38": "W", "42": "m³", "119": "ft³", "169": "therm", "13
 
 
 class Document(NamedTuple):
-    """The table in a document: names of columns, rows of text, and facts on its format."""
+    """The table found in a document: the names of its columns, its rows of text, and facts about its format."""
 
     names: Line
     rows: list[Line]
@@ -39,7 +39,7 @@ class Document(NamedTuple):
 
 
 def as_json(file: IO[bytes]) -> Document:
-    """Return the table in a JSON document; raises Malformed."""
+    """Find and return the table in a JSON document; raises Malformed."""
     try:
         found = json.loads(_whole(file))
     except ValueError as error:
@@ -66,7 +66,7 @@ def as_json(file: IO[bytes]) -> Document:
 
 
 def _split_in(found: Any, depth: int = 4) -> Iterator[dict[str, Any]]:
-    """Yield the rows of tables with names in ``columns`` and rows in ``values`` or ``data``, as InfluxDB has them."""
+    """Yield the rows of tables in InfluxDB's form: names in ``columns``, and rows in ``values`` or ``data``."""
     if isinstance(found, dict):
         names, lines = found.get("columns"), found.get("values", found.get("data"))
         if isinstance(names, list) and isinstance(lines, list) and all(isinstance(line, list) for line in lines):
@@ -81,7 +81,7 @@ def _split_in(found: Any, depth: int = 4) -> Iterator[dict[str, Any]]:
 
 
 def _of_entity(entity: list[Any]) -> Iterator[dict[str, Any]]:
-    """Yield the states of an entity of Home Assistant, each with its id, which short answers give only once."""
+    """Yield the states of a Home Assistant entity, each with the entity's id, which short answers give only once."""
     known: dict[str, Any] = {}
     for one in entity:
         if not isinstance(one, dict):
@@ -92,7 +92,7 @@ def _of_entity(entity: list[Any]) -> Iterator[dict[str, Any]]:
 
 
 def _objects_in(found: Any, depth: int = 3) -> list[dict[str, Any]]:
-    """Return the rows in a document that holds a list of objects or columns of equal length; raises Malformed."""
+    """Return the rows of a document that is a list of objects, or has columns of equal length; raises Malformed."""
     if isinstance(found, list) and found and all(isinstance(one, dict) for one in found):
         return found
     if isinstance(found, dict) and depth:
@@ -250,7 +250,7 @@ def is_workbook(path: Path) -> bool:
 
 
 def workbook(path: Path) -> tuple[Any, dict[str, Any]]:
-    """Return a workbook's first sheet with rows as a CSV file, deleted with its last reference; raises Malformed."""
+    """Return a workbook's first sheet that has rows, as a temporary CSV file; raises Malformed."""
     try:
         from python_calamine import CalamineError, CalamineWorkbook
     except ImportError:
@@ -276,7 +276,7 @@ def workbook(path: Path) -> tuple[Any, dict[str, Any]]:
 
 
 def _of_column(cells: Sequence[Any]) -> Line:
-    """Return a column of a workbook as text; in a column of times, the reader gives midnight as a date."""
+    """Return a column of a workbook as text; in a column of times, the reader reports midnight as a mere date."""
     has_clock = any(isinstance(cell, datetime) for cell in cells)
     return [_of_cell(datetime(*cell.timetuple()[:3]) if has_clock and type(cell) is date else cell) for cell in cells]
 
@@ -320,7 +320,7 @@ def arrow(path: Path) -> Iterator[Any]:
 
 
 def arrow_rows(path: Path) -> Iterator[Line]:
-    """Yield the rows of an Arrow file as text; raises Malformed, or ValueError for a cell that is no text or number."""
+    """Yield the rows of an Arrow file as text; raises Malformed, or ValueError for cells of other types."""
     import pyarrow
 
     with arrow(path) as reader:

@@ -1,7 +1,7 @@
-"""The error of a file that is not of the format that it is read as."""
+"""The error for a file that does not have the expected format."""
 
 from livesvm.solvers.errors import InvalidInput
 
 
 class Malformed(InvalidInput):
-    """A file is not of its format; ``field`` is "body", or the part of it that is not."""
+    """A file does not have the expected format; ``field`` is "body", or names the malformed part."""

@@ -1,6 +1,6 @@
-"""npz and npy files: each member is an array in NumPy's format, read within limits even if its header is wrong.
+"""npz and npy files: arrays in NumPy's format are read within size limits, even if a header is wrong.
 
-Nothing is unpickled. Every size that a file declares is checked before memory is allocated, and no member is unpacked
+No object is unpickled. Each size that a file declares is checked before memory is allocated, and no member is unpacked
 beyond its declared size.
 """
 
@@ -47,9 +47,9 @@ Members = Mapping[str, zipfile.ZipInfo]
 
 
 def check_directory(data: bytes, allowed: Collection[str]) -> None:
-    """Raise Malformed if an npz file's directory, which is read as a whole, is larger than the allowed members need.
+    """Raise Malformed if an npz file's directory, which is read in one piece, is larger than allowed members need.
 
-    A comment or a 64-bit end record is refused, as it could hide another directory; numpy writes neither.
+    A zip comment or 64-bit end record is refused, because it could hide another directory; NumPy writes neither.
     """
     end = END.unpack(data[-END.size :]) if len(data) >= END.size else (b"",)
     if end[0] != b"PK\x05\x06" or end[-1] != 0:
@@ -98,9 +98,9 @@ def unpacked(archive: zipfile.ZipFile, member: zipfile.ZipInfo, name: str) -> ND
 
 
 def mapped(archive: zipfile.ZipFile, member: zipfile.ZipInfo, name: str, kinds: str, directory: Path) -> NDArray[Any]:
-    """Return the array in a member, mapped from an unnamed temporary file that lasts as long as the array.
+    """Return the array in a member, mapped from a temporary file that is removed when the array is.
 
-    ``kinds`` holds the letters of NumPy's kinds that the entries may have.
+    ``kinds`` has the letters of NumPy's data type kinds that are allowed.
     """
     with archive.open(member) as content, TemporaryFile(dir=directory) as file:
         shutil.copyfileobj(content, file)

@@ -1,8 +1,8 @@
-"""Parquet files, where DuckDB is installed (``pip install livesvm[parquet]``).
+"""Parquet files, read by DuckDB if it is installed (``pip install livesvm[parquet]``).
 
-Values are coded: a text that stands once in a file may be the cell of every row, and a page of a few bytes may unpack
-to a gigabyte. DuckDB unpacks within a limit of memory, and sees no other file, no network and no extension; texts are
-counted before any of them becomes an object.
+Values in Parquet files are encoded: a text stored once may be the cell of every row, and a page of a few bytes may
+unpack to a gigabyte. DuckDB unpacks the values within a memory limit, and has no access to other files, the network or
+extensions; the size of all texts is checked before Python objects are created.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ KINDS = {
 
 
 def is_there() -> bool:
-    """Return whether DuckDB is installed, which reads Parquet files."""
+    """Return whether DuckDB, which reads Parquet files, is installed."""
     return find_spec("duckdb") is not None
 
 
@@ -48,7 +48,7 @@ class ParquetTable:
         self.kinds: Mapping[str, str] = {name: KINDS.get(kind, kind.lower()) for name, kind, *_ in described}
 
     def text_sizes(self) -> tuple[int, int]:
-        """Return the total bytes of all texts, and the bytes of the longest text."""
+        """Return the total size of all texts in bytes, and the size of the longest text."""
         texts = ['"' + name.replace('"', '""') + '"' for name, kind in self.kinds.items() if kind == "text"]
         if not texts:
             return 0, 0
@@ -65,7 +65,7 @@ class ParquetTable:
 
 @contextmanager
 def opened(path: Path, memory_mb: int, most_rows: int = 2**62) -> Iterator[ParquetTable]:
-    """Yield a Parquet file as a table of its first ``most_rows`` rows; raises as :func:`connected`."""
+    """Yield a Parquet file as a table of its first ``most_rows`` rows; raises the errors of :func:`connected`."""
     with connected(path, memory_mb) as connection:
         yield ParquetTable(connection, path, most_rows)
 
@@ -95,7 +95,7 @@ def connected(path: Path, memory_mb: int) -> Iterator[Any]:
 
 
 def text_of(value: Any) -> str:
-    """Return a cell as the text that CSV has for it; raises ValueError for a truth value."""
+    """Return a cell as the text that a CSV file would have; raises ValueError for a truth value."""
     if value is None:
         return ""
     if isinstance(value, bool):

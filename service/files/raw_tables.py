@@ -1,4 +1,4 @@
-"""Files of rows before their columns have a meaning: text tables, workbooks, Parquet, Arrow, JSON, Green Button."""
+"""Tables of text cells from files in many formats: text tables, workbooks, Parquet, Arrow, JSON, Green Button."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ BLOCK = 10_000
 
 @dataclass
 class Raw:
-    """A table of text cells, ``width`` in a row.
+    """A table of text cells, with ``width`` cells in each row.
 
     Parameters
     ----------
@@ -46,7 +46,7 @@ class Raw:
 
 
 def opened(path: Path, given: FileOptions) -> Raw:
-    """Return the table in a file of the format that its first bytes show.
+    """Return the table in a file; the first bytes of the file show its format.
 
     Raises Malformed, InvalidInput, ValueError or OSError.
     """
@@ -75,7 +75,7 @@ def opened(path: Path, given: FileOptions) -> Raw:
 
 
 def _text(path: Path, given: FileOptions, said: dict[str, Any], held: Any = None) -> Raw:
-    """Return a text table; its rows keep a reference to ``held``, by which a temporary file is not deleted."""
+    """Return a text table; its rows keep a reference to ``held``, so that a temporary file is not deleted."""
     one = dialect.understood(path, given)
     about: dict[str, Any] = {
         "lines before the header": one.lead or None,

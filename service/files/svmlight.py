@@ -1,4 +1,4 @@
-"""Files of svmlight and LIBSVM, ``label column:value ... # comment`` a line: scikit-learn reads blocks of lines."""
+"""Files of svmlight and LIBSVM, with lines ``label column:value ... # comment``; scikit-learn reads blocks of lines."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def blocks(file: IO[bytes]) -> Iterator[tuple[Any, NDArray[np.float64]]]:
 
 
 def _check(text: bytes, row: int) -> None:
-    """Raise InvalidInput for the first invalid entry in lines of svmlight; ``row`` is the number of the first line."""
+    """Raise InvalidInput for the first invalid entry in lines of svmlight; ``row`` is the first line's number."""
     for line in text.splitlines():
         entries = line.partition(b"#")[0].split()
         last = -1

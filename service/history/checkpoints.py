@@ -1,4 +1,4 @@
-"""Decide when the next snapshot or solution of a model is due, and write it."""
+"""Decide when the next snapshot or stored solution of a model is due, and write the snapshot or solution."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Due:
-    """A snapshot is due after so many updates or seconds, or when updates took ``replay_seconds`` to solve.
+    """The limits after which a snapshot is due: a number of updates, or of seconds, or ``replay_seconds`` of solving.
 
-    A solution is due when updates took ``solution_seconds`` to solve. After less than ``worth_seconds`` of it since the
-    newest snapshot, none is due after ``seconds``, and after less than ``worth_at_rest`` none when the model goes to
-    rest: to write one would take longer than to solve the updates again, once or whenever the model wakes.
+    A solution is due after ``solution_seconds`` of solving since the last one. If updates since the newest snapshot
+    took less than ``worth_seconds`` to solve, no snapshot is due after ``seconds``; if less than ``worth_at_rest``,
+    none is due when the model goes to rest: solving the updates again takes less time than writing a snapshot.
     """
 
     updates: int
@@ -48,7 +48,7 @@ class Due:
 
     @classmethod
     def by(cls, settings: Settings, worth: tuple[float, float]) -> Due:
-        """Return the limits of the settings, with ``worth`` as (``worth_seconds``, ``worth_at_rest``)."""
+        """Return the limits in the service's settings, and ``worth`` as (``worth_seconds``, ``worth_at_rest``)."""
         return cls(
             settings.snapshot_updates,
             settings.snapshot_seconds,
@@ -59,10 +59,10 @@ class Due:
 
 
 class Checkpoints:
-    """The snapshots and solutions of one model; used by the model's writer alone.
+    """The writer of one model's snapshots and solutions, which counts changes; only the model's writer uses it.
 
-    A snapshot is also due when the records since the newest one have more bytes than it has, so that reading them at a
-    restart takes no longer than reading a snapshot. Solutions leave a restart little to solve again.
+    A snapshot is also due when the log records since the newest snapshot take more bytes than this snapshot, so that a
+    restart does not read long logs. With stored solutions, a restart has few updates to solve again.
 
     Parameters
     ----------
@@ -85,14 +85,14 @@ class Checkpoints:
             self.record_change(recovered.replay_seconds, recovered.log_bytes)
 
     def record_change(self, seconds: float, size: int) -> None:
-        """Count a change that took ``seconds`` to solve and ``size`` bytes of log; the first one starts the age."""
+        """Count a change that took ``seconds`` to solve and ``size`` bytes of log, and when the first change came."""
         self._changed_since = self._changed_since or time.monotonic()
         self._replay += seconds
         self._unsolved += seconds
         self._log_bytes += size
 
     def forget(self) -> None:
-        """Forget the changes, so that no snapshot is due: the model is gone."""
+        """Forget all counted changes, so that no snapshot of a deleted model is due."""
         self._changed_since = None
 
     @property
@@ -102,7 +102,7 @@ class Checkpoints:
 
     @property
     def is_worthwhile(self) -> bool:
-        """Whether enough has changed to write a snapshot when the model goes to rest."""
+        """Whether updates took long enough to solve that a snapshot is due when the model goes to rest."""
         return self._is_worth(self._due.worth_at_rest)
 
     def _is_worth(self, seconds: float) -> bool:
@@ -110,7 +110,7 @@ class Checkpoints:
         return self._changed_since is not None and is_worth_it
 
     def deadline(self) -> float:
-        """Return the monotonic time at which a snapshot is due; infinite while too little has changed."""
+        """Return the monotonic time at which a snapshot is due; infinity while too little has changed."""
         if self._changed_since is None or not self._is_worth(self._due.worth_seconds):
             return math.inf
         return self._changed_since + self._due.seconds
@@ -125,9 +125,10 @@ class Checkpoints:
         )
 
     def keep_solution(self, state: ModelState, record: bytes, seconds: float) -> None:
-        """Store the solution after ``record``, the newest, solved in ``seconds``, if solving again would take long.
+        """Store the solution after ``record``, the newest, if solving again would take long; it took ``seconds``.
 
-        A failure is logged. After :data:`CERTAIN_SECONDS` of solving it is raised too, so that no answer is sent.
+        A failure to store the solution is logged. If solving took :data:`CERTAIN_SECONDS` or more, the failure is
+        raised too, so that no answer is sent.
         """
         must = seconds >= CERTAIN_SECONDS
         took_long = self._unsolved >= self._due.solution_seconds or state.sizes.n_free >= MANY_FREE
@@ -145,7 +146,7 @@ class Checkpoints:
         crash.point("after-solution")
 
     def save(self, state: State, summary: bytes) -> None:
-        """Write a snapshot, and the summary that is shown of the model at rest; raises StoreError."""
+        """Write a snapshot, and the summary that describes the model at rest; raises StoreError."""
         crash.point("before-snapshot")
         data = state.encode()
         self._journal.save_snapshot(state.sequence, data, state.version, summary)
@@ -153,12 +154,12 @@ class Checkpoints:
         self.saved(state, len(data))
 
     def saved(self, state: State, size: int) -> None:
-        """Note that the store has a snapshot of ``size`` bytes."""
+        """Record that the store has a new snapshot of ``size`` bytes, and reset the counts."""
         self._snapshot_bytes = size
         self._start_afresh(state, None)
 
     def save_quietly(self, state: State, summary: bytes) -> None:
-        """Write a snapshot; log a failure and try again later, as the log has everything."""
+        """Write a snapshot; if that fails, log the failure and try again later, as the log has all changes."""
         try:
             self._journal.settle()
             self.save(state, summary)

@@ -1,6 +1,6 @@
-"""Entries of the log: their encoding, application and answers.
+"""The entries of a model's log: how each is encoded, applied and answered.
 
-A new kind of entry is a class here (or elsewhere, with its line in ``KINDS``) that implements :class:`LogEntry`.
+A new kind of entry is a class that implements :class:`LogEntry` and has a line in ``KINDS``.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from livesvm.service.store.base import Durability
 
 
 class LogEntry(Protocol):
-    """One entry; ``request`` is its Idempotency-Key, ``rules`` the version of the rules by which it was accepted."""
+    """A log entry; ``request`` is its Idempotency-Key, ``rules`` the version of the rules that accepted it."""
 
     @property
     def request(self) -> str | None: ...
@@ -31,36 +31,36 @@ class LogEntry(Protocol):
 
     @property
     def plain(self) -> Command | None:
-        """The entry itself, if it is a command that only adds and removes, else None."""
+        """The entry itself if it is a command that only adds and removes examples, else None."""
 
     def encode(self) -> bytes:
         """Return bytes for the log."""
 
     def apply(self, state: ModelState) -> Outcome:
-        """Apply the entry to the model before it; raises SolverError, which leaves the state as it was."""
+        """Apply the entry to the state before the entry; after SolverError the state is unchanged."""
 
     def apply_cold(self, state: ModelState) -> Outcome:
-        """Apply the entry by a new solve without a path; raises SolverError, which leaves the state as it was."""
+        """Apply the entry by a new solve without a path; after SolverError the state is unchanged."""
 
     def answer(self, version: int, outcome: Outcome, durability: Durability) -> bytes:
-        """Return the answer to the entry's caller."""
+        """Return the answer to the request that caused the entry."""
 
     def reported(self, outcome: Outcome) -> dict[str, Any]:
         """Return the numbers of the entry's changes, for the service's log."""
 
     def features_after(self, features: dict[Key, Any]) -> dict[Key, Any]:
-        """Return features by key after the entry; keys that have left the window may be among them."""
+        """Return the features by key after the entry, possibly with keys that have left the window."""
 
     def named(self) -> Iterable[tuple[Key, Sequence[str]]]:
-        """Return every key that the entry names, with the tags that it gives the key."""
+        """Return every key in the entry, with the tags that the entry gives the key."""
 
     @property
     def whole(self) -> bytes | None:
-        """The whole state that the entry holds, None if it holds none."""
+        """The whole state that the entry holds; None if the entry does not hold a whole state."""
 
 
 class _Whole(ABC):
-    """An entry that holds the whole state after it, so that there is nothing to solve."""
+    """An entry that holds the whole state after the entry, so that applying the entry needs no solve."""
 
     state: bytes
     rules = RULES
@@ -76,21 +76,21 @@ class _Whole(ABC):
         """Replace the contents of ``state`` by the entry's state, as the next version."""
 
     def apply_cold(self, state: ModelState) -> Outcome:
-        """Apply the entry as :meth:`apply` does, which follows no path."""
+        """Apply the entry like :meth:`apply`, which needs no solution path."""
         return self.apply(state)
 
     def features_after(self, features: dict[Key, Any]) -> dict[Key, Any]:
-        """Return the features of the entry's state."""
+        """Return the features in the state that the entry holds."""
         return features_of(codec.decode(self.state)["arrays"])
 
     def named(self) -> Iterable[tuple[Key, Sequence[str]]]:
-        """Return the keys of the entry's state, with their tags."""
+        """Return the keys in the state that the entry holds, with the tags of these keys."""
         return named_in(codec.decode(self.state))
 
 
 @dataclass(frozen=True)
 class Restoration(_Whole):
-    """The restoration of ``version``; it holds that version's whole state, as the log may be trimmed before a replay.
+    """The restoration of ``version``, with the whole state of that version, as the log may be trimmed before a replay.
 
     ``at`` is the Unix time at which the restoration was asked for.
     """
@@ -111,7 +111,7 @@ class Restoration(_Whole):
         return cls(document["restored"], document["state"], document["request"], document["at"])
 
     def apply(self, state: ModelState) -> Outcome:
-        """Replace the contents of ``state`` by the old version's, as the next version; no key is given out twice."""
+        """Replace the contents of ``state`` by the restored version's, as a new version; no key is generated twice."""
         began = time.perf_counter()
         found = ModelState.decode(state.spec, state.cache_mb, self.state)
         found.window.next_key = max(found.window.next_key, state.window.next_key)
@@ -128,7 +128,7 @@ class Restoration(_Whole):
 
 @dataclass(frozen=True)
 class Retraining(_Whole):
-    """The replacement of a model's state by the result of a job; it holds the whole new state, with the same window.
+    """The replacement of a model's state by a job's result; the entry holds the whole new state, with the same window.
 
     Parameters
     ----------
@@ -190,9 +190,9 @@ def features_of(arrays: dict[str, Any] | None) -> dict[Key, Any]:
 
 
 def named_in(document: dict[str, Any]) -> Iterable[tuple[Key, Sequence[str]]]:
-    """Return the keys of a snapshot, or of a solution, with their tags.
+    """Return the keys in a snapshot, or in a solution, with the tags of these keys.
 
-    They are the keys of examples in the window, of examples that left, and of the model's training.
+    The keys are those of examples in the window, of examples that have left, and of the model's last training.
     """
     tags, training = document.get("tags", {}), TrainedOn.in_arrays(document.get("arrays"))
     own = ((key, tags.get(key, ())) for key in (*document["keys"], *document.get("left", ())))

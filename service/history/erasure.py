@@ -1,6 +1,6 @@
-"""The documents of an erasure in the store: one while it is under way, and one of what it leaves of a model's history.
+"""The documents of an erasure in the store: one while the erasure runs, and one on the history that remains of a model.
 
-Neither document identifies a person: keys, tags and the names of requests are stored as salted hashes.
+Neither document identifies a person, as keys, tags and the names of requests are stored as salted hashes.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ SALT = 32
 
 @dataclass(frozen=True)
 class Seen:
-    """The answer of a model's or feed's writer before an erasure begins: its version, and what its window holds.
+    """What a model's or feed's writer knows before an erasure: the version, and which of the keys the window holds.
 
     Parameters
     ----------
@@ -49,7 +49,7 @@ class Seen:
 
 @dataclass(frozen=True)
 class ErasurePart:
-    """The part of an erasure in one model or feed; ``stored`` is the name it is stored under.
+    """The part of an erasure in one model or feed; ``stored`` is the name of the model or feed in the store.
 
     Parameters
     ----------
@@ -73,7 +73,7 @@ class ErasurePart:
 
 @dataclass(frozen=True)
 class Intent:
-    """An erasure that has begun, and that a restart finishes if it was interrupted.
+    """An erasure that has begun; a restart of the service finishes an interrupted erasure.
 
     Parameters
     ----------
@@ -124,7 +124,7 @@ class Intent:
 
     @property
     def found(self) -> int:
-        """The number of examples to erase that were in windows, over all parts."""
+        """The number of examples to erase that were found in windows, summed over all parts."""
         return sum(part.found for part in self.parts)
 
     def encode(self) -> bytes:
@@ -133,7 +133,7 @@ class Intent:
 
     @classmethod
     def decode(cls, data: bytes) -> Intent:
-        """Return the erasure in a document."""
+        """Return the erasure that a document describes."""
         document: dict[str, Any] = json.loads(data)
         parts = tuple(ErasurePart(**_tuples(part)) for part in document.pop("parts"))
         return cls(parts=parts, **_tuples(document))
@@ -147,28 +147,28 @@ class Intent:
         return next(part for part in self.parts if part.stored == stored)
 
     def count(self, stored: str) -> int:
-        """Return how many keys are sought in a model or feed."""
+        """Return the number of keys to erase in a model or feed."""
         return len({*self.keys, *self.part(stored).keys})
 
     def leaving(self, stored: str, keys: Iterable[Key], tags: Mapping[Key, Sequence[str]]) -> list[Key]:
-        """Return the keys of a model that the erasure names, or that have one of its tags."""
+        """Return which of a model's keys must be erased: keys that the erasure names, or that have one of its tags."""
         wanted, tagged = {*self.keys, *self.part(stored).keys}, set(self.tags)
         return [
             key for key in keys if self.hash(key) in wanted or not tagged.isdisjoint(map(self.hash, tags.get(key, ())))
         ]
 
     def is_of_training(self, stored: str, training: TrainedOn | None) -> bool:
-        """Return whether a model's last training used any of the examples; True if that is not known."""
+        """Return whether a model's last training used any example to erase; True if this is unknown."""
         if training is None or not training.is_known:
             return training is not None
         rows = {*self.part(stored).rows, *directories_in(self.rows)}.union(*(one["marks"] for one in self.rows))
         return training.has_rows(rows) or bool(self.leaving(stored, training.keys, training.tags))
 
     def going(self, stored: str, requests: Mapping[str, Remembered]) -> dict[str, int]:
-        """Return the names of a model's requests that must be removed, with their records.
+        """Return the names of the model's requests that must be removed, each with the number of its log record.
 
-        A request must be removed if its name is that of a key or tag, or is among the erasure's ``requests``. Requests
-        after the erasure had begun must be removed too if their answers name a key.
+        A request must be removed if its name equals an erased key or tag, or is among the erasure's ``requests``. A
+        request that came after the erasure had begun must be removed too if its answer names an erased key.
         """
         part, wanted = self.part(stored), set(self.requests)
         if self.by_time:
@@ -197,7 +197,7 @@ def _tuples(document: dict[str, Any]) -> dict[str, Any]:
 
 
 def names_in(known: Remembered) -> Iterator[Key] | None:
-    """Return the keys that the answer to a request names, None if there is no answer that can be read."""
+    """Return the keys in the stored answer to a request; None if no readable answer is stored."""
     try:
         answer = json.loads(known.answer or b"")
     except ValueError:
@@ -208,9 +208,9 @@ def names_in(known: Remembered) -> Iterator[Key] | None:
 
 @dataclass
 class Remainder:
-    """What erasures have left of a model's history: the oldest version that is kept, and traces of forgotten requests.
+    """What earlier erasures left of a model's history: the oldest version that is kept, and traces of removed requests.
 
-    ``requests`` has record numbers by the salted hash of a request's name, so that no request is applied twice.
+    ``requests`` maps salted hashes of the names of removed requests to record numbers, so that none is applied twice.
     """
 
     version: int = 0
@@ -219,7 +219,7 @@ class Remainder:
     requests: dict[str, int] = field(default_factory=dict)
 
     def holds(self, request: str) -> bool:
-        """Return whether this request was answered before and its answer was removed."""
+        """Return whether this request was answered before, but an erasure has removed the answer."""
         return bool(self.requests) and hashed(bytes.fromhex(self.salt), request) in self.requests
 
     def check(self, version: int) -> None:
@@ -230,7 +230,7 @@ class Remainder:
             raise InvalidInput(what, field="version")
 
     def bury(self, requests: Mapping[str, int], oldest: int) -> None:
-        """Add the hashes of these requests, and drop the hashes of requests of records up to ``oldest``."""
+        """Add hashes of removed requests, and drop hashes of requests with records up to number ``oldest``."""
         salt = bytes.fromhex(self.salt)
         known = self.requests | {hashed(salt, name): sequence for name, sequence in requests.items()}
         self.requests = {name: sequence for name, sequence in known.items() if sequence > oldest}
@@ -241,7 +241,7 @@ class Remainder:
 
 
 def begun(store: Store, stored: str | None = None) -> list[Intent]:
-    """Return the erasures that are under way, of one model or feed or of all, oldest first; raises StoreError."""
+    """Return the unfinished erasures in one model or feed, or in all, oldest first; raises StoreError."""
     found = [Intent.decode(data) for at in store.documents(BEGUN) if (data := store.document(at)) is not None]
     mine = [one for one in found if stored is None or any(part.stored == stored for part in one.parts)]
     return sorted(mine, key=lambda intent: intent.at)

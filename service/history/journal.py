@@ -1,4 +1,4 @@
-"""The writer's side of a model's log: it appends records, takes failed ones back and keeps the answers to requests."""
+"""The writer's access to a model's log: it appends records, aborts failed records, and stores answers to requests."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Source:
-    """The store of the models, with its health and its metrics."""
+    """The store of all models, with its health and its metrics."""
 
     store: Store
     health: Health
@@ -45,7 +45,7 @@ class Source:
 
 
 class State(Protocol):
-    """The state that a log builds up: it has the number of its last record and a version, and can be encoded."""
+    """A state that the records of a log lead to, with the number of the last record, a version, and an encoding."""
 
     @property
     def sequence(self) -> int: ...
@@ -55,31 +55,32 @@ class State(Protocol):
 
     @property
     def hot_bytes(self) -> int:
-        """Bytes that ``cool`` frees."""
+        """The bytes that ``cool`` would free now."""
 
     @property
     def held_bytes(self) -> int:
-        """Bytes of the whole state."""
+        """The bytes of the whole state in memory."""
 
     def cool(self) -> None:
-        """Free the caches that the next call builds again."""
+        """Free the caches, which the next call rebuilds."""
 
     def encode(self) -> bytes:
         """Return the bytes of a snapshot of the whole state."""
 
     def skip(self) -> None:
-        """Pass over a record that has no effect."""
+        """Advance past an aborted record, which has no effect."""
 
 
 @dataclass
 class Journal:
-    """The log and the snapshots of one model, as its only writer uses them.
+    """The log and the snapshots of one model; only the model's writer uses the journal.
 
-    Invariant: no command is appended while there is a debt, which is a call that the store must take first (to take a
-    record back, or to keep the answer to a request). After a call with an unknown outcome a new epoch comes first, so
-    that a call still under way cannot take effect later.
+    Invariant: no command is appended while there is a debt, which is a call to the store that must succeed first (to
+    abort a record, or to store the answer to a request). If the outcome of a call is unknown, the journal first begins
+    a new epoch, so that the call cannot take effect later.
 
-    ``known`` is the newest record that the store has acknowledged; ``behind`` says that the store has lost it.
+    ``known`` is the number of the newest record that the store has acknowledged; ``behind`` says that the store has
+    lost this record.
     """
 
     source: Source
@@ -94,7 +95,7 @@ class Journal:
     _attempt: int = 0
 
     def owe(self, debt: Callable[[], None]) -> None:
-        """Add a debt, a call that is made before the next command is appended."""
+        """Add a debt, which is a call to the store that must succeed before the next command is appended."""
         self._debts.append(debt)
 
     @property
@@ -103,7 +104,7 @@ class Journal:
         return not self._debts
 
     def settle(self) -> None:
-        """Pay every debt, oldest first; raises StoreError if the store does not take one."""
+        """Make all calls that are debts, oldest first; raises StoreError if one of the calls fails."""
         if self._is_unsure:
             self._retake()
         while self._debts:
@@ -112,7 +113,7 @@ class Journal:
             self._debts.pop(0)
 
     def append(self, state: State, data: bytes, idempotency: Idempotency | None) -> Durability:
-        """Log the command that follows ``state``; a record that seems to fail is taken back before the next one."""
+        """Log the command that follows ``state``; a record that may have failed is aborted before the next append."""
         sequence = state.sequence + 1
         try:
             level = self._call("append", lambda s: s.append(self.lease, sequence, data, idempotency, keep=self.keep))
@@ -125,22 +126,22 @@ class Journal:
         return level
 
     def lose_sight(self, state: State, *, is_unsure: bool) -> None:
-        """Note that an append after ``state`` failed; it may have been written all the same and must be taken back.
+        """Note that an append after ``state`` failed; its record may have been written and must then be aborted.
 
-        ``is_unsure`` says that the append may even be under way still, as the store gave no answer.
+        ``is_unsure`` says that the store gave no answer, so that it may still write the record.
         """
         self._is_unsure |= is_unsure
         self.owe(lambda: self._take_back_unknown(state))
 
     def _take_back_unknown(self, state: State) -> None:
-        """Take back the records in the log after ``state``, which appends that seemed to fail have written."""
+        """Abort the records in the log after ``state``, which were written although their appends seemed to fail."""
         written = self.last_sequence()
         while state.sequence < written:
             self.abort(state.sequence + 1)
             state.skip()
 
     def appended(self, state: State, record: Appending, error: StoreError | None) -> None:
-        """Note the result of a record that was appended with others; raises ``error`` as :meth:`append` would."""
+        """Note the result of an append to many logs for this one; raise ``error`` if the append failed."""
         try:
             if error is not None:
                 self._raise(error)
@@ -152,7 +153,7 @@ class Journal:
         self.known = record.sequence
 
     def abort(self, sequence: int) -> None:
-        """Mark a record as one without effect."""
+        """Mark a record as aborted, so that the record has no effect."""
         self._call("abort", lambda store: store.abort(self.lease, sequence))
 
     def last_sequence(self) -> int:
@@ -165,9 +166,10 @@ class Journal:
         return newest
 
     def recall(self, request: str, digest: bytes, *, is_stored: bool = True) -> bytes | None:
-        """Return the answer that a request got before, None if it is new; raises IdempotencyConflict.
+        """Return the answer that a request got before; None if the request is new; raises IdempotencyConflict.
 
-        Without ``is_stored`` the store is not asked, as :func:`remembering` has shown that it has no such request.
+        Without ``is_stored`` this does not ask the store, as :func:`remembering` has shown that the store has no such
+        request.
         """
         earlier = self._call("recall", lambda store: store.recall(self.lease.model, request)) if is_stored else None
         if earlier is None:
@@ -181,11 +183,11 @@ class Journal:
         return bytes(earlier.answer)
 
     def remember(self, request: str, answer: bytes) -> None:
-        """Keep the answer to a request."""
+        """Store the answer to a request."""
         self._call("answer", lambda store: store.remember(self.lease, request, answer))
 
     def save_snapshot(self, sequence: int, data: bytes, version: int, summary: bytes) -> None:
-        """Keep a snapshot that holds every record up to ``sequence``, and the model's summary."""
+        """Store a snapshot, which includes all records up to number ``sequence``, and the model's summary."""
         try:
             self._call("snapshot", lambda store: store.save_snapshot(self.lease, sequence, data, version, summary))
         except StoreError:
@@ -194,32 +196,32 @@ class Journal:
         self.source.metrics.snapshots.labels("written").inc()
 
     def describe(self, sequence: int, summary: bytes) -> None:
-        """Keep the summary that is shown of the model at rest, true up to record ``sequence``."""
+        """Store the summary that describes the model at rest, which includes all records up to number ``sequence``."""
         self._call("snapshot", lambda store: store.describe(self.lease, sequence, summary))
 
     def supersede(self, sequence: int, data: bytes, version: int, summary: bytes) -> None:
-        """Replace all that is stored of the records up to ``sequence`` by one snapshot."""
+        """Replace the stored records and snapshots up to number ``sequence`` by one snapshot."""
         self._call("snapshot", lambda store: store.supersede(self.lease, sequence, data, version, summary))
         self.known = sequence
 
     def requests(self) -> dict[str, Remembered]:
-        """Return all requests that are remembered, by idempotency key."""
+        """Return all requests that the store remembers for the model, by idempotency key."""
         return self._call("recall", lambda store: store.requests(self.lease.model))
 
     def forget_requests(self, names: Iterable[str]) -> None:
-        """Forget the requests with these idempotency keys."""
+        """Remove the requests with these idempotency keys from the store."""
         self._call("answer", lambda store: store.forget_requests(self.lease, names))
 
     def put_document(self, at: DocumentName, data: bytes) -> None:
-        """Keep a document that belongs to the model."""
+        """Store a document that belongs to the model."""
         self._call("document", lambda store: store.put_document(at, data))
 
     def save_solution(self, solution: Solution) -> None:
-        """Keep a solution in place of the one before."""
+        """Store a solution in place of the previous solution."""
         self._call("solution", lambda store: store.save_solution(self.lease, solution))
 
     def delete(self) -> None:
-        """Remove the model from the store; if the store has lost part of it, remove the rest."""
+        """Delete the model from the store; if the store has lost some of the model's data, delete the rest."""
         with suppress(StoreBehind):
             self.check_writable()
             self._call("delete", lambda store: store.delete(self.lease))
@@ -229,11 +231,11 @@ class Journal:
             store.delete(store.acquire(self.lease.model))
 
     def release(self) -> None:
-        """Let another service take the model over at once."""
+        """Release the lease, so that another service can take the model over at once."""
         self._call("lease", lambda store: store.release(self.lease))
 
     def check_writable(self) -> None:
-        """Raise Fenced once another writer has taken the model over, StoreBehind while the store lacks records."""
+        """Raise Fenced if another writer has taken the model over, StoreBehind if acknowledged records are lost."""
         if self.fenced:
             raise Fenced(f"another writer has taken model {self.lease.model} over")
         if self.behind:
@@ -247,17 +249,17 @@ class Journal:
         self.observe(known, heads.get(self.lease.model))
 
     def begin_again(self, sequence: int) -> None:
-        """Drop all debts: the store has been given everything up to ``sequence`` under this lease."""
+        """Drop all debts, as the store was just given all data up to record ``sequence`` under this lease."""
         self._debts.clear()
         self._is_unsure = self.behind = False
         self._attempt = 0
         self.known = sequence
 
     def observe(self, known: int, head: Head | None) -> None:
-        """Compare the model's ``head`` in the store, on any thread; ``known`` was read before the store was asked.
+        """Compare the model's ``head``, read from the store, with ``known``, which was read before; for any thread.
 
-        A store with fewer records than it had acknowledged has lost some, whichever writer it names: an older backup
-        names an older writer.
+        If the store has fewer records than it had acknowledged, it has lost some, even if it names another writer,
+        because an older backup names an older writer.
         """
         is_behind = head is None or head.sequence < known
         if head is not None and not is_behind and head.lease.writer != self.lease.writer:
@@ -273,7 +275,7 @@ class Journal:
             self.check_writable()
 
     def _retake(self) -> None:
-        """Take a new epoch, which fences calls that may still be under way."""
+        """Begin a new epoch, after which the store refuses earlier calls that have not taken effect yet."""
         self._attempt += 1
         self.lease, newest = self._call("lease", lambda store: store.retake(self.lease, self._attempt))
         self._is_unsure = False
@@ -287,7 +289,7 @@ class Journal:
             self._raise(error)
 
     def _raise(self, error: StoreError) -> NoReturn:
-        """Raise an error of the store, after noting what it says of the lease and of calls under way."""
+        """Raise an error of the store, and record first whether the lease is lost or the call's outcome is unknown."""
         if isinstance(error, StoreUnavailable):
             self._is_unsure = True
         elif isinstance(error, Fenced):
@@ -295,7 +297,7 @@ class Journal:
         raise error
 
     def _learn_why(self, error: Fenced) -> None:
-        """Raise StoreBehind if the lease is lost because the store lost records; otherwise note that it is fenced."""
+        """Raise StoreBehind if the lease was lost because the store lost records; otherwise mark the model fenced."""
         self.look()
         if self.behind:
             raise StoreBehind(str(error)) from error
@@ -303,7 +305,7 @@ class Journal:
 
 
 def remembering(source: Source, models: Sequence[str], request: str) -> set[str]:
-    """Return which of these models, by the names that they are stored under, remember a request in the store."""
+    """Return the stored names of those ``models`` for which the store remembers the request."""
     with source.health.store_call("recall"):
         return source.store.remembering(models, request)
 
@@ -311,10 +313,10 @@ def remembering(source: Source, models: Sequence[str], request: str) -> set[str]
 def append_together(
     source: Source, records: Sequence[Appending], keep: int
 ) -> tuple[Durability | None, list[StoreError | None]]:
-    """Append a record to each of many logs in one step; return their durability, and the error or None of each.
+    """Append one record to each of many logs in one step; return the durability, and an error or None for each.
 
-    The caller gives each result to :meth:`Journal.appended` of its journal. If the store is away, every record has that
-    error, and the durability is None.
+    The caller passes each record's error or None to :meth:`Journal.appended` of the record's journal. If the store is
+    unreachable, each record gets the store's error, and the durability is None.
     """
     try:
         with source.health.store_call("append"):
@@ -324,7 +326,7 @@ def append_together(
 
 
 def remember_together(source: Source, answers: Sequence[tuple[Journal, str, bytes]]) -> None:
-    """Keep the answers of many models to a request; a journal keeps an answer that fails before its next command."""
+    """Store the answers of many models to a request; if this fails, each journal does so before its next command."""
     try:
         with source.health.store_call("answer"):
             source.store.remember_many([(journal.lease, request, answer) for journal, request, answer in answers])

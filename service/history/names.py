@@ -1,4 +1,4 @@
-"""Names in stores: a model is stored under its id, a feed under its id behind a prefix that no model's id can have."""
+"""Names in stores: a model is stored under its id, a feed under its id with a prefix that no model's id can have."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ FLEET = "fleet "
 
 
 def is_feed(stored: str) -> bool:
-    """Return whether a feed is stored under this id, and not a model."""
+    """Return whether this stored name is that of a feed, not of a model."""
     return stored.startswith(FEEDS)
 
 
 def stored_feed(feed: str) -> str:
-    """Return the id that a feed is stored under."""
+    """Return the name under which a feed is stored."""
     return FEEDS + feed
 
 
 def id_of(stored: str) -> str:
-    """Return the id of a model or feed from the name it is stored under, without the prefix of feeds."""
+    """Return the id of a model or feed, given its name in the store."""
     return stored.removeprefix(FEEDS)
 
 
 def fleet_of(feed: str) -> str | None:
-    """Return the id of the fleet that a feed is a series of; None if the feed belongs to no fleet."""
+    """Return the id of the fleet to which a feed belongs as a series; None if the feed belongs to no fleet."""
     fleet, slash, _ = feed.partition(SERIES)
     return fleet if slash else None
 

@@ -29,9 +29,9 @@ S = TypeVar("S")
 
 @dataclass(frozen=True)
 class Recovered(Generic[S]):
-    """A recovered state, and how it was found: the snapshot's version, the replayed records, and damaged snapshots.
+    """A recovered state, with the version of its snapshot, and the numbers of replayed records and damaged snapshots.
 
-    ``set_aside`` counts updates that could not be solved again in time and that no caller has an answer to.
+    ``set_aside`` counts updates that could not be solved again in time, and that had not been answered.
 
     ``replay_seconds`` is the time that the replay took; ``snapshot_bytes`` and ``log_bytes`` are the sizes of the
     snapshot and of the records after it.
@@ -49,7 +49,7 @@ class Recovered(Generic[S]):
 
 @dataclass(frozen=True)
 class Means:
-    """The limits of a recovery: ``cache_mb`` for kernel rows, its turns among other solves, and the time to solve."""
+    """The limits of a recovery: megabytes for kernel rows, the scheduler of its solves, and the time to solve."""
 
     cache_mb: int
     turns: SolveScheduler
@@ -59,8 +59,8 @@ class Means:
 def recover(source: Source, lease: Lease, spec: ModelSpec, means: Means) -> Recovered[ModelState]:
     """Return the model after its last acknowledged update; raises StoreError if it cannot be recovered, or NotSolved.
 
-    A model whose updates fitted into ``cache_mb`` may need a little more when it is recovered, as its arrays have other
-    spare space then. So it may take twice as much: acknowledged updates matter more than the limit.
+    A model that fitted into ``cache_mb`` may need slightly more during recovery, because its arrays then have more
+    spare space. So a recovery may use twice ``cache_mb``, because acknowledged updates matter more than the limit.
     """
     try:
         return _recovered(source, lease, spec, means)
@@ -73,7 +73,7 @@ def recover(source: Source, lease: Lease, spec: ModelSpec, means: Means) -> Reco
 
 
 def _recovered(source: Source, lease: Lease, spec: ModelSpec, means: Means) -> Recovered[ModelState]:
-    """Return the model; after an unforeseen error replay the records one by one, to find the one that fails."""
+    """Return the recovered model; after an unforeseen error, replay the records singly to find the failing record."""
     try:
         return _Recovery(source, lease, spec, means).run()
     except FORESEEN:
@@ -101,7 +101,7 @@ class _Recovery:
     may_be_answered: bool = False  #: a solution, which may turn out not to be usable, says that the newest was solved
 
     def run(self) -> Recovered[ModelState]:
-        """Return the model."""
+        """Return the recovered model."""
         store, model = self.source.store, self.lease.model
         with self.source.health.store_call("load"):
             self.newest = store.last_sequence(self.lease)
@@ -134,7 +134,7 @@ class _Recovery:
         )
 
     def _newest_good(self, snapshots: Sequence[SnapshotInfo]) -> ModelState:
-        """Return the newest state that needs no solve: from a solution, the newest good snapshot, or an empty model."""
+        """Return the newest state that needs no solve: from a solution, an undamaged snapshot, or an empty model."""
         for snapshot in snapshots:
             try:
                 base = codec.decode(self.source.store.load_snapshot(self.lease.model, snapshot.sequence))
@@ -150,7 +150,7 @@ class _Recovery:
         return self._solved(None, 0) or ModelState.empty(self.spec, self.means.cache_mb)
 
     def _solved(self, base: dict[str, Any] | None, after: int) -> ModelState | None:
-        """Return the solution's model; None if it is not newer than ``base``, damaged, or skips a missing answer."""
+        """Return the stored solution's model; None if it is damaged, not newer than ``base``, or lacks an answer."""
         solution = self.solution
         if solution is None or solution.sequence <= after:
             return None
@@ -166,7 +166,7 @@ class _Recovery:
         return None
 
     def _answered(self, records: Iterator[LogRecord], after: int) -> Iterator[LogRecord]:
-        """Yield the records; raises StoreDamaged if one is missing, _Owed at a request without an answer."""
+        """Yield the log records; raises StoreDamaged if one is missing, _Owed at a request without an answer."""
         for expected, record in enumerate(records, after + 1):
             if record.sequence != expected:
                 raise StoreDamaged(f"the log lacks record {expected}")
@@ -180,7 +180,7 @@ class _Recovery:
             yield record
 
     def _solution(self) -> Solution | None:
-        """Return the stored solution, None if there is none, it is damaged, or the log lacks its record."""
+        """Return the stored solution; None if none is stored, if it is damaged, or if the log lacks its record."""
         try:
             found = self.source.store.solution(self.lease.model)
         except StoreDamaged as error:
@@ -192,4 +192,4 @@ class _Recovery:
 
 
 class _Owed(Exception):
-    """A request has no answer yet, and its update must be solved again to give one."""
+    """A request has no answer yet, so its update must be solved again to make the answer."""

@@ -1,10 +1,11 @@
-"""Replay the tail of a log, on as few solution paths as possible.
+"""Replay the last records of a log, on as few solution paths as possible.
 
-One path for several updates together has fewer events than a path for each [Karasuyama & Takeuchi, sec. 5], and both
-end at the same optimum. So updates that only add and remove are replayed together, except an update that brings a new
-class or that has no answer yet.
+One path for several updates together has fewer events than one path for each update [Karasuyama & Takeuchi, sec. 5],
+and leads to the same optimum. So updates that only add and remove examples are replayed together, except an update that
+adds a new class or has no answer yet.
 
-If that fails in an unforeseen way, a second replay takes one update at a time and can tell which one fails.
+If such a replay fails in an unforeseen way, a second replay applies one update at a time, to find the update that
+fails.
 """
 
 from __future__ import annotations
@@ -45,10 +46,11 @@ FORESEEN = (SolverError, StoreError, NotSolved, MemoryError, OSError)
 
 @dataclass(frozen=True)
 class Patience:
-    """How long a replay may solve: as a ``whole``, the last updates ``together``, and the ``newest`` update alone.
+    """The time limits of a replay's solves: of the ``whole`` replay, the last updates ``together``, the ``newest``
+    update.
 
-    When the time of the newest update is over and no caller has an answer to it, the update is set aside if
-    ``sets_aside``; otherwise OutOfTime ends the replay.
+    If the newest update exceeds its limit and was never answered, the update is set aside if ``sets_aside`` is True;
+    otherwise OutOfTime ends the replay.
     """
 
     whole: Solve
@@ -58,35 +60,35 @@ class Patience:
 
     @classmethod
     def short(cls, solve: Solve) -> Patience:
-        """Return a limit of ``solve`` for everything, after which no update is set aside."""
+        """Return limits in which ``solve`` limits the whole replay, and no update is set aside."""
         return cls(solve, solve, solve, False)
 
     @classmethod
     def at_last(cls, seconds: float) -> Patience:
-        """Return no limit but for the newest update, which is set aside after ``seconds``."""
+        """Return limits for the last updates only; the newest update is set aside after ``seconds``."""
         seconds = max(seconds, LEAST_SECONDS)
         return cls(Solve(), Solve(seconds), Solve(seconds), True)
 
     def without_end(self) -> Patience:
-        """Return the limits where the newest update may have been answered: it has no limit of its own."""
+        """Return the limits for a newest update that may have been answered, which has no limit of its own."""
         return Patience(self.whole, self.whole, self.whole, False)
 
     def end(self, error: NotSolved) -> None:
-        """Make the replay end soon, with this error."""
+        """Make the running solve of the replay stop soon, and the replay end with this error."""
         for solve in (self.whole, self.together, self.newest):
             solve.end(error)
 
 
 class Inapplicable(SolverError):
-    """An update fails in an unforeseen way, both on its path and by a new solve."""
+    """An update failed in an unforeseen way, both along its solution path and by a new solve."""
 
 
 @dataclass
 class Replay:
-    """Applies records to ``state`` up to the ``newest``; counts the updates that had an effect.
+    """A replay, which applies records to ``state`` up to number ``newest``, and counts updates that had an effect.
 
-    After an error that is not :data:`FORESEEN` the state is lost, unless each update is applied ``alone``: then a copy
-    from before each update is kept, which takes longer.
+    An error that is not :data:`FORESEEN` destroys the state, unless each update is applied ``alone``: then the replay
+    copies the state before each update, which takes longer.
     """
 
     source: Source
@@ -101,7 +103,7 @@ class Replay:
     _waiting: list[Command] = field(default_factory=list)
 
     def take(self, record: LogRecord) -> None:
-        """Take the next record; raises StoreError if records are missing or it cannot be applied, or MemoryLimit."""
+        """Apply the next record, or let it wait; raises MemoryLimit, or StoreError for missing or unusable records."""
         follows = self.state.sequence + len(self._waiting) + 1
         if record.sequence != follows:
             raise StoreDamaged(f"the log of model {self.lease.model} lacks record {follows}")
@@ -119,7 +121,7 @@ class Replay:
         self._apply(entry)
 
     def finish(self) -> None:
-        """Apply the updates that wait, together if possible."""
+        """Apply the waiting updates, together if possible."""
         waiting, self._waiting = self._waiting, []
         try:
             if len(waiting) > 1:
@@ -137,10 +139,10 @@ class Replay:
             self._apply(command)
 
     def _can_wait(self, command: Command) -> bool:
-        """Return whether a command starts at a unique optimum, brings no new class, and has no caller waiting.
+        """Return whether a command starts at a unique optimum, adds no new class, and is not owed an answer.
 
-        A class stays known when its last example has left. So a new class must be replayed by itself: examples that
-        come and go in one combined command would leave no trace of their class.
+        A class stays known after its last example has left the window. So an update that adds a new class must be
+        replayed alone: examples that are added and removed in one combined command would not make their class known.
         """
         state = self.state
         return not self.alone and state.is_convex and not state.meets(command) and not self._owes(command.request)
@@ -149,7 +151,7 @@ class Replay:
         return owes(self.source, self.lease.model, request)
 
     def _apply(self, entry: LogEntry) -> None:
-        """Apply one entry, and keep its answer if it has none yet."""
+        """Apply one entry, and store its answer if none is stored yet."""
         sequence = self.state.sequence + 1
         is_unanswered = sequence == self.newest and not self._may_be_acknowledged(entry)
         solve = self.patience.newest if is_unanswered else self.patience.whole
@@ -178,15 +180,15 @@ class Replay:
         self.replayed += 1
 
     def _take_back(self, sequence: int) -> None:
-        """Mark a record as one without effect: the process died before it was answered."""
+        """Mark a record as aborted, because the process died before the record was answered."""
         self.source.store.abort(self.lease, sequence)
         self.state.skip()
 
     def _reapply(self, entry: LogEntry) -> Outcome:
-        """Apply an entry that succeeded before; raises SolverError, which leaves the state as it was.
+        """Apply an entry that succeeded when it was new; after SolverError the state is unchanged.
 
-        If its path fails in an unforeseen way, it is solved without a path. If both fail, the update is the cause only
-        if the solvers work on other problems.
+        If the solution path fails in an unforeseen way, the entry is applied by a new solve without a path. If both
+        fail, the entry counts as the cause only if the solvers still work on other problems.
         """
         if not self.alone:
             return reapply(self.state, entry)
@@ -204,7 +206,7 @@ class Replay:
         raise Inapplicable(failure)
 
     def _may_be_acknowledged(self, entry: LogEntry) -> bool:
-        """Return whether the newest entry may have been acknowledged: it has an answer, or older rules accepted it."""
+        """Return whether the newest entry may be acknowledged: it has an answer, or older rules accepted it."""
         if entry.rules != RULES:
             return True
         return entry.request is not None and not self._owes(entry.request)
@@ -222,7 +224,7 @@ def _without_path(state: ModelState, entry: LogEntry) -> Outcome:
 
 
 def owes(source: Source, model: str, request: str | None) -> bool:
-    """Return whether an entry's request is remembered and has no answer yet; False without a request."""
+    """Return whether the store remembers an entry's request without an answer; False without a request."""
     try:
         earlier = None if request is None else source.store.recall(model, request)
     except StoreDamaged as error:  # a retry will see it; what it did is in the log
@@ -232,7 +234,7 @@ def owes(source: Source, model: str, request: str | None) -> bool:
 
 
 def together(commands: Sequence[Command]) -> Command:
-    """Return one command with the same result as these one after the other; none of them may edit examples."""
+    """Return one command with the same result as these commands in order; the commands must not edit examples."""
     leaving: list[Key] = []
     coming: dict[Key, tuple[Batch, int]] = {}
     for command in commands:
@@ -244,7 +246,7 @@ def together(commands: Sequence[Command]) -> Command:
 
 
 def _batch(coming: dict[Key, tuple[Batch, int]]) -> Batch | None:
-    """Return a batch of the examples to add, in order, None if there are none."""
+    """Return a batch of the examples to add, in order; None if there are no examples to add."""
     if not coming:
         return None
     rows = list(coming.values())

@@ -20,7 +20,7 @@ log = logging.getLogger(__name__)
 
 
 def rescue(data_dir: Path, model: str, spec: bytes, snapshot: Snapshot) -> None:
-    """Write a model that its store has lost to a file, and log the file's path or the failure."""
+    """Write a model that the store has lost to a file, and log the file's path or the failure."""
     sequence, data, version = snapshot
     path = data_dir / DIRECTORY / f"{_file_name(model)}-{version}{_ENDING}"
     document = {"model": model, "spec": spec, "sequence": sequence, "data": data, "version": version}
@@ -54,13 +54,13 @@ def files_of(data_dir: Path, model: str) -> list[Path]:
 
 
 def rescued(data_dir: Path, models: Iterable[str]) -> set[str]:
-    """Return which of these models have files of rescued versions."""
+    """Return which of these models have files with rescued versions."""
     there = {path.name.rpartition("-")[0] for path in (data_dir / DIRECTORY).glob("*")}
     return {model for model in models if _file_name(model) in there} if there else set()
 
 
 def _file_name(model: str) -> str:
-    """Return a file name for a model or series id that no file system takes for a directory."""
+    """Return a file name, without path separators, for the id of a model or of a fleet's series."""
     return model.replace("/", "@")
 
 
@@ -74,7 +74,7 @@ def snapshot_in(path: Path) -> bytes:
 
 
 def bring_back(path: Path, store: Store, patience: float) -> str:
-    """Put the model in the file of a rescued one into a store; return a line that says which version it was.
+    """Write the model in a rescue file into a store; return a line of text that names the model's version.
 
     Raises WritebackRefused, OSError or StoreError.
     """

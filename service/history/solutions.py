@@ -1,7 +1,8 @@
 """Solutions of long updates, stored next to the log, so that a restart need not solve them again.
 
-A solution is a snapshot without the features, which are most of a snapshot's bytes: the newest snapshot and the records
-since have them. A solution holds the SHA-256 of its last record, so that it is not used with another log.
+A solution is a snapshot without the features, which are most of a snapshot's bytes and are in the newest snapshot and
+the later records anyway. A solution holds the SHA-256 of its last log record, so that the solution is not used with
+another log.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from livesvm.solvers.sparse import below, like
 
 
 def solution_of(state: ModelState, record: bytes) -> Solution:
-    """Return the solution of a model that is fitted to at least one example; ``record`` is its last record."""
+    """Return the solution of a model with at least one example; ``record`` is the model's last log record."""
     document = state.document()
     arrays: dict[str, Any] = document["arrays"]
     del arrays["X"]
@@ -33,7 +34,7 @@ def solution_of(state: ModelState, record: bytes) -> Solution:
 def solved(
     spec: ModelSpec, cache_mb: int, base: dict[str, Any] | None, records: Iterable[LogRecord], solution: Solution
 ) -> ModelState:
-    """Return the model that a solution describes.
+    """Rebuild the model from a stored solution.
 
     Parameters
     ----------
@@ -63,7 +64,7 @@ def _name(record: bytes) -> bytes:
 
 
 def _rows(features: dict[Key, Any], keys: list[Key], width: int, is_sparse: bool) -> Rows:
-    """Return features (n, d) of ``keys``; raises StoreDamaged if one is missing."""
+    """Return the features (n, d) of the examples with ``keys``; raises StoreDamaged if one example is missing."""
     try:
         return like(below([features[key] for key in keys], width), is_sparse)
     except (KeyError, ValueError) as error:

@@ -13,7 +13,7 @@ from livesvm.solvers.errors import InvalidInput, SolverError
 
 
 def reapply(state: ModelState, entry: LogEntry) -> Outcome:
-    """Apply an entry that succeeded before, without a path if its path fails; raises SolverError."""
+    """Apply an entry that succeeded when it was new, without a path if its path fails; raises SolverError."""
     try:
         return entry.apply(state)
     except SolverError:  # it succeeded before with other rounding errors; there is one optimum, so solve it afresh
@@ -21,7 +21,7 @@ def reapply(state: ModelState, entry: LogEntry) -> Outcome:
 
 
 def oldest_kept(store: Store, model: str) -> int:
-    """Return the oldest version that can be rebuilt: the older snapshot's, or 0 while the log is complete."""
+    """Return the oldest version that can be rebuilt: that of the oldest snapshot, or 0 while the log is complete."""
     first = next(iter(store.log(model, 0)), None)
     snapshots = [snapshot for snapshot in store.snapshots(model) if not snapshot.is_damaged]
     if not snapshots or (first is not None and first.sequence == 1):
@@ -30,7 +30,7 @@ def oldest_kept(store: Store, model: str) -> int:
 
 
 def state_at(store: Store, spec: ModelSpec, cache_mb: int, model: str, version: int) -> ModelState:
-    """Return the model as it was at a version; raises InvalidInput if that version is not kept, StoreError."""
+    """Return the model at an earlier version; raises StoreError, or InvalidInput if the version is not kept."""
     state = _nearest(store, spec, cache_mb, model, version)
     if state is not None:
         for record in store.log(model, state.sequence):
@@ -47,10 +47,11 @@ def state_at(store: Store, spec: ModelSpec, cache_mb: int, model: str, version: 
 def decided_state(
     store: Store, spec: ModelSpec, cache_mb: int, model: str, head: int, state: ModelState | None
 ) -> ModelState:
-    """Return a model that another service writes, up to record ``head``; start from ``state`` or from the store.
+    """Return a model that another service writes, up to record ``head``, by updating ``state`` if it is given.
 
-    The last record is left out unless it was answered, as its writer may still take it back. All records before it are
-    final, as a writer appends nothing before it has marked what it takes back. Raises StoreError, NotSolved.
+    The last record is left out unless it was answered, because the record's writer may still abort it. All earlier
+    records are final, because a writer marks aborted records before it appends the next record. Raises StoreError,
+    NotSolved.
     """
     newest = max((one.sequence for one in store.snapshots(model) if not one.is_damaged), default=0)
     if state is None or state.sequence < newest:

@@ -1,4 +1,4 @@
-"""Write a model in memory back into a store that has lost it or part of it."""
+"""Write a model that is in memory back into a store that has lost some or all of the model's data."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Snapshot = tuple[int, bytes, int]
 
 
 def write_back(journal: Journal, spec: bytes, snapshot: Snapshot) -> bool:
-    """Write the model's snapshot into the store, under a new epoch; return False if the store has lost nothing.
+    """Write a model's snapshot into the store, under a new epoch; return False if the store has lost nothing.
 
     Raises WritebackRefused if the store has newer records or another service has the model, or StoreError, after
     which the caller may try again.
@@ -33,10 +33,10 @@ def write_back(journal: Journal, spec: bytes, snapshot: Snapshot) -> bool:
 
 
 def take(store: Store, model: str, spec: bytes, sequence: int, patience: float = 0.0) -> Lease:
-    """Return the lease of a model that is to be superseded at ``sequence``; create the model if it is not stored.
+    """Return the lease to replace a stored model by a snapshot at ``sequence``; create the model if it is missing.
 
-    A created model begins one record short, so that it counts as incomplete until it is superseded. Raises
-    WritebackRefused if another service has the model and is alive after ``patience`` seconds.
+    A created model begins one record before ``sequence``, so that the model counts as incomplete until the snapshot is
+    stored. Raises WritebackRefused if another service holds the model and is still alive after ``patience`` seconds.
     """
     store.begin_again()
     try:
@@ -48,7 +48,7 @@ def take(store: Store, model: str, spec: bytes, sequence: int, patience: float =
 
 
 def put(store: Store, lease: Lease, snapshot: Snapshot) -> None:
-    """Replace all that the store has of a model by a snapshot; raises WritebackRefused if it has newer records."""
+    """Replace a model's stored data by a snapshot; raises WritebackRefused if the store has newer records."""
     try:
         store.supersede(lease, *snapshot)
     except OutOfSequence as error:

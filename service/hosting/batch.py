@@ -1,8 +1,9 @@
-"""Changes of many models or feeds in one call: one step of the store logs them all, then each replica applies its own.
+"""Changes of many models or feeds in one call: the store logs all changes in one step, then each replica applies its
+own.
 
 Meanwhile all replicas are held, in one order, so that their other calls come before or after the whole change. A
-replica that refuses its part, or fails in any way, stays unchanged, and the others go on. A call that is repeated under
-its Idempotency-Key takes effect on the replicas on which it had none yet.
+replica that refuses its part of the call, or fails in any way, stays unchanged; the other replicas still apply theirs.
+If a call is repeated under its Idempotency-Key, only the replicas that have not applied it before apply it.
 """
 
 from __future__ import annotations
@@ -91,11 +92,11 @@ class Together(ABC, Generic[H, P]):
         """Return the checked plan of one replica's part of the call, or its answer to an earlier identical request."""
 
     def _ready(self, planned: dict[str, P]) -> dict[str, P]:
-        """Return the plans in the form in which they are logged."""
+        """Return the plans with all that the log must record of them."""
         return planned
 
     def _run(self, ids: Iterable[str]) -> None:
-        """Make the call; raises one of ``concerns_all``, if nothing was changed or the caller must send it again."""
+        """Run the whole call; raises one of ``concerns_all`` if nothing was changed or the client must repeat it."""
         try:
             self._hold(ids)
             planned = self._planned()
@@ -107,7 +108,7 @@ class Together(ABC, Generic[H, P]):
             give_back()
 
     def _hold(self, ids: Iterable[str]) -> None:
-        """Hold all replicas, so that their other calls wait; replicas that are not served get an error."""
+        """Hold all replicas, so that their other calls wait; record an error for each replica that is not served."""
         waits: dict[str, Future[None]] = {}
         found = dict(self._each(ids, self._found))
         try:
@@ -126,7 +127,7 @@ class Together(ABC, Generic[H, P]):
                     self._held[id_] = one
 
     def _planned(self) -> dict[str, P]:
-        """Return the checked plan of each replica; nothing is written yet."""
+        """Return the checked plan of each replica, and write nothing to the store."""
         opened = [id_ for id_, _ in self._each(self._held, self._open)]
         stored = [self._held[id_].stored for id_ in opened]
         known = set() if self._request is None else remembering(self._context.source, stored, self._request)
@@ -145,7 +146,7 @@ class Together(ABC, Generic[H, P]):
         return planned
 
     def _open(self, id: str) -> None:
-        """Make a replica ready for the call; wake it if it is at rest, and free its caches if many were woken."""
+        """Prepare a replica for the call: wake it if it is at rest, and free its caches if many replicas were woken."""
         one = self._held[id]
         was_awake = one.is_awake
         one.open_with()
@@ -155,7 +156,7 @@ class Together(ABC, Generic[H, P]):
                 one.cool_held()  # so that the caches of all woken replicas are never in memory at once
 
     def _take(self, planned: dict[str, P]) -> None:
-        """Log all records in one step, then let each replica apply its own."""
+        """Log the records of all replicas in one step, then let each replica apply its own record."""
         settings = self._context.settings
         self._context.turns.check_open()
         self._records = records = dict(self._each(planned, lambda id_: self._held[id_].appending(*planned[id_].logged)))
@@ -166,7 +167,7 @@ class Together(ABC, Generic[H, P]):
         failed = dict(zip(records, errors, strict=True))
 
         def take(id: str) -> bytes:
-            """Let one replica apply its record; return its answer."""
+            """Let one replica apply its logged record; return the replica's answer."""
             one: Any = self._held[id]
             reported: bytes = one.take_with(planned[id], records[id], durability, failed[id])
             self._learnt += 1
@@ -182,7 +183,7 @@ class Together(ABC, Generic[H, P]):
             raise away
 
     def _answered(self, ids: Sequence[str]) -> None:
-        """Store the answers of some replicas under the Idempotency-Key, and release these replicas."""
+        """Store the answers of these replicas under the call's Idempotency-Key, and release the replicas."""
         request, reported = self._request, self.answers
         if request is not None:
             answers = [(self._held[id_].journal, request, reported[id_]) for id_ in ids if id_ in reported]
@@ -192,7 +193,7 @@ class Together(ABC, Generic[H, P]):
         self._release(ids)
 
     def _release(self, ids: Iterable[str]) -> None:
-        """Release some replicas, so that their other calls run again."""
+        """Release these replicas, so that their other calls run again."""
         for id_ in ids:
             one = self._held.pop(id_)
             with one.following():
@@ -201,7 +202,7 @@ class Together(ABC, Generic[H, P]):
     def _each(
         self, ids: Iterable[str], ask: Callable[[str], T], concerns_all: tuple[type[Exception], ...] | None = None
     ) -> Iterator[tuple[str, T]]:
-        """Yield the result of ``ask`` for each replica; record a replica's error, raise an error of the whole call."""
+        """Yield each id with the result of ``ask(id)``; record a replica's error, but raise one that ends the call."""
         for id_ in ids:
             try:
                 found = ask(id_)
@@ -216,12 +217,12 @@ class Together(ABC, Generic[H, P]):
 
 
 def _let_go(one: HostedModel | HostedFeed, held: Future[None]) -> None:
-    """Release a replica when its hold begins after the call's time limit."""
+    """Release a replica at once if its mailbox was put on hold only after the call's time limit."""
     one.let_go()
 
 
 class UpdatesTogether(Together[HostedModel, PlannedUpdate]):
-    """Updates of many models, by id; solves end at ``asked.until``, and none begins after ``asked`` has ended."""
+    """Updates of many models, by model id; solves end at ``asked.until``, and none begins after ``asked`` has ended."""
 
     hot = math.inf  # models are updated again soon, and the budget has them cool where memory is short
 
@@ -238,7 +239,7 @@ class UpdatesTogether(Together[HostedModel, PlannedUpdate]):
         self._updates, self._asked, self.until = updates, asked, asked.until
 
     def run(self) -> Updated:
-        """Apply the updates in batches; raises StoreUnavailable, after which the caller must send them again."""
+        """Apply the updates in batches; after StoreUnavailable the caller must send all updates again."""
         for ids in batches(self._updates, AT_ONCE):  # so that no more models than these are held at once
             self._run(ids)
         return Updated(self.answers, self.errors, self.replayed)
@@ -254,7 +255,7 @@ class UpdatesTogether(Together[HostedModel, PlannedUpdate]):
 
 
 class ReadingsTogether(Together[HostedFeed, Planned]):
-    """Readings of many feeds; missing feeds may be created, and the caches of all but a few feeds are freed."""
+    """New readings of many feeds in one call, which may create feeds, and frees the caches of all but a few feeds."""
 
     concerns_all = (QueueFull, IdempotencyConflict, StoreUnavailable)
 
@@ -263,7 +264,7 @@ class ReadingsTogether(Together[HostedFeed, Planned]):
         self._batch, self._given = batch, batch.given
 
     def run(self) -> BatchDone:
-        """Apply the batch; raises QueueFull, IdempotencyConflict or StoreUnavailable, with nothing changed."""
+        """Apply the batch; after QueueFull, IdempotencyConflict or StoreUnavailable no feed has changed."""
         self._run(self._batch.tables)
         if self.answers:
             changed("observe", "feeds", feeds=len(self.answers), refused=len(self.errors), replayed=self.replayed)
@@ -271,7 +272,7 @@ class ReadingsTogether(Together[HostedFeed, Planned]):
         return BatchDone(self.answers, refused, self.replayed, self._given)
 
     def _found(self, id: str) -> HostedFeed:
-        """Return a feed by its id; create a missing feed if its rows can be accepted."""
+        """Return a feed by its id; create the feed if it is missing and the batch's rows for it are valid."""
         found: HostedFeed | None = self._home.known(id)
         if found is not None:
             return found
@@ -283,19 +284,20 @@ class ReadingsTogether(Together[HostedFeed, Planned]):
         return created
 
     def _plan(self, one: HostedFeed, *, is_stored: bool) -> Reply | Planned:
-        """Return the plan of one feed, which is logged with a digest of this feed's readings alone.
+        """Return the plan of one feed's part, with a digest of this feed's readings alone for the log.
 
-        So an erasure in one feed leaves the digests of the others as they are.
+        So an erasure in one feed does not change the digests of other feeds.
         """
         call = self._batch.call(one.id)
         digest = b"" if self._request is None else call.digest()
         return one.plan_with(call, digest, is_stored=is_stored)
 
     def _ready(self, planned: dict[str, Planned]) -> dict[str, Planned]:
-        """Return the plans, with the fleet's shared settings for feeds whose windows become full in this batch.
+        """Return the plans, and give the fleet's shared settings to feeds with a window that becomes full in this
+        batch.
 
-        If the fleet has no settings yet, the batch takes the settings of a feed with models. There may be such a feed,
-        as the process may have died before the fleet's settings were stored.
+        If the fleet has no stored settings yet, use the settings of a feed of the fleet that has models already. Such a
+        feed exists if a process died after the feed had chosen and before the fleet's settings were stored.
         """
         if self._given is None:
             feeds = map(self._feed, planned)
@@ -308,7 +310,7 @@ class ReadingsTogether(Together[HostedFeed, Planned]):
         return planned if given is None else planned | {id_: planned[id_].with_given(given) for id_ in filling}
 
     def _choose(self, planned: dict[str, Planned], sample: Sequence[str]) -> list[str]:
-        """Choose the fleet's settings by the windows of some feeds; refuse feeds that fail, and return the others."""
+        """Choose a fleet's settings by the windows of some feeds; refuse feeds that fail, return the other plans."""
 
         def choose(ids: Sequence[str]) -> Preset:
             with self._context.turns.turn(self._held[ids[0]].begun()):
@@ -332,7 +334,7 @@ class ReadingsTogether(Together[HostedFeed, Planned]):
 
 
 def refusal_of(error: Exception) -> Refusal:
-    """Return an error as the answer to the call describes it."""
+    """Return the description of an error for the answer to the call."""
     if isinstance(error, InvalidInput):
         return Refusal(error.reason, error.row, error.field)
     if isinstance(error, StoreBehind):

@@ -1,4 +1,4 @@
-"""The choice of parameters for one model that tunes itself, made on a copy while updates go on."""
+"""The choice of parameters for one model that tunes itself; it runs on a copy, so the model still accepts updates."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ log = logging.getLogger(__name__)
 
 
 def choosing_bytes(n: int) -> int:
-    """Return the bytes that a choice takes for a window of n examples, besides a copy of the model."""
+    """Return the bytes that a choice of parameters for a window of n examples needs, besides a copy of the model."""
     return ARRAYS * 8 * min(n, MOST) ** 2
 
 
 class TuningRun:
-    """One choice, from when it is due until the model has the chosen parameters.
+    """One choice of parameters, from the moment it is due until the model uses the chosen parameters.
 
     Parameters
     ----------
@@ -47,7 +47,7 @@ class TuningRun:
         self.is_over = False
 
     def end(self) -> None:
-        """Make the choice stop soon without a result, from any thread."""
+        """Make the choice of parameters stop soon without a result; any thread may call this."""
         self.is_over = True
         self._interrupt.ask()
 
@@ -56,7 +56,7 @@ class TuningRun:
             raise Cancelled("the choice is not wanted any more")
 
     def run(self) -> None:
-        """Choose parameters, and call ``done`` with the result."""
+        """Choose parameters for the copy, and call ``done`` with the result."""
         with suppress(OSError):  # without that right, updates wait a little longer
             os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), ASIDE)
         found: Document | None = None

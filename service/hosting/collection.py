@@ -1,4 +1,5 @@
-"""All replicas of one kind, by id: create, find, list and delete them. A replica at rest is just an index entry."""
+"""The collection of all models, or of all feeds, by id: it creates, finds, lists and deletes these replicas. A replica
+at rest takes no more memory than its index entry."""
 
 from __future__ import annotations
 
@@ -57,15 +58,16 @@ class Kind(Generic[R]):
     check: Callable[[Any, Context], None]
 
     def stored(self, id: str) -> str:
-        """Return the name that a replica is stored under."""
+        """Return the name of a replica in the store."""
         return self.prefix + id
 
 
 class Collection(Generic[R]):
-    """Owns every replica of a kind. Its calls block on the store, except those that only read memory.
+    """The owner of all replicas of one kind, models or feeds. Its methods block while the store works, except methods
+    that only read memory.
 
-    ``_index`` has entries of all replicas, ``_kept`` the handles of those that are awake or unavailable, ``_handles``
-    every handle that is referenced anywhere, so that no replica ever has two.
+    ``_index`` has an entry for each replica, ``_kept`` the handles of replicas that are awake or unavailable,
+    ``_handles`` every handle that is referenced anywhere, so that no replica ever has two handles.
     """
 
     def __init__(self, kind: Kind[R], context: Context, make_room: Callable[[int], None]) -> None:
@@ -87,24 +89,24 @@ class Collection(Generic[R]):
     # What routes and jobs ask.
 
     def get(self, id: str) -> R:
-        """Return a replica that is served; raises UnknownModel or UnknownFeed, ModelUnavailable or Restoring."""
+        """Return the replica if it is served; raises UnknownModel or UnknownFeed, ModelUnavailable or Restoring."""
         served: R = cast("Replica[Any]", self.find(id)).serving()
         if self._is_closed:
             raise ModelUnavailable("the service is being stopped")
         return served
 
     def readable(self, id: str) -> Reader:
-        """Return a reader that predicts, if need be from a copy of the model; raises as :meth:`get`."""
+        """Return the model, or a copy of it that can predict too; raises the errors of :meth:`get`."""
         return cast("Reader", self.get(id))
 
     def find(self, id: str) -> R:
-        """Return a replica in any state; raises UnknownModel or UnknownFeed."""
+        """Return the replica with this id, served or not; raises UnknownModel or UnknownFeed."""
         if (found := self.known(id)) is None:
             raise self.kind.replica.gone(f"there is no {self.kind.replica.word} {id[:64]!r}")
         return found
 
     def known(self, id: str) -> R | None:
-        """Return a replica in any state, None if there is none of that id."""
+        """Return the replica with this id, served or not; None if no replica has the id."""
         with self._lock:
             found: R | None = self._handles.get(id)
             if found is None and (indexed := self._index.get(id)) is not None:
@@ -112,13 +114,13 @@ class Collection(Generic[R]):
             return found
 
     def page(self, after: str = "", limit: int | None = None, under: str = "") -> list[R]:
-        """Return the replicas after an id, in the order of ids: ids with a prefix, or all but the series of fleets."""
+        """Return replicas with ids after ``after``, sorted: ids that begin with ``under``, or all but fleet series."""
         with self._lock:
             ids = list(islice(self._listed(after, under), limit))
         return [found for id_ in ids if (found := self.known(id_)) is not None]
 
     def _listed(self, after: str, under: str) -> Iterator[str]:
-        """Yield the ids after an id: ids that begin with ``under``, or if it is empty all but series of fleets."""
+        """Yield the ids after ``after`` that begin with ``under``; if that is empty, all ids but fleets' series."""
         at = bisect_right(self._ids, after) if after else bisect_left(self._ids, under)
         while at < len(self._ids):
             id_ = self._ids[at]
@@ -131,12 +133,12 @@ class Collection(Generic[R]):
             at += 1
 
     def count(self, under: str) -> int:
-        """Return how many ids begin with this prefix."""
+        """Return the number of ids that begin with the prefix ``under``."""
         with self._lock:
             return bisect_left(self._ids, under[:-1] + AFTER_SERIES) - bisect_left(self._ids, under)
 
     def __contains__(self, id: str) -> bool:
-        """Return whether there is a replica of that id."""
+        """Return whether a replica has this id."""
         return id in self._index
 
     def __len__(self) -> int:
@@ -144,12 +146,12 @@ class Collection(Generic[R]):
         return len(self._ids)
 
     def awake(self) -> list[R]:
-        """Return the replicas with their state in memory, and those that are unavailable."""
+        """Return the replicas with a state in memory, and the replicas that are unavailable."""
         with self._lock:
             return list(self._kept.values())
 
     def troubles(self) -> list[str]:
-        """Return messages about sources of feeds that cannot be read."""
+        """Return a message for each feed with a source that cannot be read."""
         awake: list[Any] = self.awake()
         flows = [(feed, feed.flow) for feed in awake]
         return sorted(f"the source of {feed}: {flow.fault}" for feed, flow in flows if flow is not None and flow.fault)
@@ -162,9 +164,10 @@ class Collection(Generic[R]):
         raise NotImplementedError(f"there are no readings of a {self.kind.replica.word}")
 
     def update_many(self, updates: Mapping[str, Update], request: str | None, asked: Solve) -> Updated:
-        """Update many models, each by itself; ``request`` is the Idempotency-Key.
+        """Update many models, each independently of the others; ``request`` is the Idempotency-Key of the call.
 
-        ``asked`` has the time limit. It ends when the client disconnects; updates that have not begun then are dropped.
+        ``asked`` has the time limit. When the client disconnects, ``asked`` ends, and updates that have not begun are
+        dropped.
         """
         waits: dict[str, Future[Reply]] = {}
         answers, errors, replayed = dict[str, bytes](), dict[str, Exception](), 0
@@ -187,7 +190,7 @@ class Collection(Generic[R]):
         return Updated(answers, errors, replayed)
 
     def states(self) -> Mapping[ServingState, int]:
-        """Count the replicas by state."""
+        """Return the number of replicas in each state."""
         with self._lock:
             kept = dict(self._kept)
             held = sum(len(ids - kept.keys()) for ids in self._held_by.values())
@@ -198,26 +201,26 @@ class Collection(Generic[R]):
         return +counts
 
     def glance(self, limit: int) -> Mapping[str, object]:
-        """Return a value that changes with the description of any of the first ``limit`` replicas, or any awake one."""
+        """Return a value that changes with the descriptions of the first ``limit`` replicas and of awake replicas."""
         with self._lock:
             found: dict[str, object] = {id_: self._index[id_] for id_ in islice(self._listed("", ""), limit)}
             kept = [replica for replica in self._kept.values() if fleet_of(replica.id) is None]
         return found | {replica.id: replica.stamp() for replica in kept}
 
     def samples(self, limit: int) -> list[Any]:
-        """Return the samples of the first replicas that are served, for the metrics."""
+        """Return the metrics samples of the first ``limit`` replicas that are served."""
         with self._lock:
             held = set[str]().union(*self._held_by.values())
             ids = [id_ for id_ in self._listed("", "") if id_ not in held]
         return list(islice(_samples(map(self.known, ids)), limit))
 
     def samples_awake(self) -> list[Any]:
-        """Return the samples of replicas that are awake and served, without the series of fleets."""
+        """Return the metrics samples of replicas that are awake and served, except the series of fleets."""
         awake: list[Any] = self.awake()
         return list(_samples(one for one in awake if fleet_of(one.id) is None))
 
     def samples_at_rest(self) -> Iterator[Any]:
-        """Yield the samples of replicas at rest, without the series of fleets; each is made when it is asked for."""
+        """Yield the metrics samples of replicas at rest, except fleets' series; each is computed when it is needed."""
         with self._lock:
             held = set[str]().union(*self._held_by.values())
             ids = [id_ for id_ in self._listed("", "") if id_ not in held and id_ not in self._kept]
@@ -245,14 +248,14 @@ class Collection(Generic[R]):
         return f"{self.kind.letter}-{secrets.token_hex(6)}"
 
     def delete(self, id: str) -> Future[None]:
-        """Remove a replica and all that is stored of it; raises at once if another service holds it.
+        """Delete a replica with all its stored data; raise an error at once if another service holds the replica.
 
         The returned future raises later errors. The caller calls :meth:`forget` when the future is done.
         """
         return cast("Replica[Any]", self.find(id)).delete()
 
     def forget(self, id: str) -> None:
-        """Release a replica that was deleted."""
+        """Remove a deleted replica from the collection, and stop its work."""
         found: Any = self.known(id)
         self.drop(id)
         if found is not None:
@@ -262,14 +265,14 @@ class Collection(Generic[R]):
     # What its replicas tell.
 
     def woke(self, replica: Replica[Any]) -> None:
-        """Note that a replica is awake or unavailable, and keep it."""
+        """Keep the handle of a replica that has become awake or unavailable."""
         with self._lock:
             if self._handles.get(replica.id) is replica:
                 self._kept[replica.id] = replica
                 self._stale.discard(replica.id)
 
     def rested(self, replica: Replica[Any], now: Indexed) -> None:
-        """Note that a replica is at rest: only its entry of the index is kept."""
+        """Drop the handle of a replica that has gone to rest, and keep ``now`` as the replica's index entry."""
         with self._lock:
             if self._kept.pop(replica.id, None) is not None:
                 self._index[replica.id] = now
@@ -304,7 +307,7 @@ class Collection(Generic[R]):
 
     @contextmanager
     def reading(self) -> Iterator[None]:
-        """Record which replicas are dropped while the block reads the store's index; the block then adds none again."""
+        """Record which replicas are dropped while the block reads the store's index, so that it adds none of them."""
         self._dropped = set()
         try:
             yield
@@ -335,18 +338,18 @@ class Collection(Generic[R]):
                 ids.discard(id)
 
     def stale(self) -> list[str]:
-        """Return the ids of replicas to wake: their index entry may be old, or they have a source to read."""
+        """Return the ids of replicas to wake, as their index entry may be outdated or they must read a source."""
         with self._lock:
             return sorted(self._stale)
 
     def resting(self) -> list[str]:
-        """Return the ids of replicas at rest that have no handle."""
+        """Return the ids of replicas at rest that no code holds a handle of."""
         with self._lock:
             referenced = set(self._handles)
             return [id_ for id_ in self._ids if id_ not in referenced]
 
     def holders(self) -> dict[str, list[str]]:
-        """Return the stored names of replicas that other services hold, by holder; "" stands for an unknown holder."""
+        """Return, by service, the stored names of replicas that other services hold; "" is an unknown service."""
         with self._lock:
             self._addresses.clear()
             found = {name: [self.kind.stored(id_) for id_ in ids] for name, ids in self._held_by.items() if ids}
@@ -378,7 +381,7 @@ class Collection(Generic[R]):
             return self._handle(id, found)
 
     def _handle(self, id: str, found: Indexed) -> Any:
-        """Make the only handle of a replica; it stays the only one while anything references it."""
+        """Create the handle of a replica; no second handle is created while this one is referenced."""
         made = self.kind.replica(id, self.kind.stored(id), found, self._context, self)
         self._handles[id] = made
         self._judge(made, found)
@@ -397,7 +400,7 @@ class Collection(Generic[R]):
         return self.active if found.holder in ("", self._context.holder) else found.holder
 
     def _where(self, holder: str) -> str:
-        """Return the public address of a service; the addresses read from the store are cached until the next check."""
+        """Return the public address of a service; an address is cached until the holders are looked up again."""
         if holder not in self._addresses:
             self._addresses[holder] = self._context.source.store.whereabouts(holder)
         return self._addresses[holder]
@@ -407,7 +410,7 @@ class Collection(Generic[R]):
 
     @contextmanager
     def _reserved(self, id: str) -> Iterator[None]:
-        """Reserve an id, and count it in the quota, while the block creates the replica."""
+        """Reserve an id, and count it towards the quota, while the block creates the replica."""
         most = self.kind.limit(self._context.settings)
         if self.active:
             raise ModelUnavailable(f"this service stands by; create it at the active one, {self._where(self.active)}")
@@ -432,7 +435,7 @@ def _samples(replicas: Iterable[Any]) -> Iterator[Any]:
 
 
 class Hosting(Protocol):
-    """All models and feeds of one service, in this process or elsewhere. Its calls block on the store."""
+    """All models and feeds of one service, in this process or in others. Its methods block while the store works."""
 
     @property
     def models(self) -> Models:
@@ -443,16 +446,16 @@ class Hosting(Protocol):
         """The feeds."""
 
     def restore(self) -> None:
-        """Read the store's index of models and feeds; raises StoreError."""
+        """Read all models and feeds from the store's index; raises StoreError."""
 
     def watch(self, most: int | None = None) -> None:
-        """Find replicas that other writers have taken or that the store has lost; raises StoreError.
+        """Find replicas that another service has taken over, or that the store has lost; raises StoreError.
 
         If no other service uses the store, each call checks at most ``most`` replicas, in turn.
         """
 
     def take_over(self) -> None:
-        """Take over replicas that other services release, drop those that they deleted; raises StoreError."""
+        """Take over replicas that other services released, and drop replicas that these deleted; raises StoreError."""
 
     def stop(self) -> None:
         """Release all models and feeds."""

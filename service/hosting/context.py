@@ -19,9 +19,11 @@ MOST_THREADS = 64
 
 @dataclass(frozen=True)
 class Context:
-    """Settings, store with health and metrics, scheduler of solves, memory budget, threads, and outbox of webhooks.
+    """The settings, the store with its health and metrics, the solve scheduler, memory budget, threads and webhook
+    outbox.
 
-    ``holder`` names this service; ``claim`` makes it the active one, or returns the name of another that is.
+    ``holder`` names this service; ``claim`` makes this service the active one, or returns the name of the service that
+    is.
     """
 
     settings: Settings

@@ -1,4 +1,4 @@
-"""Conformal intervals and sets of classes by one version of a model; see ``analyses.conformal``."""
+"""Conformal intervals and conformal sets of classes from one version of a model; see ``analyses.conformal``."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ DRIFTING = "less by how much the distribution of the weighted examples differs f
 
 @dataclass(frozen=True)
 class WantedCoverage:
-    """A request for intervals or sets that cover targets.
+    """A request for conformal intervals or sets that cover the targets with a given probability.
 
     Parameters
     ----------
@@ -51,18 +51,18 @@ class WantedCoverage:
 
 @dataclass(frozen=True, eq=False)
 class Covering:
-    """One version of a model with its leave-one-out residuals; ``ages`` (n,) in seconds before its newest example."""
+    """One version of a model with its leave-one-out residuals; ``ages`` (n,) are seconds before the newest example."""
 
     seen: Published
     found: Conformal
     ages: Vector
 
     def memory(self, X: Rows) -> int:
-        """Return the bytes that an answer for these rows takes: decisions of all leave-one-out models, and text."""
+        """Return the bytes that an answer for these rows needs, with the decisions of all leave-one-out models."""
         return X.nbytes + 3 * 8 * max(BLOCK, self.ages.size) * self.seen.n_values + 200 * len(X)
 
     def work(self, X: Rows) -> float:
-        """Return the cost of one row of an answer, as a number of multiplications that take the same time."""
+        """Return the computing time for one row of an answer, expressed as a number of multiplications."""
         n, k = self.ages.size, 1 if self.found.classes is None else self.found.classes.size
         return self.found.models.products(X.shape[1]) + n * (KERNEL + (SORTED if k == 1 else COMPARED * k * k))
 
@@ -84,13 +84,13 @@ class Covering:
 
 
 def memory_without_each(copy: ModelCopy) -> int:
-    """Return an upper bound on the bytes that computing the leave-one-out models takes."""
+    """Return an upper bound on the bytes that the computation of the leave-one-out models needs."""
     n, n_pairs = len(copy.arrays["keys"]), _pairs(copy)
     return COPIES * 8 * (_leaving(copy) + n_pairs) * (n + 1) + bytes_of(n, min(n, copy.sizes.n_free))
 
 
 def memory_of_decisions(copy: ModelCopy, rows: int) -> int:
-    """Return an upper bound on the bytes of the leave-one-out models' decisions of this number of rows."""
+    """Return an upper bound on the bytes of all leave-one-out models' decisions for this number of rows."""
     return COPIES * 8 * rows * _pairs(copy) * min(len(copy.arrays["keys"]), _leaving(copy))
 
 
@@ -99,7 +99,7 @@ def _pairs(copy: ModelCopy) -> int:
 
 
 def _leaving(copy: ModelCopy) -> int:
-    """Return the largest number of leave-one-out models, over all pairs of classes, that differ from the model."""
+    """Return the largest number, over all pairs of classes, of leave-one-out models that differ from the model."""
     is_weighed = copy.changed.get("class_weight", copy.spec.class_weight) is not None
     if is_weighed or not copy.sizes.n_free or not task_of(copy.spec).has_cost:
         return len(copy.arrays["keys"]) * _pairs(copy)  # each example may influence the model of every pair
@@ -107,13 +107,13 @@ def _leaving(copy: ModelCopy) -> int:
 
 
 def cover(copy: ModelCopy) -> Covering:
-    """Compute the leave-one-out residuals of a model's version; raises InvalidInput, NotSolved or SolverError."""
+    """Compute the leave-one-out residuals of one version of a model; raises InvalidInput, NotSolved or SolverError."""
     state = copy.state()
     return Covering(state.published(), conformal(state.estimator), copy.times.max() - copy.times)
 
 
 def check(spec: ModelSpec, wanted: WantedCoverage) -> None:
-    """Raise InvalidInput if a model of this specification has no intervals or sets of the wanted kind."""
+    """Raise InvalidInput if models with this specification cannot give the requested intervals or sets."""
     task = task_of(spec)
     if not (task.is_exact and (task.has_labels or task.has_values)):
         raise InvalidInput(f"cannot be promised by models of task {spec.task}", field="coverage")
@@ -134,7 +134,7 @@ def _listed(ends: NDArray[np.float64]) -> list[float | None]:
 
 
 class Coverings:
-    """A cache of leave-one-out residuals: of the newest versions of the most recently used models."""
+    """A cache of leave-one-out residuals for the newest versions of the most recently used models."""
 
     def __init__(self, budget: Budget) -> None:
         self._budget = budget
@@ -142,7 +142,7 @@ class Coverings:
         self._kept: OrderedDict[str, Covering] = OrderedDict()
 
     def get(self, id: str, now: Published) -> Covering | None:
-        """Return the cached residuals of the newest version ``now``; drop those of an older version."""
+        """Return the cached residuals of the model's newest version ``now``; drop residuals of an older version."""
         with self._lock:
             if (found := self._kept.get(id)) is None:
                 return None
@@ -153,7 +153,7 @@ class Coverings:
             return found
 
     def keep(self, id: str, found: Covering) -> None:
-        """Cache the residuals of a version, if there is memory for them."""
+        """Cache the residuals of one version, if the memory budget has room for the residuals."""
         with self._lock:
             self._drop(id)
             while len(self._kept) >= KEPT:
@@ -163,7 +163,7 @@ class Coverings:
                 self._kept[id] = found
 
     def tidy(self, models: Models) -> None:
-        """Drop the residuals of versions that are not the newest, as examples may have been erased since."""
+        """Drop the residuals of outdated versions, which may depend on examples that have been erased since."""
         for id_ in list(self._kept):
             try:
                 self.get(id_, models.get(id_).published)

@@ -1,4 +1,4 @@
-"""Look for drift in a copy of a model or a feed, and for an update that would reduce the error."""
+"""Search a copy of a model or a feed for drift, and for an update that would reduce the error."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class DriftQuestion:
 
 
 def look_for_drift(copy: ModelCopy, asked: DriftQuestion) -> Document:
-    """Return the drift in a model's window, and remedies.
+    """Return the drift found in a model's window, and updates that would remedy it.
 
     Returns
     -------
@@ -65,7 +65,8 @@ def look_for_drift(copy: ModelCopy, asked: DriftQuestion) -> Document:
 
 
 def look_for_drift_of_feed(copy: FeedCopy, asked: DriftQuestion) -> Document:
-    """Return the drift in the windows of a feed's steps, and remedies for each.
+    """Return the drift found in the window of each of a feed's forecasting steps, and updates that would remedy the
+    drift.
 
     Returns
     -------
@@ -92,13 +93,13 @@ def look_for_drift_of_feed(copy: FeedCopy, asked: DriftQuestion) -> Document:
 
 
 def feed_memory(spec: FeedSpec) -> int:
-    """Return the bytes that a search for drift in a feed takes: a copy of the feed, and copies of one step's model."""
+    """Return the bytes that a search for drift in a feed needs: for a copy of the feed, and of one step's models."""
     whole = feed_bytes(spec)
     return whole + COPIES * whole // len(spec.horizons)
 
 
 def _of_step(feed: Forecaster, i: int, rate: float, newest: int | None) -> Document:
-    """Return the drift in the window of the step with index ``i``, errors in units of the target."""
+    """Return the drift in the window of the forecasting step with index ``i``, with errors in units of the target."""
     model, step, rows = feed.models[i], feed.steps[i], feed.rows
     assert rows is not None
     assert model.scale is not None
@@ -110,7 +111,7 @@ def _of_step(feed: Forecaster, i: int, rate: float, newest: int | None) -> Docum
     of_readings, unit = np.sort(slots) + step, 1.0 if feed.spec.task == "direction" else model.scale.unit
 
     def update(one: Remedy, _: Drift) -> Document:
-        """Return the body of the update that applies a remedy."""
+        """Return the request body of the update that applies a remedy."""
         changed = {"C": one.value} if one.kind == "C" else {"keep": int(one.value)}
         return {"steps": [{"step": step, **changed}]}
 
@@ -123,7 +124,7 @@ def _of_step(feed: Forecaster, i: int, rate: float, newest: int | None) -> Docum
 
 
 def _time_of(feed: Forecaster, slot: int) -> str | float | None:
-    """Return the time of the reading in a slot, in the format of the feed's readings."""
+    """Return the time of the reading at an index of the timeline, in the format of the feed's readings."""
     line = feed.timeline
     assert line.every is not None
     assert line.time is not None

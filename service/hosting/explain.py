@@ -1,4 +1,4 @@
-"""Explain decisions by the examples whose removal would change them the most, exactly."""
+"""Explain decisions exactly, by the training examples that change a decision most if they are removed."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ BYTES_OF_EXAMPLE = 800
 
 
 class ExplainRequest(Features):
-    """Rows to explain; with their targets, also the value of each example for them."""
+    """A request to explain rows; with the rows' targets, the answer also has each example's value for these rows."""
 
     model_config = ConfigDict(json_schema_extra={**EITHER, "examples": [{"X": [[0.2, 0.5]], "most": 5}]})
 
@@ -40,7 +40,7 @@ class ExplainRequest(Features):
 
 
 def memory_of_answer(copy: ModelCopy, asked: ExplainRequest) -> int:
-    """Return the bytes of an answer, and of the decisions from which the answer is computed."""
+    """Return the bytes that an answer needs, with the decisions from which the answer is computed."""
     n = len(copy.arrays["keys"])
     rows = len(asked.features)
     reported = (1 if asked.y is not None else rows) * min(asked.most, n)
@@ -48,7 +48,7 @@ def memory_of_answer(copy: ModelCopy, asked: ExplainRequest) -> int:
 
 
 def explain(copy: ModelCopy, asked: ExplainRequest, settings: Settings) -> Document:
-    """Return the examples of the window with the largest influence on some rows.
+    """Return the examples of the window that have the largest influence on the decisions for these rows.
 
     Returns
     -------
@@ -116,7 +116,7 @@ def _rows(
 
 
 def _because(keys: tuple[Key, ...], now: float, without: Vector, most: int, targets: dict[Key, Any]) -> list[Document]:
-    """Return the ``most`` examples with the largest influence: removing one changes the decision the most."""
+    """Return the ``most`` examples with the largest influence, the change of the decision if the example is removed."""
     moved = now - without
     first = np.argsort(-np.abs(moved), kind="stable")[:most]
     return [
@@ -131,7 +131,7 @@ def _because(keys: tuple[Key, ...], now: float, without: Vector, most: int, targ
 
 
 def _closest(decisions: NDArray[np.float64], won: int, n_classes: int) -> tuple[int, float, int]:
-    """Return the pair in which the winning class won most narrowly, the winner's sign there, and the other class."""
+    """Return the pair of classes that the winning class won most narrowly, its sign there, and the other class."""
     margins = [
         (1.0 if a == won else -1.0, pair, b if a == won else a)
         for pair, (a, b) in enumerate(combinations(range(n_classes), 2))

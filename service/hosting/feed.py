@@ -1,7 +1,8 @@
-"""One hosted feed: the meaning of the calls in its log, and a view that readers share.
+"""One hosted feed: it defines the effect of each call in the feed's log, and publishes a view that all readers share.
 
-The replica logs, applies and answers changes, as a model does. One record of its log holds one call for all steps, and
-the whole state follows from the log. Forecasts are read from the newest view and never wait.
+A feed logs, applies and answers changes in the same way as a hosted model. One record of the feed's log holds one call
+for all forecasting steps, and the feed's whole state follows from its log. Forecasts are read from the newest view and
+never wait for a call that is being applied.
 """
 
 from __future__ import annotations
@@ -61,7 +62,7 @@ UNKNOWN = FeedSpec(target="unknown")
 
 
 class Planned(NamedTuple):
-    """A checked call, with the plan of its effect on the timeline, and the digest of its content."""
+    """A checked call, with the plan of the call's effect on the timeline, and the digest of the call's content."""
 
     call: Observations
     plan: Plan
@@ -69,11 +70,11 @@ class Planned(NamedTuple):
 
     @property
     def logged(self) -> tuple[Observations, bytes]:
-        """The call and its digest, which are logged."""
+        """The call and its digest, which the log records."""
         return self.call, self.digest
 
     def with_given(self, given: Preset) -> Planned:
-        """Return the plan with these settings, so that applying the plan chooses no settings."""
+        """Return the plan with the given settings, so that the feed chooses no settings when it applies the plan."""
         return self._replace(call=self.call.with_given(given))
 
 
@@ -87,12 +88,12 @@ class HostedFeed(Replica[FeedState]):
 
     @staticmethod
     def parse_spec(text: str) -> FeedSpec:
-        """Parse a specification in JSON."""
+        """Parse a feed's specification from JSON."""
         return stored_spec(text)
 
     @classmethod
     def wakes(cls, spec: FeedSpec) -> bool:
-        """Return whether a feed wakes with the service: feeds with a source do."""
+        """Return whether the service wakes the feed when the service starts, as it does for feeds with a source."""
         return spec.source is not None
 
     @property
@@ -120,11 +121,11 @@ class HostedFeed(Replica[FeedState]):
         return glimpse_of(self._summary)
 
     def news(self) -> Future[None] | None:
-        """Return a future that ends once the feed is awake; None if it is awake, or cannot wake."""
+        """Return a future that ends once the feed is awake; None if the feed is awake already or cannot wake."""
         return None if self._fault is not None or self.shown is not None else self.wake()
 
     def stamp(self) -> object:
-        """Return the state and the view."""
+        """Return the feed's serving state and its view."""
         return self.state, self.shown
 
     def sample(self) -> FeedSample | None:
@@ -133,17 +134,17 @@ class HostedFeed(Replica[FeedState]):
 
     @property
     def flow(self) -> Flow | None:
-        """The state of the reading of the feed's source; None if it has none, or is at rest."""
+        """The state of the thread that reads the feed's source; None if the feed has no source, or is at rest."""
         return None if self._pump is None else self._pump.flow
 
     @property
     def is_open(self) -> bool:
-        """Whether the feed takes readings now, as far as is known."""
+        """Whether the feed accepts readings now, as far as this process knows."""
         return self.state == "live"
 
     @property
     def progress(self) -> Progress:
-        """The feed's progress in its source."""
+        """How far the feed has read its source."""
         return self.view.progress
 
     @property
@@ -158,26 +159,26 @@ class HostedFeed(Replica[FeedState]):
         return self._ask(Observations.of(rows, request, time.time()))
 
     def deliver(self, entries: Sequence[SourceEntry], why: str | None = None) -> Future[Reply]:
-        """Add new entries of the source to the feed, and skip known ones; refuse all if ``why`` gives a reason."""
+        """Add entries of the source that are new to the feed; if ``why`` gives a reason, refuse all entries."""
         return self.change(None, bytes, partial(self._deliver, entries, why))
 
     def pause(self, paused: bool) -> Future[Reply]:
-        """Stop reading the feed's source, or go on; raises NoSource."""
+        """Pause the reading of the feed's source, or resume the reading; raises NoSource."""
         if self.spec.source is None:
             raise NoSource(f"{self} has no source")
         return self._ask(Pause(paused, time.time()))
 
     def take(self, job: str, recipes: Sequence[Recipe], request: str | None) -> Future[Reply]:
-        """Learn the window again with the settings that a job has found."""
+        """Train the feed's models again on the window, with the settings that a job has found."""
         return self._ask(FeedTuning(job, list(recipes), request, time.time()))
 
     def update(self, changes: Sequence[StepUpdate], request: str | None, solve: Solve | None = None) -> Future[Reply]:
-        """Remove examples from the models of some steps, or change the C of these models."""
+        """Remove examples from the models of the given forecasting steps, or change the parameter C of these models."""
         return self._ask(FeedUpdate(list(changes), request, time.time()), solve)
 
     @queued(reads=True, always=True)
     def seen(self, wanted: WantedReadings | None) -> Seen:
-        """Return the times of the wanted readings, as text; raises InvalidInput if a reading is missing."""
+        """Return the times of the requested readings, as text; raises InvalidInput if a reading is missing."""
         self.check_stored()
         state = self.current
         if wanted is None:
@@ -189,11 +190,11 @@ class HostedFeed(Replica[FeedState]):
 
     @queued(always=True)
     def erase(self, intent: Intent, solve: Solve | None = None) -> Erased:
-        """Erase readings, named by their times as text, and everything that the store has of the feed's past.
+        """Erase readings, named by their times as text, and everything that the store holds of the feed's past.
 
-        A time before the window stands for all readings before it. A snapshot without the readings
-        replaces the stored past; until then readers see the old state. The caller then erases in files and wipes
-        the store.
+        A time before the window stands for all readings before it. A snapshot without the readings replaces the stored
+        past; until then readers see the old state. Afterwards the caller erases the readings in files, and makes the
+        store overwrite deleted data.
         """
         solve = self.begun(solve)
         self.check_open()
@@ -215,17 +216,17 @@ class HostedFeed(Replica[FeedState]):
 
     @queued(reads=True)
     def history(self, asked: PastForecastsQuery) -> dict[str, Any]:
-        """Return readings with the forecasts that were made for them; the future may raise InvalidInput."""
+        """Return past readings, each with the forecasts that were made for it; the future may raise InvalidInput."""
         return look_back(self.current.forecaster, asked)
 
     @queued(reads=True)
     def what_if(self, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-        """Forecast with the values of known columns that ``rows`` announce; the future may raise InvalidInput."""
+        """Forecast with ``rows`` as future values of columns known in advance; the future may raise InvalidInput."""
         return what_if(self.current.forecaster, rows)
 
     @queued(reads=True)
     def certificate(self, solve: Solve | None = None) -> dict[str, Any]:
-        """Recompute the certificate of every step's models from the data of the window."""
+        """Recompute the certificate of optimality of every step's models from the data in the window."""
         with self.context.turns.turn(self.begun(solve)):
             steps = proofs_of(self.current.forecaster)
         worst = max((step["relative_gap"] for step in steps), default=None)
@@ -233,16 +234,16 @@ class HostedFeed(Replica[FeedState]):
 
     @queued(reads=True, always=True)
     def events(self) -> list[dict[str, Any]]:
-        """Return every event that is kept, oldest first."""
+        """Return all events that the feed still keeps, oldest first."""
         return list(self.view.events)
 
     @queued(reads=True, always=True)
     def copy(self) -> FeedCopy:
-        """Copy the feed for a job, when the call runs; a full queue accepts this call too."""
+        """Copy the feed for a job; even a full mailbox accepts this call."""
         return FeedCopy(self.spec, self.current.encode(), self.current.version)
 
     def give_up(self, reason: ServiceError) -> None:
-        """End the solve that is under way, refuse waiting calls, and stop reading the source."""
+        """Abort the solve in progress, refuse waiting calls, and stop reading the source."""
         self.leave_source()
         super().give_up(reason)
 
@@ -252,7 +253,7 @@ class HostedFeed(Replica[FeedState]):
             self._pump.leave()
 
     def stop(self) -> None:
-        """Let the mailbox run empty, write a snapshot if anything changed, and release the feed."""
+        """Run all waiting calls, write a snapshot if the feed has changed, and release the feed's lease."""
         pump = self._pump
         if pump is not None:
             pump.stop()
@@ -323,14 +324,14 @@ class HostedFeed(Replica[FeedState]):
         return Reply(reported)
 
     def _show(self, done: dict[str, Any], durability: Durability) -> bytes:
-        """Publish the view after a call; return the call's answer."""
+        """Publish the view that a call has led to, and return the call's answer."""
         before, reported = self.view, answer(done, durability)
         same = done["state"] == before.state == "live" and not done["events"]
         self.shown = View.of(self.current, before if same else None, done["forecasts"])
         return reported
 
     def _follow(self, done: dict[str, Any], began: float, size: int) -> None:
-        """Count a call and announce its events; ``began`` is the CPU time before, ``size`` the bytes of the record."""
+        """Count a call and announce its events; ``began`` is the CPU time at its start, ``size`` its record's bytes."""
         with self.following():
             self.checkpoints.record_change(time.thread_time() - began, size)
             self.announce()
@@ -340,7 +341,7 @@ class HostedFeed(Replica[FeedState]):
     # With others, held: see :mod:`~livesvm.service.hosting.batch`.
 
     def plan_with(self, call: Observations, digest: bytes, *, is_stored: bool) -> Reply | Planned:
-        """Return the checked plan of a call, or the answer to an earlier identical request; raises as a call does."""
+        """Return the checked plan of a call, or the answer to an identical request; raises a single call's errors."""
         if call.request is not None:
             earlier = self.journal.recall(call.request, digest, is_stored=is_stored)
             if earlier is not None:
@@ -350,7 +351,8 @@ class HostedFeed(Replica[FeedState]):
         return Planned(chosen, plan, digest)
 
     def _choice(self, solve: Solve | None = None) -> Preset:
-        """Choose settings again, as errors have grown; the call is logged with the choice. Then ``solve`` goes on.
+        """Choose the feed's settings again, because its errors have grown; the chosen settings are logged with the
+        call. Afterwards ``solve`` is again the solve in progress.
 
         If no settings are found within the time limit of a solve, the present settings stay.
         """
@@ -368,7 +370,7 @@ class HostedFeed(Replica[FeedState]):
     def take_with(
         self, planned: Planned, logged: Appending, durability: Durability | None, error: StoreError | None
     ) -> bytes:
-        """Apply a record that was logged together with other replicas' records; return the answer.
+        """Apply a record that was logged in one step with records of other feeds; return the answer.
 
         Raises ``error``, with which the store refused the record, and as a call does.
         """
@@ -378,7 +380,7 @@ class HostedFeed(Replica[FeedState]):
         level, apply = durability, partial(state.apply, planned.call, planned.plan)
 
         def show(done: dict[str, Any]) -> bytes:
-            """Publish the view after the call; return this feed's part of the batch's answer."""
+            """Publish the view that the call has led to, and return this feed's part of the answer to the batch."""
             self._show(done, level)
             return answer({name: done[name] for name in COUNTS}, level)
 

@@ -1,4 +1,4 @@
-"""The handles of models and feeds: what routes, jobs and erasures can call, in whichever process the replica is."""
+"""The handles of models and feeds: methods for routes, jobs and erasures, whichever process hosts the model or feed."""
 
 from __future__ import annotations
 
@@ -38,19 +38,19 @@ NEWS_SECONDS = 1.0
 
 @dataclass(frozen=True)
 class Reply:
-    """The bytes of an answer; ``replayed`` if the request had been answered before."""
+    """The bytes of an answer; ``replayed`` says that the request had been answered before."""
 
     body: bytes
     replayed: bool = False
 
 
 class OwnName(str):
-    """A generated name, for a call to an actor without an Idempotency-Key; the caller never repeats such a call."""
+    """A generated Idempotency-Key for a call to a Ray actor if the client gave none; such a call is never repeated."""
 
 
 @dataclass(frozen=True)
 class Updated:
-    """The results of updates of many models, by id: the bytes of an answer, or the error that refused the update.
+    """The results of updates of many models, by model id: the bytes of an answer, or the error that refused the update.
 
     ``replayed`` counts the updates that had been answered before.
     """
@@ -62,11 +62,11 @@ class Updated:
 
 @dataclass(frozen=True)
 class Erased:
-    """The result of an erasure in a model or feed: the version after it, and the certificate of its optimum.
+    """The result of an erasure in a model or feed: the version after the erasure, and the certificate of its optimum.
 
-    ``requests`` counts the requests that were forgotten; a model without examples has no certificate. For a model that
-    only jobs train, ``training`` says in words what the erasure did to its last training, and ``owed`` is the request
-    for a job that must retrain it, if the training was removed.
+    ``requests`` counts the removed answers to earlier requests; a model without examples has no certificate. For a
+    model that only jobs train, ``training`` says in words what the erasure did to its last training, and ``owed`` is
+    the request for a job that must retrain it, if the training was removed.
     """
 
     version: int
@@ -78,7 +78,7 @@ class Erased:
 
 @dataclass(frozen=True)
 class Return:
-    """How a replica was recovered when it last woke; see ``history.recovery.Recovered``."""
+    """How a model or feed was recovered when it last woke; see ``history.recovery.Recovered``."""
 
     snapshot_version: int
     replayed: int
@@ -87,7 +87,7 @@ class Return:
 
     @classmethod
     def of(cls, found: Recovered[Any]) -> Return:
-        """Return the numbers of a recovery without its state."""
+        """Return the figures of a recovery, without the recovered state."""
         return cls(found.snapshot_version, found.replayed, found.damaged_snapshots, found.set_aside)
 
 
@@ -110,27 +110,27 @@ class Description(ModelRecord):
     error: str | None = None
 
     def published(self, spec: ModelSpec) -> Published:
-        """Return the version as readers see it, without its predictor."""
+        """Return the described version in the form that readers get, but without a predictor."""
         classes = np.array(list(self.counts)) if self.counts else None
         return Published(**self.fields(), classes=classes, shape=spec.decision_function_shape)
 
 
 @dataclass(frozen=True)
 class FeedCopy:
-    """A copy of a feed for a job: its specification, its state as bytes, its version."""
+    """A copy of a feed for a job: the feed's specification, its state as bytes, and its version."""
 
     spec: FeedSpec
     data: bytes
     version: int
 
     def state(self) -> FeedState:
-        """Return a new state, decoded from the bytes."""
+        """Decode the bytes, and return the feed's state as a new object."""
         return FeedState.decode(self.spec, self.data)
 
 
 @dataclass(frozen=True)
 class Glimpse:
-    """The description of a feed at rest; ``state`` is as in its view."""
+    """The description of a feed at rest; ``state`` has the same meaning as in the view of an awake feed."""
 
     state: str
     version: int
@@ -144,7 +144,7 @@ class Glimpse:
 
 
 class Reader(Protocol):
-    """A model that predicts, or a copy of one."""
+    """A model, or a copy of a model, that can predict."""
 
     @property
     def id(self) -> str:
@@ -152,7 +152,7 @@ class Reader(Protocol):
 
     @property
     def spec(self) -> ModelSpec:
-        """The model's specification; raises Restoring if it is not known yet."""
+        """The model's specification; raises Restoring if the specification has not been read yet."""
 
     @property
     def stale(self) -> bool:
@@ -167,55 +167,59 @@ class Reader(Protocol):
         """Seconds since this version was last known to be the newest; None if that is always known."""
 
     def reading(self, X: Rows | TableRows) -> Steps[Published]:
-        """Return, in steps, the version that predicts rows X; a step may wake the model, or wait for its process."""
+        """Return, by a generator of steps, the version that predicts rows X; a step may wait for the model to wake."""
 
     @property
     def recent(self) -> Any:
-        """The model's newest updates, perhaps fetched from its process, and the number of rows that it has predicted.
+        """The model's newest updates, which may be fetched from another process, and the number of rows the model has
+        predicted.
 
         See :class:`~livesvm.service.hosting.model.Recent`.
         """
 
 
 class Hosted(Protocol):
-    """A model or a feed, whether it is served or not.
+    """The handle of a model or a feed, which may be unavailable.
 
-    Futures end with the result or error of the replica's writer; calls raise QueueFull or ModelUnavailable.
+    Returned futures end with the result or error of the model's or feed's writer; methods raise QueueFull or
+    ModelUnavailable.
     """
 
     @property
     def id(self) -> str:
-        """The replica's id."""
+        """The id of the model or feed."""
 
     @property
     def stored(self) -> str:
-        """The name under which the replica is stored."""
+        """The name of the model or feed in the store."""
 
     @property
     def state(self) -> ServingState:
-        """``live``; ``fenced`` or ``behind`` if the replica is read-only; another state if it is not served."""
+        """``live`` if fully served, ``fenced`` or ``behind`` if read-only, another state if not served."""
 
     @property
     def reason(self) -> str | None:
-        """Why the replica is not served, None if it is."""
+        """The reason why the model or feed is not served; None if it is served."""
 
     def news(self) -> Future[None] | None:
-        """Return a future that ends once this process knows all announced changes; None if it knows them already.
+        """Return a future that ends once this process knows all announced changes; None if it knows all changes
+        already.
 
-        The future may raise ModelUnavailable, and UnknownModel or UnknownFeed if the replica is gone.
+        The future may raise ModelUnavailable, and UnknownModel or UnknownFeed after a deletion.
         """
 
     def erase(self, intent: Intent, solve: Solve | None = None) -> Future[Erased]:
-        """Erase examples or readings, in the window or before it, and everything stored of the replica's past.
+        """Erase examples or readings, whether still in the window or not, and all stored history of the model or feed.
 
-        A repeated call has the same result. The caller then erases in files and wipes the store.
+        A repeated call has the same result. Afterwards the caller erases in files, and makes the store overwrite
+        deleted data.
         """
 
     def certificate(self, solve: Solve | None = None) -> Future[dict[str, Any]]:
         """Recompute the certificate of the newest version, or of each step's models, from the data."""
 
     def write_back(self) -> Future[dict[str, Any]]:
-        """Write the replica back into the store, if the store has lost it or part of it."""
+        """Write the model or feed into the store again, if the store has lost any of its data."""
 
 
 class ModelHandle(Hosted, Reader, Protocol):
@@ -225,10 +229,10 @@ class ModelHandle(Hosted, Reader, Protocol):
         """Return the present state of the model."""
 
     def update(self, update: Update, request: str | None, solve: Solve | None = None) -> Future[Reply]:
-        """Apply an update; ``request`` is its Idempotency-Key, ``solve`` how long it may take."""
+        """Apply an update; ``request`` is the update's Idempotency-Key, ``solve`` limits the time of its solve."""
 
     def restore(self, version: int, request: str | None, solve: Solve | None = None) -> Future[Reply]:
-        """Restore the contents of a kept version as a new version."""
+        """Restore the contents of an earlier version, which becomes the model's newest version."""
 
     def swap(self, found: Retrained, request: str | None, solve: Solve | None = None) -> Future[Reply]:
         """Replace the model by the result of a retraining, as a new version."""
@@ -237,22 +241,22 @@ class ModelHandle(Hosted, Reader, Protocol):
         """Return the versions that can be restored; call it from a thread, as it reads the store."""
 
     def seen(self, keys: Sequence[Key], tags: Sequence[str] = ()) -> Future[Seen]:
-        """Return how many of these keys the window holds when the call runs.
+        """Return how many of these keys are in the window.
 
-        The result also has the marks of dataset rows with these keys or tags that the model was last trained on.
+        If the model was last trained on a dataset, also return the marks of its rows that have these keys or tags.
         """
 
     def calibrated(self, solve: Solve | None = None) -> Future[Published]:
-        """Return the newest version with its calibration to probabilities, for a model that has probabilities."""
+        """Return the newest version with its probability calibration; only for models that predict probabilities."""
 
     def copy(self) -> Future[ModelCopy]:
-        """Copy the newest version for a job, when the call runs."""
+        """Copy the newest version for a job."""
 
     def examples(self, wanted: WantedExamples) -> Future[WindowPage]:
-        """Return some of the newest version's examples, when the call runs."""
+        """Return the requested examples from the window of the newest version."""
 
     def checkpoint(self) -> Future[dict[str, Any]]:
-        """Write a snapshot."""
+        """Write a snapshot of the feed to the store."""
 
 
 class FeedHandle(Hosted, Protocol):
@@ -275,15 +279,15 @@ class FeedHandle(Hosted, Protocol):
 
     @property
     def shown(self) -> View | None:
-        """The feed as readers see it; None while it is at rest, or not served."""
+        """The feed as readers see it; None while the feed is at rest or unavailable."""
 
     @property
     def glimpse(self) -> Glimpse | None:
-        """The description of the feed at rest, which can be read without waking it; None if there is none."""
+        """The description of the feed at rest, readable without waking the feed; None if no description is stored."""
 
     @property
     def queue_depth(self) -> int:
-        """Calls that wait for the writer."""
+        """The number of calls that wait for the feed's writer."""
 
     @property
     def returned(self) -> Return | None:
@@ -291,42 +295,42 @@ class FeedHandle(Hosted, Protocol):
 
     @property
     def flow(self) -> Flow | None:
-        """The state of the reading of the feed's source; None if it has none."""
+        """The state of the thread that reads the feed's source; None if the feed has no source."""
 
     @property
     def progress(self) -> Progress:
-        """The feed's progress in its source."""
+        """How far the feed has read its source."""
 
     def observe(self, rows: Sequence[Mapping[str, Any]], request: str | None) -> Future[Reply]:
         """Add the rows of one call to the feed; ``request`` is the call's Idempotency-Key."""
 
     def pause(self, paused: bool) -> Future[Reply]:
-        """Stop reading the feed's source, or go on; raises NoSource."""
+        """Pause the reading of the feed's source, or resume the reading; raises NoSource."""
 
     def take(self, job: str, recipes: Sequence[Recipe], request: str | None) -> Future[Reply]:
-        """Learn the window again with the settings that a job has found."""
+        """Train the feed's models again on the window, with the settings that a job has found."""
 
     def update(self, changes: Sequence[StepUpdate], request: str | None, solve: Solve | None = None) -> Future[Reply]:
-        """Remove examples from the models of some steps, or change the C of these models."""
+        """Remove examples from the models of the given forecasting steps, or change the parameter C of these models."""
 
     def seen(self, wanted: WantedReadings | None) -> Future[Seen]:
-        """Return the times of the wanted readings, as text; raises InvalidInput if a reading is missing."""
+        """Return the times of the requested readings, as text; raises InvalidInput if a reading is missing."""
 
     def history(self, asked: PastForecastsQuery) -> Future[dict[str, Any]]:
-        """Return readings with the forecasts that were made for them; the future may raise InvalidInput."""
+        """Return past readings, each with the forecasts that were made for it; the future may raise InvalidInput."""
 
     def what_if(self, rows: Sequence[Mapping[str, Any]]) -> Future[dict[str, Any]]:
-        """Forecast with the values of known columns that ``rows`` announce; the future may raise InvalidInput."""
+        """Forecast with ``rows`` as future values of columns known in advance; the future may raise InvalidInput."""
 
     def events(self) -> Future[list[dict[str, Any]]]:
-        """Return every event that is kept, oldest first."""
+        """Return all events that the feed still keeps, oldest first."""
 
     def copy(self) -> Future[FeedCopy]:
-        """Copy the feed for a job, when the call runs; a full queue accepts this call too."""
+        """Copy the feed for a job; even a full mailbox accepts this call."""
 
 
 def sample_of(feed: FeedHandle, seen: View | Glimpse | None) -> FeedSample | None:
-    """Return the sample of a feed for the metrics, from its view or its description at rest; None if it has neither."""
+    """Return a feed's metrics sample, made from its view or its description at rest; None if the feed has neither."""
     if seen is None:
         return None
     now = seen.position, feed.queue_depth, seen.updated_at, seen.every, feed.spec.coverage

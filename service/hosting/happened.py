@@ -1,4 +1,4 @@
-"""Events for webhooks; they are made from the state after a record alone, so that a replay makes the same events."""
+"""Events for webhooks; each follows from the state after a log record alone, so a replay makes the same events."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Document = dict[str, Any]
 
 
 def of_model(id: str, state: ModelState) -> Iterator[Happened]:
-    """Yield the event of the drift alarm that the newest version has raised, if any, without times of examples."""
+    """Yield an event, which names no example, if the model's newest version has raised a drift alarm."""
     alarm = None if state.watch is None else state.watch.raised or state.watch.alarm
     if alarm is None or alarm["version"] != state.version:
         return
@@ -30,7 +30,7 @@ def of_model(id: str, state: ModelState) -> Iterator[Happened]:
 
 
 def of_feed(id: str, stored: str, state: FeedState) -> Iterator[Happened]:
-    """Yield the events of the newest call: drift of steps, and forecasts that have just left a webhook's limits."""
+    """Yield the events of the feed's newest call: drift in a step, and forecasts that just left a webhook's limits."""
     calls = _newest_calls(state)
     if not calls:
         return
@@ -42,7 +42,7 @@ def of_feed(id: str, stored: str, state: FeedState) -> Iterator[Happened]:
     before = calls[1][-1]["forecasts"] if len(calls) > 1 else []
 
     def outside(spec: WebhookSpec) -> Document | None:
-        """Return the forecasts outside of a webhook's limits, None if none are, or if earlier forecasts were too."""
+        """Return the forecasts outside a webhook's limits; None if all are inside, or if the call before had some."""
         found = _outside(spec, now["forecasts"])
         if not found or _outside(spec, before):
             return None
@@ -62,7 +62,7 @@ def _outside(spec: WebhookSpec, forecasts: Sequence[Document]) -> list[Document]
 
 
 def _newest_calls(state: FeedState) -> list[list[Document]]:
-    """Return the events of the newest two calls, the newest call first; each list ends with the call's readings."""
+    """Return the events of each of the newest two calls, newest call first; its last event has the call's readings."""
     found: list[list[Document]] = []
     for event in reversed(state.events):
         if event["kind"] == "readings":

@@ -1,4 +1,4 @@
-"""The two kinds of replicas, models and feeds, and their collections."""
+"""The collections of a service's models and of its feeds, with the differences between the two."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class HostedModels(Collection[HostedModel]):
         return super().create(chosen, spec.model_copy(update={"id": chosen}))
 
     def readable(self, id: str) -> HostedModel | Standby:
-        """Return a model that predicts, or a copy of one that another service holds; raises as :meth:`get`."""
+        """Return the model, or a copy of it if another service holds it; raises the errors of :meth:`get`."""
         found = self.find(id)
         if found.state != "held":
             return found.serving()  # type: ignore[no-any-return]
@@ -83,7 +83,7 @@ class HostedModels(Collection[HostedModel]):
         return UpdatesTogether(self, self._context, self._order, request, updates, asked).run()
 
     def tidy(self) -> None:
-        """Drop unused copies, and copies of models that no other service holds any more."""
+        """Drop unused copies of models, and copies of models that no other service holds any more."""
         for id_, standby in list(self._standbys.items()):
             found = self.known(id_)
             if found is not None and found.state == "held":
@@ -101,7 +101,7 @@ class HostedFeeds(Collection[HostedFeed]):
         self._order = threading.Lock()
 
     def observe_many(self, batch: Batch) -> BatchDone:
-        """Take readings of many feeds in one step; see :mod:`~livesvm.service.hosting.batch`."""
+        """Add readings to many feeds in one step; see :mod:`~livesvm.service.hosting.batch`."""
         if self._is_closed:
             raise ModelUnavailable("the service is being stopped")
         return ReadingsTogether(self, self._context, self._order, batch).run()

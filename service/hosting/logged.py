@@ -1,7 +1,7 @@
-"""Changes to a state in memory: log, then apply, then publish, then answer; and a snapshot afterwards.
+"""How a state in memory is changed: the change is logged, applied, published and answered; a snapshot may follow.
 
-All of it runs in the replica's mailbox. The subclasses for models and feeds define the entries of the log and what
-readers see.
+All these steps run in the mailbox of the model or feed. The subclasses for models and feeds define the entries of the
+log, and the form in which readers get the state.
 """
 
 from __future__ import annotations
@@ -58,19 +58,21 @@ T = TypeVar("T")
 
 
 class Loggable(Protocol):
-    """An entry of a log; ``request`` is its Idempotency-Key."""
+    """An entry of a log; ``request`` is the Idempotency-Key of the request that caused the entry."""
 
     @property
     def request(self) -> str | None: ...
 
     def encode(self) -> bytes:
-        """Encode the entry for the log."""
+        """Encode the entry as the bytes of a log record."""
 
 
 class Logged(ABC, Generic[S]):
-    """A state that is logged before each change and saved as a snapshot afterwards.
+    """A state in memory: each change is logged before it is applied, and snapshots of the state are saved from time to
+    time.
 
-    Invariant: the state is what the log says, or it is marked as broken and is rebuilt before the next call.
+    Invariant: the state agrees with the log, or it is marked as broken and is rebuilt from the log before the next
+    call.
 
     Parameters
     ----------
@@ -110,7 +112,7 @@ class Logged(ABC, Generic[S]):
     @staticmethod
     @abstractmethod
     def parse_spec(text: str) -> Any:
-        """Parse a specification in JSON; raises ValueError."""
+        """Parse a specification from JSON; raises ValueError."""
 
     @abstractmethod
     def _recover(self, lease: Lease, patience: Patience) -> Recovered[S]:
@@ -118,28 +120,28 @@ class Logged(ABC, Generic[S]):
 
     @abstractmethod
     def _publish(self, state: S) -> None:
-        """Show readers the state."""
+        """Make this state the one that readers get."""
 
     @abstractmethod
     def _tell(self) -> dict[str, Any]:
-        """Return the description that is shown while the replica is at rest."""
+        """Return the description that readers get while the model or feed is at rest."""
 
     @abstractmethod
     def _count(self, became: str, seconds: float | None) -> None:
-        """Count the result of a call in the metrics, and its seconds if the call had an effect."""
+        """Count the result of a call in the metrics; record the call's seconds if it had an effect."""
 
     def _happened(self) -> Iterable[Happened]:
-        """Return the events for webhooks of the newest record, made from the state alone."""
+        """Return the webhook events of the newest log record, which follow from the state alone."""
         return ()
 
     @classmethod
     def wakes(cls, spec: Any) -> bool:
-        """Return whether a replica of this specification wakes with the service."""
+        """Return whether the service, when it starts, wakes a model or feed with this specification."""
         return False
 
     @classmethod
     def encode_spec(cls, spec: Any) -> bytes:
-        """Encode a specification as stores keep it."""
+        """Encode a specification in the form in which the store keeps it."""
         return codec.encode({cls.spec_field: spec.model_dump_json()})
 
     @classmethod
@@ -153,7 +155,7 @@ class Logged(ABC, Generic[S]):
 
     @property
     def audit_name(self) -> str:
-        """The replica's name in the lines of the audit."""
+        """The name of the model or feed in the audit log."""
         return str(self)
 
     # The steps of calls.
@@ -171,7 +173,7 @@ class Logged(ABC, Generic[S]):
         return self._held
 
     def begun(self, solve: Solve | None = None) -> Solve:
-        """Record a call's solve as under way, and return it; its time limit is at most that of the service."""
+        """Record a call's solve as the one in progress, limit its time to the service's maximum, and return it."""
         self._under_way = solve = solve or Solve()
         solve.seconds = min(solve.seconds, self.context.settings.solve_seconds)
         if self._leaving is not None:
@@ -179,14 +181,14 @@ class Logged(ABC, Generic[S]):
         return solve
 
     def check_open(self) -> None:
-        """Write what the journal still owes the store; raise an error if the replica cannot accept a call."""
+        """Make the store calls that are still due from earlier calls; raise an error if no call can be accepted."""
         self.journal.check_writable()
         self.journal.settle()
 
     def check_stored(self) -> None:
-        """Raise an error if the replica cannot accept a call, or the store has lost part of the replica.
+        """Raise an error if no call can be accepted, or if the store has lost data of this model or feed.
 
-        In the mailbox the answer is certain, as a deletion comes before or after the check.
+        In the mailbox the result is certain, because no deletion can run during the check.
         """
         self._check_exists()
         self.journal.look()
@@ -200,10 +202,10 @@ class Logged(ABC, Generic[S]):
         show: Callable[..., bytes],
         solve: Solve,
     ) -> tuple[T, bytes, bytes, Durability]:
-        """Log an entry, apply it and publish the state, all or nothing.
+        """Log an entry, apply the entry and publish the state; if one of these fails, undo all of them.
 
-        Return the result of ``apply``, the answer of ``show``, which is called with that result and the durability, the
-        record's bytes and its durability.
+        Return the result of ``apply``, the answer that ``show`` makes of this result and the durability, the record's
+        bytes, and the durability of the record.
         """
         self.context.turns.check_open()
         solve.check()
@@ -219,22 +221,22 @@ class Logged(ABC, Generic[S]):
         return done, reported, logged.data, durability
 
     def check_applied(self, sequence: int) -> None:
-        """If a logged record was not applied, for any reason, make the next call take the record back."""
+        """If a logged record was not applied, for whatever reason, make the next call mark the record as aborted."""
         if self.journal.is_settled and self.current.sequence < sequence:
             self.journal.lose_sight(self.current, is_unsure=True)
 
     def appending(self, entry: Loggable, digest: bytes) -> Appending:
-        """Return an entry as the next record of the log, with its idempotency key."""
+        """Return an entry as the next record for the log, together with the request's idempotency key."""
         named = None if entry.request is None else Idempotency(entry.request, digest)
         return Appending(self.journal.lease, self.current.sequence + 1, entry.encode(), named)
 
     def remember(self, request: str | None, answer: bytes) -> None:
-        """Store the answer to a request, now or before the next call; the log has the effect already."""
+        """Store the answer to a logged request now or, if that fails, before the next call."""
         if request is not None:
             self._owe(lambda: self.journal.remember(request, answer))
 
     def announce(self) -> None:
-        """Store the messages to webhooks about the newest record, now or before the next call."""
+        """Store the webhook messages about the newest record now or, if that fails, before the next call."""
         outbox = self.context.outbox
         if outbox.webhooks and (messages := outbox.messages(self._happened())):
             crash.point("before-announce")
@@ -247,7 +249,7 @@ class Logged(ABC, Generic[S]):
 
     @contextmanager
     def following(self) -> Iterator[None]:
-        """Log the errors of the block instead of raising them, as the call before the block has had its effect."""
+        """Log the block's errors instead of raising them, because the call before the block has succeeded already."""
         try:
             yield
         except StoreError:
@@ -256,12 +258,12 @@ class Logged(ABC, Generic[S]):
             log.exception("%s: what follows a call failed in an unforeseen way; the call had its effect", self)
 
     def breaks(self) -> None:
-        """Mark the state as broken, so that it is rebuilt from the log before the next call."""
+        """Mark the state as broken, so that the state is rebuilt from the log before the next call."""
         self._is_broken = True
         self.journal.owe(self._rebuild)
 
     def supersede(self, intent: Intent) -> int:
-        """Replace all stored data by the state after an erasure, publish it, and return how many requests are gone."""
+        """Replace all stored data by the state after an erasure, publish it, return the number of removed requests."""
         crash.point("erase-solved")
         stage("log")
         state = self.current
@@ -296,9 +298,9 @@ class Logged(ABC, Generic[S]):
     def applied(
         self, sequence: int, apply: Callable[[], T], show: Callable[[T], bytes], solve: Solve
     ) -> tuple[T, bytes]:
-        """Apply a logged record and publish the state; return the results of ``apply`` and of ``show``.
+        """Apply a logged record and publish the new state; return the results of ``apply`` and of ``show``.
 
-        After a failure the record is taken back, and the state becomes what it was before.
+        After a failure the record is marked as aborted, and the state is again the one before the record.
         """
         crash.point("after-log")
         try:
@@ -319,14 +321,14 @@ class Logged(ABC, Generic[S]):
             raise
 
     def withdraw(self, sequence: int) -> None:
-        """Mark a logged record that has changed nothing as aborted; after a StoreError, the next call tries again."""
+        """Mark a logged record without effect as aborted; after a StoreError, the next call tries that again."""
         self.journal.owe(lambda: self.journal.abort(sequence))
         self.current.skip()
         self.journal.settle()
 
     @contextmanager
     def growing(self, size: int, logged: int) -> Iterator[None]:
-        """Reserve memory for a call whose record is logged; if there is too little, take the record back."""
+        """Reserve memory to apply a logged record; if there is too little memory, mark the record as aborted."""
         with ExitStack() as held:
             try:
                 held.enter_context(self.held.growing(size))
@@ -336,7 +338,7 @@ class Logged(ABC, Generic[S]):
             yield
 
     def _take_back(self, sequence: int, error: BaseException) -> None:
-        """Take back a record that failed halfway, and rebuild the state from the log, now or before the next call."""
+        """Mark a record that failed halfway as aborted, and rebuild the state from the log before the next call."""
         if not isinstance(error, SolverError | NotSolved):
             log.exception("%s: a call failed in an unforeseen way; it is recovered from the log", self)
         self.journal.owe(lambda: self.journal.abort(sequence))
@@ -361,7 +363,7 @@ class Logged(ABC, Generic[S]):
         call: Callable[[bytes, Solve], Reply],
         solve: Solve | None,
     ) -> Reply:
-        """Make a call, or return the answer to an earlier identical request, and count the result."""
+        """Run a call, or return the answer to an earlier identical request, and count the result in the metrics."""
         start, earlier = time.perf_counter(), None
         with self._counted():
             solve = self.begun(solve)
@@ -377,7 +379,7 @@ class Logged(ABC, Generic[S]):
 
     @contextmanager
     def _counted(self) -> Iterator[None]:
-        """Count the call in the block as refused, timed out, withdrawn or failed if the block raises an error."""
+        """If the block raises an error, count its call as refused, timed out, withdrawn or failed."""
         try:
             yield
         except (SolverError, IdempotencyConflict, OutOfMemory):
@@ -401,7 +403,7 @@ class Logged(ABC, Generic[S]):
         return Summary(spec.model_dump_json(), int(self.current.held_bytes), reported, self.wakes(spec)).encode()
 
     def _write_down(self) -> bytes:
-        """Store the present state, if worth a snapshot, and its summary; return the summary; raises StoreError."""
+        """Store the summary, and a snapshot if the state has changed enough; return the summary; raises StoreError."""
         state, reported = self.current, self._summarize()
         self.journal.settle()
         if self.checkpoints.is_worthwhile:
@@ -421,7 +423,7 @@ class Logged(ABC, Generic[S]):
         return self.gone(f"{self} was deleted")
 
     def _between(self) -> None:
-        """Write a snapshot between two calls, if one is due; never raises, as the next call waits for the return."""
+        """Write a snapshot between two calls, if one is due; raises no error, because the next call must run anyway."""
         self.due_at = math.inf
         if self._state is None or self.deleted or self._is_broken:
             return
@@ -433,5 +435,5 @@ class Logged(ABC, Generic[S]):
 
 
 def first_summary(spec: Any, wakes: bool) -> bytes:
-    """Return the summary of a replica that has no description yet: the specification alone."""
+    """Return the summary of a model or feed that has no description yet: it holds the specification alone."""
     return Summary(spec.model_dump_json(), wakes=wakes).encode()

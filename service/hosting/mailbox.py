@@ -40,9 +40,11 @@ class Mailbox:
     def submit(
         self, call: Callable[[], T], *, after: Callable[[], None] | None = None, always: bool = False
     ) -> Future[T]:
-        """Submit a call; the future gets its result or its error. Raises QueueFull or ModelUnavailable.
+        """Add a call to the queue; the returned future gets the call's result or error. Raises QueueFull or
+        ModelUnavailable.
 
-        ``after`` runs once the call has its result, and must not raise. With ``always``, a full queue takes the call.
+        ``after`` runs once the call has its result, and must not raise. With ``always``, even a full queue accepts the
+        call.
         """
         future: Future[T] = Future()
         context = copy_context()
@@ -72,7 +74,7 @@ class Mailbox:
 
     @contextmanager
     def borrowed(self) -> Iterator[bool]:
-        """Yield whether no call runs or waits now; if so, calls that come during the block wait for its end."""
+        """Yield True if no call runs or waits now; calls submitted during the block then wait for its end."""
         with self._changed:
             mine = not (self._busy or self._waiting)
             self._busy = self._busy or mine
@@ -83,7 +85,7 @@ class Mailbox:
                 self._go_on()
 
     def hold(self) -> Future[None]:
-        """Return a future that ends when all earlier calls are done; later calls then wait until :meth:`let_go`.
+        """Return a future that ends when all earlier calls are done; later calls wait until :meth:`let_go` is called.
 
         Raises QueueFull or ModelUnavailable, as :meth:`submit`. The future must not be cancelled.
         """
@@ -104,11 +106,11 @@ class Mailbox:
         return future
 
     def let_go(self) -> None:
-        """End a :meth:`hold`, so that waiting calls run again."""
+        """End a :meth:`hold`, so that the waiting calls run."""
         self._go_on()
 
     def close(self) -> None:
-        """Refuse further calls, and return when all earlier ones are done."""
+        """Refuse further calls, and return when all earlier calls are done."""
         with self._changed:
             self._closed = True
             while self._busy:
@@ -121,7 +123,7 @@ class Mailbox:
             raise QueueFull(f"{self._size} calls wait for {self._name} already")
 
     def _run(self) -> None:
-        """Run waiting calls until no call waits, or a :meth:`hold` stops the others."""
+        """Run waiting calls until no call waits, or until a :meth:`hold` begins."""
         while True:
             with self._changed:
                 if not self._waiting:
@@ -133,7 +135,7 @@ class Mailbox:
         self._go_on()
 
     def _go_on(self) -> None:
-        """Go on with calls that came in the meantime, or mark the mailbox as idle."""
+        """Run the calls that were submitted in the meantime, or mark the mailbox as idle if there are none."""
         with self._changed:
             if self._waiting:
                 self._threads.submit(self._run)
@@ -151,7 +153,7 @@ class Mailbox:
 
 
 def _timed(call: Callable[[], T]) -> T:
-    """Run a call, and record the times of its stages for the log."""
+    """Run a call, and record how long each stage of the call takes, for the service's log."""
     stage("write")
     try:
         return call()

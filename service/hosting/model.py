@@ -1,8 +1,9 @@
-"""One hosted model: the meaning of the entries of its log, and an immutable version that readers share.
+"""One hosted model: it defines the effect of each entry in the model's log, and publishes immutable versions for
+readers.
 
-The replica logs, applies and answers changes; this module has the parts that are special to models. Predictions use the
-version that was published last and never wait for learning. Nothing above this module may assume that the model is in
-this process.
+The base class ``Replica`` logs, applies and answers changes; this module adds the parts that only models need.
+Predictions use the version that was published last, and never wait for an update to finish. Code that uses models
+through ``ModelHandle`` must not assume that a model is in this process.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ from livesvm.solvers.errors import InvalidInput, SolverError
 
 
 class PlannedUpdate(NamedTuple):
-    """A checked update as a command, with its digest, and the limit of its solve."""
+    """A checked update in the form of a command, with the update's digest and the time limit of its solve."""
 
     command: Command
     digest: bytes
@@ -59,7 +60,7 @@ class PlannedUpdate(NamedTuple):
 
     @property
     def logged(self) -> tuple[Command, bytes]:
-        """The command and its digest, which are logged."""
+        """The command and its digest, which the log records."""
         return self.command, self.digest
 
 
@@ -75,43 +76,43 @@ class HostedModel(Replica[ModelState]):
 
     @staticmethod
     def parse_spec(text: str) -> ModelSpec:
-        """Parse a specification in JSON."""
+        """Parse a model's specification from JSON."""
         return ModelSpec.model_validate_json(text)
 
     @property
     def spec(self) -> ModelSpec:
-        """The model's specification; the defaults if it is unknown or damaged."""
+        """The model's specification; a default one if the stored specification is unknown or damaged."""
         return self._spec or ModelSpec(id=self.id)
 
     @property
     def audit_name(self) -> str:
-        """The model's id, which is its name in the audit."""
+        """The model's id, which names the model in the audit log."""
         return self.id
 
     # What readers ask, from any thread.
 
     @property
     def published(self) -> Published:
-        """The newest version; it has no predictor while the model is at rest."""
+        """The model's newest version, which has no predictor while the model is at rest."""
         seen = self._published
         return self.describe().published(self.spec) if seen is None else seen
 
     @property
     def recent(self) -> Recent:
-        """The updates and predictions since the model woke."""
+        """The model's newest updates, and its number of predicted rows, since the model woke."""
         if self._recent is None:
             self._recent = Recent()
         return self._recent
 
     def reader(self, X: Rows | TableRows) -> Published:
-        """Return the newest version for any rows; call it from a thread, as it may wake the model."""
+        """Return the newest version, whatever the rows; not for the event loop, as it may have to wake the model."""
         self.used_at = time.monotonic()
         while (seen := self._published) is None:
             self.wake().result()
         return seen
 
     def reading(self, X: Rows | TableRows) -> Steps[Published]:
-        """Return the newest version, in one step."""
+        """Return the model's newest version; the generator yields no intermediate steps."""
         return self.reader(X)
         yield
 
@@ -122,7 +123,7 @@ class HostedModel(Replica[ModelState]):
     stamp = sample
 
     def describe(self) -> Description:
-        """Describe the model in its present state."""
+        """Return the model's present description."""
         seen = self._published
         if seen is None:
             return self._described_at_rest()
@@ -145,11 +146,11 @@ class HostedModel(Replica[ModelState]):
     # What the mailbox is asked; each returns at once and raises QueueFull or ModelUnavailable.
 
     def update(self, update: Update, request: str | None, solve: Solve | None = None) -> Future[Reply]:
-        """Apply an update; ``request`` is its Idempotency-Key, ``solve`` how long it may take."""
+        """Apply an update; ``request`` is the update's Idempotency-Key, ``solve`` limits the time of its solve."""
         return self.change(request, update.digest, partial(self._apply, update, request), solve)
 
     def restore(self, version: int, request: str | None, solve: Solve | None = None) -> Future[Reply]:
-        """Restore the contents of a kept version as a new version; ``request`` is the Idempotency-Key."""
+        """Make the contents of an earlier version the model's newest version; ``request`` is the Idempotency-Key."""
         digest = partial(codec.digest, {"restore": version})
         return self.change(request, digest, partial(self._restore, version, request), solve)
 
@@ -176,9 +177,9 @@ class HostedModel(Replica[ModelState]):
 
     @queued(reads=True, always=True)
     def seen(self, keys: Sequence[Key], tags: Sequence[str] = ()) -> Seen:
-        """Return how many of these keys the window holds when the call runs; raises StoreError if it is not live.
+        """Return how many of these keys are in the window; raises StoreError if the model is not live.
 
-        The result also has the marks of dataset rows with these keys or tags that the model was last trained on.
+        If the model was last trained on a dataset, also return the marks of its rows that have these keys or tags.
         """
         self.check_stored()
         state = self.current
@@ -188,10 +189,10 @@ class HostedModel(Replica[ModelState]):
 
     @queued(always=True)
     def erase(self, intent: Intent, solve: Solve | None = None) -> Erased:
-        """Erase examples, in the window or not, and everything stored of the model's past.
+        """Erase examples, whether still in the window or not, and all stored history of the model.
 
-        The model is solved without them, and a snapshot of the result replaces the stored past. Until then readers
-        see the version before.
+        The model is solved without the erased examples, and a snapshot of the result replaces the stored history. Until
+        then readers get the version before the erasure.
         """
         self._end_choice()
         solve = self.begun(solve)
@@ -217,7 +218,7 @@ class HostedModel(Replica[ModelState]):
 
     @queued(reads=True)
     def certificate(self, solve: Solve | None = None) -> dict[str, Any]:
-        """Recompute the certificate of the newest version, when the call runs."""
+        """Recompute the certificate of optimality of the newest version."""
         solve = self.begun(solve)
         if self.current.sizes.n_examples == 0:
             raise EmptyModel(f"model {self.id} knows no example yet")
@@ -226,7 +227,7 @@ class HostedModel(Replica[ModelState]):
 
     @queued(reads=True)
     def calibrated(self, solve: Solve | None = None) -> Published:
-        """Return the newest version with its calibration, when the call runs; the calibration is then cached."""
+        """Return the newest version with its probability calibration, which is computed once and then cached."""
         solve, seen = self.begun(solve), self.published
         if seen.calibration is None:
             seen.check_known(self.spec)
@@ -236,14 +237,14 @@ class HostedModel(Replica[ModelState]):
 
     @queued(reads=True, always=True)
     def copy(self) -> ModelCopy:
-        """Copy the newest version for a job, when the call runs; a full mailbox accepts this call too."""
+        """Copy the newest version for a job; even a full mailbox accepts this call."""
         if self.current.sizes.n_examples == 0 and task_of(self.spec).is_exact:
             raise EmptyModel(f"model {self.id} knows no example yet")
         return self.current.copy()
 
     @queued(reads=True)
     def examples(self, wanted: WantedExamples) -> WindowPage:
-        """Return some examples of the newest version, when the call runs."""
+        """Return the requested examples from the window of the newest version."""
         return page_of(self.current, wanted)
 
     # In the mailbox.
@@ -269,12 +270,12 @@ class HostedModel(Replica[ModelState]):
             self._consider()
 
     def give_up(self, reason: ServiceError) -> None:
-        """End the solve and the choice that are under way, and refuse waiting calls."""
+        """Abort the solve and the choice of parameters that are in progress, and refuse waiting calls."""
         self._end_choice()
         super().give_up(reason)
 
     def stop(self) -> None:
-        """Let the mailbox run empty, write a snapshot if anything changed, and release the lease."""
+        """Run all waiting calls, write a snapshot if the model has changed, and release the model's lease."""
         self._end_choice()
         super().stop()
 
@@ -330,7 +331,7 @@ class HostedModel(Replica[ModelState]):
             return self._execute(self.current, Retraining(found.job, now, request, time.time(), changed), digest, solve)
 
     def _consider(self) -> None:
-        """Start a choice of parameters on a copy, if one is due; no call waits for it."""
+        """Start a choice of parameters on a copy of the model, if a choice is due; no call waits for the choice."""
         state = self.current
         if state.encoding_due:
             self._apply(Update(edits=Edits(rescale=True)), None, b"", self.begun())
@@ -352,10 +353,10 @@ class HostedModel(Replica[ModelState]):
             choice.end()
 
     def _chosen(self, choice: TuningRun, found: Document | None) -> None:
-        """Submit the chosen parameters as an update; called by the thread that has chosen them."""
+        """Submit the chosen parameters as an update; the thread that has chosen the parameters calls this."""
 
         def ended(_: object = None) -> None:
-            """Clear the choice under way, so that the next one can begin when it is due."""
+            """Forget the finished choice of parameters, so that the next choice can begin when it is due."""
             if self._choice is choice:
                 self._choice = None
 
@@ -367,7 +368,7 @@ class HostedModel(Replica[ModelState]):
         ended()
 
     def _take_choice(self, choice: TuningRun, found: Document | None, digest: bytes, solve: Solve) -> Reply:
-        """Apply the chosen parameters, unless the model has other parameters or examples were erased since."""
+        """Apply the chosen parameters, unless the model changed its parameters or lost erased examples meanwhile."""
         state = self.current
         if choice.copy.version >= self.journal.left.version and choice.basis == state.basis:
             if found is not None:
@@ -377,7 +378,7 @@ class HostedModel(Replica[ModelState]):
         return Reply(b"")
 
     def _execute(self, state: ModelState, entry: LogEntry, digest: bytes, solve: Solve) -> Reply:
-        """Log an entry, apply it, publish the version, and return the answer."""
+        """Log an entry, apply the entry, publish the new version, and return the answer."""
         began = time.thread_time()
         show = partial(self._show, state, entry)
         outcome, answer, record, durability = self.perform(entry, digest, partial(entry.apply, state), show, solve)
@@ -389,7 +390,7 @@ class HostedModel(Replica[ModelState]):
         return Reply(answer)
 
     def _reckon(self, state: ModelState, entry: LogEntry, seconds: float) -> None:
-        """Add an update's processor time to the sum that limits the time of choices; start a choice if one is due."""
+        """Add an update's CPU time to the sum that limits the time of choices of parameters; start a choice if due."""
         tunes_itself = state.tunes_itself
         if tunes_itself and isinstance(entry, Command) and not (entry.edits and entry.edits.tuned):
             state.tuning.updates += seconds
@@ -397,12 +398,12 @@ class HostedModel(Replica[ModelState]):
             self._consider()
 
     def _show(self, state: ModelState, entry: LogEntry, outcome: Outcome, durability: Durability) -> bytes:
-        """Publish the newest version; return the answer to an entry."""
+        """Publish the newest version; return the answer to the request that caused the entry."""
         self._published = state.published()
         return entry.answer(state.version, outcome, durability)
 
     def _follow(self, state: ModelState, entry: LogEntry, outcome: Outcome, size: int, durability: Durability) -> None:
-        """Count and announce the result of an entry; ``size`` is the size of its record in bytes."""
+        """Count the result of an entry in the metrics, and announce its events; ``size`` is its record's bytes."""
         metrics, task = self.context.source.metrics, state.spec.task
         with self.following():
             metrics.solve_seconds.labels(task).observe(outcome.seconds)
@@ -424,7 +425,7 @@ class HostedModel(Replica[ModelState]):
     # With others, held: see :mod:`~livesvm.service.hosting.batch`.
 
     def plan_with(self, update: Update, request: str | None, solve: Solve, *, is_stored: bool) -> Reply | PlannedUpdate:
-        """Return the checked plan of an update, or the answer to an identical earlier one; raises as a call does."""
+        """Return the checked plan of an update, or the answer to an identical one; raises a single call's errors."""
         with self._counted():
             solve.check()
             digest = b"" if request is None else update.digest()
@@ -438,7 +439,7 @@ class HostedModel(Replica[ModelState]):
     def take_with(
         self, planned: PlannedUpdate, logged: Appending, durability: Durability | None, error: StoreError | None
     ) -> bytes:
-        """Apply a record that was logged together with other replicas' records; return the answer.
+        """Apply a record that was logged in one step with records of other models; return the answer.
 
         Raises ``error``, with which the store refused the record, and as a call does.
         """
@@ -464,7 +465,7 @@ class HostedModel(Replica[ModelState]):
 
 
 def _became(state: ModelState, *, goes: bool) -> str:
-    """Return the effect of an erasure on a training, in the words of the erasure's receipt."""
+    """Return the effect of an erasure on a model's last training, in the words that the erasure's receipt uses."""
     if state.owed is not None:
         return f"removed, as {state.owed.reason}; the model predicts nothing until it is retrained"
     if not goes:
@@ -474,7 +475,7 @@ def _became(state: ModelState, *, goes: bool) -> str:
 
 
 def _cached(spec: ModelSpec, settings: Settings) -> int:
-    """Return how many megabytes of kernel rows a model of this specification may cache."""
+    """Return how many megabytes of kernel rows a model with this specification may cache."""
     return settings.cache_mb if task_of(spec).is_exact else 0
 
 
@@ -501,7 +502,7 @@ KEPT = 50
 
 
 class Recent:
-    """The newest updates and the number of predicted rows since the model woke; any thread may count predictions."""
+    """The newest updates, and the number of rows predicted, since the model woke; any thread may count predictions."""
 
     def __init__(self) -> None:
         self._updates: deque[dict[str, Any]] = deque(maxlen=KEPT)
@@ -509,7 +510,7 @@ class Recent:
         self.predicted = 0  #: rows
 
     def note_update(self, version: int, at: float | None, outcome: Outcome, reported: dict[str, Any]) -> None:
-        """Record an update: the version that it made, its Unix time, its outcome, and the counts of its changes."""
+        """Record an update: the version it led to, its Unix time, its outcome, and the numbers of changed examples."""
         self._updates.append(
             {"version": version, "at": at, "seconds": outcome.seconds, **vars(outcome.sizes), **reported}
         )

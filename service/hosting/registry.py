@@ -1,4 +1,4 @@
-"""All models and feeds of this process: it reads them from the store's index, wakes them and puts them to rest."""
+"""The registry of this process's models and feeds: it reads the store's index, wakes them and puts them to rest."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ log = logging.getLogger(__name__)
 
 
 class Registry:
-    """Owns every model and every feed. Its calls block on the store."""
+    """The owner of every model and every feed of this process. Its methods block while the store works."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
@@ -97,7 +97,7 @@ class Registry:
         wait(self._pending, START_SECONDS)
 
     def _wake(self, home: Collection[Any], id: str) -> None:
-        """Wake a replica, however long that takes; stop if the replica is deleted, awake or unavailable by then."""
+        """Try to wake a replica until it is awake; give up if the replica is deleted or unavailable."""
         self._give_way()
         began = time.monotonic()
         while not self._stopping.is_set():
@@ -117,7 +117,7 @@ class Registry:
                 return
 
     def _give_way(self) -> None:
-        """Wait until the service is ready; return at once right after its start, or after :data:`GIVE_WAY_SECONDS`."""
+        """Wait until the service is ready, except right after its start or later than :data:`GIVE_WAY_SECONDS`."""
         health = self._context.source.health
         while not (health.is_restored or self._stopping.is_set()):
             if not START_SECONDS < time.monotonic() - self._began < GIVE_WAY_SECONDS:
@@ -125,7 +125,7 @@ class Registry:
             self._stopping.wait(SWEEP_SECONDS)
 
     def watch(self, most: int | None = None) -> None:
-        """Find awake replicas that other writers have taken or that the store has lost; raises StoreError.
+        """Find awake replicas that another service has taken over, or that the store has lost; raises StoreError.
 
         If no other service uses the store, each call checks at most ``most`` replicas, in turn.
         """
@@ -147,7 +147,8 @@ class Registry:
                 self._fenced.add(one)
 
     def take_over(self) -> None:
-        """Take over replicas that other services release, add those that they create, drop those that they delete.
+        """Take over replicas that other services released, add replicas that they created, drop replicas that they
+        deleted.
 
         Raises StoreError. Without other services too, a replica is fenced, and must be taken back, if it was read from
         a disk that could not be written.
@@ -164,7 +165,7 @@ class Registry:
             self._wake_stale()  # tries those again that had too little memory, or a solve that took too long
 
     def _look_at_others(self) -> None:
-        """Read which replicas other services created, deleted and released; raises StoreError."""
+        """Read from the store which replicas other services created, deleted and released; raises StoreError."""
         store = self._context.source.store
         with self._context.source.health.store_call("load"):
             if (changes := store.changes()) != self._changes:
@@ -184,11 +185,11 @@ class Registry:
 
     @property
     def active(self) -> str:
-        """The name of the active service, which answers the calls; empty if it is this service."""
+        """The name of the active service, which answers all requests; empty if this service is the active one."""
         return self.models.active
 
     def _stand_by(self) -> None:
-        """Read which service is active; if another service is, release all replicas of this service to it."""
+        """Read which service is active; if this service is not, release all its replicas for the active service."""
         before, active = self.active, self._context.claim()
         for home in self._collections:
             home.active = active
@@ -219,7 +220,7 @@ class Registry:
                 home.drop(id_)
 
     def _look_again(self, home: Collection[Any], held: Iterable[str]) -> None:
-        """Look up the holders of these replicas; drop those that are not stored any more."""
+        """Look up which services hold these replicas; drop the replicas that are no longer in the store."""
         store, there = self._context.source.store, set()
         silent: dict[str, bool] = {}
         for found in store.index(list(held)):
@@ -232,7 +233,7 @@ class Registry:
             home.drop(stored.removeprefix(home.kind.prefix))
 
     def stop(self) -> None:
-        """Let every mailbox run empty, and each replica write a snapshot; end the waking of others."""
+        """Run all waiting calls, write a snapshot of each changed replica, and stop waking replicas."""
         self._stopping.set()
         with suppress(StoreError):  # so that another one takes what is released one by one
             self._context.source.store.resign()
@@ -255,7 +256,7 @@ class Registry:
     # Memory.
 
     def make_room(self, size: int) -> None:
-        """Free caches of replicas, then put replicas to rest, the least recently used first, to free ``size`` bytes."""
+        """Free ``size`` bytes: free replicas' caches, then put replicas to rest, least recently used ones first."""
         with self._room:
             fits = self._context.budget.has_room
             if fits(size):
@@ -279,13 +280,13 @@ class Registry:
                 log.exception("replicas were not looked after; they are again")
 
     def _pause(self) -> float:
-        """Return the seconds until the next sweep."""
+        """Return the seconds until the next sweep over all awake replicas."""
         if self._is_idle:
             return IDLE_SECONDS
         return min(MOST_SWEEP_SECONDS, SWEEP_SECONDS * max(1.0, len(self._awake()) / SWEPT))
 
     def _sweep(self) -> None:
-        """Request due snapshots, and free caches and states that have not been used for a while."""
+        """Check all awake replicas: request due snapshots, free caches and states that were not used for a while."""
         awake, before = self._awake(), self._swept_at
         self._swept_at = time.monotonic()
         self._is_idle = not any(one.is_due or one.used_at > before for one in awake)
@@ -302,7 +303,7 @@ class Registry:
             self._scrub()
 
     def _cool(self, awake: list[Replica[Any]]) -> None:
-        """Free the least recently used replicas' kernel rows and factors beyond a total of :data:`HOT_BYTES`."""
+        """If kernel rows and factors exceed :data:`HOT_BYTES`, free those of the least recently used replicas."""
         left = HOT_BYTES
         until = time.monotonic() - HOT_SECONDS
         hot = _by_use(one for one in awake if one.hot)
@@ -321,7 +322,7 @@ class Registry:
         self._is_freed |= rested > 0
 
     def _scrub(self) -> None:
-        """Check the stored data of the next replica at rest; wake a damaged one, so that it recovers or reports."""
+        """Check the stored data of the next replica at rest; if damaged, wake the replica so that it recovers."""
         source = self._context.source
         for home in self._collections:
             resting = home.resting()
@@ -353,5 +354,5 @@ class Registry:
 
 
 def _by_use(replicas: Iterable[Replica[Any]]) -> list[Replica[Any]]:
-    """Return replicas, the least recently used first."""
+    """Return the replicas, least recently used first."""
     return sorted(replicas, key=lambda one: one.used_at)

@@ -1,7 +1,8 @@
-"""The states of a model or a feed, at rest, awake or unavailable, and the calls that it runs one after the other.
+"""A replica, which is a hosted model or feed: its states at rest, awake or unavailable, and its queue of calls.
 
-A replica is *at rest* until a call needs its state; then it wakes, from its newest snapshot and the records after it.
-Calls run in its mailbox, in the order in which they were made; their effect on the state is in ``logged.py``.
+A replica is *at rest* until a call needs its state; then the replica is rebuilt from its newest snapshot and its later
+log records, and is *awake*. Calls run in the replica's mailbox, in the order of their submission; ``logged.py`` defines
+how calls change the state.
 """
 
 from __future__ import annotations
@@ -67,9 +68,9 @@ Q = TypeVar("Q", bound="Replica[Any]")
 def queued(
     *, reads: bool = False, always: bool = False
 ) -> Callable[[Callable[Concatenate[Q, P], T]], Callable[Concatenate[Q, P], Future[T]]]:
-    """Decorate a method: a call then waits for its turn in the mailbox, and returns a future of the result.
+    """Decorate a method so that its calls run in the replica's mailbox, and return a future of the result.
 
-    A call returns at once, or raises QueueFull or ModelUnavailable.
+    The decorated method returns at once, or raises QueueFull or ModelUnavailable.
 
     Parameters
     ----------
@@ -88,7 +89,7 @@ def queued(
 
 
 class Replica(Logged[S]):
-    """One model or feed that is hosted here, at rest, awake or unavailable.
+    """One hosted model or feed, which is at rest, awake or unavailable.
 
     Parameters
     ----------
@@ -113,15 +114,15 @@ class Replica(Logged[S]):
 
     @abstractmethod
     def _forget(self) -> None:
-        """Drop the published version, as the replica goes to rest."""
+        """Drop the published version, because the replica goes to rest."""
 
     @abstractmethod
     def sample(self) -> Any:
-        """Return the replica's sample for the metrics, None if its description is unknown."""
+        """Return the replica's metrics sample; None if the replica's description is unknown."""
 
     @abstractmethod
     def stamp(self) -> object:
-        """Return a value that changes when the replica's description does."""
+        """Return a value that changes whenever the replica's description changes."""
 
     # What readers ask, from any thread.
 
@@ -132,7 +133,7 @@ class Replica(Logged[S]):
 
     @property
     def state(self) -> ServingState:
-        """``live``, awake or at rest; ``fenced`` or ``behind`` if read-only; another state if it is not served."""
+        """``live`` if served, awake or at rest; ``fenced`` or ``behind`` if read-only; another state if not served."""
         if self._fault is not None:
             return self._fault[0]
         if self._state is not None:
@@ -147,19 +148,19 @@ class Replica(Logged[S]):
 
     @property
     def indexed(self) -> Indexed | None:
-        """The index entry, if the replica is at rest and served, and the entry is up to date; otherwise None."""
+        """The replica's index entry, if it is up to date and the replica is at rest and served; otherwise None."""
         return self._found if self._state is None and self._fault is None and self.is_known else None
 
     @property
     def reason(self) -> str | None:
-        """Why the replica is not served, None if it is."""
+        """The reason why the replica is not served; None if it is served."""
         if self._fault is not None:
             return self._fault[1]
         return "it is being restored" if self.state == "restoring" else None
 
     @property
     def is_served(self) -> bool:
-        """Whether the replica answers reads; it may refuse changes."""
+        """Whether the replica answers read requests; it may still refuse changes."""
         return self.state in ("live", "fenced", "behind")
 
     def serving(self) -> Any:
@@ -176,7 +177,7 @@ class Replica(Logged[S]):
 
     @property
     def stale(self) -> bool:
-        """Whether changes are refused now, so that newer data may be unknown."""
+        """Whether the replica refuses changes now, so that its data may be outdated."""
         return self.state != "live" or not self.context.source.health.store_is_fresh
 
     @property
@@ -185,26 +186,27 @@ class Replica(Logged[S]):
         return self._mailbox.depth
 
     def look_at(self, known: int, head: Head | None) -> None:
-        """Compare the replica's ``head`` in the store with ``known``, its newest known record before that reading.
+        """Compare ``head``, read from the store, with ``known``, the newest record that this process knew of before
+        that reading.
 
-        A replica that is being deleted is skipped: its missing head is no loss.
+        Skip a replica that is being deleted, as a missing head is no data loss then.
         """
         if self._state is not None and not (self.deleted or self._is_going):
             self.journal.observe(known, head)
 
     def news(self) -> Future[None] | None:
-        """Return a future that ends once this process knows all announced changes; None if it knows them already."""
+        """Return a future that ends once this process knows all announced changes; None if it knows all already."""
         return None if self._fault is not None or self._state is not None or self.is_known else self.wake()
 
     def begin(self, lease: Lease) -> None:
-        """Wake a replica that was just stored; raises StoreError."""
+        """Wake the replica, which was just created in the store; raises StoreError."""
         with self._mailbox.borrowed():
             self._opened(lease, self._recover(lease, Patience.at_last(self.context.settings.solve_seconds)))
 
     # What the mailbox is asked; each returns at once and raises QueueFull or ModelUnavailable.
 
     def wake(self) -> Future[None]:
-        """Bring the replica's state into memory."""
+        """Load the replica's state into memory."""
         self._check_served()
         self.used_at = time.monotonic()
         return self._mailbox.submit(self._be_awake, always=True)
@@ -216,15 +218,15 @@ class Replica(Logged[S]):
         call: Callable[[bytes, Solve], Reply],
         solve: Solve | None = None,
     ) -> Future[Reply]:
-        """Make a call that changes the state; a repeated ``request`` returns the earlier answer instead.
+        """Submit a call that changes the state; if ``request`` was answered before, return that answer instead.
 
-        ``digest`` returns the digest of the request's content. ``call`` is called with that digest, empty without a
-        request, and with the solve that limits its time.
+        ``digest`` returns the digest of the request's content. ``call`` gets that digest, which is empty without a
+        request, and the solve that limits the call's time.
         """
         return self._submit(partial(self._changed, request, digest, call, solve))
 
     def hold(self) -> Future[None]:
-        """Return a future that ends when earlier calls are done; later calls then wait until :meth:`let_go`.
+        """Return a future that ends when all earlier calls are done; later calls wait until :meth:`let_go` is called.
 
         May raise QueueFull.
         """
@@ -233,7 +235,7 @@ class Replica(Logged[S]):
         return self._mailbox.hold()
 
     def let_go(self) -> None:
-        """Let waiting calls run again, after a snapshot if one is due."""
+        """Write a snapshot if one is due, then let the waiting calls run."""
         try:
             self._between()
         finally:
@@ -242,13 +244,13 @@ class Replica(Logged[S]):
     # With others, held: see :mod:`~livesvm.service.hosting.batch`.
 
     def open_with(self) -> None:
-        """Wake, and write what the journal owes the store, before a call on many replicas; raises as a call does."""
+        """Prepare the replica for a call on many replicas: wake it, and make store calls due from earlier calls."""
         self._be_awake()
         self.begun()
         self.check_open()
 
     def release_with(self, logged: Appending | None) -> None:
-        """End a call on many replicas; take this replica's record back if it was logged but not applied."""
+        """Release the replica after a call on many replicas; abort its record if that was logged but not applied."""
         try:
             if logged is not None:
                 self.check_applied(logged.sequence)
@@ -257,7 +259,7 @@ class Replica(Logged[S]):
 
     @queued()
     def checkpoint(self) -> dict[str, Any]:
-        """Write a snapshot; return the snapshot's version, and the seconds that the writing took."""
+        """Write a snapshot; return the version in the snapshot, and how many seconds the writing took."""
         self.check_open()
         start = time.perf_counter()
         self._save(self.checkpoints.save)
@@ -265,7 +267,7 @@ class Replica(Logged[S]):
 
     @queued(always=True)
     def write_back(self) -> dict[str, Any]:
-        """Write the replica into the store if the store has lost data of it; see ``writeback.write_back``."""
+        """Write the replica into the store again if the store has lost its data; see ``writeback.write_back``."""
         if self._is_broken:
             raise ModelUnavailable(f"{self} cannot be written back: its newest call has left it broken")
         start, snapshot, version = time.perf_counter(), self._snapshot(), self.current.version
@@ -276,7 +278,7 @@ class Replica(Logged[S]):
         return {"version": version, "written": written, "seconds": time.perf_counter() - start}
 
     def delete(self) -> Future[None]:
-        """Remove the replica from the store; end calls that run or wait, and refuse later calls."""
+        """Delete the replica from the store; abort running and waiting calls, and refuse later calls."""
         if self._fault is not None and self._fault[0] == "held":
             self._refuse(*self._fault)
         self._check_exists()
@@ -284,7 +286,7 @@ class Replica(Logged[S]):
         return self._mailbox.submit(self._delete, always=True)
 
     def give_up(self, reason: ServiceError) -> None:
-        """End the solve under way and refuse waiting calls, as this process needs the replica no longer."""
+        """Abort the solve in progress and refuse waiting calls, because this process no longer needs the replica."""
         self._leaving = reason
         ended = Withdrawn(str(reason))
         self._under_way.end(ended)
@@ -292,7 +294,7 @@ class Replica(Logged[S]):
             patience.end(reason if isinstance(reason, NotSolved) else ended)
 
     def stop(self) -> None:
-        """Let the mailbox run empty, write a snapshot if anything changed, and release the lease."""
+        """Run all waiting calls, write a snapshot if the state has changed, and release the replica's lease."""
         self._mailbox.close()
         state, held = self._state, self._held
         if held is not None:
@@ -317,16 +319,16 @@ class Replica(Logged[S]):
 
     @property
     def is_due(self) -> bool:
-        """Whether a snapshot is due."""
+        """Whether a snapshot of the replica is due."""
         return time.monotonic() >= self.due_at
 
     def look_after(self) -> None:
-        """Let the mailbox write a snapshot if one is due; returns at once."""
+        """Request a snapshot if one is due; the mailbox writes the snapshot later."""
         with suppress(QueueFull, ModelUnavailable):
             self._mailbox.submit(lambda: None, after=self._between, always=True)
 
     def cool(self) -> bool:
-        """Free the caches that the next update rebuilds, unless a call is under way; return whether they were freed."""
+        """Free the caches, which the next update rebuilds, unless a call is running; return whether this was done."""
         with self._mailbox.borrowed() as mine:
             if not mine or self._state is None or self._is_broken:
                 return False
@@ -334,7 +336,7 @@ class Replica(Logged[S]):
             return True
 
     def cool_held(self) -> None:
-        """Free the caches that the next call rebuilds; the caller must hold the mailbox."""
+        """Free the caches, which the next call rebuilds; the caller must have put the mailbox on hold."""
         if self._state is None or self._is_broken:
             return
         self._state.cool()
@@ -343,13 +345,13 @@ class Replica(Logged[S]):
             self._held.cooled(FIXED_BYTES + self._state.held_bytes)
 
     def rest(self) -> bool:
-        """Go to rest unless a call is under way or storing the state fails; return whether the replica is at rest."""
+        """Store the state and drop it from memory, unless a call runs or storing fails; return whether it was done."""
         with self._mailbox.borrowed() as mine:
             return mine and self._rest()
 
     @property
     def may_rest(self) -> bool:
-        """Whether the replica may go to rest."""
+        """Whether the replica's state may be stored and dropped from memory."""
         return self.state == "live" and not (self.deleted or self._is_broken)
 
     def _rest(self) -> bool:
@@ -374,11 +376,11 @@ class Replica(Logged[S]):
         return True
 
     def take_again(self) -> Future[None]:
-        """Take the replica back if the other service that held it has released it; raises ModelUnavailable."""
+        """Take the replica over if the other service that held the replica has released it; raises ModelUnavailable."""
         return self._mailbox.submit(self._take_again, always=True)
 
     def set_aside(self, state: ServingState, reason: str) -> None:
-        """Make the replica unavailable for a reason."""
+        """Make the replica unavailable, with this state and reason."""
         self._fault = (state, reason)
         self._owner.woke(self)
 
@@ -390,7 +392,7 @@ class Replica(Logged[S]):
                 self._spec = self.decode_spec(stored)
 
     def found_again(self, found: Indexed) -> None:
-        """Put the replica to rest as the store's index describes it, and clear its fault."""
+        """Mark the replica as at rest, described by ``found`` from the store's index, and clear the replica's fault."""
         self._fault, self._found, self._summary = None, found, summary.read(found.summary)
         self._spec = None if self._summary is None else self.parse_spec(self._summary.spec)
 
@@ -401,7 +403,7 @@ class Replica(Logged[S]):
         self.used_at = time.monotonic()
 
         def turn() -> T:
-            """Make the call on a state that is in memory and not broken."""
+            """Run the call once the state is in memory and not broken."""
             self._be_awake()
             if reads and self._is_broken:
                 self.journal.settle()
@@ -422,7 +424,7 @@ class Replica(Logged[S]):
             self._refuse(*self._fault)
 
     def _wake(self) -> None:
-        """Bring the state into memory; raises StoreUnavailable, NotSolved, NoRoom or ModelUnavailable."""
+        """Load the state into memory; raises StoreUnavailable, NotSolved, NoRoom or ModelUnavailable."""
         self._waking_since = time.monotonic()
         try:
             crash.point("before-wake")
@@ -445,7 +447,7 @@ class Replica(Logged[S]):
             self._waking_since = None
 
     def _open(self) -> None:
-        """Take the lease and recover the state from the store."""
+        """Acquire the replica's lease and recover the state from the store."""
         source, settings = self.context.source, self.context.settings
         with source.health.store_call("load"):
             if (stored := source.store.model(self.stored)) is None:

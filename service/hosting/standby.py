@@ -1,4 +1,4 @@
-"""Predictions for a model that another service holds, by a copy of the model that is read from the store."""
+"""Predictions for a model that another service holds, made with a copy of the model that is read from the store."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ IDLE_SECONDS = 60.0
 
 
 class Standby:
-    """Predicts from a copy of a stored model; the copy is updated from the store once in ``lease_seconds``.
+    """A copy of a stored model, for predictions; it is updated from the store at most once in ``lease_seconds``.
 
     Implements :class:`~livesvm.service.hosting.handle.Reader`.
     """
@@ -64,12 +64,13 @@ class Standby:
 
     @property
     def published(self) -> Published:
-        """The copy's version; it has no predictor if :meth:`reader` may have to read the store soon."""
+        """The version of the copy, without a predictor if the next call of :meth:`reader` may read the store."""
         soon = self._is_due(0.5 * self._context.settings.lease_seconds)
         return replace(self._published, predictor=None) if soon else self._published
 
     def reader(self, X: Rows | TableRows) -> Published:
-        """Return the newest version that can be read; call it from a thread, as it may read the store.
+        """Return the newest version that can be read; not for the event loop's thread, as it may have to read the
+        store.
 
         Raises ModelUnavailable if there is none.
         """
@@ -87,14 +88,14 @@ class Standby:
             return seen
 
     def reading(self, X: Rows | TableRows) -> Steps[Published]:
-        """Return the newest version that can be read, in one step."""
+        """Return the newest version that can be read; the generator yields no intermediate steps."""
         return self.reader(X)
         yield
 
     def tidy(self) -> None:
-        """Drop the copy if it is unused, or from before an erasure; raises StoreError.
+        """Drop the copy if it is unused, or was read before an erasure; raises StoreError.
 
-        A copy that is in use now stays until the next call.
+        A copy that is in use now is kept until the next call of this method.
         """
         if not self._lock.acquire(blocking=False):
             return
@@ -106,14 +107,14 @@ class Standby:
             self._lock.release()
 
     def release(self) -> None:
-        """Drop the copy, at once or after the present use, as no other service holds the model any more."""
+        """Drop the copy, now or after its present use, because no other service holds the model any more."""
         self._is_over = True
         if self._lock.acquire(blocking=False):
             self._forget()
             self._lock.release()
 
     def _erased(self) -> float:
-        """Return the Unix time at which the newest erasure in the model was requested."""
+        """Return the Unix time at which the model's newest erasure was requested."""
         with self._context.source.health.store_call("load"):
             return left(self._context.source.store, self.id).at
 

@@ -1,4 +1,4 @@
-"""The summary of a replica at rest, which is stored next to its snapshot: its specification, and some numbers."""
+"""The summary of a model or feed at rest, stored next to its snapshot: its specification and its description."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ _RESTS, _WAKES = b"r", b"w"
 
 
 class Summary(NamedTuple):
-    """The decoded summary of a replica.
+    """The decoded summary of a model or feed.
 
-    ``spec`` is the specification as JSON, ``memory`` the bytes that the replica held when awake, ``reported`` the
-    description of its kind, None while its state is not known. A replica with a source ``wakes`` with the service.
+    ``spec`` is the specification as JSON, ``memory`` the bytes that the model or feed held in memory when awake,
+    ``reported`` its description, None while its state is not known. ``wakes`` says that the service wakes it at the
+    start, as it must read a source.
     """
 
     spec: str
@@ -24,13 +25,13 @@ class Summary(NamedTuple):
     wakes: bool = False
 
     def encode(self) -> bytes:
-        """Return the summary as some hundreds of bytes."""
+        """Encode the summary as a few hundred bytes."""
         payload = codec.pack({"format": FORMAT, "found": [self.spec, self.memory, self.reported]})
         return (_WAKES if self.wakes else _RESTS) + zlib.compress(payload, 1)
 
 
 def read(data: bytes) -> Summary | None:
-    """Return the summary in the bytes; None if the bytes hold no summary that this version can read."""
+    """Decode a summary; return None if this version of the program cannot read the bytes."""
     try:
         document = codec.unpack(zlib.decompress(data[1:]))
         spec, memory, reported = document["found"]
@@ -40,5 +41,5 @@ def read(data: bytes) -> Summary | None:
 
 
 def wakes(data: bytes) -> bool:
-    """Return whether a replica wakes with the service, as the bytes of its summary say."""
+    """Return whether the service must wake a model or feed at the start, by the encoded summary."""
     return data[:1] == _WAKES

@@ -1,4 +1,4 @@
-"""Compute the effect of a change on a copy of a model: the change is not logged, and the model stays unchanged."""
+"""Compute the effect of a change on a copy of a model; the model stays unchanged, and the change is not logged."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ BYTES_OF_DECISION = 80
 
 @dataclass(frozen=True)
 class WhatIfQuestion:
-    """A change to try: an update or an erasure.
+    """A change to try on a copy of a model: an update or an erasure.
 
     Parameters
     ----------
@@ -42,18 +42,18 @@ class WhatIfQuestion:
     X: Rows | TableRows | None = None
 
     def memory(self) -> int:
-        """Return the bytes that the question holds until the answer is sent."""
+        """Return the bytes of memory that the question takes until its answer is sent."""
         return (0 if self.update is None else self.update.memory()) + (0 if self.X is None else self.X.nbytes)
 
 
 def memory_of_answer(copy: ModelCopy, asked: WhatIfQuestion) -> int:
-    """Return the bytes that the decisions before and after the change take until they are sent."""
+    """Return the memory in bytes for the decisions before and after the change."""
     pairs = max(1, copy.n_classes * (copy.n_classes - 1) // 2)
     return 0 if asked.X is None else 2 * BYTES_OF_DECISION * pairs * len(asked.X)
 
 
 def what_if(copy: ModelCopy, asked: WhatIfQuestion, settings: Settings) -> Document:
-    """Return a description of the model after a change, and the differences of its predictions.
+    """Return a description of the model after a change, and how much the change alters the model's predictions.
 
     Parameters
     ----------
@@ -119,7 +119,7 @@ def _path(outcome: Outcome) -> Document:
 
 @dataclass(frozen=True)
 class _Window:
-    """Decisions of the window's examples before a change, by key."""
+    """The decisions for the window's examples before a change, by key."""
 
     places: dict[Key, int]
     decision: Any
@@ -127,12 +127,12 @@ class _Window:
 
     @classmethod
     def of(cls, state: ModelState, seen: Published) -> _Window:
-        """Return the window decisions of a model that can predict."""
+        """Return a model's decisions for the examples in its window; the model must be able to predict."""
         keys = state.estimator.keys_
         return cls({key: place for place, key in enumerate(keys)}, *_decided(state, seen))
 
     def compared(self, state: ModelState, after: Published) -> Document:
-        """Return how much the decisions of the examples that stay differ after the change."""
+        """Return how much the change alters the decisions for the examples that stay in the window."""
         keys = state.estimator.keys_
         stay = np.array([key in self.places for key in keys], dtype=bool)
         there = np.array([self.places[key] for key in keys if key in self.places], dtype=np.intp)
@@ -160,11 +160,11 @@ def _told(decided: tuple[Any, Any], seen: Published | None) -> Document:
 
 
 def _differs(spec: ModelSpec, before: Any, after: Any) -> int | None:
-    """Return how many labels differ; None if predictions are no labels."""
+    """Return how many predicted labels differ; None if the predictions are not labels."""
     return None if task_of(spec).has_values else int(np.count_nonzero(before != after))
 
 
 def _moved(before: Any, after: Any) -> Document:
-    """Return the largest difference of two decisions; None without decisions, or if the classes differ."""
+    """Return the largest difference between old and new decisions; None without decisions, or if the classes differ."""
     alike = before.shape == after.shape and before.size
     return {"largest_move": float(np.abs(after - before).max()) if alike else None}

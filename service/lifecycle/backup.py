@@ -1,6 +1,7 @@
-"""Back a data directory up, whether the service runs or not, and restore a data directory from a backup.
+"""Back up a data directory, even while its service runs, and restore a data directory from a backup.
 
-A backup is a directory with the files of a data directory and a list of their SHA-256. It appears once it is whole.
+A backup is a directory with the files of a data directory and a list of the files' SHA-256 checksums. A backup gets its
+final name only when it is complete.
 """
 
 from __future__ import annotations
@@ -40,11 +41,11 @@ Document = dict[str, Any]
 
 
 class _Changed(Exception):
-    """A dataset was replaced or deleted while it was copied."""
+    """A dataset was replaced or deleted while its files were copied."""
 
 
 def back_up(data_dir: Path, to: Path, *, has_store: bool = True) -> Document:
-    """Copy the store, the key of receipts, datasets and jobs into a new directory; return its list of files.
+    """Copy the store, the key for receipts, the datasets and the jobs into a new directory; return its file list.
 
     Parameters
     ----------
@@ -81,7 +82,7 @@ def back_up(data_dir: Path, to: Path, *, has_store: bool = True) -> Document:
 
 
 def restore(backup: Path, data_dir: Path) -> Document:
-    """Make a data directory from a backup; return the backup's list of files.
+    """Create a data directory from a backup; return the backup's list of files.
 
     Raises ValueError if ``backup`` is no backup or the directory holds such files already, StoreInUse while a service
     uses it, StoreDamaged if a file of the backup was altered, OSError.
@@ -109,7 +110,7 @@ def restore(backup: Path, data_dir: Path) -> Document:
 
 @contextmanager
 def _at_rest(data_dir: Path, has_store: bool) -> Iterator[None]:
-    """Lock the data directory during the block, unless a service runs; check a store that no service has open."""
+    """Lock the data directory during the block and check its store, unless a service runs on the directory."""
     try:
         lock = DirectoryLock(data_dir)
     except StoreInUse:
@@ -156,7 +157,7 @@ def _copy_dataset(root: Path, to: Path, described: Document) -> None:
 
 
 def _copy_jobs(source: Path, to: Path) -> None:
-    """Copy jobs but those deleted meanwhile; records first, as a job writes its files before its record."""
+    """Copy all jobs that are not deleted meanwhile, records first, as a job writes its files before its record."""
     records = sorted(source.glob("*.job.json"))
     for record in records:
         _copy_tree(record, to / record.name)
@@ -169,7 +170,7 @@ def _copy_jobs(source: Path, to: Path) -> None:
 
 
 def _copy_tree(source: Path, to: Path) -> None:
-    """Copy a file, or all finished files of a directory; files that are removed meanwhile are left out."""
+    """Copy a file, or all finished files of a directory; skip files that are removed meanwhile."""
     try:
         if not source.is_dir():
             if source.exists() and source.suffix != ".new":
@@ -182,7 +183,7 @@ def _copy_tree(source: Path, to: Path) -> None:
 
 
 def _copy_file(source: Path, to: Path) -> None:
-    """Copy a file with its mode, and sync it, before it appears under its name; raises OSError."""
+    """Copy a file with its mode, and sync the copy before it gets its final name; raises OSError."""
     to.parent.mkdir(parents=True, exist_ok=True)
     fresh = unfinished(to)
     shutil.copy(source, fresh)
@@ -199,7 +200,7 @@ def _remove(path: Path) -> None:
 
 
 def _sums(directory: Path) -> dict[str, str]:
-    """Return the SHA-256 of each file in a directory and its subdirectories, by its path."""
+    """Return a dict from the path of each file in a directory and its subdirectories to the file's SHA-256."""
     files = sorted(path for path in directory.rglob("*") if path.is_file() and path.name != LIST)
     return {str(path.relative_to(directory)): _sum(path) for path in files}
 
@@ -210,7 +211,7 @@ def _sum(path: Path) -> str:
 
 
 def _check(backup: Path, files: dict[str, str]) -> None:
-    """Raise StoreDamaged unless a backup has exactly these files."""
+    """Raise StoreDamaged unless a backup has exactly the listed files."""
     found = _sums(backup)
     for name in sorted({*files, *found}):
         if name not in found:

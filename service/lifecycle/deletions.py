@@ -1,6 +1,6 @@
 """Delete models and feeds with their jobs, files and documents.
 
-A document names what is being deleted until nothing of it remains, so that a deletion can end after a crash.
+A document in the store names a model or feed until its deletion is complete, so that a restart can finish the deletion.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ DELETED_AT_ONCE = 8
 
 
 def delete_feeds(home: Feeds, ids: Sequence[str]) -> None:
-    """Delete feeds in parallel, as they wait for one disk; raises the error of the first that cannot be deleted."""
+    """Delete feeds in parallel, as each waits for the disk; raises the error of the first feed that fails."""
     going: dict[str, Future[None]] = {}
     for id_ in ids:
         with suppress(UnknownFeed):
@@ -40,7 +40,7 @@ def delete_feeds(home: Feeds, ids: Sequence[str]) -> None:
 
 
 class Deletions:
-    """Begins and ends deletions; its calls wait for disks.
+    """The deletions of one service; its methods block while disks work.
 
     Parameters
     ----------
@@ -62,7 +62,7 @@ class Deletions:
             self._store.put_document(DocumentName(DELETING, stored), b"")
 
     def begin_fleet(self, fleet: str, feeds: Collection[str]) -> list[str]:
-        """Note in the store that the feeds of a fleet are being deleted; return them with the ones noted before."""
+        """Note in the store that a fleet's feeds are being deleted; return these feeds and feeds noted before."""
         at = DocumentName(DELETING, FLEET + fleet)
         with self._health.store_call("document"):
             known = set(json.loads(self._store.document(at) or b"[]"))
@@ -72,13 +72,13 @@ class Deletions:
         return found
 
     def end_all(self) -> None:
-        """End deletions of models and feeds that a crash interrupted; those of fleets are begun again elsewhere."""
+        """Finish interrupted deletions of models and feeds; other code repeats interrupted deletions of fleets."""
         if deleting := {at.name for at in self._store.documents(DELETING) if not at.name.startswith(FLEET)}:
             for stored in deleting - {found.id for found in self._store.models()}:
                 self.end([stored], stored)
 
     def end(self, stored: Sequence[str], name: str) -> None:
-        """Remove all that deleted models or feeds left, and the note under ``name``; raises StoreError."""
+        """Remove all remaining data of deleted models or feeds, and then the note ``name``; raises StoreError."""
         for one in stored:
             self._remove(one)
         with self._health.store_call("delete"):
@@ -88,7 +88,7 @@ class Deletions:
             self._store.delete_document(DocumentName(DELETING, name))
 
     def _forget(self, stored: set[str]) -> None:
-        """Drop the erasures in deleted models and feeds, once their dataset rows are erased, and the remainders."""
+        """Drop the documents of erasures in deleted models and feeds, once the dataset rows are erased."""
         for intent in begun(self._store):
             if intent.target in stored:
                 self._drop(intent)

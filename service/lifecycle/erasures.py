@@ -1,7 +1,7 @@
-"""Erasures from their request to their receipt, in all that a service keeps: models, feeds, jobs, files, the store.
+"""Erasures, from request to receipt, in all data that a service keeps: models, feeds, jobs, files and the store.
 
-The writer of the model or feed does its part first (``erase`` of its handle). The steps after it are idempotent, and
-are repeated until the receipt is kept.
+The writer of a model or feed first erases in its own state (method ``erase`` of the handle). The later steps are
+idempotent, and are repeated until the receipt is stored.
 """
 
 from __future__ import annotations
@@ -72,21 +72,21 @@ class ErasureRequest:
     body: str
 
     def asks(self, intent: Intent) -> Intent:
-        """Return the erasure with the label, the key's hash and the content's hash of this request."""
+        """Return the erasure with this request's label, and hashes of its idempotency key and of its content."""
         request = None if self.request is None else intent.hash(self.request)
         return replace(intent, asked_by=self.by, request=request, body=intent.hash(self.body))
 
 
 @dataclass(frozen=True)
 class AnsweredErasure:
-    """A receipt; ``replayed`` if the request had been answered before."""
+    """The receipt of an erasure; ``replayed`` says that the request had been answered before."""
 
     receipt: Document
     replayed: bool = False
 
 
 class Erasures:
-    """Runs erasures, one at a time; its calls wait for solves and disks, so none belongs on the event loop."""
+    """The erasures of one service, which run one at a time; its methods block, so the event loop must not call them."""
 
     def __init__(
         self,
@@ -115,11 +115,11 @@ class Erasures:
 
     @property
     def is_owed(self) -> bool:
-        """Whether an erasure was begun and could not be ended yet."""
+        """Whether an erasure was begun and could not be finished yet."""
         return bool(self._owed)
 
     def erase(self, model: str, sought: Sought, asked: ErasureRequest) -> AnsweredErasure:
-        """Erase examples of a model, and rows of datasets with these keys; return the receipt.
+        """Erase examples of a model, and rows of datasets with the same keys; return the receipt.
 
         Raises UnknownModel, ModelUnavailable, NothingToErase, SolverError or NotSolved if nothing was changed;
         StoreError or ModelUnavailable if the erasure was begun, and will be ended as soon as possible. A repeated
@@ -129,21 +129,21 @@ class Erasures:
         return self._once(model, asked, lambda: self._of_keys(model, sought))
 
     def erase_everywhere(self, sought: Sought, asked: ErasureRequest) -> AnsweredErasure:
-        """Erase keys and tags in all models, feeds and datasets that have them, with one receipt.
+        """Erase the examples with given keys or tags in all models, feeds and datasets; return one receipt.
 
-        The receipt names models that cannot be reached now, or that have no optimum without the examples.
+        The receipt names models that cannot be reached now, or that cannot be solved without the erased examples.
         """
         return self._once(EVERYWHERE, asked, lambda: self._of_keys(EVERYWHERE, sought))
 
     def erase_readings(self, feed: str, wanted: WantedReadings, asked: ErasureRequest) -> AnsweredErasure:
-        """Erase readings of a feed; return the receipt. Raises UnknownFeed, InvalidInput, and as :meth:`erase`."""
+        """Erase readings of a feed; return the receipt. Raises UnknownFeed, InvalidInput, or as :meth:`erase`."""
         live = self._feeds.get(feed)
         return self._once(stored_feed(feed), asked, lambda: _of_times(stored_feed(feed), live.seen(wanted).result()))
 
     def erase_series(
         self, fleet: str, feeds: Sequence[str], wanted: WantedReadings, asked: ErasureRequest
     ) -> AnsweredErasure:
-        """Erase readings in series of a fleet, with one receipt; series without such a reading stay unchanged.
+        """Erase readings in series of a fleet; return one receipt; series without such readings stay unchanged.
 
         Raises InvalidInput if no series has such a reading, and as :meth:`erase`.
         """
@@ -152,7 +152,7 @@ class Erasures:
         return self._once(FLEET + fleet, asked, lambda: self._of_series(FLEET + fleet, feeds, wanted))
 
     def _of_series(self, target: str, feeds: Sequence[str], wanted: WantedReadings) -> Intent:
-        """Return the erasure of readings in many feeds."""
+        """Return the erasure document for readings in many feeds."""
         intent, parts, fault = Intent(target, (), by_time=True), list[ErasurePart](), InvalidInput("there is no series")
         missing: set[str] | None = None
         for feed in feeds:
@@ -191,7 +191,7 @@ class Erasures:
             return AnsweredErasure(receipt)
 
     def _earlier(self, request: str, body: str) -> Document | None:
-        """Return the receipt of an earlier request, after ending its erasure if need be; raises IdempotencyConflict."""
+        """Return an earlier request's receipt, and first finish its erasure if need be; raises IdempotencyConflict."""
         with self._health.store_call("load"):
             under_way = [one for one in begun(self._store) if one.request == one.hash(request)]
         for one in under_way:
@@ -201,7 +201,7 @@ class Erasures:
         return self.receipts.of_request(request, body)
 
     def _of_keys(self, target: str, sought: Sought) -> Intent:
-        """Return the erasure of keys and tags; raises NothingToErase, which names an earlier receipt if any."""
+        """Return the erasure document for keys and tags; raises NothingToErase, which names any earlier receipt."""
         try:
             return self._finder.find(target, sought)
         except NothingToErase as error:
@@ -210,7 +210,7 @@ class Erasures:
             raise NothingToErase(f"{error}; nothing was changed{before}") from None
 
     def look(self) -> None:
-        """Do the erasures that other front ends ask for; unless one is under way here, also do :meth:`finish`."""
+        """Run erasures that other front ends request; unless an erasure runs here, also call :meth:`finish`."""
         try:
             self._errands.do()  # without the lock: this may wait for others, which wait for it
         except StoreError as error:
@@ -222,7 +222,7 @@ class Erasures:
                 self._lock.release()
 
     def finish(self) -> None:
-        """End erasures and deletions that were interrupted; a later call tries again what cannot be ended yet."""
+        """Finish interrupted erasures and deletions; a later call tries again those that cannot be finished yet."""
         with self._lock:
             self._finish_all()
 
@@ -241,11 +241,11 @@ class Erasures:
             log.warning("erasures that were begun are not ended yet: %s", error)
 
     def _is_anothers(self, intent: Intent) -> bool:
-        """Return whether another front end may be at work on this erasure, as each can reach every model on Ray."""
+        """Return whether another front end may be running this erasure, as on Ray each can reach every model."""
         return bool(self._settings.ray) and time.time() - intent.at < self._settings.solve_seconds + OTHERS_SECONDS
 
     def _follow(self) -> None:
-        """Remove jobs and files here of models in which other front ends have erased; raises StoreError."""
+        """Remove this front end's jobs and files of models in which others have erased examples; raises StoreError."""
         if not self._settings.ray:
             return
         now = set(self._store.documents(RECEIPT))
@@ -260,7 +260,7 @@ class Erasures:
         self._followed = now
 
     def _rewritten(self) -> set[str]:
-        """Return the directories of datasets that jobs here used and that were replaced since, as by an erasure."""
+        """Return the directories of datasets that jobs here used, and that an erasure or upload has replaced since."""
         found = set()
         for record in self._jobs.all():
             dataset = record.asked.get("dataset")
@@ -272,7 +272,7 @@ class Erasures:
         return found
 
     def _remove_files(self, stored: str) -> int:
-        """Remove the files of a model that its store had lost; return how many. Raises StoreUnavailable."""
+        """Remove the rescue files of a model; return the number of files. Raises StoreUnavailable."""
         try:
             return remove_all(self._settings.data_dir, stored)
         except OSError as error:
@@ -299,9 +299,9 @@ class Erasures:
         return home.delete(id_)
 
     def end_deletion(self, stored: str) -> None:
-        """Remove all that a deleted model or feed left; a failure is logged, and a restart tries again.
+        """Remove the remaining data of a deleted model or feed; log a failure, after which a restart tries again.
 
-        The id is free only afterwards, as the removal would also hit a new model or feed of that id.
+        The id can be used again only afterwards, as the removal would also affect a new model or feed with this id.
         """
         crash.point("deleted")
         home, id_ = self._home(stored)
@@ -314,7 +314,7 @@ class Erasures:
             home.forget(id_)
 
     def delete_fleet(self, fleet: str, feeds: Sequence[str]) -> None:
-        """Delete the feeds of a fleet, a few at a time, then the jobs and files of all of them together.
+        """Delete the feeds of a fleet, a few at a time, then the jobs and files of all these feeds together.
 
         Raises ModelUnavailable or StoreError. After that or a crash, another call goes on where this one ended.
         """
@@ -327,26 +327,26 @@ class Erasures:
             self._deletions.end(stored, FLEET + fleet)
 
     def _home(self, stored: str) -> tuple[Models | Feeds, str]:
-        """Return the collection that holds a model or feed, and its id there."""
+        """Return the collection that a model or feed belongs to, and its id in this collection."""
         return (self._feeds, stored.removeprefix(FEEDS)) if is_feed(stored) else (self._models, stored)
 
     def _remove(self, stored: str) -> None:
-        """Remove jobs and files of a model or feed; raises StoreError."""
+        """Remove the jobs and files of a model or feed; raises StoreError."""
         self._jobs.erase(stored)
         self._is_trained(stored)
         self._remove_files(stored)
 
     def _drop(self, intent: Intent) -> None:
-        """End an erasure without a receipt, as its models and feeds are gone."""
+        """Drop an erasure without a receipt, because all its models and feeds were deleted."""
         self._errands.run(intent.id, intent.rows, seconds=0.0)
         self._store.delete_document(intent.at_store)
         self._owed.discard(intent.id)
 
     def _end(self, intent: Intent, *, first: bool = False) -> Document | None:
-        """Erase in every part, in jobs, datasets and files, and keep the receipt; None if all parts are gone.
+        """Erase in models, feeds, jobs, datasets and files, and store the receipt; None if all parts were deleted.
 
-        If no model has an optimum without the examples at the ``first`` try, the erasure is given up with nothing
-        changed: raises SolverError or NotSolved. After StoreError or ModelUnavailable the erasure must be tried again.
+        If no model can be solved without the examples at the ``first`` try, the erasure is dropped and nothing changes:
+        raises SolverError or NotSolved. After StoreError or ModelUnavailable the erasure must be tried again.
         """
         stored = [part.stored for part in intent.parts if part.in_jobs]
         n_jobs = self._erase_jobs(stored, directories_in(intent.rows))
@@ -393,7 +393,7 @@ class Erasures:
         return receipt
 
     def _retrained(self, stored: str, erased: Erased, outcome: ErasureOutcome) -> Erased:
-        """Ask for a job that retrains a model on the rest of its dataset, if it has to; return the part's result."""
+        """If a model must be retrained on the rest of its dataset, start a job that does; return the part's result."""
         asked = erased.owed
         if asked is None:
             return erased
@@ -402,7 +402,7 @@ class Erasures:
         return replace(erased, training=f"{erased.training}; {how}")
 
     def _asked_for(self, stored: str, asked: Document, away: Container[str] = ()) -> str:
-        """Ask for a job that retrains a model and applies the result; return its id, or why there is none, in words."""
+        """Start a job that retrains a model and applies the result; return its id, or in words why there is none."""
         self._retraining[stored] = None, asked
         if asked.get("dataset") in away:
             return "retrain it when the front end that has the dataset is back"
@@ -416,7 +416,7 @@ class Erasures:
         return f"job {record.id} retrains it"
 
     def _apply(self, stored: str, job: str) -> None:
-        """Apply the retraining of a model that an erasure has asked for; a failure is logged."""
+        """Apply the result of a retraining that an erasure has started to the model; a failure is logged."""
         try:
             model, found = self._jobs.update_of(job, {})
             self._models.get(model).swap(found, f"retraining-{job}").result()
@@ -425,19 +425,19 @@ class Erasures:
             log.warning("model %s stays untrained after an erasure, as job %s came to nothing: %s", stored, job, error)
 
     def _note(self, stored: str, asked: Document) -> None:
-        """Note in the store that this service has asked for a model's retraining; raises StoreError."""
+        """Note in the store that this service has started a model's retraining; raises StoreError."""
         data = json.dumps({"by": self._holder, "asked": asked}).encode()
         with self._health.store_call("document"):
             self._store.put_document(DocumentName(RETRAINING, stored), data)
 
     def _is_trained(self, stored: str) -> None:
-        """Remove the note of an untrained model, which is trained or gone now; raises StoreError."""
+        """Remove the note on an untrained model, because the model is trained or deleted by now; raises StoreError."""
         self._retraining.pop(stored, None)
         with self._health.store_call("document"):
             self._store.delete_document(DocumentName(RETRAINING, stored))
 
     def _go_on_retraining(self) -> None:
-        """Read which models earlier erasures have left untrained, and ask again for jobs that a stop has ended."""
+        """Read which models earlier erasures left untrained, and start retraining jobs again that a stop has ended."""
         for at in self._store.documents(RETRAINING):
             try:
                 data = None if at.name in self._retraining else self._store.document(at)
@@ -463,7 +463,7 @@ class Erasures:
                 self._store.delete_document(at)
 
     def _retrain_again(self) -> None:
-        """Ask again for retrainings after earlier erasures if their jobs were removed by this one."""
+        """Start retrainings for earlier erasures again, if this erasure removed their jobs."""
         for stored, (job, asked) in list(self._retraining.items()):
             if job is None:
                 continue
@@ -473,7 +473,7 @@ class Erasures:
                 log.info("model %s: %s", stored, self._asked_for(stored, asked))
 
     def untrained(self) -> list[str]:
-        """Return the models that an erasure here has left untrained, and that still are."""
+        """Return the models that an erasure by this service has left untrained, and that are still untrained."""
         found = []
         for stored in list(self._retraining):
             with suppress(ServiceError):
@@ -488,7 +488,7 @@ class Erasures:
         return any(one["name"] == "untrained" for one in self._models.get(stored).describe().warnings)
 
     def _forgotten(self, part: ErasurePart, intent: Intent) -> Erased:
-        """Let the writer of a model or feed erase its part; a history without any of the keys stays as it is."""
+        """Let the writer of a model or feed erase its part; leave a history without any of the keys unchanged."""
         if not part.is_named:
             return Erased(part.version, 0, None)
         home, id_ = self._home(part.stored)
@@ -499,7 +499,7 @@ class Erasures:
 
 
 def _of_times(stored: str, seen: Seen) -> Intent:
-    """Return the erasure of a feed's readings."""
+    """Return the erasure document for readings of a feed."""
     part = ErasurePart(stored, seen.version, seen.sequence, seen.found)
     intent = Intent(stored, (part,), by_time=True)
     keys, missing = (tuple(map(intent.hash, times)) for times in (seen.times, seen.missing))

@@ -13,14 +13,14 @@ from livesvm.service.webhooks.outbox import Outbox
 
 
 class Fencing:
-    """Watches for models or feeds that were fenced, or that have records which the store has lost."""
+    """A watch for models and feeds that another service has taken over, or that the store has lost records of."""
 
     def __init__(self, source: Source, hosting: Hosting, outbox: Outbox) -> None:
         self._source, self._hosting, self._outbox = source, hosting, outbox
         self._before = 0
 
     def announce(self) -> None:
-        """Put an event into the outbox if more models or feeds than at the last call cannot be written; StoreError."""
+        """Announce an event if more models or feeds cannot be written than at the last call; raises StoreError."""
         states = Counter(self._hosting.models.states()) + Counter(self._hosting.feeds.states())
         data = {"fenced": states["fenced"], "behind": states["behind"]}
         if (now := sum(data.values())) > self._before:

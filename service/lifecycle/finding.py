@@ -20,7 +20,7 @@ from livesvm.service.store.base import Fenced, StoreBehind
 
 
 class Finder:
-    """Finds where keys and tags occur; its calls wait for the store, and for the writers of models that have them."""
+    """A search for keys and tags; its methods wait for the store, and for the writers of models with these keys."""
 
     def __init__(self, index: NameIndex, source: Source, hosting: Hosting, around: tuple[Jobs, Datasets]) -> None:
         self._index, self._store, self._health = index, source.store, source.health
@@ -28,7 +28,7 @@ class Finder:
         self._jobs, self._datasets = around
 
     def find(self, target: str, sought: Sought) -> Intent:
-        """Return the erasure of keys and tags in a model, or everywhere; nothing is changed yet.
+        """Return the erasure document for keys and tags in one model, or everywhere; this changes nothing yet.
 
         Raises NothingToErase if none of the keys and tags is found, UnknownModel, ModelUnavailable or StoreError.
         """
@@ -80,7 +80,7 @@ class Finder:
         return intent
 
     def _check_stored(self, target: str) -> None:
-        """Raise StoreBehind if the store has lost a model, UnknownModel if it was deleted meanwhile."""
+        """Raise StoreBehind if the store has lost a model, UnknownModel if the model was deleted meanwhile."""
         with self._health.store_call("load"):
             if self._store.model(target) is not None:
                 return
@@ -90,7 +90,7 @@ class Finder:
             raise StoreBehind(f"the store has lost {in_words(target)}; write it back first") from None
 
     def _with_part(self, intent: Intent, stored: str, sought: Sought, holds: Naming, in_jobs: bool) -> Intent:
-        """Return the erasure with a part for a model or feed, and with its requests that name keys or tags."""
+        """Return the erasure with an added part for a model or feed, and its requests that name the keys or tags."""
         own = [key for key in holds.tagged if key not in sought.keys]
         keys = [*sought.keys, *own]
         seen = self._seen(stored, keys, sought.tags)
@@ -103,7 +103,7 @@ class Finder:
         return replace(intent, parts=(*intent.parts, part), requests=tuple(requests))
 
     def _concerned(self, holds: Iterable[str]) -> list[str]:
-        """Return these models and feeds, and stored ones that have jobs."""
+        """Return these models and feeds, and also all stored models and feeds that have jobs."""
         with_jobs = {record.model for record in self._jobs.all()}.difference(holds)
         with self._health.store_call("load"):
             return sorted({*holds, *(one for one in with_jobs if self._store.model(one) is not None)})
@@ -115,12 +115,12 @@ class Finder:
 
 
 def _trainings(seen: Mapping[str, Naming]) -> tuple[str, ...]:
-    """Return the trainings that could not be searched, in words."""
+    """Return, in words, which trainings could not be searched."""
     return tuple(f"{in_words(one)} ({what})" for one in sorted(seen) for what in sorted(seen[one].unsearched))
 
 
 def _hints(seen: Mapping[str, Naming], unsearched: Sequence[str]) -> list[str]:
-    """Return hints for an error that nothing was found: keys with another spelling, and places not searched."""
+    """Return hints for an error that nothing was found: keys stored in another spelling, and unsearched data."""
     other = [f"{key!r} in {in_words(one)}" for one in sorted(seen) for key in sorted(seen[one].respelled, key=str)]
     hints = [f"otherwise spelled are {', '.join(other)}: a number and a text are two keys"] if other else []
     away = [*(f"dataset {name}" for name in unsearched), *(f"the training of {one}" for one in _trainings(seen))]

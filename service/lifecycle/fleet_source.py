@@ -1,7 +1,8 @@
-"""Deliver the entries of a fleet's source to its series, which a column of each entry names.
+"""Deliver the entries of a fleet's source to the fleet's series; a column of each entry names the entry's series.
 
-A reading with a known time is ignored, so entries that a source hands out again after a crash have no second effect.
-The fleet stores its progress once the effects of entries are durable; then the entries are settled.
+A series ignores a reading with a known time, so entries that a source delivers again after a crash have no second
+effect. The fleet stores its progress once the effects of entries are durable; then it acknowledges the entries to the
+source.
 """
 
 from __future__ import annotations
@@ -35,14 +36,14 @@ class FleetFed:
 
     @property
     def is_open(self) -> bool:
-        """Whether this service can write the series, judged by the first one; False while the fleet is deleted."""
+        """Whether this service can write the fleet's series, judged by the first; False while the fleet is deleted."""
         fleet = self._fleets.get(self._id)
         self.progress = fleet.progress
         first = self._feeds.page("", 1, fleet.prefix)
         return not fleet.deleting and not (first and first[0].state == "held")
 
     def deliver(self, entries: Sequence[SourceEntry], why: str | None = None) -> Future[None]:
-        """Give entries to their series; entries that are refused become dead letters, all of them if ``why`` is given.
+        """Deliver entries to their series; refused entries become dead letters, or all entries if ``why`` is given.
 
         Raises ModelUnavailable if a series can take no entry now; the source then hands all of them out again.
         """
@@ -71,7 +72,7 @@ class FleetFed:
         return done
 
     def _stamped(self, entries: Sequence[SourceEntry]) -> list[SourceEntry]:
-        """Return entries with the times of their first arrival, which are stored before any entry has its effect."""
+        """Return entries with the times of their first arrival, which are stored before any entry is applied."""
         fleet = self._fleets.get(self._id)
         time = str(fleet.spec.time)
         first = {
@@ -82,7 +83,7 @@ class FleetFed:
         return stamped
 
     def _taken(self, numbered: list[tuple[int, SourceEntry]]) -> Refused:
-        """Apply entries and return the dead letters; the entries of a series that refuses some are tried one by one."""
+        """Apply entries, return dead letters; if a series refuses its entries together, apply each one by itself."""
         fleet = self._fleets.get(self._id)
         rows = [entry.row for _, entry in numbered]
         answer = readings.observe(self._fleets, self._feeds, fleet, Table(rows), None, is_whole=True)
@@ -103,7 +104,7 @@ class FleetFed:
 
 
 def _named(entry: SourceEntry, column: str) -> str | None:
-    """Return the series that an entry names, spelled as in refusals; None if it is no valid name."""
+    """Return the name of the series that an entry belongs to, as refusals spell it; None if it is no valid name."""
     try:
         return name_of(entry.row.get(column))
     except InvalidInput:
@@ -111,7 +112,7 @@ def _named(entry: SourceEntry, column: str) -> str | None:
 
 
 class FleetSources:
-    """The threads that read the sources of all fleets that have one."""
+    """The threads that read the sources of fleets."""
 
     def __init__(self, fleets: Fleets, feeds: Feeds, settings: Settings, holder: str) -> None:
         self._fleets, self._feeds, self._settings, self._holder = fleets, feeds, settings, holder
@@ -119,7 +120,7 @@ class FleetSources:
         self._lock = threading.Lock()
 
     def start(self, fleet: Fleet) -> None:
-        """Begin to read the source of a fleet, if it has one."""
+        """Begin to read the source of a fleet, if the fleet has a source."""
         if fleet.spec.source is None or fleet.deleting:
             return
         source, layout = fleet.spec.source, fleet.spec.layout
@@ -132,7 +133,7 @@ class FleetSources:
                 pump.start()
 
     def forget(self, fleet: Fleet) -> None:
-        """Stop reading for a fleet that is being deleted, and remove its traces at the source."""
+        """Stop reading for a fleet that is being deleted, and remove the fleet's traces at the source."""
         with self._lock:
             pump = self._pumps.pop(fleet.id, None)
         if pump is not None:
@@ -140,7 +141,7 @@ class FleetSources:
             pump.forget()
 
     def flow(self, fleet: Fleet) -> Flow:
-        """Return the state of the reading of a fleet's source."""
+        """Return the state of the thread that reads a fleet's source."""
         pump = self._pumps.get(fleet.id)
         return Flow() if pump is None else pump.flow
 

@@ -1,4 +1,4 @@
-"""The fleets of one service: their scores, cached for a while, and their deletion, which a restart finishes."""
+"""The fleets of one service: their scores, which are cached for a while, and deletions, which a restart finishes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 
 
 class FleetSupervisor:
-    """Computes the scores of fleets and deletes fleets. Its calls block."""
+    """The supervisor of all fleets, which computes their scores and deletes fleets. Its methods may block for long."""
 
     def __init__(self, fleets: Fleets, feeds: Feeds, erasures: Erasures, sources: FleetSources) -> None:
         self._fleets, self._feeds, self._erasures, self.sources = fleets, feeds, erasures, sources
@@ -34,7 +34,7 @@ class FleetSupervisor:
         self._lock = threading.Lock()
 
     def scores(self, fleet: Fleet, at_least: float = 0.0) -> Document:
-        """Return the scores over all series of a fleet; a cached result of the last ``at_least`` seconds is used."""
+        """Return the scores over all series of a fleet; a result from the last ``at_least`` seconds is reused."""
         began = time.monotonic()
         seen = self._seen.get(fleet.id)
         if seen is not None and began - seen[0] < max(seen[1], at_least):
@@ -53,7 +53,7 @@ class FleetSupervisor:
             yield FleetSample(fleet.id, found["states"], found["position"], *numbers, source)
 
     def delete(self, fleet: Fleet) -> None:
-        """Remove every series, then the fleet; after StoreError or ModelUnavailable, the next start goes on with it."""
+        """Delete all series, then the fleet; after StoreError or ModelUnavailable, the next start continues."""
         self._fleets.begin_deletion(fleet)
         self.sources.forget(fleet)
         with self._lock:
@@ -62,9 +62,9 @@ class FleetSupervisor:
         self._seen.pop(fleet.id, None)
 
     def begin(self) -> None:
-        """Start reading the sources of all fleets, and end deletions that a stop or a crash interrupted.
+        """Start reading the sources of all fleets, and finish interrupted deletions.
 
-        A deletion that cannot be ended yet is tried again at the next start.
+        A deletion that cannot be finished yet is tried again at the next start of the service.
         """
         for fleet in self._fleets.known():
             try:

@@ -1,11 +1,11 @@
-"""An index of the models and feeds that may name a key or a tag, so that an erasure need not read all histories.
+"""An index of models and feeds that may contain a key or a tag, so that an erasure need not read all stored histories.
 
-For each history the index has marks: 32-bit hashes of every key, every tag and every word in the name of a request. It
-is stored in documents. A mark may be shared by two names, or be of a name that has left the history since; then a
-history is read for nothing. No mark is missing: an entry is valid only while the history is unchanged, or while the
-snapshot that was newest then is still there, and then the log after that snapshot is read too.
+For each history, the index has marks: 32-bit hashes of all keys, all tags and all words in names of requests. The index
+is stored in documents. Two names may have the same mark, and a name may have left the history since; then the history
+is read in vain. No mark is missing: an index entry is valid only while the history is unchanged, or while the snapshot
+that was then the newest still exists; in the latter case the log after this snapshot is read too.
 
-No mark of an erased name remains: an entry with such a mark is removed before the erasure begins.
+No mark of an erased name remains, because entries with such a mark are removed before the erasure begins.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ Marks = NDArray[np.uint32]
 
 
 class LogPosition(NamedTuple):
-    """The state of a history: its lease and newest record, and its newest snapshot's record and Unix time."""
+    """The position of a history: its lease and newest log record, and its newest snapshot's record and Unix time."""
 
     epoch: int
     writer: str
@@ -47,19 +47,19 @@ class LogPosition(NamedTuple):
     saved_at: float
 
     def is_at(self, head: Head) -> bool:
-        """Return whether the history still has this lease and this newest record."""
+        """Return whether the history still has the lease and the newest record of this position."""
         return self[:3] == (head.lease.epoch, head.lease.writer, head.sequence)
 
 
 class IndexEntry(NamedTuple):
-    """The marks of the names in a history, and its state when they were read."""
+    """The marks of the names in a history, and the position of the history when the marks were read."""
 
     position: LogPosition
     marks: Marks
 
 
 class _Wanted:
-    """Marks of the names that are sought: of each as a whole, and of its words."""
+    """The marks of the names to find: of each whole name, and of the words in each name."""
 
     def __init__(self, sought: Sought) -> None:
         texts = dict.fromkeys(sought.texts)
@@ -68,7 +68,7 @@ class _Wanted:
         self._all = np.array(sorted(self._names.union(*self._words)), np.uint32)
 
     def suspects(self, entries: dict[str, IndexEntry]) -> set[str]:
-        """Return the ids of the entries that may hold one of the names."""
+        """Return the ids of models and feeds with an index entry that may contain one of the names."""
         if not (entries and all(self._words)):  # a name without a word may be anywhere in that of a request
             return set(entries)
         ids, marks = list(entries), [entry.marks for entry in entries.values()]
@@ -82,15 +82,15 @@ class _Wanted:
 
 
 class NameIndex:
-    """The index of names in a store; its calls wait for the store, and raise StoreError."""
+    """The index of names in a store; its methods wait for the store, and raise StoreError."""
 
     def __init__(self, store: Store, data_dir: Path) -> None:
         self._store, self._data_dir = store, data_dir
 
     def holding(self, sought: Sought) -> dict[str, Naming]:
-        """Return the sought names in each model or feed; histories that may have some are read in full.
+        """Return the names found in each model or feed; read in full every history that may contain one of the names.
 
-        Histories that only have a key in another spelling, or a training that cannot be searched, are included.
+        The result includes histories that have only a key in another spelling, or a training that cannot be searched.
         """
         before, ids = self._erasures(), [found.id for found in self._store.index()]
         unfit = rescued(self._data_dir, ids) | {part.stored for one in begun(self._store) for part in one.parts}
@@ -106,12 +106,12 @@ class NameIndex:
         return found
 
     def drop(self, stored: Iterable[str]) -> None:
-        """Remove the documents that have entries of these models and feeds."""
+        """Remove the index documents that have entries of these models and feeds."""
         for number in {_bucket(one) for one in stored}:
             self._store.delete_document(_at(number))
 
     def _erasures(self) -> set[DocumentName]:
-        """Return the names of begun and ended erasures; none if no other service can erase."""
+        """Return the documents' names of unfinished and finished erasures; none if no other service can erase."""
         return {at for kind in (BEGUN, RECEIPT) for at in self._store.documents(kind)} if self._store.shared else set()
 
     def _of_bucket(
@@ -142,7 +142,7 @@ class NameIndex:
     def _mended(
         self, id_: str, entry: IndexEntry | None, head: Head | None, sought: Sought
     ) -> tuple[Naming, IndexEntry] | None:
-        """Read the log after the snapshot that an entry knows; None if the whole history must be read instead."""
+        """Read the log after the snapshot of an index entry; None if the whole history must be read instead."""
         if entry is None or head is None:
             return None
         known = entry.position.snapshot, entry.position.saved_at

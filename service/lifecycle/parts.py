@@ -1,4 +1,4 @@
-"""Open, start and close the parts of one running service."""
+"""Open, start and close the components of one running service."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ log = logging.getLogger(__name__)
 
 
 def open_store(settings: Settings, holder: str) -> Store:
-    """Open the store that the settings name, as the service ``holder``; raises StoreError."""
+    """Open the store that the settings name, for the service with the name ``holder``; raises StoreError."""
     if not settings.redis_url:
         _check_leftovers(settings.data_dir)
         return SqliteStore(settings.data_dir / DATABASE)
@@ -105,8 +105,8 @@ def open_store(settings: Settings, holder: str) -> Store:
 def open_hosting(context: Context, gone: Callable[[str], object]) -> Hosting:
     """Open the models and feeds of this process, or of the Ray cluster in the settings.
 
-    ``gone`` is called with the stored name of a model or feed that another front end of the cluster has deleted. Raises
-    StoreUnavailable.
+    ``gone`` is called with the stored name of each model or feed that another front end of the cluster has deleted.
+    Raises StoreUnavailable.
     """
     if not context.settings.ray:
         return Registry(context)
@@ -124,7 +124,7 @@ def open_hosting(context: Context, gone: Callable[[str], object]) -> Hosting:
 def _over_ray(
     settings: Settings, store: Store, health: Health, holder: str
 ) -> tuple[FrontEnds | None, Elsewhere | None, Sharding | None]:
-    """Return the other front ends, the function that runs jobs elsewhere, and the sharding; None without Ray."""
+    """Return the other front ends, the function that runs jobs on the cluster, and the sharding; None without Ray."""
     if not settings.ray:
         return None, None, None
     from livesvm.service.ray.front_ends import RayFrontEnds
@@ -137,7 +137,7 @@ def _over_ray(
 
 
 def _check_leftovers(data_dir: Path) -> None:
-    """Raise StoreDamaged if there are jobs but no database: a new service would have neither."""
+    """Raise StoreDamaged if the data directory has jobs but no database, as a new service would have neither."""
     jobs = data_dir / JOBS
     if any(jobs.glob("*.json")) and not (data_dir / DATABASE).exists():
         raise StoreDamaged(
@@ -147,10 +147,10 @@ def _check_leftovers(data_dir: Path) -> None:
 
 
 class Service:
-    """The parts of one running service.
+    """The components of one running service.
 
-    Opening locks the data directory and is quick. Restoring the models may take a while, in which the service is alive
-    but not ready.
+    Opening a service is quick, and locks the data directory. Restoring the models may take a while; meanwhile the
+    service is alive but not ready.
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -241,7 +241,7 @@ class Service:
         self._ending = threading.Lock()
 
     def _claim(self) -> str:
-        """Become the service that takes the calls, or return the name of the one that does; raises StoreError."""
+        """Make this service the active one, or return the name of the service that is active; raises StoreError."""
         other = self.store.claim()
         self.health.learnt_active(other)
         return other
@@ -251,13 +251,13 @@ class Service:
         return *of_calls, self.uploads, self.erasing, self.batches, self.many
 
     def models(self) -> Models:
-        """Return the models, once they are restored; raises NotReady before."""
+        """Return the models; raises NotReady until the models are restored."""
         if not self.health.is_restored:
             raise NotReady(self.health.reasons())
         return self.hosting.models
 
     def feeds(self) -> Feeds:
-        """Return the feeds, once they can be used; raises NotReady before."""
+        """Return the feeds; raises NotReady until the feeds can be used."""
         if not self.health.is_restored:
             raise NotReady(self.health.reasons())
         return self.hosting.feeds
@@ -269,13 +269,13 @@ class Service:
         return {"awake": awake, "at-rest": sum(map(len, homes)) - awake}
 
     def listens(self, host: str, port: int) -> None:
-        """Store the address of this service for other services of the same models."""
+        """Store the address of this service, for other services that share the store."""
         if self.fronts is None and self.store.shared:
             with suppress(StoreError):  # they call it by its name then
                 self.store.put_document(self._at_store, address_of(host, port).encode())
 
     def begin(self) -> tuple[Future[None], Future[None]]:
-        """Begin to restore the models and to load compiled code, in threads; :meth:`restore` waits for both."""
+        """Start threads that restore the models and load compiled code; :meth:`restore` waits for both threads."""
         call_compiled_code()
         with_models, aside = ThreadPoolExecutor(1, "restore-all"), ThreadPoolExecutor(1, "warm-up")
         self._begun = with_models.submit(self._bring_back), aside.submit(self._warm_up)
@@ -299,7 +299,7 @@ class Service:
         self.health.warmed()
 
     def restore(self, rehearse: Callable[[], None] = lambda: None) -> None:
-        """Wait until the models are restored, compiled code is loaded and ``rehearse`` was called, then be ready."""
+        """Wait until the models are restored and compiled code is loaded, call ``rehearse``, and report readiness."""
         restored, warm = self._begun or self.begin()
         with ThreadPoolExecutor(1, "rehearsal") as aside:
             rehearsed = aside.submit(_rehearse, warm, rehearse)
@@ -310,7 +310,7 @@ class Service:
                 self._begin_to_serve()
 
     def _begin_to_serve(self) -> None:
-        """Start the work in the background, and report the service as ready."""
+        """Start the background work, and report the service as ready."""
         self.health.ask_store(self.store)
         self.budget.rest_on(resident_bytes(), LEAST_BASE)
         gc.freeze()  # what lives from here to the end need not be walked by every collection
@@ -322,7 +322,7 @@ class Service:
             self.compiling.begin()
 
     def watch(self) -> None:
-        """Keep asking the store, reading API keys and taking models over, in threads, until the service closes."""
+        """Start threads that ping the store, read API keys and take models over until the service closes."""
         lease = self.settings.lease_seconds / TAKE_OVERS
         ask, take = min(PING_SECONDS, lease), lease if self.store.shared else 2 * lease
         self._beside(lambda: self._every(ask, self._look_around))
@@ -331,7 +331,7 @@ class Service:
             self._beside(lambda: self._every(KEYS_SECONDS, self.keys.look))
 
     def _beside(self, call: Callable[[], object]) -> None:
-        """Run a call in a thread that :meth:`close` joins."""
+        """Run a call in a new thread, which :meth:`close` joins."""
         thread = threading.Thread(target=call, name="watch", daemon=True)
         thread.start()
         self._watches.append(thread)
@@ -341,13 +341,13 @@ class Service:
             call()
 
     def _look_around(self) -> None:
-        """Ping the store, compare replicas with it, and give memory back that large requests have left."""
+        """Ping the store, compare models and feeds with it, and return unused memory to the operating system."""
         self._ask_store()
         if self.budget.largest_given() >= LARGE:
             give_back()
 
     def _store_memory(self) -> tuple[int, int] | tuple[None, None]:
-        """Return the used bytes and the limit of a store in memory; None if it is away or on a disk."""
+        """Return the used bytes and the limit of an in-memory store; None for a store on disk or out of reach."""
         found = None
         with suppress(StoreError):
             found = self.store.memory() if self.health.store_up else None
@@ -363,7 +363,7 @@ class Service:
             self.coverings.tidy(self.hosting.models)
 
     def _take_over(self) -> None:
-        """Take over models that other services release, and do other work that services share."""
+        """Take over models that other services release, and do other tasks that the services share."""
         if not self.health.store_up or not self.health.is_restored or self.health.is_draining:
             return
         try:
@@ -383,13 +383,14 @@ class Service:
         return self._begun is not None and not self.health.is_restored
 
     def leave(self) -> None:
-        """Accept no more work."""
+        """Report the service as stopping, so that it accepts no more work."""
         self.health.stopping()
 
     def close(self) -> None:
-        """Drain the writers, write snapshots, release everything; blocks. Solves without a waiting call are ended.
+        """Run all waiting calls, write snapshots, and release all resources; blocks meanwhile. Solves that no call
+        waits for are aborted.
 
-        Threads end before the parts that they use; the store is closed last.
+        Threads end before the components that they use; the store is closed last.
         """
         with self._ending:
             self.health.stopping()
@@ -419,8 +420,7 @@ class Service:
 
 
 def address_of(host: str, port: int) -> str:
-    """Return the URL of a service for people, with the machine's name if it listens on every address or on loopback
-    alone."""
+    """Return a service's URL for people, with the machine's name if it listens on all addresses or only on loopback."""
     there, name = ip_address(host), gethostname()
     if there.is_unspecified:
         return f"http://{name}:{port}"
@@ -430,7 +430,7 @@ def address_of(host: str, port: int) -> str:
 
 @contextmanager
 def _asking() -> Iterator[None]:
-    """Ignore errors of the block, which asks the store, as the store is asked again later; log unforeseen ones."""
+    """Ignore store errors of the block, as it is run again later; log unforeseen errors."""
     try:
         yield
     except StoreError:
@@ -440,7 +440,7 @@ def _asking() -> Iterator[None]:
 
 
 def _warm_up() -> None:
-    """Load compiled code, or compile it, once cores are idle."""
+    """Load the solvers' compiled code, or compile it, once cores are idle."""
     _yield_to_others()
     wait_for_rest(ASIDE_SECONDS)
     log.info("loading the solvers; those that are not compiled yet are, which takes half a minute")
@@ -450,7 +450,7 @@ def _warm_up() -> None:
 
 
 def _rehearse(warm: Future[None], rehearse: Callable[[], None]) -> None:
-    """Make the calls once that would be slow in the first requests, and collect their garbage."""
+    """Make calls once that are slow the first time, so that no request waits, and collect their garbage."""
     _yield_to_others()
     warm.result()
     rehearse()
@@ -458,7 +458,7 @@ def _rehearse(warm: Future[None], rehearse: Callable[[], None]) -> None:
 
 
 def _yield_to_others() -> None:
-    """Lower the priority of this thread below the process's others, where threads have their own priorities."""
+    """Lower this thread's priority below other threads', on systems where threads have priorities of their own."""
     if sys.platform == "linux":
         with suppress(OSError):
             os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), ASIDE)

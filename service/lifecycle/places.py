@@ -1,4 +1,4 @@
-"""The places that a receipt lists, each with what was done there: searched, rewritten, or neither."""
+"""The places of data that a receipt of an erasure lists, each as searched, rewritten, or neither."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ELSEWHERE: Places = {"backups, other copies, disks below the files": "not in thi
 
 
 def in_words(stored: str) -> str:
-    """Return the stored name of a model or feed, or the target of an erasure, in words for people."""
+    """Return in words for people the model or feed with a stored name, or the target of an erasure."""
     if stored == EVERYWHERE:
         return "all models and feeds"
     if stored.startswith(FLEET):
@@ -25,7 +25,7 @@ def in_words(stored: str) -> str:
 
 
 def on_ray(outcome: ErasureOutcome) -> Places:
-    """Return the further places of a service whose models live in actors of a Ray cluster."""
+    """Return the additional places of a service with models in actors of a Ray cluster."""
     jobs = "their jobs of it, and on such datasets, are removed when they see this receipt"
     away = [f"{', '.join(names)} of {front}" for front, names in outcome.open.items()]
     datasets = "not searched yet, and done when their front end is back: " + "; ".join(away)
@@ -36,7 +36,7 @@ def on_ray(outcome: ErasureOutcome) -> Places:
 
 
 def of_part(part: ErasurePart, intent: Intent, erased: Erased) -> Places:
-    """Return the places of one model or feed."""
+    """Return the places of data of one model or feed."""
     requests = f"{erased.requests} forgotten, the others name none of them"
     if not part.is_named:
         return {"log, snapshots, solutions": "name none of these, and stay as they are"}
@@ -61,7 +61,7 @@ def of_part(part: ErasurePart, intent: Intent, erased: Erased) -> Places:
 
 
 def around(intent: Intent, rows: Sequence[Found], n_jobs: int, n_files: int) -> Places:
-    """Return all other places but the store: datasets, jobs, files, other models and feeds, and copies elsewhere."""
+    """Return all other places except the store: datasets, jobs, files, other models and feeds, and outside copies."""
     if intent.by_time:
         own = {"models and datasets": "not searched: they have keys, and no times"}
     else:

@@ -1,4 +1,4 @@
-"""The receipts of erasures: sign them, keep them as documents, find them, and drop them when they expire."""
+"""The receipts of erasures: functions that sign, store, find and verify receipts, and that drop expired receipts."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ log = logging.getLogger(__name__)
 
 
 class Receipts:
-    """The receipts of one service; its calls wait for the store."""
+    """The receipts of one service; its methods wait for the store."""
 
     def __init__(self, settings: Settings, source: Source) -> None:
         self._store, self._health, self._days = source.store, source.health, settings.receipt_days
@@ -48,7 +48,7 @@ class Receipts:
         return receipt
 
     def of_request(self, request: str, body: str) -> Document | None:
-        """Return the receipt of a request, or None; raises IdempotencyConflict if its key came with another body."""
+        """Return the receipt of a request, or None; raises IdempotencyConflict if its key was used for another body."""
         for receipt in self.all():
             salt, mark = bytes.fromhex(receipt["keys"]["salt"]), receipt["request"] or {}
             if mark.get("name") == hashed(salt, request):
@@ -58,7 +58,7 @@ class Receipts:
         return None
 
     def naming(self, sought: Sought) -> str | None:
-        """Return the id of the newest receipt that names one of these keys or tags, None if there is none."""
+        """Return the id of the newest receipt with one of these keys or tags; None if no receipt has any."""
         found = [
             str(receipt["receipt"])
             for receipt in self.all()
@@ -67,7 +67,7 @@ class Receipts:
         return found[-1] if found else None
 
     def verify(self, data: bytes) -> Document:
-        """Return whether a receipt in ``data`` verifies and is this service's own, with the receipt or a reason."""
+        """Return whether the receipt in ``data`` is valid and from this service, and the receipt or the reason."""
         try:
             receipt = verified(data)
         except BadReceipt as error:
@@ -78,14 +78,14 @@ class Receipts:
         return {"verified": True, "is_own": is_own, "reason": None, "receipt": receipt}
 
     def public_keys(self) -> list[str]:
-        """Return the keys that verify receipts, oldest first; the last signs the next ones. Raises StoreUnavailable."""
+        """Return the public keys that verify receipts, oldest first. Raises StoreUnavailable."""
         try:
             return self._signer.public_keys
         except (OSError, ValueError) as error:
             raise StoreUnavailable(f"there is no key for receipts: {error}") from error
 
     def all(self) -> list[Document]:
-        """Return every receipt that is kept, oldest first; raises StoreError."""
+        """Return all stored receipts, oldest first; raises StoreError."""
         found = []
         with self._health.store_call("load"):
             for at in self._store.documents(RECEIPT):
@@ -137,7 +137,7 @@ class Receipts:
 
 
 def conflict(request: str) -> IdempotencyConflict:
-    """Return the error for an idempotency key that came with another erasure before."""
+    """Return the error for an idempotency key that was used for another erasure before."""
     return IdempotencyConflict(f"the key {request!r} came with another erasure before")
 
 
@@ -155,6 +155,6 @@ def _told(part: ErasurePart, intent: Intent, erased: Erased) -> Document:
 
 
 def places_of(receipt: Document) -> list[str]:
-    """Return the names under which the models and feeds of a receipt are stored."""
+    """Return the stored names of the models and feeds in a receipt."""
     parts = receipt.get("parts") or ([] if receipt["kind"] in ("everywhere", "fleet") else [receipt])
     return [stored_feed(one["model"]) if one.get("kind") == "feed" else one["model"] for one in parts]

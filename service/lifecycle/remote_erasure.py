@@ -1,7 +1,8 @@
-"""Erasures in datasets of other front ends: a document asks the front end that has the files to erase rows.
+"""Erasures in datasets of other front ends: a document in the store asks the front end that has the files to erase
+rows.
 
-A front end that is away erases when it is back; the document stays until then. The document identifies no person: it
-has keys as the salted hashes that the dataset itself has.
+A front end that is away erases the rows when it is back; the document stays until then. The document identifies no
+person, as it has keys as salted hashes, which the dataset stores too.
 """
 
 from __future__ import annotations
@@ -30,21 +31,22 @@ Document = dict[str, Any]
 
 @dataclass
 class ErasureOutcome:
-    """The erased rows, and by front end the names of the datasets in which rows are still to be erased."""
+    """The number of erased rows, and for each front end the names of the datasets with rows still to be erased."""
 
     rows: list[Found] = field(default_factory=list)
     open: dict[str, list[str]] = field(default_factory=dict)
 
 
 class RemoteErasures:
-    """Asks other front ends for erasures and does theirs; ``fronts`` is None without others. May block for long."""
+    """Erasures requested of, or by, other front ends; ``fronts`` is None without others. May block for long."""
 
     def __init__(self, store: Store, fronts: FrontEnds | None, jobs: Jobs, datasets: Datasets) -> None:
         self._store, self._fronts, self._jobs, self._datasets = store, fronts, jobs, datasets
         self._seen: dict[DocumentName, list[Found]] = {}
 
     def run(self, erasure: str, rows: Iterable[Document], seconds: float = WAIT_SECONDS) -> ErasureOutcome:
-        """Erase rows here and ask others for theirs; wait at most ``seconds`` for others that show life.
+        """Erase rows here, and ask other front ends to erase theirs; wait at most ``seconds`` for front ends that are
+        alive.
 
         Raises StoreError.
         """
@@ -74,7 +76,7 @@ class RemoteErasures:
         self._store.put_document(at, json.dumps(document).encode())
 
     def _awaited(self, holder: str, at: DocumentName, end: float) -> list[Found] | None:
-        """Return the rows that a front end has erased; None if it has not done so by the time ``end``, or is away."""
+        """Return the rows that a front end has erased; None if it is away or has not finished by the time ``end``."""
         assert self._fronts is not None
         while True:
             rows, is_done = self._told(at)
@@ -92,13 +94,13 @@ class RemoteErasures:
         return [Found(**row) for row in document["rows"]], bool(document["is_done"])
 
     def end(self, erasure: str) -> None:
-        """Remove the answered requests of an erasure that has its receipt; open requests stay. Raises StoreError."""
+        """Remove the answered requests of an erasure with a receipt; unanswered requests stay. Raises StoreError."""
         for at in self._store.documents(KIND):
             if at.name.endswith(f":{erasure}") and self._told(at)[1]:
                 self._store.delete_document(at)
 
     def do(self) -> None:
-        """Do the erasures that others ask for, and end jobs on datasets that any front end has erased from.
+        """Run erasures that other front ends request, and end jobs on datasets in which any front end erased rows.
 
         Raises StoreError.
         """
@@ -143,7 +145,7 @@ class RemoteErasures:
         return False
 
     def _release(self, at: DocumentName) -> None:
-        """Remove an answer that came after its erasure had ended."""
+        """Remove an answer that was stored after its erasure had ended."""
         erasure = at.name.rpartition(":")[2]
         if not any(begun.name.endswith(f":{erasure}") for begun in self._store.documents(BEGUN)):
             self._store.delete_document(at)

@@ -1,6 +1,6 @@
 """Search for keys and tags to erase in all that is stored of a model or a feed.
 
-The search reads the store alone, so it waits for no writer and includes models that are not served here.
+The search reads only the store, so it does not wait for writers and includes models that are not served here.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ _WORDS = re.compile(r"[^\W_]+")
 
 @dataclass(frozen=True)
 class Sought:
-    """The examples to erase: all with one of these keys or one of these tags.
+    """The examples to find: all examples with one of these keys or one of these tags.
 
-    Trainings on datasets in these ``directories``, which have rows with these keys, are sought too.
+    The search also looks for trainings on datasets in ``directories``, which have rows with these keys.
     """
 
     keys: tuple[Key, ...]
@@ -40,17 +40,18 @@ class Sought:
 
     @property
     def texts(self) -> tuple[str, ...]:
-        """The texts that are searched for in names of requests: keys that are no numbers, and tags."""
+        """The texts to find in names of requests: wanted tags, and wanted keys that are not numbers."""
         return (*(key for key in self.keys if isinstance(key, str)), *self.tags)
 
 
 @dataclass
 class Naming:
-    """The sought names in one history: ``names`` are sought keys and tags, ``tagged`` all keys with a sought tag.
+    """What the search found in one history: ``names`` are the wanted keys and tags in it, ``tagged`` all keys with a
+    wanted tag.
 
-    ``trainings`` are datasets with sought rows on which a model was trained, ``unsearched`` trainings on unknown rows.
-    ``respelled`` are keys that are stored as a number in place of a sought text, or vice versa. ``marks`` are the marks
-    of all names in the history; None if they are not known, or may become more at any moment.
+    ``trainings`` are datasets with wanted rows on which a model was trained, ``unsearched`` trainings on unknown rows.
+    ``respelled`` are keys that are stored as a number although the wanted key is a text, or vice versa. ``marks`` are
+    the marks of all names in the history; None if they are not known, or may become more at any moment.
     """
 
     names: set[Key] = field(default_factory=set)
@@ -65,10 +66,10 @@ class Naming:
 
 
 def held(store: Store, data_dir: Path, stored: str, sought: Sought, *, behind: int = 0) -> Naming:
-    """Return the sought names in the history of a model or a feed; raises StoreUnavailable.
+    """Return the wanted names that occur in the history of a model or a feed; raises StoreUnavailable.
 
-    Feeds have times and no keys, so only the names of their requests are searched. With ``behind``, only the log's
-    records after that number are read, and no snapshot, solution or file.
+    A feed has times and no keys, so the search reads only the names of the feed's requests. With ``behind``, the search
+    reads only log records after that number, and no snapshot, solution or file.
     """
     found = _Looking(sought)
     is_of_keys = not is_feed(stored)
@@ -94,17 +95,17 @@ def respelled(key: Key) -> Key | None:
 
 
 def mark(name: Key) -> int:
-    """Return the index's mark of a key, a tag or a word; different names may have the same mark."""
+    """Return the mark of a key, a tag or a word for the index of names; different names may have the same mark."""
     return crc32(str(name).encode())
 
 
 def words(text: str) -> list[str]:
-    """Return the words of a text; if it contains another text as whole words, it has all words of that text."""
+    """Return the words of a text; a text that contains another text as whole words has all words of the other."""
     return _WORDS.findall(text)
 
 
 class _Looking:
-    """Collects the sought names from stored values; a damaged value counts as naming all of them."""
+    """A search that collects wanted names from stored values; a damaged value counts as naming all wanted names."""
 
     def __init__(self, sought: Sought) -> None:
         self.held = Naming()
@@ -115,7 +116,7 @@ class _Looking:
         }  # "customer-1" is no part of "customer-17"
 
     def read(self, look: Callable[[T], None], load: Callable[[], T]) -> None:
-        """Load a stored value and search it with ``look``; take a damaged one as naming everything."""
+        """Load a stored value and search it with ``look``; a damaged value counts as naming all wanted names."""
         try:
             look(load())
         except StoreDamaged:
@@ -135,26 +136,26 @@ class _Looking:
         self.request(decode_call(data).request)
 
     def snapshot(self, data: bytes | None) -> None:
-        """Search a snapshot of a model; None is skipped."""
+        """Search a snapshot of a model; do nothing for None."""
         if data is not None:
             document = codec.decode(data)
             self._note(named_in(document))
             self._training(document)
 
     def solution(self, solution: Solution | None) -> None:
-        """Search the solution of a model; None is skipped."""
+        """Search the stored solution of a model; do nothing for None."""
         if solution is not None:
             self.snapshot(solution.data)
 
     def request(self, name: str | None) -> None:
-        """Search the name of a request; None is skipped."""
+        """Search the name of a request; do nothing for None."""
         self._mark(words(name or ""))
         for text, word in self._as_words.items():
             if name is not None and text in name and word.search(name):
                 self.held.names.add(text)
 
     def answer(self, known: Remembered) -> None:
-        """Search the keys in the answer to a request; without an answer yet, the marks are not known."""
+        """Search the keys in the answer to a request; if there is no answer yet, the marks count as unknown."""
         names = list(names_in(known) or ())
         self._mark(names)
         self.held.names |= self._keys.intersection(names)
@@ -162,7 +163,7 @@ class _Looking:
             self.held.marks = None
 
     def _training(self, document: dict[str, Any]) -> None:
-        """Search the training of a model; one on a dataset makes the marks unknown, as rows have no marks here."""
+        """Search the last training of a model; after a training on a dataset, the marks count as unknown."""
         training = TrainedOn.in_arrays(document.get("arrays"))
         if training is None or (training.is_known and training.dataset is None):
             return
@@ -197,7 +198,7 @@ class _Looking:
 
 
 def _snapshot(store: Store, model: str, sequence: int) -> bytes | None:
-    """Return the bytes of a snapshot, None if a newer one has replaced it meanwhile; raises StoreDamaged."""
+    """Return the bytes of a snapshot; None if a newer snapshot has replaced it meanwhile; raises StoreDamaged."""
     try:
         return store.load_snapshot(model, sequence)
     except StoreDamaged:
@@ -207,7 +208,7 @@ def _snapshot(store: Store, model: str, sequence: int) -> bytes | None:
 
 
 def requests_of(requests: Mapping[str, Remembered], keys: Iterable[Key], texts: Iterable[str]) -> Iterator[str]:
-    """Yield names of requests that contain a text; also of those with an answer that names a key or is unreadable."""
+    """Yield names of requests that contain a wanted text, or with an answer that has a wanted key or is unreadable."""
     wanted, texts = set(keys), tuple(texts)
     for name, known in requests.items():
         answered = names_in(known)

@@ -1,4 +1,4 @@
-"""Check arrays from requests entry by entry, as lists or as numpy has read them."""
+"""Check arrays from requests entry by entry, given as lists or as NumPy arrays."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _CLOSE = frozenset(("19", "20"))  #: centuries of 10 digits, which may be Unix s
 
 
 def rows(value: Any, field: str = "X") -> Rows:
-    """Return dense rows from a list, or sparse ones from a dict of ``indices``, ``values`` and ``n_features``."""
+    """Return dense rows from a list, or sparse rows from a dict of ``indices``, ``values`` and ``n_features``."""
     return _sparse(value, field) if isinstance(value, dict) else matrix(value, field)
 
 
@@ -99,7 +99,7 @@ def _whole(indices: list[int]) -> NDArray[np.int64]:
 def check_rows(
     indptr: NDArray[Any], indices: NDArray[Any], values: NDArray[Any], width: int, field: str = "X"
 ) -> SparseRows:
-    """Return CSR arrays with a checked ``indptr`` as sparse rows; raises InvalidInput with the row and column."""
+    """Return sparse rows from CSR arrays with a checked ``indptr``; raises InvalidInput with the row and column."""
     found = checked(indptr, indices, _numeric(values, field), width, field)
     if found.values.size and (place := _first_unusable(found.values)) is not None:
         row = int(np.searchsorted(indptr, place, side="right")) - 1
@@ -108,7 +108,7 @@ def check_rows(
 
 
 def npz_rows(found: Mapping[str, NDArray[Any]]) -> Rows:
-    """Return rows of an npz file: ``X``, or CSR as ``indptr``, ``indices``, ``values`` and ``n_features``."""
+    """Return the rows in an npz file: ``X``, or CSR arrays ``indptr``, ``indices``, ``values`` and ``n_features``."""
     if "X" in found:
         return check_matrix(found["X"], "X")
     for name in SPARSE:
@@ -132,7 +132,7 @@ def npz_rows(found: Mapping[str, NDArray[Any]]) -> Rows:
 
 
 def npz_members(X: Rows) -> dict[str, NDArray[Any]]:
-    """Return rows as the members of an npz file that ``npz_rows`` reads."""
+    """Return rows as the members of an npz file, in the form that ``npz_rows`` reads."""
     if not isinstance(X, SparseRows):
         return {"X": X}
     rows = X.packed()
@@ -175,7 +175,7 @@ def vector(value: Any, field: str) -> Vector:
 
 
 def tags(value: Any, field: str = "tags") -> Tags:
-    """Return a list of tags for each example, without repetition; ``value`` has None, a tag or a list for each."""
+    """Return the distinct tags of each example; ``value`` has None, a tag or a list of tags for each example."""
     if not isinstance(value, list) or not value:
         raise InvalidInput("must be an array with an entry for each example", field=field)
     return [_tags(entry, row, field) for row, entry in enumerate(value)]
@@ -191,7 +191,7 @@ def _tags(entry: Any, row: int, field: str) -> list[str]:
 
 
 def npy_tags(array: NDArray[Any]) -> Tags:
-    """Return a list of tags for each example from an array of text, (n,) or (n, most); an empty text is no tag."""
+    """Return the tags of each example from a text array, (n,) or (n, most); empty texts are not tags."""
     if array.dtype.kind != "U" or array.ndim not in (1, 2) or not len(array):
         raise InvalidInput("must be text, (n,) or (n, most), empty where there is no tag", field="tags")
     _check_unicode(array, "tags")
@@ -228,7 +228,7 @@ def moment(value: Any, field: str) -> float:
 
 @lru_cache(maxsize=1024)
 def date_of(digits: str) -> float | None:
-    """Return the Unix time of a date in digits such as 20240131 or 2024013123, in UTC; None if they are no date."""
+    """Return the Unix time of a UTC date in digits, such as 20240131 or 2024013123; None for other digits."""
     if len(digits) not in _LENGTHS or digits[:2] not in (_CLOSE if len(digits) == 10 else _CENTURIES):
         return None
     whole = digits + "00000101000000"[len(digits) :]
@@ -242,9 +242,9 @@ def date_of(digits: str) -> float | None:
 
 
 def _check_is_no_date(seconds: float, row: int | None, field: str) -> None:
-    """Raise InvalidInput for a number that reads as a date, such as 20240131, and makes no sense as Unix seconds.
+    """Raise InvalidInput for a number that looks like a date, such as 20240131, and is implausible as Unix seconds.
 
-    A number of 10 digits makes no sense as seconds if the clock has not reached it.
+    A number of 10 digits is implausible as Unix seconds if it lies in the future.
     """
     digits = f"{seconds:.0f}"
     if seconds % 1 or len(digits) < CLEAR or date_of(digits) is None:
@@ -271,7 +271,7 @@ def _seconds(entry: Any, row: int | None, field: str) -> float:
 
 
 def check_times(seconds: NDArray[Any], field: str = "times") -> Vector:
-    """Return Unix seconds (n,) if all lie between the years 1 and 9999; raises InvalidInput."""
+    """Return Unix seconds (n,) unchanged; raises InvalidInput if one is outside the years 1 to 9999."""
     found = check_vector(seconds, field)
     for row in np.flatnonzero((found >= 10.0 ** (CLEAR - 1)) & (found % 1 == 0)).tolist():
         _check_is_no_date(float(found[row]), row, field)
@@ -299,7 +299,7 @@ def keys(value: Any, field: str = "keys") -> list[Key]:
 
 
 def row_keys(value: Any, field: str = "keys") -> list[Key]:
-    """Return a list of keys, as :func:`keys` does, in which a key may occur twice."""
+    """Return a list of keys like :func:`keys`, but a key may occur more than once."""
     if not isinstance(value, list):
         raise InvalidInput("must be an array of keys", field=field)
     if not value:
@@ -348,7 +348,7 @@ def check_vector(v: NDArray[Any], field: str) -> Vector:
 
 
 def _checked(found: NDArray[np.float64], field: str, ndim: int, least: str) -> NDArray[np.float64]:
-    """Return ``found`` if it has ``ndim`` dimensions, is not empty, and all numbers are finite and not too large."""
+    """Return ``found`` if it has ``ndim`` dimensions and entries, all of which are finite and not too large."""
     if found.ndim != ndim:
         raise InvalidInput(f"must have {ndim} dimension{'s' * (ndim > 1)}, not {found.ndim}", field=field)
     if found.size == 0:
@@ -360,7 +360,7 @@ def _checked(found: NDArray[np.float64], field: str, ndim: int, least: str) -> N
 
 
 def _first_unusable(array: NDArray[np.float64]) -> int | None:
-    """Return the place of the first entry, row by row, that is too large or not finite, without a copy."""
+    """Return the index of the first entry, row by row, that is too large or not finite, without a copy of the array."""
     if array.max() <= MAX_MAGNITUDE and array.min() >= -MAX_MAGNITUDE:  # false for NaN
         return None
     return int(np.argmin(np.abs(array.reshape(-1)) <= MAX_MAGNITUDE))

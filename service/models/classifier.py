@@ -1,6 +1,6 @@
-"""The classifiers of the service: their classes are the labels in the data, numbers or words.
+"""The classifiers of the service, which take the labels in the data, numbers or words, as their classes.
 
-A classifier that updates solve exactly has the classes -1 and 1 until other labels come.
+A classifier with exact updates has the classes -1 and 1 until examples with other labels are added.
 """
 
 from __future__ import annotations
@@ -23,10 +23,9 @@ Two = tuple[Any, Any]
 
 
 class ServedClassifier(LiveSVC):
-    """A live classifier with class weights by the text of labels, also for classes that have not come yet.
+    """A live classifier with class weights by label, which may name labels that no example has yet.
 
-    As long as there are no labels but -1 and 1, both are its classes, even if only one has come; f(x) is positive for
-    1.
+    As long as all labels are -1 or 1, both are classes, even if only one of them occurs; f(x) is positive for 1.
     """
 
     def check_classes(self, y: Targets, most: int, field: str = "y") -> None:
@@ -54,9 +53,9 @@ class ServedClassifier(LiveSVC):
         return {two: self.certificate_of(*two) for two in self.pairs_}
 
     def successor(self, made: LiveEstimator, labels: Targets, *, afresh: bool = False) -> None:
-        """Give an untrained estimator the classes that this one would have once it has learnt these labels.
+        """Give an untrained estimator the classes that this estimator would have after learning these labels.
 
-        With ``afresh`` it gets the classes of these labels alone.
+        With ``afresh`` the untrained estimator gets the classes of these labels alone.
         """
         if not hasattr(self, "classes_") or not isinstance(made, ServedClassifier):
             return
@@ -88,7 +87,7 @@ class ServedClassifier(LiveSVC):
         super()._meet(given)
 
     def _drop_unused_sign(self) -> None:
-        """Drop the class of -1 and 1 that has no example, if there is one."""
+        """Drop the class -1 or 1 if it has no example."""
         sign = _only_sign(self._window)
         if sign and np.array_equal(self.classes_, SIGNS):
             if sign < 0:
@@ -97,7 +96,7 @@ class ServedClassifier(LiveSVC):
 
 
 class ServedLargeClassifier(LiveL2SVC):
-    """A live classifier for windows too large for a path; its labels are numbers or words.
+    """A live classifier for windows that are too large for exact updates; its labels are numbers or words.
 
     Parameters
     ----------
@@ -137,14 +136,14 @@ Served = ServedClassifier | ServedLargeClassifier  #: classifiers whose classes 
 
 
 def check_kind(before: NDArray[Any], labels: NDArray[Any], field: str) -> None:
-    """Raise InvalidInput for words among numbers, or numbers among words."""
+    """Raise InvalidInput if new labels are words and known labels are numbers, or vice versa."""
     if before.size and (before.dtype.kind == "U") != (labels.dtype.kind == "U"):
         kind = "a string" if before.dtype.kind == "U" else "a number"
         raise InvalidInput(f"must be {kind}, as labels before", field=field, row=0)
 
 
 def check_number(before: NDArray[Any], known: NDArray[Any], labels: NDArray[Any], most: int, field: str) -> None:
-    """Raise InvalidInput if the classes that are ``known`` with ``labels`` (m,) are more than ``most``."""
+    """Raise InvalidInput if there are more than ``most`` classes, ``known`` ones and new ones in ``labels`` (m,)."""
     if known.size > most:
         new = np.setdiff1d(known, before)
         row = int(np.flatnonzero(np.isin(labels, new))[0]) if new.size else None
@@ -152,7 +151,7 @@ def check_number(before: NDArray[Any], known: NDArray[Any], labels: NDArray[Any]
 
 
 def labels_of(arrays: Mapping[str, Any]) -> NDArray[Any]:
-    """Return the labels (n,) of the examples in the arrays of an estimator's ``to_arrays``."""
+    """Return the labels (n,) of the examples in ``arrays``, which an estimator's ``to_arrays`` returned."""
     classes, y = np.asarray(arrays["classes"]), np.asarray(arrays["y"])
     places = y.astype(np.int64) if classes.size > 2 else np.where(y > 0, classes.size - 1, 0)
     labels: NDArray[Any] = classes[places]
@@ -160,7 +159,7 @@ def labels_of(arrays: Mapping[str, Any]) -> NDArray[Any]:
 
 
 def _only_sign(window: Any) -> int:
-    """Return the sign that all examples of a window have; 0 if they have both, there are none, or more classes."""
+    """Return the sign of all examples' labels; 0 if both signs occur, the window is empty or has other classes."""
     if not isinstance(window, Window) or not window.keys:
         return 0
     y = window.y

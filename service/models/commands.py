@@ -1,4 +1,4 @@
-"""Updates of a model as clients ask for them, and the commands that its log keeps of them."""
+"""Updates of a model as clients request them, and the commands that the model's log records for these updates."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class Batch:
 
     @property
     def tagged(self) -> dict[Key, tuple[str, ...]]:
-        """The tags of each example with tags, by key; the examples must have keys."""
+        """The tags by key, for examples that have tags; the examples must have keys."""
         pairs = zip(self.keys or [], self.tags or [], strict=False)
         return {key: tuple(tags) for key, tags in pairs if tags}
 
@@ -99,10 +99,11 @@ CONVEX = Robustness(1.0, 0.0)
 
 @dataclass(frozen=True)
 class Edits:
-    """Changes of examples that stay: targets and weights by key, all weights by a factor; and of C and the loss.
+    """Changes of examples in the window (targets and weights by key, a factor for all weights), of C and of the loss.
 
-    ``change`` has other parameters of the estimator by name, or ``DRIFT_ALARMS``. ``rescale`` fits the scale of
-    features again, and a gamma that depends on it. Each of these two comes without any other edit.
+    ``change`` maps names of other parameters of the estimator, or ``DRIFT_ALARMS``, to new values. ``rescale`` fits the
+    scale of features again, and gamma if it depends on the scale. ``change`` and ``rescale`` cannot be combined with
+    other edits.
     """
 
     relabel: dict[Key, Any] = field(default_factory=dict)
@@ -115,17 +116,17 @@ class Edits:
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """The parameters of the estimator that change."""
+        """The new values of the estimator's parameters, by name."""
         return {name: value for name, value in (self.change or {}).items() if name not in (DRIFT_ALARMS, TUNED)}
 
     @property
     def tuned(self) -> dict[str, Any] | None:
-        """The parameters that the model has chosen itself, None if this is no choice."""
+        """The parameters that the model has chosen itself; None if the edits are not such a choice."""
         return (self.change or {}).get(TUNED)
 
     @property
     def new_C(self) -> float | None:
-        """The new C as a number, given or chosen; None if C stays, or is to be chosen."""
+        """The new C as a number, given or chosen; None if C stays the same, or will be chosen later."""
         given = (self.change or {}).get("C", self.C)
         if self.tuned is not None and self.tuned["changes"]:
             given = self.tuned["parameters"].get("C")
@@ -133,11 +134,11 @@ class Edits:
 
     @property
     def of_parameters(self) -> bool:
-        """Whether the edits change parameters, and no examples."""
+        """Whether the edits change only parameters, and no examples."""
         return self.change is not None or self.rescale
 
     def only(self, staying: Container[Key]) -> Edits:
-        """Return the edits of the model's parameters, and the edits of examples that stay in the window."""
+        """Return these edits without edits of examples that leave the window."""
         relabel = {key: y for key, y in self.relabel.items() if key in staying}
         reweight = {key: weight for key, weight in self.reweight.items() if key in staying}
         robust = self.robust
@@ -166,14 +167,14 @@ NO_EDITS = Edits()
 
 
 def paired(keys: list[Key], values: Targets | list[Any], field: str) -> dict[Key, Any]:
-    """Return the values by key; raises InvalidInput, for ``field``, unless each key has one value."""
+    """Return a dict from keys to values; raises InvalidInput, naming ``field``, unless each key has one value."""
     if len(values) != len(keys):
         raise InvalidInput(f"has {len(values)} entries for {len(keys)} keys", field=field)
     return dict(zip(keys, values if isinstance(values, list) else values.tolist(), strict=True))
 
 
 def batch_of(X: Any, *columns: Any) -> Batch | None:
-    """Return the examples with these columns, in the order of :class:`Batch`; None if there are no examples.
+    """Return a batch of examples from columns in the order of :class:`Batch`; None if there are no examples.
 
     Raises
     ------
@@ -188,7 +189,7 @@ def batch_of(X: Any, *columns: Any) -> Batch | None:
 
 @dataclass(frozen=True)
 class Update:
-    """One update as a client asked for it; without ``add``, ``remove`` and ``edits`` it changes nothing."""
+    """One update as a client requested it; without ``add``, ``remove`` and ``edits`` the update changes nothing."""
 
     add: Batch | None = None
     remove: Removal | None = None
@@ -196,7 +197,7 @@ class Update:
     on_repeat: OnRepeat = "refuse"  #: what to do with added examples that have known keys
 
     def memory(self) -> int:
-        """Return the bytes that the update takes until it is answered: its arrays, and their copies for the log."""
+        """Return the bytes that the update needs until it is answered: for its arrays and their copies for the log."""
         edits = self.edits or NO_EDITS
         n_keys = len(edits.relabel) + len(edits.reweight) + len((self.remove and self.remove.keys) or [])
         add = self.add
@@ -204,7 +205,7 @@ class Update:
         return COPIES * size + BYTES_A_KEY * (n_rows + n_keys)
 
     def digest(self) -> bytes:
-        """Return the SHA-256 of the update's content, which is the same for all formats of the request."""
+        """Return the SHA-256 of the update's content, which does not depend on the format of the request."""
         parts = {
             "add": self.add and self.add.document(),
             "remove": self.remove and vars(self.remove),
@@ -216,7 +217,7 @@ class Update:
 
 @dataclass(frozen=True)
 class Command:
-    """One update with everything decided: the examples to add with their keys, the keys to remove, and the edits.
+    """One update as logged, with nothing left to decide: examples to add with their keys, keys to remove, and edits.
 
     ``next_key`` is the model's counter of generated keys after the command; ``arrived`` is a Unix time in seconds;
     ``request`` is the Idempotency-Key; ``rules`` is the version of the rules that accepted the update; ``dropped`` has
@@ -235,27 +236,27 @@ class Command:
 
     @property
     def added(self) -> list[Key]:
-        """Keys of the examples to add."""
+        """The keys of the examples to add."""
         return [] if self.add is None or self.add.keys is None else self.add.keys
 
     @property
     def is_nothing(self) -> bool:
-        """Whether the command changes nothing, like the update of a day without data."""
+        """Whether the command changes nothing, for example because a day had no data."""
         has_effect = self.remove or self.dropped or self.ignored
         return self.add is None and not has_effect and self.edits in (None, NO_EDITS)
 
     @property
     def plain(self) -> Command | None:
-        """The command itself if it only adds and removes examples, else None; such commands can share one path."""
+        """The command itself if it only adds and removes examples, so that it can share a path; else None."""
         return self if self.edits is None else None
 
     def apply(self, state: Any) -> Outcome:
-        """Apply the command to a model's state along the path; raises SolverError, which leaves the state as it was."""
+        """Apply the command to a model's state along the solution path; after SolverError the state is unchanged."""
         outcome: Outcome = state.apply(self)
         return outcome
 
     def apply_cold(self, state: Any) -> Outcome:
-        """Solve for the same optimum without the path; raises SolverError, which leaves the state as it was."""
+        """Solve for the same optimum from nothing, without a path; after SolverError the state is unchanged."""
         outcome: Outcome = state.apply_cold(self)
         return outcome
 
@@ -273,7 +274,7 @@ class Command:
 
     @property
     def n_ahead(self) -> int:
-        """How many added examples have a time later than their arrival."""
+        """The number of added examples with a time later than their arrival."""
         times = None if self.add is None else self.add.times
         return 0 if times is None else int(np.count_nonzero(times > self.arrived))
 
@@ -287,7 +288,7 @@ class Command:
         return {"action": action, **counts, "C": edits.new_C, "events": outcome.events}
 
     def features_after(self, features: dict[Key, Any]) -> dict[Key, Any]:
-        """Return features by key after the command; keys that have left the window may be among them."""
+        """Return the features by key after the command, possibly with keys that have left the window."""
         if self.add is not None:
             features.update(zip(self.added, self.add.X, strict=True))
         return features
@@ -295,7 +296,7 @@ class Command:
     whole = None
 
     def named(self) -> Iterator[tuple[Key, Sequence[str]]]:
-        """Yield every key that the command names, with the tags that it gives the key."""
+        """Yield every key in the command, with the tags that the command gives the key."""
         edits = self.edits or NO_EDITS
         sides = edits.robust.outliers if edits.robust is not None else ()
         yield from ((key, ()) for key in (*self.added, *self.remove, *self.dropped, *self.ignored))
@@ -303,7 +304,7 @@ class Command:
         yield from () if self.add is None else self.add.tagged.items()
 
     def encode(self) -> bytes:
-        """Return bytes for the log."""
+        """Encode the command for the log."""
         parts = {"add": self.add and self.add.document(), "edits": self.edits and self.edits.document()}
         return codec.encode(vars(self) | parts)
 
@@ -321,7 +322,7 @@ class Command:
 
 @dataclass(frozen=True)
 class Sizes:
-    """Numbers of examples after the newest update, and how well the optimality conditions hold."""
+    """Numbers of examples after the newest update, and the error in the optimality conditions."""
 
     n_examples: int = 0
     n_free: int = 0
@@ -332,9 +333,10 @@ class Sizes:
 
 @dataclass(frozen=True)
 class Outcome:
-    """The result of one command: the sizes after it, the path's events, its seconds, and how many examples it edited.
+    """The result of one command: sizes afterwards, number of events on the path, seconds, and number of edited
+    examples.
 
-    ``more`` has further results: warnings, the effect of a change of parameters, and a path that was given up.
+    ``more`` has further results: warnings, the effect of changed parameters, and whether the path was abandoned.
     """
 
     sizes: Sizes
@@ -344,5 +346,5 @@ class Outcome:
     more: dict[str, Any] = field(default_factory=dict)
 
     def answer(self, version: int, durability: Durability, **reported: Any) -> bytes:
-        """Return the JSON of the new version, its sizes, its durability, and what else is ``reported``."""
+        """Return JSON with the new version, its sizes, its durability, and the further values in ``reported``."""
         return to_json({"version": version, **reported, **vars(self.sizes), "durability": durability.value})

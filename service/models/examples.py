@@ -21,7 +21,7 @@ SIDES: tuple[Side, ...] = get_args(Side)
 
 @dataclass(frozen=True)
 class WantedExamples:
-    """A choice of examples: those with ``keys``, each a text or a whole number as text; or a page of all examples.
+    """A selection of examples: by ``keys``, each a text or a whole number as text, or a page of all examples.
 
     Parameters
     ----------
@@ -36,15 +36,16 @@ class WantedExamples:
 
 @dataclass(frozen=True)
 class WindowPage:
-    """Some of a window's examples, oldest first; features (m, d), dense or sparse, everything else (m,).
+    """Some examples of a window, oldest first: features (m, d), dense or sparse, and other columns (m,).
 
-    ``times`` are Unix seconds: when each example happened, or arrived if the client gave no time.
+    ``times`` are in Unix seconds: the time that the client gave for each example, or else the example's arrival.
 
-    Targets are words if labels are words. With more than two classes an example has a coefficient for each other class,
-    in the order of classes, (m, n_classes - 1).
+    Targets are words if the model's labels are words. With more than two classes, an example has one coefficient for
+    each class but its own, in the order of classes, (m, n_classes - 1).
 
-    ``n_examples`` is the number of examples in the window of this ``version``, ``next`` the offset of the next page, if
-    there is one. ``side`` has indices into :data:`SIDES`, ``outlier`` tells which examples a robust model cuts off.
+    ``n_examples`` is the number of examples in the window of this ``version``, ``next`` the offset of the next page,
+    None on the last page. ``side`` has indices into :data:`SIDES`; ``outlier`` is True for examples that a robust model
+    treats as outliers.
     """
 
     version: int
@@ -63,7 +64,7 @@ class WindowPage:
 
 
 def page_of(state: ModelState, wanted: WantedExamples) -> WindowPage:
-    """Return the wanted examples of a model; raises UnknownKey."""
+    """Return the selected examples of a model; raises UnknownKey."""
     arrivals = state.window.arrivals
     n = len(arrivals)
     if not n:
@@ -105,7 +106,7 @@ def _numbers(y: Targets) -> Targets:
 
 
 def _places(keys: list[Key], wanted: Sequence[str]) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-    """Return the places of keys in a window, ascending; raises UnknownKey."""
+    """Return the sorted indices of the keys' examples in the window; raises UnknownKey."""
     place = {key: at for at, key in enumerate(keys)}
     found: set[int] = set()
     for row, text in enumerate(wanted):

@@ -1,4 +1,4 @@
-"""The fields of requests: the check and the OpenAPI schema of each."""
+"""The fields of requests, each with its check and its OpenAPI schema."""
 
 from __future__ import annotations
 
@@ -181,7 +181,7 @@ Decay = Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)]
 
 
 def _or_empty(value: Any, check: ValidatorFunctionWrapHandler) -> Any:
-    """Return an empty list for an empty list or for sparse rows without any row; check anything else."""
+    """Return an empty list if the value is empty or sparse with no rows; check any other value."""
     is_none = isinstance(value, dict) and value.get("indices") == [] == value.get("values")
     return [] if is_none or (isinstance(value, list) and not value) else check(value)
 
@@ -232,7 +232,7 @@ SHORT = 2**16
 
 
 class Request(BaseModel):
-    """Base of request bodies."""
+    """The base class of request bodies."""
 
     most_bytes: ClassVar[int | None] = None
     """Most bytes of the body, a longer one is not parsed; None for requests with examples."""
@@ -252,7 +252,7 @@ EITHER: dict[str, Any] = {"oneOf": [{"required": ["X"]}, {"required": ["rows"]}]
 
 
 class Features(Request):
-    """Base of requests with rows: arrays of numbers, or objects for a model with columns."""
+    """The base class of requests with rows: arrays of numbers, or objects for a model with named columns."""
 
     X: Matrix = Field(default=None, json_schema_extra=without_default)
     rows: NamedRows = Field(
@@ -272,5 +272,5 @@ class Features(Request):
 
     @property
     def features(self) -> Any:
-        """The rows in the form in which they came; None without rows."""
+        """The rows in the form in which the client sent them; None if the client sent no rows."""
         return self.X if self.rows is None else self.rows

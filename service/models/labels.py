@@ -1,4 +1,4 @@
-"""Targets in requests, numbers or words, and the checks of labels among them."""
+"""Targets in requests, which are numbers or words, and the checks of targets that are labels."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def check_targets(array: NDArray[Any], field: str = "y") -> Targets:
 
 
 def check_numbers(y: Targets | None, field: str) -> Vector:
-    """Return the targets if they are given and are numbers; raises InvalidInput."""
+    """Return the targets; raises InvalidInput if there are none, or if they are not numbers."""
     if y is None:
         raise InvalidInput("is missing; this task learns targets", field=field)
     if y.dtype.kind == "U":
@@ -75,7 +75,7 @@ def check_labels(y: Targets | None, field: str) -> None:
 
 
 def check_closed(value: Any, field: str = "labels") -> list[Any]:
-    """Return a closed list of labels, words or whole numbers, each once; raises InvalidInput."""
+    """Return a list of all allowed labels, distinct words or whole numbers; raises InvalidInput for any other list."""
     found = targets(value, field)
     check_labels(found, field)
     labels: list[Any] = as_labels(found).tolist()
@@ -88,7 +88,7 @@ def check_closed(value: Any, field: str = "labels") -> list[Any]:
 
 
 def check_among(y: Targets, labels: list[Any], field: str) -> None:
-    """Raise InvalidInput for the first entry of y (m,) that is not among a closed list of labels."""
+    """Raise InvalidInput for the first entry of y (m,) that is not in the list of allowed labels."""
     known = set(labels)
     for row, label in enumerate(as_labels(y).tolist()):
         if label not in known:
@@ -96,7 +96,7 @@ def check_among(y: Targets, labels: list[Any], field: str) -> None:
 
 
 def as_labels(y: Any) -> NDArray[Any]:
-    """Return labels as a model stores them: whole numbers as int64, or words."""
+    """Return labels in the form that models store: whole numbers as int64, or words."""
     found = np.asarray(y)
     if found.dtype.kind == "f" and (found == np.rint(found)).all():
         return found.astype(np.int64)

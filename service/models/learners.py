@@ -1,4 +1,4 @@
-"""Create and restore the estimator of a model, check updates for its task, and apply them to it."""
+"""Functions that create and restore a model's estimator, and that check updates and apply them to the estimator."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def check_update(spec: ModelSpec, update: Update) -> None:
 
 
 def _check_targets(spec: ModelSpec, task: Task, y: Targets | None, field: str) -> None:
-    """Raise InvalidInput unless every entry of y (m,) is a valid target of the task and an allowed label."""
+    """Raise InvalidInput unless every entry of y (m,) is a valid target for the task, and is an allowed label."""
     task.check_targets(y, field)
     if spec.labels is not None and y is not None:
         check_among(y, spec.labels, field)
@@ -72,7 +72,7 @@ def _check_change(spec: ModelSpec, edits: Edits) -> None:
 
 
 def parameters(spec: ModelSpec, cache_mb: int) -> dict[str, Any]:
-    """Return the parameters of the estimator for a specification."""
+    """Return the parameters of the estimator for a model's specification."""
     kernel, task = spec.kernel, task_of(spec)
     own = task.parameters | ({} if spec.loss is None else LOSS_PARAMETERS[spec.loss])
     return {
@@ -88,7 +88,7 @@ def parameters(spec: ModelSpec, cache_mb: int) -> dict[str, Any]:
 
 
 def new_estimator(spec: ModelSpec, cache_mb: int, **changed: Any) -> LiveEstimator:
-    """Return an untrained estimator for a specification, with the parameters that were ``changed`` since."""
+    """Return an untrained estimator for a specification, but with the parameters in ``changed``."""
     estimator = task_of(spec).estimator(**parameters(spec, cache_mb))
     for name, value in changed.items():
         setattr(estimator, name, value)
@@ -96,13 +96,13 @@ def new_estimator(spec: ModelSpec, cache_mb: int, **changed: Any) -> LiveEstimat
 
 
 def _recording(spec: ModelSpec, estimator: LiveEstimator) -> LiveEstimator:
-    """Return the estimator, which records its predictions if the specification says so."""
+    """Return the estimator, set to record its predictions if the specification asks for a record."""
     estimator.keeps_record = spec.record and spec.has_errors
     return estimator
 
 
 def restored_estimator(spec: ModelSpec, cache_mb: int, arrays: dict[str, Any], **changed: Any) -> LiveEstimator:
-    """Return the estimator from the arrays of its ``to_arrays``.
+    """Rebuild an estimator from the arrays that its ``to_arrays`` returned.
 
     Raises NotOptimal or InvalidInput if the arrays are damaged.
     """
@@ -114,9 +114,9 @@ _VERBS = ("relabel", "reweight", "decay", "C", "robust")
 
 
 def window_after(model: LiveEstimator | None, command: Command, edits: Edits) -> Batch:
-    """Return all examples of a window after a command, in the order in which they came.
+    """Return all examples of a window after a command, in the order in which the examples were added.
 
-    ``model`` has the window before; None stands for an empty window.
+    ``model`` has the window before the command; None stands for an empty window.
     """
     leaving = set(command.remove)
     add, here = command.add, [] if model is None else model.keys_
@@ -140,7 +140,7 @@ def window_after(model: LiveEstimator | None, command: Command, edits: Edits) ->
 
 
 def follow(estimator: LiveEstimator, add: Batch | None, remove: list[Any], edits: Edits | None) -> Outcome:
-    """Update an estimator along the path; raises SolverError, which leaves the estimator as it was."""
+    """Update an estimator along the solution path; after SolverError the estimator is unchanged."""
     given = {} if edits is None else {name: getattr(edits, name) for name in _VERBS}
     if add is not None:
         given |= {"add": add.checked or (add.X, add.y), "keys": add.keys, "sample_weight": add.weights}
@@ -153,7 +153,7 @@ def follow(estimator: LiveEstimator, add: Batch | None, remove: list[Any], edits
 
 
 def learnt(estimator: LiveEstimator, window: Batch, size: int) -> Outcome:
-    """Learn all examples of a window with a new estimator, ``size`` at a time; return the outcome."""
+    """Let a new estimator learn all examples of a window, ``size`` examples at a time; return the outcome."""
     outcome, events, seconds = Outcome(Sizes()), 0, 0.0
     for start in range(0, len(window.X), size):
         there = np.zeros(len(window.X), dtype=bool)
@@ -164,7 +164,7 @@ def learnt(estimator: LiveEstimator, window: Batch, size: int) -> Outcome:
 
 
 def sizes_of(report: UpdateReport) -> Sizes:
-    """Return the sizes in a report; a gap that is not known yet becomes None."""
+    """Return the sizes in an estimator's report; an unknown duality gap becomes None."""
     gap = float(report.relative_gap)
     known = gap if np.isfinite(gap) else None
     return Sizes(report.n, report.n_free, report.n_bound, float(report.max_violation), known)

@@ -1,4 +1,4 @@
-"""Certificates of a model as JSON values."""
+"""Certificates of a model's optimality as JSON values."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ NAMES = ("relative_gap", "duality_gap", "max_violation", "rounding")
 
 
 def proof_of(estimator: LiveEstimator) -> dict[str, Any]:
-    """Return the certificate of an estimator with at least one example, recomputed from its window."""
+    """Return the certificate of optimality of an estimator, recomputed from its window, which must not be empty."""
     found = estimator.certificate()
     numbers: dict[str, Any] = {name: float(getattr(found, name)) for name in (*NAMES, "primal", "dual")}
     if isinstance(found, RankCertificate):
@@ -24,7 +24,7 @@ def proof_of(estimator: LiveEstimator) -> dict[str, Any]:
 
 
 def _by_pair(estimator: LiveEstimator) -> dict[str, Any]:
-    """Return the certificate of each pair of more than two classes, and the worst pair; otherwise an empty dict."""
+    """Return the certificates of all pairs of classes, and the worst pair; an empty dict for at most two classes."""
     pairs = estimator.pair_certificates if isinstance(estimator, Served) else {}
     if not pairs:
         return {}

@@ -1,4 +1,4 @@
-"""One immutable version of a model: its description in numbers, and its predictions."""
+"""One immutable version of a model: a description of the version, and predictions with it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from livesvm.solvers.validation import plain_features
 
 @dataclass(frozen=True)
 class Cut:
-    """A request for a threshold of decisions: by a largest share of alerts, or a least precision."""
+    """A request for a threshold on decision values that keeps to a largest share of alerts, or a least precision."""
 
     alerts: float | None = None
     precision: float | None = None
@@ -34,12 +34,13 @@ class Cut:
 
 @dataclass(frozen=True, kw_only=True)
 class ModelRecord:
-    """The description of one version of a model; it never changes.
+    """The description of one version of a model; the description never changes.
 
     ``row_bytes`` is the average size of an example's features. ``counts`` has the number of examples of each label, in
-    the order of decisions. ``parameters`` has the present ones except C and the kernel's; ``gamma`` is the coefficient
-    in use. ``drift`` is the result of ``Watch.shown``, None for a model that is not tested for drift; ``tuning`` is the
-    result of ``Tuning.shown``, None for a model that does not tune itself; ``record`` is that of the estimator.
+    the order of the decision values. ``parameters`` has the present parameters except C and those of the kernel;
+    ``gamma`` is the kernel coefficient in use. ``drift`` is the result of ``Watch.shown``, None for a model that is not
+    tested for drift; ``tuning`` is the result of ``TuningSchedule.shown``, None for a model that does not tune itself;
+    ``record`` is the estimator's record of predictions.
     """
 
     version: int = 0
@@ -66,21 +67,21 @@ class ModelRecord:
         return {name: getattr(self, name) for name in _FIELDS}
 
     def document(self) -> dict[str, Any]:
-        """Return the fields as numbers, lists and dicts, for a store."""
+        """Return the fields as numbers, lists and dicts, which a store can keep."""
         counts = None if self.counts is None else list(map(list, self.counts.items()))
         record = self.record and self.record.to_document()
         return self.fields() | {"sizes": list(vars(self.sizes).values()), "counts": counts, "record": record}
 
     @staticmethod
     def in_document(document: dict[str, Any]) -> dict[str, Any]:
-        """Return the fields from which a document was made."""
+        """Return the fields in a document that :meth:`document` made."""
         counts = None if document["counts"] is None else dict(document["counts"])
         kept = document.get("record")
         record = None if kept is None else Record.from_document(kept)
         return document | {"sizes": Sizes(*document["sizes"]), "counts": counts, "record": record}
 
     def needs(self, cache_mb: int) -> int:
-        """Return the bytes of the model after an update, which has rebuilt the caches that cooling frees."""
+        """Return the bytes of memory that the model needs after an update, with all its caches."""
         n, n_free = self.sizes.n_examples, self.sizes.n_free
         return model_bytes(n, self.row_bytes, n_free, cache_mb, len(self.counts or ()))
 
@@ -99,13 +100,13 @@ class Published(ModelRecord):
 
     @property
     def n_values(self) -> int:
-        """The largest number of decision values of a row."""
+        """The largest number of decision values that one row can have."""
         n = 1 if self.classes is None else self.classes.size
         return 1 if n < 3 else n * (n - 1) // 2
 
     @property
     def sparse_bytes(self) -> float | None:
-        """Average bytes of an example's sparse features; None if features are dense."""
+        """The average bytes of one example's sparse features; None if features are dense."""
         support = getattr(self.predictor, "examples", None)
         if support is not None:
             return (int(support.values.data.nbytes) + int(support.values.indices.nbytes)) / int(support.n)
@@ -113,11 +114,11 @@ class Published(ModelRecord):
 
     @property
     def answers_with(self) -> list[Any] | None:
-        """The labels that an answer lists, in their order; None if the model has no classes, or just -1 and 1."""
+        """The labels in the order of an answer's decisions; None if the model has no classes, or just -1 and 1."""
         return None if self.classes is None or are_signs(self.classes) else self.classes.tolist()
 
     def probabilities(self, decision: Vector) -> Matrix:
-        """Return the probability of each class, (m, n_classes), for decisions; the version must have a calibration."""
+        """Return the probability of each class, (m, n_classes), from decisions; the version must have a calibration."""
         assert isinstance(self.calibration, Calibration)
         assert self.classes is not None
         n = self.classes.size
@@ -125,7 +126,7 @@ class Published(ModelRecord):
         return self.calibration.probabilities(decision if are_scores else columns(decision, n))
 
     def checked(self, spec: ModelSpec, X: Rows | TableRows, limit: int) -> Rows:
-        """Return rows (m, d) in the form that this version's predictor takes.
+        """Check rows (m, d), and return the rows in the form that this version's predictor takes.
 
         Raises
         ------
@@ -149,7 +150,7 @@ class Published(ModelRecord):
             raise EmptyModel(f"model {spec.id} {self._lacks(spec)}")
 
     def _lacks(self, spec: ModelSpec) -> str:
-        """Return why this version cannot predict."""
+        """Return the reason why this version cannot predict."""
         if not task_of(spec).is_exact:
             return "has not been trained yet: retrain it"
         if self.sizes.n_examples:
@@ -157,7 +158,7 @@ class Published(ModelRecord):
         return "knows no example yet"
 
     def threshold(self, cut: Cut) -> Threshold:
-        """Return the threshold of decisions, from held-out decisions; raises InvalidInput if there is none."""
+        """Return a threshold on decision values, found by held-out decisions; raises InvalidInput if none exists."""
         assert isinstance(self.calibration, HeldOut)
         return self.calibration.threshold(cut.alerts, cut.precision)
 

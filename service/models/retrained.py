@@ -1,4 +1,4 @@
-"""The result of a retraining, and its update to a window that has slid meanwhile."""
+"""The result of a retraining job, and the update of this result to a window that has changed since the job began."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ from livesvm.solvers.sparse import same
 
 @dataclass(frozen=True)
 class Retrained:
-    """The file in which a job has left its estimator: ``arrays``, the parameters that were ``changed``, ``sizes``.
+    """A job's file with a retrained estimator: ``arrays``, the parameters that were ``changed``, and ``sizes``.
 
-    It also has the parameters that the job was ``asked`` for, and the ``scale`` of features at ``version``, which the
-    job worked on.
+    The file also has the parameters that the job was ``asked`` for, and the ``scale`` of features at ``version``, the
+    model's version that the job started from.
     """
 
     job: str
@@ -37,7 +37,7 @@ class Retrained:
     version: int = 0
 
     def carried(self) -> Retrained:
-        """Return a copy that has the file's bytes, for a model in another process; raises StoreUnavailable."""
+        """Return a copy with the file's content in memory, for a model in another process; raises StoreUnavailable."""
         return replace(self, data=self._read())
 
     def size(self) -> int:
@@ -45,7 +45,7 @@ class Retrained:
         return len(self._read())
 
     def brought_up_to(self, state: ModelState) -> tuple[bytes, int]:
-        """Return a snapshot of the result for ``state``'s window, and how many examples the window has changed.
+        """Return a snapshot of the result for ``state``'s window, and how many examples changed since the job began.
 
         Raises SolverError if the result cannot be updated to the window, StoreUnavailable or StoreDamaged.
         """
@@ -74,10 +74,11 @@ class Retrained:
 def _brought(
     state: ModelState, estimator: LiveEstimator, found: dict[str, Any]
 ) -> tuple[LiveEstimator, Sizes | None, int]:
-    """Return the optimum for the window of ``state``, with its parameters except those that the job was asked for.
+    """Return the optimum for the window and parameters of ``state``, but with the parameters the job was asked for.
 
-    Also return the sizes, or None if those in ``found`` are right, and how many examples differ from the job's. If more
-    than the window has changed, a copy of the model itself gets the parameters that were asked for.
+    Also return the sizes, or None if the sizes in ``found`` are right, and how many examples differ from the job's
+    window. If the model has changed in more than its window, a copy of the model gets the parameters that the job was
+    asked for.
 
     Raises
     ------
@@ -99,7 +100,7 @@ def _brought(
 
 
 def _has_only_slid(state: ModelState, estimator: LiveEstimator, found: dict[str, Any], asked: list[str]) -> bool:
-    """Return whether the model is as the job saw it, except for its window and the parameters ``asked`` for."""
+    """Return whether, since the job began, only the model's window and parameters ``asked`` for have changed."""
     own, apart = state.estimator, {"gamma", *asked}
     then, now = ({k: v for k, v in each.items() if k not in apart} for each in (found["changed"], state.changed))
     gammas, priors = ([getattr(m, name, None) for m in (own, estimator)] for name in ("gamma_", "prior_estimate_"))
@@ -120,7 +121,7 @@ def _has_only_slid(state: ModelState, estimator: LiveEstimator, found: dict[str,
 
 
 def _with_solution(state: ModelState, found: LiveL2SVC, *, keeps_C: bool) -> tuple[LiveL2SVC, int]:
-    """Return a copy of the model with the job's solution, and how many of its examples the job did not have."""
+    """Return a copy of the model with the job's solution, and how many of the model's examples the job did not have."""
     if state.is_fitted:
         model = restored_estimator(state.spec, state.cache_mb, state.estimator.to_arrays(), **state.changed)
     else:
@@ -138,10 +139,11 @@ def _with_solution(state: ModelState, found: LiveL2SVC, *, keeps_C: bool) -> tup
 
 
 def _slid(before: LiveEstimator, now: LiveEstimator) -> tuple[Command, int]:
-    """Return a command from the window of ``before`` to that of ``now``, and the number of examples that it changes.
+    """Return a command that turns the window of ``before`` into that of ``now``, and how many examples it changes.
 
-    New examples are added at the end. So only the first examples of ``now`` can stay, as far as they have the same
-    features and order; all after the first new one must be added, even if their keys were there before.
+    A command adds new examples at the end of the window. So only the first examples of ``now`` can stay, as far as they
+    have the same features and order; all examples after the first new example must be added, even if their keys were in
+    the window before.
     """
     edits, come = Edits(), list[int]()
     place_of, last = {key: place for place, key in enumerate(before.keys_)}, -1

@@ -1,6 +1,6 @@
-"""Marks of the keys of a dataset's rows, by which an erasure finds rows: salted hashes of the keys as text.
+"""Marks of the keys of a dataset's rows, which are salted hashes of the keys as text, by which an erasure finds rows.
 
-The text of a key is not stored. Every dataset has its own salt, so that the keys of two datasets cannot be compared.
+The keys themselves are not stored. Every dataset has its own salt, so that the keys of two datasets cannot be compared.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def marks_of(salt: str, keys: Sequence[int | str]) -> Marks:
 
 
 def among(marks: Marks, wanted: Marks) -> NDArray[np.bool_]:
-    """Return which of the marks (n, 2) are among the wanted ones (m, 2), as booleans (n,)."""
+    """Return for each mark (n, 2) whether it is among the wanted marks (m, 2), as booleans (n,)."""
     found = np.isin(marks[:, 0], wanted[:, 0])
     whole = set(map(tuple, wanted.tolist()))
     for row in np.flatnonzero(found).tolist():

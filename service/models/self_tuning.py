@@ -1,4 +1,4 @@
-"""The last choice of parameters of a model that tunes itself, and when the next one is due."""
+"""A record of the last choice of parameters that a self-tuning model made, and the rules for when the next is due."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ last choice, it is full, all its examples have come since, or a request asked fo
 
 
 def chosen(found: TunedParameters, reason: str, *, is_first: bool) -> Document:
-    """Return the document of a choice for the log; it changes nothing unless it is the first or clearly better."""
+    """Return a choice of parameters as a document for the log; only a first or clearly better choice takes effect."""
     return {**asdict(found), "reason": reason, "changes": found.is_better or is_first}
 
 
 @dataclass
 class TuningSchedule:
-    """The last choice of a model, and the counts that decide when the next one is due.
+    """The last choice of a model's parameters, and the counts that decide when the next choice is due.
 
     Parameters
     ----------
@@ -46,21 +46,21 @@ class TuningSchedule:
     fitted: int = 0
 
     def came(self, n: int) -> None:
-        """Count ``n`` examples that have come."""
+        """Count ``n`` examples that were added to the window."""
         self.since += n
         self.wait -= n
 
     def take(self, choice: Document, version: int, at: float | None) -> None:
-        """Note a choice that was logged, and the version that it made."""
+        """Record a choice that was logged, and the model's version that resulted."""
         self.choices += 0.0 if self.last is None else choice["seconds"]
         self.last, self.since = {**choice, "version": version, "at": at}, 0
 
     def refused(self, n: int) -> None:
-        """Note that a window of ``n`` examples allowed no choice, for example because one class has too few."""
+        """Record that no choice was possible by a window of ``n`` examples, for example as one class has too few."""
         self.wait = max(LEAST, n // 4)
 
     def due(self, n: int, most: int | None, alarm: int | None, share: float) -> str | None:
-        """Return why a choice is due; None if none is, or it would take more than its share of the time.
+        """Return the reason why a choice is due; None if none is due or it would exceed its share of processor time.
 
         Parameters
         ----------
@@ -86,7 +86,7 @@ class TuningSchedule:
         return reason if self.choices + cost <= share * self.updates else None
 
     def shown(self) -> Document:
-        """Return the last choice as JSON values, without columns, which are shown with the model's parameters."""
+        """Return the last choice as JSON values, except the columns, which a model's parameters show."""
         if self.last is None:
             return {"n_since": self.since, "chosen": None}
         parameters = {name: value for name, value in self.last["parameters"].items() if name != "columns"}

@@ -1,4 +1,4 @@
-"""The specification of a model, as it is created and stored; the API takes it from here."""
+"""The specification with which a model is created, and which is stored; the API uses the same class."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ Lam = Annotated[float, Field(ge=1e-8, le=1e8, allow_inf_nan=False)] | Literal["a
 class KernelSpec(Request):
     """The kernel: k(x, z) = x'z, exp(-gamma |x-z|^2), (gamma x'z + coef0)^degree, or tanh(gamma x'z + coef0).
 
-    The laplacian is exp(-gamma sum_k |x_k-z_k|).
+    The Laplacian kernel is exp(-gamma sum_k |x_k-z_k|).
     """
 
     name: Literal["linear", "rbf", "laplacian", "poly", "polynomial", "sigmoid"] = "rbf"
@@ -91,7 +91,7 @@ class KernelSpec(Request):
 
 
 class WindowSpec(Request):
-    """The limits of a model's window; examples beyond them leave with the next update, oldest first."""
+    """The limits of a model's window; the next update removes examples beyond the limits, oldest first."""
 
     max_examples: int | None = Field(default=None, ge=1, le=10**9, description="Most examples that it holds.")
     max_age_seconds: float | None = Field(
@@ -107,18 +107,19 @@ class WindowSpec(Request):
 
     @cached_property
     def n_remembered(self) -> int:
-        """How many keys of examples that left are remembered."""
+        """The number of keys that are remembered of examples that have left the window."""
         given = self.remember_keys
         return min(self.max_examples or REMEMBERED, MOST_REMEMBERED) if given is None else given
 
 
 def _or_default(schema: type[Request]) -> BeforeValidator:
-    """Accept null in place of an absent field, also in the schema."""
+    """Change a field, and its schema, to accept null in place of an absent value."""
     return BeforeValidator(lambda value: {} if value is None else value, json_schema_input_type=schema | None)
 
 
 class ModelSpec(Request):
-    """A model, as it is created. Parameters of another task or loss are refused, absent ones get their defaults."""
+    """The specification of a model to create. Parameters that belong to another task or loss are refused, and absent
+    parameters get their defaults."""
 
     most_bytes = SHORT
     model_config = ConfigDict(
@@ -232,7 +233,7 @@ class ModelSpec(Request):
 
     @model_validator(mode="after")
     def _parameters_of_the_task(self) -> Self:
-        """Refuse parameters of another task or loss, and fill in the defaults of absent ones."""
+        """Refuse parameters that belong to another task or loss, and fill in defaults for absent parameters."""
         task = TASKS[self.task]
         own = task.parameters
         if "loss" in own:
@@ -269,7 +270,7 @@ class ModelSpec(Request):
         return self
 
     def _check_named(self, has_labels: bool, kind: str) -> None:
-        """Raise InvalidInput if the task has no labels, or a class weight names a label that is not in the list."""
+        """Raise InvalidInput if the task has no labels, or if a class weight is for a label outside the given list."""
         if not has_labels:
             raise InvalidInput(f"is no parameter of {kind}", field="labels")
         names = list(map(str, self.labels or ()))
@@ -279,22 +280,22 @@ class ModelSpec(Request):
 
     @property
     def _can_tune_itself(self) -> bool:
-        """Whether the model's parameters can be chosen by its window."""
+        """Whether the model can choose its own parameters by the examples in its window."""
         return TASKS[self.task].tunes and self.kernel.name == "rbf" and self.components is None
 
     def first(self, name: Literal["C", "epsilon"]) -> float | None:
-        """Return the value of C or epsilon before the first choice."""
+        """Return the value of C or epsilon that the model uses before it first chooses its parameters."""
         value: float | str | None = getattr(self, name)
         own = TASKS[self.task].parameters | LOSS_PARAMETERS.get(self.loss or "", {})
         return float(own[name]) if isinstance(value, str) else value
 
     @property
     def has_errors(self) -> bool:
-        """Whether examples have leave-one-out errors, which can be tested for drift."""
+        """Whether the task's examples have leave-one-out errors, which can be tested for drift."""
         task = TASKS[self.task]
         return task.is_exact and (task.has_labels or task.has_values)
 
     @property
     def has_C(self) -> bool:
-        """Whether the weight of the losses can be changed."""
+        """Whether C, the weight of the losses, can be changed."""
         return TASKS[self.task].has_cost

@@ -1,4 +1,5 @@
-"""The state of one model between updates: an estimator, its window, its place in the log. No threads, no store."""
+"""The state of one model between updates: its estimator, its window, and the number of its last log record. This module
+uses no threads and no store."""
 
 from __future__ import annotations
 
@@ -80,7 +81,7 @@ PART = 1000
 
 @dataclass(frozen=True)
 class ModelCopy:
-    """A copy of one version of a model, as parameters, window and arrays, for work outside of the mailbox."""
+    """A copy of one version of a model (parameters, window and arrays) for work outside the model's mailbox."""
 
     spec: ModelSpec
     version: int
@@ -93,12 +94,12 @@ class ModelCopy:
 
     @property
     def n_features(self) -> int | None:
-        """The number of features, None before the first example."""
+        """The number of features; None before the first example."""
         return self.window.n_features
 
     @property
     def times(self) -> Vector:
-        """Unix times at which the examples happened, (n,), in the order in which the estimator has them."""
+        """Unix times of the examples (n,), in the order in which the estimator stores the examples."""
         return np.array([self.window.arrivals[key] for key in self.arrays["keys"]], np.float64)
 
     @property
@@ -107,17 +108,17 @@ class ModelCopy:
         return len(self.arrays.get("classes", ()))
 
     def estimator(self) -> LiveEstimator:
-        """Return a new estimator at the same optimum; raises NotOptimal."""
+        """Return a new estimator at the copied optimum; raises NotOptimal."""
         return restored_estimator(self.spec, self.cache_mb, self.arrays, **self.changed)
 
     def state(self) -> ModelState:
-        """Return a model at the same version that shares no memory with the original; raises NotOptimal."""
+        """Return a model state with the copied version that shares no memory with the original; raises NotOptimal."""
         return ModelState(self.spec, self.cache_mb, self.estimator(), self.window.copy(), self.sizes, self.version)
 
 
 @dataclass(frozen=True)
 class Owed:
-    """A retraining that is due after an erasure: why the training was removed, and the request for a job."""
+    """A retraining that is due after an erasure: why the last training was removed, and the request for a job."""
 
     reason: str
     asked: dict[str, Any]
@@ -125,10 +126,10 @@ class Owed:
 
 @dataclass
 class ModelState:
-    """One model; changed by its writer alone.
+    """The state of one model, which only the model's writer changes.
 
     ``version`` counts the updates that were applied, ``sequence`` the records of the log that were applied or aborted.
-    ``updated_at`` is the Unix time of the newest version, if it is known.
+    ``updated_at`` is the Unix time of the newest version, None if unknown.
     """
 
     spec: ModelSpec
@@ -149,12 +150,12 @@ class ModelState:
 
     @classmethod
     def empty(cls, spec: ModelSpec, cache_mb: int) -> ModelState:
-        """Return a model without examples."""
+        """Return the state of a new model without examples."""
         watch = None if spec.drift_alarms is None else Watch(spec.drift_alarms)
         return cls(spec, cache_mb, new_estimator(spec, cache_mb), Window(n_features=spec.n_features), watch=watch)
 
     def apply(self, command: Command) -> Outcome:
-        """Apply one command along the path; raises SolverError, which leaves the model as it was."""
+        """Apply one command along the solution path; after SolverError the model is unchanged."""
         outcome, edits = Outcome(self.sizes), command.edits or NO_EDITS
         scored = [] if self.watch is None else self._scored([command])
         is_change = edits.change is not None or edits.rescale
@@ -170,20 +171,20 @@ class ModelState:
         return self._with_news(outcome, afresh=is_change)
 
     def _scored(self, commands: Sequence[Command]) -> list[ScoredExamples | None]:
-        """Return the scores of the examples that commands add, before the model learns them; empty without a watch."""
+        """Return the present model's scores of the examples to add, for the drift test; empty without a test."""
         if self.watch is None or not self.is_fitted:
             return []
         return [self.watch.score(self.estimator, command) for command in commands]
 
     def _record_with(self, commands: Sequence[Command]) -> Record | None:
-        """Return the record with the examples that commands add, predicted by the present model."""
+        """Return the record of predictions, extended by the present model's predictions for the examples to add."""
         come = [command.add for command in commands if command.add is not None]
         return self.estimator.record_with((batch.X, batch.y) for batch in come)
 
     def _watched(
         self, commands: Sequence[Command], scored: Sequence[ScoredExamples | None], outcome: Outcome
     ) -> Outcome:
-        """Give the scores of examples that are now learnt to the watch; return the outcome, with an alarm if any."""
+        """Pass the scores of newly learnt examples to the drift test; return the outcome, with any alarm it raised."""
         for one in commands:
             if one.edits is not None and DRIFT_ALARMS in (one.edits.change or {}):
                 self.watch_by((one.edits.change or {})[DRIFT_ALARMS])
@@ -199,14 +200,14 @@ class ModelState:
         return outcome if alarm is None else replace(outcome, more=outcome.more | {"drift": alarm})
 
     def watch_by(self, false_alarms: float | None) -> None:
-        """Begin a test for drift with another rate of false alarms, or end it; with the same rate the test goes on."""
+        """Begin a drift test with a new rate of false alarms, or end the test; keep a test with the same rate."""
         if false_alarms is None:
             self.watch = None
         elif self.watch is None or self.watch.false_alarms != false_alarms:
             self.watch = Watch(false_alarms)
 
     def _change(self, edits: Edits) -> Outcome:
-        """Change parameters, or fit the scale again; raises SolverError, which leaves the model as it was."""
+        """Change parameters, or fit the scale of features again; after SolverError the model is unchanged."""
         parameters, tuned = edits.parameters, edits.tuned
         if not self.is_fitted:
             for name, value in parameters.items():
@@ -224,9 +225,10 @@ class ModelState:
         return Outcome(sizes_of(report), int(report.events), float(report.seconds), int(report.changed), more)
 
     def look(self, *, afresh: bool = False) -> None:
-        """Update the warnings for this version: about its predictions in the window, and about its scale.
+        """Update the warnings for this version about its predictions in the window, and about the scale of features.
 
-        The scale is checked if ``afresh``, or once as many examples have come as the window held at the last check.
+        The scale is checked if ``afresh``, or if as many examples were added since the last check as the window held
+        then.
         """
         if self._looked_at == self.version and not afresh:
             return
@@ -249,7 +251,7 @@ class ModelState:
         return replace(outcome, more=outcome.more | more) if more else outcome
 
     def plan(self, update: Update, limits: WindowLimits, most_classes: int, now: float, request: str | None) -> Command:
-        """Return the command of an update for this model, and leave the model as it is.
+        """Return the command that applies an update to this model, without changing the model.
 
         Parameters
         ----------
@@ -271,7 +273,7 @@ class ModelState:
         return self._checked(self.window.plan(update, limits, now, request))
 
     def _coded(self, add: Batch) -> Batch:
-        """Return a batch with table rows as codes and their words; the first rows also decide the columns.
+        """Return the batch with its table rows encoded as numbers; the model's first rows also decide its columns.
 
         Raises
         ------
@@ -289,7 +291,7 @@ class ModelState:
         return replace(add, X=Codes.of(codes, replace(codes.table, each=())))
 
     def _check_change(self, edits: Edits) -> None:
-        """Raise InvalidInput for a change of parameters that is not possible, before it is logged."""
+        """Raise InvalidInput if a change of parameters is impossible, before the change is logged."""
         if not edits.of_parameters:
             return
         estimator: Any = self.estimator
@@ -308,7 +310,7 @@ class ModelState:
             raise InvalidInput("the model knows no example yet", field="rescale")
 
     def _checked(self, command: Command) -> Command:
-        """Return a command with the model's checks of its examples, as far as they can be done before the solve.
+        """Return the command after the checks of its examples that are possible before the solve.
 
         Raises InvalidInput, before the command is logged, for numbers that are too large for a solve in double
         precision.
@@ -324,9 +326,9 @@ class ModelState:
         return command
 
     def apply_together(self, commands: Sequence[Command], net: Command) -> None:
-        """Apply ``net``, one command with the same result as all ``commands`` in order, along one path.
+        """Apply along one path the command ``net``, which has the same result as all ``commands`` in order.
 
-        Raises SolverError, which leaves the model as it was.
+        After SolverError the model is unchanged.
         """
         outcome, scored, record = Outcome(self.sizes), self._scored(commands), self._record_with(commands)
         if net.add is not None or net.remove:
@@ -338,13 +340,14 @@ class ModelState:
 
     @property
     def is_convex(self) -> bool:
-        """Whether the model has begun to learn and its optimum is unique, whichever path leads to it."""
+        """Whether the model has learnt examples, and has an optimum that does not depend on the path to it."""
         return self.is_fitted and self.estimator.is_settled and self.estimator.robustness() is None
 
     def apply_cold(self, command: Command, *, afresh: bool = False) -> Outcome:
-        """Solve from nothing for the optimum of :meth:`apply`; raises SolverError, which leaves the model as it was.
+        """Solve from nothing for the same optimum as :meth:`apply`; after SolverError the model is unchanged.
 
-        With ``afresh`` the examples that stay decide classes and scales, instead of the first examples.
+        With ``afresh``, the examples that stay in the window, not the model's first examples, decide classes and
+        scales.
         """
         if not task_of(self.spec).is_exact:
             return self.apply(command)
@@ -387,20 +390,20 @@ class ModelState:
 
     @staticmethod
     def _is_solved_again(edits: Edits | None) -> bool:
-        """Return whether edits make another problem, which must be solved from nothing."""
+        """Return whether the edits change the problem so that it must be solved from nothing."""
         return edits is not None and (
             edits.rescale or any(name in (*SOLVED_AGAIN, TUNED) for name in edits.change or {})
         )
 
     def _of_first_data(self, edits: Edits) -> tuple[dict[str, Any], FeatureScale | TableEncoding | Nystroem | None]:
-        """Return the parameters and the scale that the first data decided; empty if the edits decide them again."""
+        """Return the parameters and the scale that the first examples decided; empty if the edits renew both."""
         is_open = not (self.is_fitted and self.estimator.is_settled)
         if is_open or self._is_solved_again(edits):
             return {}, None
         return {"gamma": self.estimator.gamma_, **self._unscaled}, self.estimator.feature_scale_
 
     def _of_those(self, window: Batch) -> tuple[dict[str, Any], FeatureScale | TableEncoding | Nystroem | None]:
-        """Return the parameters and the scale that the examples of ``window`` alone would decide."""
+        """Return the parameters and the scale of features that the examples of ``window`` alone would decide."""
         model: Any = self.estimator
         weights = np.ones(len(window.X)) if window.weights is None else window.weights
         X = window.X
@@ -418,7 +421,7 @@ class ModelState:
 
     @property
     def _columns_before_choice(self) -> TableColumns:
-        """The columns of the table without the changes by a choice of parameters."""
+        """The columns of the table as they were before the model chose its parameters."""
         model = self.estimator
         if not model.chosen_:
             return model.columns_
@@ -426,13 +429,13 @@ class ModelState:
         return replace(given, words=model.columns_.words)
 
     def _gamma_of(self, X: Any, weights: Vector) -> Any:
-        """Return the gamma that the specification asks for, for examples on the model's scale."""
+        """Return the gamma of the specification, computed for scaled examples if it depends on these."""
         model: Any = self.estimator
         return scaling.gamma(X, weights, model.kernel) if model.gamma == "scale" else model.gamma
 
     @property
     def _has_fitted_gamma(self) -> bool:
-        """Whether gamma was fitted to the first examples of the model."""
+        """Whether gamma was computed from the model's first examples."""
         model: Any = self.estimator
         return task_of(self.spec).is_exact and model.gamma == "scale" and model.kernel != "linear"
 
@@ -445,7 +448,7 @@ class ModelState:
         return {"scale": "none", "columns": None, **mapped}
 
     def _robust(self, edits: Edits) -> Robustness | None:
-        """Return the model's present robust losses, with the outliers that keep their labels."""
+        """Return the settings of the model's robust losses, with the outliers that keep their labels in the edits."""
         robust = self.estimator.robustness() if self.is_fitted else None
         if robust is None:
             return None
@@ -453,7 +456,7 @@ class ModelState:
         return replace(robust, outliers=kept)
 
     def _settled(self, update: Update, edits: Edits) -> Update:
-        """Decide the cutoffs of an update that asks for convex losses; raises InvalidInput if they are convex."""
+        """Set the cutoffs in an update that asks for convex losses; raises InvalidInput if they are convex now."""
         if edits.robust != CONVEX:
             return update
         now = self.estimator.robustness() if self.is_fitted else None
@@ -464,7 +467,7 @@ class ModelState:
         return settled
 
     def certificate(self) -> dict[str, Any]:
-        """Return the certificate of a model with at least one example, recomputed from its window."""
+        """Return the certificate of the model's optimality, recomputed from its window, which must not be empty."""
         return {"version": self.version, **proof_of(self.estimator)}
 
     @property
@@ -473,7 +476,7 @@ class ModelState:
         return hasattr(self.estimator, "gamma_")
 
     def calibration(self) -> Calibration | HeldOut:
-        """Return the calibration of the present decisions; raises InvalidInput if a class has fewer than 2 examples."""
+        """Return the probability calibration of the model; raises InvalidInput if a class has fewer than 2 examples."""
         if isinstance(self.estimator, LivePUClassifier):
             return self.estimator.held_out()
         from livesvm.solvers.estimators.probabilities import METHODS, calibrated  # imports scikit-learn
@@ -481,29 +484,29 @@ class ModelState:
         return calibrated(self.estimator, METHODS[self.spec.probability])
 
     def forget(self, keys: list[Key], *, is_trained_on: bool = False) -> Outcome | None:
-        """Erase these keys, in the window or before it; parameters and result as of :meth:`_without`."""
+        """Erase these keys, in the window or remembered; has the parameters and the result of :meth:`_without`."""
         outcome = self._without([key for key in keys if key in self.window.arrivals], is_trained_on)
         self.window.forget(keys)
         return outcome
 
     @property
     def tunes_itself(self) -> bool:
-        """Whether the model chooses its parameters by its window."""
+        """Whether the model chooses its own parameters by the examples in its window."""
         return isinstance(vars(self.estimator).get("C"), str)
 
     @property
     def basis(self) -> tuple[Any, ...]:
-        """The present parameters; a choice that began with other parameters is dropped."""
+        """The present parameters, by which a choice of parameters that began with other parameters is recognized."""
         return self.tunes_itself, self.changed, dict(self.estimator.chosen_), self.parameters.get("columns")
 
     @property
     def encoding_due(self) -> bool:
-        """Whether the encoding of columns was fitted to few rows, and the window has twice as many now."""
+        """Whether the encoding of columns was fitted to few rows, and the window has twice as many rows by now."""
         n = self.tuning.fitted
         return self.estimator.columns is not None and 0 < n < LEAST and len(self.window.arrivals) >= 2 * n
 
     def tuning_due(self, share: float) -> str | None:
-        """Return why a choice of parameters is due, see :meth:`TuningSchedule.due`; None if none is."""
+        """Return the reason why a choice of parameters is due, see :meth:`TuningSchedule.due`; None if none is due."""
         if not (self.tunes_itself and self.is_fitted):
             return None
         raised = None if self.watch is None else self.watch.raised or self.watch.alarm
@@ -511,7 +514,7 @@ class ModelState:
         return self.tuning.due(len(self.window.arrivals), self.spec.window.max_examples, alarm, share)
 
     def _tune_afresh(self, outcome: Outcome) -> Outcome:
-        """Choose parameters by the window alone, without regard to earlier choices."""
+        """Choose parameters by the examples in the window alone, and forget all earlier choices."""
         self.tuning = TuningSchedule(fitted=len(self.window.arrivals) if self.estimator.columns is not None else 0)
         if not (self.tunes_itself and self.is_fitted and self.window.arrivals):
             return outcome
@@ -526,12 +529,12 @@ class ModelState:
         return replace(outcome, sizes=self.sizes, seconds=outcome.seconds + float(report.seconds))
 
     def _without(self, keys: list[Key], is_trained_on: bool) -> Outcome | None:
-        """Make the optimum without these examples the next version; return None if nothing changes.
+        """Remove these examples, which makes a new version; return None if nothing changes.
 
-        If the remaining examples would have another class, scale or gamma, the model learns them from nothing. For a
-        model that only jobs train, a training that may have used the examples is removed; the model is retrained on
-        its window, or its retraining is ``owed``. Raises SolverError, which leaves the model as it was. A test for
-        drift and the record begin again, as they may have scored the examples.
+        If a class, the scale or gamma depends on the removed examples, the model learns the remaining examples from
+        nothing. For a model that only jobs train, a training that may have used the examples is removed; the model is
+        retrained on its window, or its retraining is ``owed``. After SolverError the model is unchanged. The drift test
+        and the record of predictions begin again, as their scores may include the removed examples.
 
         Parameters
         ----------
@@ -556,19 +559,19 @@ class ModelState:
 
     @property
     def trained_on(self) -> TrainedOn | None:
-        """The last training of a model that only jobs train; None without such a training."""
+        """The data of the last training, for a model that only jobs train; None without such a training."""
         found = self.estimator.trained_on if isinstance(self.estimator, LiveL2SVC) else None
         return None if found is None else TrainedOn.of(*found)
 
     def is_retrained_without(self, keys: list[Key], *, is_trained_on: bool) -> bool:
-        """Return whether the last training must be removed with these keys; parameters as of :meth:`forget`."""
+        """Return whether erasing these keys removes the last training; parameters as of :meth:`forget`."""
         training = self.trained_on
         if training is None or is_trained_on:
             return training is not None
         return training.dataset is None and any(key in self.window.arrivals for key in keys)
 
     def _retrain_without(self, model: LiveL2SVC, keys: list[Key], is_trained_on: bool) -> Outcome | None:
-        """Remove these examples from a large window, and retrain if its training may have used them."""
+        """Remove these examples from a large window, and retrain if the last training may have used these examples."""
         training, is_to_go = self.trained_on, self.is_retrained_without(keys, is_trained_on=is_trained_on)
         if not keys and not is_to_go:
             return None
@@ -584,7 +587,7 @@ class ModelState:
         return outcome
 
     def _retrained_by(self, model: LiveL2SVC, training: TrainedOn) -> Owed | None:
-        """Train on the window as before; return the retraining that is owed if a job must do it, or it failed."""
+        """Retrain on the window with the same settings; if that fails, or needs a job, return the owed retraining."""
         variant, tol = "auto" if training.solver == "blocks" else training.solver, training.tol or GAP
         asked = {"solver": variant, "tol": tol}
         if training.dataset is not None:
@@ -602,7 +605,7 @@ class ModelState:
         return None
 
     def _holds_of_others(self, keys: list[Key]) -> bool:
-        """Return whether a class, scale, gamma or prior depends on ``keys``, or on examples that left the window."""
+        """Return whether a class, the scale, gamma or prior depends on ``keys``, or on examples out of the window."""
         if not self.is_fitted:
             return False
         gone, model = set(keys), self.estimator
@@ -619,7 +622,7 @@ class ModelState:
         return isinstance(model, Served) and not model.knows_only(model.window_y[stay])
 
     def _learn_again(self, command: Command) -> Outcome:
-        """Learn the remaining examples from nothing; raises SolverError, which leaves the model as it was."""
+        """Learn from nothing the examples that remain after a command; after SolverError the model is unchanged."""
         if len(command.remove) < len(self.window.arrivals):
             outcome = self.apply_cold(command, afresh=True)
         else:
@@ -629,7 +632,7 @@ class ModelState:
         return self._with_news(outcome, afresh=True)
 
     def become(self, found: ModelState, at: float | None) -> Outcome:
-        """Take over the contents of another state, as the next version; ``at`` is its Unix time."""
+        """Replace the contents by those of another state, as the next version; ``at`` is this version's Unix time."""
         self.estimator, self.window, self.sizes, self.owed = found.estimator, found.window, found.sizes, found.owed
         self.tuning = found.tuning
         self.version += 1
@@ -641,7 +644,7 @@ class ModelState:
         return Outcome(self.sizes)
 
     def skip(self) -> None:
-        """Count an aborted record as applied, without any effect."""
+        """Advance past an aborted log record, which has no effect."""
         self.sequence += 1
 
     def _done(self, command: Command, outcome: Outcome) -> None:
@@ -660,14 +663,14 @@ class ModelState:
             self.tuning.take(tuned, self.version, command.arrived)
 
     def copy(self) -> ModelCopy:
-        """Return a copy that shares no memory with the model, which must have examples or a task that is not exact."""
+        """Return a copy that shares no memory with the model; a model with an exact task must have examples."""
         window = self.window.copy()
         arrays = self.estimator.to_arrays()
         watched = None if self.watch is None else self.watch.report()
         return ModelCopy(self.spec, self.version, self.cache_mb, self.changed, arrays, window, self.sizes, watched)
 
     def _check_labels(self, update: Update, most: int) -> None:
-        """Raise InvalidInput for labels of another kind than the known ones, or for more than ``most`` classes."""
+        """Raise InvalidInput if an update's labels are not of the known kind, or lead to more than ``most`` classes."""
         if not isinstance(self.estimator, Served):
             return
         relabelled = list(update.edits.relabel.values()) if update.edits is not None else []
@@ -676,7 +679,7 @@ class ModelState:
             self.estimator.check_classes(labels, most, name)
 
     def bytes_with(self, add: Batch | None) -> int:
-        """Return the bytes of the model after an update, with its caches and with the added examples.
+        """Return the bytes of memory for the model after an update, with its caches and the added examples.
 
         Examples that leave are not subtracted, as others are added before they are removed.
         """
@@ -689,7 +692,7 @@ class ModelState:
         return model_bytes(n, row_bytes, n_free, cache_mb, len(known)) + self.window.left_bytes
 
     def meets(self, command: Command) -> bool:
-        """Return whether a command adds an example of a class that the model does not know."""
+        """Return whether a command adds an example of a class that the model does not know yet."""
         known = self.labels
         if known is None or command.add is None or command.add.y is None:
             return False
@@ -712,7 +715,7 @@ class ModelState:
 
     @property
     def C(self) -> float | None:
-        """The present C; None if the task has none or it is not known yet."""
+        """The present C; None if the task has no C, or if C is not known yet."""
         C = float(self.estimator.C_) if TASKS[self.spec.task].has_cost else math.nan
         return None if math.isnan(C) else C
 
@@ -726,14 +729,14 @@ class ModelState:
 
     @property
     def _given(self) -> dict[str, Any]:
-        """The changed parameters without those that were chosen by examples."""
+        """The changed parameters, except parameters that the model chose by its examples."""
         last = self.tuning.last
         found = {} if last is None else last["parameters"]
         return {name: value for name, value in self.changed.items() if name == "C" or value != found.get(name)}
 
     @cached_property
     def _made(self) -> dict[str, Any]:
-        """The parameters that the estimator was made with."""
+        """The parameters with which the estimator was created."""
         return parameters(self.spec, self.cache_mb)
 
     def published(self) -> Published:
@@ -773,7 +776,7 @@ class ModelState:
         )
 
     def _n_support(self, predictor: Any) -> int:
-        """Return the number of support vectors; a model with components holds one sum of them."""
+        """Return the number of support vectors; a model with components keeps only a weighted sum of them."""
         is_sum = predictor.kernel.is_projected and predictor.n_support == 1
         return self.sizes.n_free + self.sizes.n_bound if is_sum else int(predictor.n_support)
 
@@ -796,14 +799,14 @@ class ModelState:
 
     @property
     def gamma(self) -> float | None:
-        """The coefficient gamma of the kernel; None if the kernel has none or no data have decided it."""
+        """The kernel coefficient gamma; None if the kernel has no gamma, or if no examples have decided gamma yet."""
         if not self.is_fitted or self.estimator.kernel == "linear":
             return None
         return float(self.estimator.gamma_)
 
     @property
     def row_bytes(self) -> float:
-        """Bytes of an example's features, an average for sparse features."""
+        """The bytes of one example's features, on average if the features are sparse."""
         scale: FeatureScale | TableEncoding | Nystroem | None = self.estimator.feature_scale_
         if scale is not None:
             n_features = scale.places.size if isinstance(scale, TableEncoding) else scale.width
@@ -815,22 +818,22 @@ class ModelState:
         return self.estimator.window_features.nbytes / n if n else 0.0
 
     def cool(self) -> None:
-        """Free caches such as kernel rows, which the next update builds again; no answer of the model changes."""
+        """Free caches such as kernel rows, which the next update rebuilds; the model's answers do not change."""
         self.estimator.cool()
 
     @property
     def hot_bytes(self) -> int:
-        """Bytes that :meth:`cool` frees; 0 right after it."""
+        """The bytes that :meth:`cool` would free now."""
         return self.estimator.hot_bytes
 
     @property
     def held_bytes(self) -> int:
-        """Bytes of all arrays and tables that the model holds, with those that :meth:`cool` frees."""
+        """The bytes of all arrays and tables that the model holds, including the caches that :meth:`cool` frees."""
         watched = 0 if self.watch is None else self.watch.held_bytes
         return self.estimator.held_bytes + self.window.held_bytes + watched
 
     def prepare(self) -> None:
-        """Build now what the first update needs and predictions do not."""
+        """Compute in advance the arrays that the first update needs and predictions do not need."""
         if self.is_fitted:
             self.estimator.prepare()
 
@@ -858,21 +861,21 @@ class ModelState:
 
     @property
     def _is_watched_as_made(self) -> bool:
-        """Whether the model has no test for drift, and was created without one."""
+        """Whether the model has no drift test, and was created without a drift test."""
         return self.watch is None and self.spec.drift_alarms is None
 
     def encode(self) -> bytes:
-        """Return bytes of a snapshot."""
+        """Encode the model as a snapshot."""
         return codec.encode(self.document())
 
     @classmethod
     def decode(cls, spec: ModelSpec, cache_mb: int, data: bytes) -> ModelState:
-        """Decode the model in a snapshot; raises StoreDamaged, StoreTooNew, or MemoryLimit for too large a cache."""
+        """Decode the model in a snapshot; raises StoreDamaged, StoreTooNew, or MemoryLimit if it needs more cache."""
         return cls.of(spec, cache_mb, codec.decode(data))
 
     @classmethod
     def of(cls, spec: ModelSpec, cache_mb: int, document: dict[str, Any]) -> ModelState:
-        """Return the model in a document; raises StoreDamaged, or MemoryLimit if it needs a larger cache."""
+        """Return the model in a decoded snapshot; raises StoreDamaged, or MemoryLimit if the cache is too small."""
         arrivals = dict(zip(document["keys"], document["arrived"].tolist(), strict=True))
         updated_at = document["updated_at"]
         latest = -math.inf if updated_at is None else updated_at

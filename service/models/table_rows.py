@@ -1,4 +1,4 @@
-"""Rows with names, as they come in requests: checked cell by cell, and read once the columns of the model are known."""
+"""Rows of named cells from requests: each cell is checked, and encoded once the columns of the model are known."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Row = dict[str, str | float | bool | None]
 
 @dataclass(frozen=True)
 class TableRows:
-    """Rows by name, (m,); what a row does not have is missing in it."""
+    """Rows of named cells, (m,); a name that a row does not have is a missing value in this row."""
 
     rows: list[Row]
 
@@ -32,22 +32,22 @@ class TableRows:
 
     @cached_property
     def shape(self) -> tuple[int, int]:
-        """How many rows and names there are."""
+        """The number of rows, and the number of different names in all rows."""
         return len(self.rows), len({name for row in self.rows for name in row})
 
     @cached_property
     def nbytes(self) -> int:
-        """Bytes that they take, with what they are read into."""
+        """The bytes of memory for the rows and for their encoded form."""
         texts = sum(len(cell) for row in self.rows for cell in row.values() if isinstance(cell, str))
         return 4 * texts + BYTES_A_CELL * self.shape[0] * self.shape[1]
 
     def first_columns(self) -> TableColumns:
-        """Return columns as they are found in these rows; raises InvalidInput."""
+        """Return the columns of a table, inferred from these rows; raises InvalidInput."""
         with _of_rows():
             return found_in(self.rows)
 
     def read_by(self, columns: TableColumns) -> Codes:
-        """Return them as numbers (m, p); raises InvalidInput, which names row and column."""
+        """Return the rows encoded as numbers (m, p) by the columns; raises InvalidInput, which names row and column."""
         known = {*columns.names}
         for at, row in enumerate(self.rows):  # first, as a table of all names may be huge
             if not row.keys() <= known:
@@ -60,7 +60,7 @@ class TableRows:
 
 @contextmanager
 def _of_rows() -> Iterator[None]:
-    """Have an error inside name the field that rows came in."""
+    """Make errors in the block name the request's field ``rows``."""
     try:
         yield
     except InvalidInput as error:
@@ -68,7 +68,7 @@ def _of_rows() -> Iterator[None]:
 
 
 def check_form(X: Any, *, has_columns: bool) -> None:
-    """Raise InvalidInput for rows with names of a model without columns, and for numbers of one with some."""
+    """Raise InvalidInput if named rows are for a model without columns, or unnamed numbers for one with columns."""
     if isinstance(X, TableRows) and not has_columns:
         raise InvalidInput("needs a model with columns; this one takes numbers, X", field="rows")
     if has_columns and not isinstance(X, TableRows | Codes):
@@ -76,7 +76,7 @@ def check_form(X: Any, *, has_columns: bool) -> None:
 
 
 def checked(value: Any, field: str = "rows") -> TableRows:
-    """Return rows as JSON has them; raises InvalidInput, which names row and column."""
+    """Check rows that were read from JSON, and return the rows; raises InvalidInput, which names row and column."""
     if not isinstance(value, list) or not value:
         raise InvalidInput("must be an array of at least one row, each an object", field=field)
     names: dict[str, None] = {}

@@ -1,4 +1,4 @@
-"""The table of tasks, which has everything that differs between the tasks of models.
+"""The table of all tasks, which defines all differences between models of different tasks.
 
 A task is one entry of ``TASKS``: its estimator, its parameters, the checks of its targets, and its decisions.
 """
@@ -29,7 +29,7 @@ Check = Callable[[Targets | None, str], object]
 
 @dataclass(frozen=True)
 class Task:
-    """One task of models.
+    """One kind of task that models can have.
 
     Parameters
     ----------
@@ -93,7 +93,7 @@ def _check_absent(y: Targets | None, field: str) -> None:
 
 
 def check_known(y: Targets | None, field: str) -> None:
-    """Raise InvalidInput unless every entry of y (m,) is 1, positive, 0, unlabelled, or -1, confirmed as negative."""
+    """Raise InvalidInput unless every entry of y (m,) is 1 (positive), 0 (unlabelled) or -1 (known as negative)."""
     check_kinds(check_numbers(y, field), field)
 
 
@@ -119,7 +119,7 @@ def _value(predictor: Predictor, X: Rows, *_: object) -> tuple[Vector, NDArray[A
 
 
 def _inside(predictor: Predictor, X: Rows, *_: object) -> tuple[Vector, NDArray[Any]]:
-    """Return decision values, and predictions: 1 inside and on the boundary, -1 outside."""
+    """Return the decision values, and predictions: 1 inside or on the boundary, -1 outside."""
     decision = predictor.decide(X)
     return decision, np.where(decision >= 0, 1, -1)
 

@@ -1,6 +1,6 @@
 """The data of the last training of a model that only jobs train: examples of its window, or rows of a dataset.
 
-The support vectors stay in such a model when they have left its window or its dataset, so an erasure must find them.
+Such a model keeps support vectors that have left its window or its dataset, so an erasure must find these vectors too.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Document = dict[str, Any]
 
 @dataclass(frozen=True)
 class TrainedOn:
-    """The origin of a training, by which an erasure finds it.
+    """A description of a training's data, by which an erasure finds trainings that used the erased examples.
 
     Parameters
     ----------
@@ -38,7 +38,7 @@ class TrainedOn:
 
     @classmethod
     def of(cls, names: Any, origin: Mapping[str, Any] | None) -> TrainedOn:
-        """Return the training from the two parts of an estimator's ``trained_on``."""
+        """Return the training that the two parts of an estimator's attribute ``trained_on`` describe."""
         if origin is None:
             return cls()
         common: Document = {"is_known": True, "solver": origin["solver"], "tol": origin["tol"]}
@@ -48,24 +48,24 @@ class TrainedOn:
 
     @classmethod
     def in_arrays(cls, arrays: Mapping[str, Any] | None) -> TrainedOn | None:
-        """Return the training in the arrays of a snapshot; None if they have no trained model of this kind."""
+        """Return the training in the arrays of a snapshot; None if the snapshot has no trained model of this kind."""
         if arrays is None or not arrays.get("trained", False):
             return None
         return cls.of(arrays.get("names"), arrays.get("origin"))
 
     def origin(self, names: Any) -> Document:
-        """Return the document that is stored with a training; ``names`` are the keys of its support vectors."""
+        """Return the document to store with a training; ``names`` are the keys of the training's support vectors."""
         if self.dataset is not None:
             return {"solver": self.solver, "tol": self.tol, "dataset": dict(self.dataset)}
         tags = {key: list(self.tags[key]) for key in names or () if key in self.tags}
         return {"solver": self.solver, "tol": self.tol, "tags": tags}
 
     def named(self) -> Iterator[tuple[Key, Sequence[str]]]:
-        """Yield the keys of the support vectors with their tags; nothing for a dataset, which has only marks."""
+        """Yield the keys of the support vectors with their tags; yield nothing for a dataset, which stores no keys."""
         return ((key, self.tags.get(key, ())) for key in self.keys)
 
     def marks_among(self, keys: Sequence[Key]) -> dict[Key, str]:
-        """Return the keys that rows of the training's dataset have, each with its mark as text."""
+        """Return which of the keys belong to rows of the training's dataset, each with its mark as text."""
         if self.dataset is None or self.marks is None or not keys or not len(self.marks):
             return {}
         wanted = marks_of(self.dataset["salt"], keys)
@@ -73,7 +73,7 @@ class TrainedOn:
         return {key: text for key, text, is_in in zip(keys, to_text(wanted), there, strict=True) if is_in}
 
     def has_rows(self, rows: Collection[str]) -> bool:
-        """Return whether ``rows`` lists a mark of the training's rows, or the directory of the training's dataset."""
+        """Return whether ``rows`` has a mark of one of the training's rows, or the directory of its dataset."""
         if self.dataset is None:
             return False
         own = () if self.marks is None else to_text(self.marks)

@@ -1,4 +1,4 @@
-"""A model's errors on examples before it learns them, and a test for drift on them."""
+"""A model's errors on examples before the model learns these examples, and a test for drift on these errors."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Document = dict[str, Any]
 
 @dataclass(frozen=True)
 class ScoredExamples:
-    """Scores of the examples of an update before they were learnt, with losses, labels and Unix times, each (m,)."""
+    """Scores of an update's examples before the model learnt them, with losses, labels and Unix times, each (m,)."""
 
     scores: Vector
     losses: Vector
@@ -39,7 +39,7 @@ class ScoredExamples:
 
 @dataclass
 class Watch:
-    """The errors of one model before learning, and the test for drift on them.
+    """The errors of one model on examples before learning, and the test for drift on these errors.
 
     Parameters
     ----------
@@ -57,11 +57,11 @@ class Watch:
         self.begin()
 
     def begin(self) -> None:
-        """Begin the test again, without errors and without an alarm."""
+        """Begin the drift test again, without any errors so far and without an alarm."""
         self.test, self.newest, self.alarm = DriftTest(self.false_alarms), deque(maxlen=KEPT), None
 
     def score(self, estimator: LiveEstimator, command: Command) -> ScoredExamples | None:
-        """Return the scores of examples that a model will learn; None if it cannot predict, or there are none.
+        """Return the scores of the examples in a command; None if it adds none, or if the model cannot predict.
 
         Examples of a class that the model does not know are skipped.
         """
@@ -82,7 +82,7 @@ class Watch:
         return ScoredExamples(scores, losses, labels, times)
 
     def learn(self, scored: ScoredExamples, version: int, n_examples: int) -> Document | None:
-        """Give the scores of examples that are now learnt to the test; return the alarm that they raise, if any.
+        """Pass the scores of newly learnt examples to the drift test; return the alarm that they raise, if any.
 
         Parameters
         ----------
@@ -110,7 +110,7 @@ class Watch:
         return self.standing()
 
     def _settle(self, n_examples: int) -> None:
-        """End an alarm once the window holds no example from before the change."""
+        """End the alarm if the window holds no example from before the reported change."""
         if self.alarm is not None and self._since_change >= n_examples:
             self.alarm = None
 
@@ -122,7 +122,7 @@ class Watch:
 
     @property
     def _since_change(self) -> int:
-        """Number of examples since the change that the alarm reports."""
+        """The number of examples since the change that the alarm reports."""
         return 0 if self.alarm is None else int(self.alarm["n_since"]) + self.test.n - int(self.alarm["number"])
 
     @property
@@ -138,7 +138,7 @@ class Watch:
         return {name: self.alarm[name] for name in names} | {"n_since": self._since_change}
 
     def shown(self) -> Document:
-        """Return the watch's summary for each version of the model, as JSON values."""
+        """Return a summary of errors and alarm as JSON values, which each version of the model shows."""
         n = len(self.newest)
         error = sum(loss for _, loss, _ in self.newest) / n if n else None
         counts = {"n_scored": self.test.n, "alarms": self.alarms}
@@ -148,7 +148,7 @@ class Watch:
         }
 
     def report(self) -> Document:
-        """Return all numbers about errors before learning, as JSON values."""
+        """Return all figures about errors before learning, as JSON values."""
         losses = np.array([loss for _, loss, _ in self.newest])
         labels: Sequence[Any] = [label for _, _, label in self.newest]
         of_label = {label: np.array([one == label for one in labels]) for label in dict.fromkeys(labels)}
@@ -174,7 +174,7 @@ class Watch:
 
     @classmethod
     def from_document(cls, document: Mapping[str, Any]) -> Watch:
-        """Return the watch in a document."""
+        """Return the watch that a document describes."""
         found = cls(document["false_alarms"])
         found.test.restore(document["test"])
         columns = document["times"].tolist(), document["losses"].tolist(), document["labels"]

@@ -1,4 +1,4 @@
-"""The window of one model: its keys with their times, and the plans of updates. It has no numerics."""
+"""The window of one model: its keys with their times, and the plans of updates. This module does no numerical work."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ FLOAT = getsizeof(0.0)
 
 @dataclass(frozen=True)
 class WindowLimits:
-    """The limits of a window: old examples leave beyond the ``max`` limits, new ones are refused beyond the quotas."""
+    """A window's limits: beyond the ``max`` limits old examples leave, beyond the quotas new ones are refused."""
 
     quota_examples: int
     quota_features: int
@@ -34,14 +34,16 @@ class WindowLimits:
 
 @dataclass
 class Window:
-    """Times by key, oldest first: when each example happened, or arrived if the client gave no time.
+    """The times of a model's examples by key, oldest first: the client's times, or else times of arrival.
 
-    ``n_features`` is the width of examples once one came, ``next_key`` the counter for generated keys. All examples are
-    sparse or dense as the first ones were; ``is_sparse`` is None before. ``latest`` is the arrival of the last update,
-    so that a clock that is set back does not make new examples older than present ones.
+    ``n_features`` is the number of features, None before the first example; ``next_key`` is the counter for generated
+    keys. All examples are sparse, or all are dense, as the first ones were; ``is_sparse`` is None before the first.
+    ``latest`` is the arrival time of the last update, so that new examples do not get older times than present ones if
+    the clock is set back.
 
-    ``left`` has the keys of examples that have left, the newest last, which are still known: the keys that clients
-    gave. Once a client gave a whole number, ``is_numbered``, generated keys are added too, as both look alike.
+    ``left`` has the remembered keys of examples that have left the window, newest last; only keys that clients gave are
+    remembered. Once a client has given a whole number as a key, which ``is_numbered`` records, generated keys are
+    remembered too, because both kinds look alike.
     """
 
     arrivals: dict[Key, float] = field(default_factory=dict)
@@ -58,11 +60,11 @@ class Window:
         return replace(self, arrivals=dict(self.arrivals), tags=dict(self.tags), left=dict(self.left))
 
     def plan(self, update: Update, limits: WindowLimits, now: float, request: str | None) -> Command:
-        """Decide which examples an update adds, removes and changes; the window stays as it is.
+        """Decide which examples an update adds, removes and changes, without changing the window.
 
-        Removals come first, so an update can add a removed key again. Any other added key that is known is a repeat; if
-        all added keys are repeats and are ignored, the whole update does nothing. Edits of examples that leave by the
-        window's limits are dropped; edits of examples that the update itself removes are refused.
+        Removals are applied first, so an update can add a removed key again. Any other added key that is already known
+        counts as a repeat; if all added keys are ignored repeats, the update does nothing. Edits are dropped for
+        examples that the window's limits remove; edits are refused for examples that the update itself removes.
 
         Parameters
         ----------
@@ -99,7 +101,7 @@ class Window:
         return Command(add, remove, now, next_key, request, edits, dropped=dropped, ignored=list(came.ignored))
 
     def apply(self, command: Command, n_remembered: int) -> None:
-        """Apply a command to the keys; of examples that left, at most ``n_remembered`` keys stay known."""
+        """Apply a command to the keys; remember at most ``n_remembered`` keys of examples that have left the window."""
         added = command.added
         for key in command.remove:
             del self.arrivals[key]
@@ -133,23 +135,23 @@ class Window:
 
     @property
     def left_bytes(self) -> int:
-        """Bytes of the keys that have left."""
+        """The bytes of the remembered keys of examples that have left the window."""
         return BYTES_A_KEY // COPIES * len(self.left)
 
     @property
     def held_bytes(self) -> int:
-        """Bytes of the tables of this window and of the times in them."""
+        """The bytes of this window's tables, with the times in these tables."""
         return getsizeof(self.arrivals) + FLOAT * len(self.arrivals) + getsizeof(self.tags) + self.left_bytes
 
     def check_width(self, width: int, limits: WindowLimits) -> None:
-        """Raise InvalidInput if examples of this width do not fit."""
+        """Raise InvalidInput if the model cannot have examples with this number of features."""
         if self.n_features is not None and width != self.n_features:
             raise InvalidInput(f"has {width} columns, this model has {self.n_features} features", field="X", row=0)
         if width > limits.quota_features:
             raise InvalidInput(f"has {width} columns, the limit is {limits.quota_features}", field="X", row=0)
 
     def _named(self, batch: Batch, limits: WindowLimits) -> tuple[Batch, int]:
-        """Return the batch with a key for every row, and the counter of generated keys after it."""
+        """Return the batch with a key for every row, and the next value of the counter for generated keys."""
         self.check_width(batch.X.shape[1], limits)
         if self.is_sparse is not None and isinstance(batch.X, SparseRows) != self.is_sparse:
             batch = replace(batch, X=self._as_held(batch.X, self.is_sparse))
@@ -165,7 +167,7 @@ class Window:
 
     @staticmethod
     def _as_held(X: Rows, is_sparse: bool) -> Rows:
-        """Return rows as the window stores rows, sparse or dense.
+        """Convert rows to the form in which the window stores rows, sparse or dense.
 
         Raises InvalidInput for sparse rows in a dense window, as they could be huge when they are dense.
         """
@@ -174,12 +176,12 @@ class Window:
         return like(X, is_sparse)
 
     def _admitted(self, keys: list[Key], update: Update) -> Admitted:
-        """Return which of the rows with these keys are added; raises DuplicateKey."""
+        """Return which rows, given by their keys, an update adds; raises DuplicateKey."""
         removed = set((update.remove and update.remove.keys) or ())
         return admitted(keys, update.on_repeat, self.arrivals, removed, self.left)
 
     def _new_keys(self, n: int) -> tuple[list[Key], int]:
-        """Return the next ``n`` unused integers."""
+        """Return the next ``n`` integers that are not used as keys."""
         keys: list[Key] = []
         candidate = self.next_key
         while len(keys) < n:
@@ -191,7 +193,7 @@ class Window:
         return keys, candidate
 
     def _leaving(self, removal: Removal) -> list[Key]:
-        """Return the keys to remove, as the client lists them or oldest first."""
+        """Return the keys that a removal asks for, in the client's order or oldest first."""
         if removal.keys is not None:
             for row, key in enumerate(removal.keys):
                 if key not in self.arrivals:
@@ -216,9 +218,10 @@ class Window:
     def _make_room(
         self, times: Vector, remove: list[Key], limits: WindowLimits, now: float
     ) -> tuple[list[Key], NDArray[np.bool_]]:
-        """Return the keys to remove, with those beyond the window's limits, and which of the new examples can stay.
+        """Return the keys to remove, including examples beyond the window's limits, and which new examples can stay.
 
-        The oldest examples leave first; ``times`` has the times of new examples. At equal times, present ones go first.
+        The oldest examples are removed first; ``times`` has the times of new examples. If times are equal, present
+        examples are removed before new ones.
         """
         leaving, stays = dict.fromkeys(remove), np.ones(times.size, np.bool_)
         if limits.max_age_seconds is not None:
@@ -241,7 +244,7 @@ class Window:
     def _oldest(
         self, number: int, leaving: Container[Key], times: Vector, stays: NDArray[np.bool_]
     ) -> tuple[list[Key], list[int]]:
-        """Return the ``number`` oldest examples after the update: keys of present ones, rows of new ones."""
+        """Return the ``number`` oldest examples after the update: keys of present examples, rows of new examples."""
         if times.min(initial=math.inf) >= next(reversed(self.arrivals.values()), -math.inf):
             return list(islice(filterfalse(leaving.__contains__, self.arrivals), number)), []
         there = ((time, key, -1) for key, time in self.arrivals.items() if key not in leaving)

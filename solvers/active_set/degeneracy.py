@@ -1,4 +1,4 @@
-"""Degeneracy, between and after walks: spread ties, snap to bounds, factor afresh."""
+"""Handling of degenerate states: spreading tied limits, moving betas to nearby bounds, and rebuilding the factor."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ from livesvm.solvers.runtime.types import Floats, Ints
 
 @compiled
 def leave_ends(e: Examples, fac: Factor, n: int, intercept: bool, snap: float, dust: float, rounding: float) -> bool:
-    """Put free examples with beta at, within ``dust`` of, or beyond an end of their box on the piece there.
+    """Make free examples bound if their beta is within ``dust`` of an end of their box, or beyond it.
 
-    A bound beta within ``snap`` of its level is put on it. Returns whether a free beta moved by more than rounding, so
-    that f must be computed afresh. A single free beta has the rounding error of the sum of all others.
+    The beta of a bound example is set to the level of its piece if it is within ``snap`` of that level. Returns whether
+    a free beta moved by more than ``rounding``, so that f must be recomputed. If only one example is free, its beta has
+    the rounding error of the sum of all other betas.
     """
     moved = False
     if intercept and fac.size[1] == 1:
@@ -44,7 +45,7 @@ def leave_ends(e: Examples, fac: Factor, n: int, intercept: bool, snap: float, d
 
 @compiled
 def center(w: Walk) -> float:
-    """Put b in the middle of the interval that the kinks allow, with no example free; return its change."""
+    """Set b to the middle of the interval that is optimal when no example is free; return the change of b."""
     e = w.examples
     low, high = -np.inf, np.inf
     for j in range(w.n):
@@ -67,10 +68,10 @@ def center(w: Walk) -> float:
 
 @compiled
 def perturb(w: Walk, random: Floats, size_f: float, size_beta: float) -> None:
-    """Spread ties: move limits near examples outward by random amounts that vanish at the end of the path.
+    """Move the limits of all examples outward by random amounts that vanish at the end of the path, to break ties.
 
-    With generic kinks and boxes no two examples reach a limit at once, every step is positive, and each set of free
-    examples occurs at most once (rule 6).
+    Then no two examples reach a limit at the same time, every step is positive, and each set of free examples occurs at
+    most once (rule 6).
     """
     e = w.examples
     tau = w.at[0].tau
@@ -89,7 +90,7 @@ def perturb(w: Walk, random: Floats, size_f: float, size_beta: float) -> None:
 
 @compiled
 def send_dependent(w: Walk, free: Ints) -> None:
-    """Send examples that were free, and are no longer in the factor, to the nearer end of their box."""
+    """Make those examples ``free`` bound that are no longer in the factor, and send their betas to the nearer end."""
     e = w.examples
     for slot in free:
         if w.factor.position[slot] >= 0:
@@ -118,10 +119,10 @@ def clear(fac: Factor) -> None:
 def extend(
     fac: Factor, rows: Floats, row_of: Ints, free: Ints, diagonal: Floats, kappa: float, dependent: float
 ) -> None:
-    """Append examples to a factor, except those with squared pivots of at most ``dependent`` times the diagonal.
+    """Append the examples ``free`` to a factor, except for squared pivots of at most ``dependent`` times the diagonal.
 
-    If ``dependent`` is 0, no example is left out, and a pivot that is lost in rounding is replaced by the least usable
-    pivot. Only the factor itself is made, not the forward-solved right-hand sides.
+    If ``dependent`` is 0, every example is appended, and a pivot spoiled by rounding is replaced by the least usable
+    pivot. The forward-solved right-hand sides of the factor are not computed.
     """
     for slot in free:
         n = fac.size[0]

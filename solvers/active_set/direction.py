@@ -1,4 +1,4 @@
-"""The direction: how free betas and b must move so that every free f stays at its kink, and the rates of all f."""
+"""The direction: rates of the free betas and b that keep f of free examples at their kinks, and rates of all f."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from livesvm.solvers.runtime.types import Floats
 
 @compiled
 def resolve(w: Walk) -> None:
-    """Forward-solve both right-hand sides from scratch; the second is that of the intercept."""
+    """Recompute both forward-solved right-hand sides of the factor: that of the motion, and that of the intercept."""
     fac = w.factor
     n = fac.size[0]
     for k in range(n):
@@ -26,7 +26,7 @@ def resolve(w: Walk) -> None:
 
 @compiled
 def find_direction(w: Walk) -> None:
-    """Solve for the rates of the free betas and of b, then get every example's rate of f."""
+    """Compute the rates of the free betas and of b, and from them the rate of every example's f."""
     fac, df, bound_rate = w.factor, w.motion.df, w.motion.bound_rate
     find_rates(w)
     db = w.at[0].db
@@ -39,7 +39,7 @@ def find_direction(w: Walk) -> None:
 
 @compiled
 def find_rates(w: Walk) -> None:
-    """Solve for the rates of the free betas, by position into ``factor.work`` too, and of b."""
+    """Compute the rates of b and of the free betas; ``factor.work`` receives the latter by position in the factor."""
     fac, motion = w.factor, w.motion
     n = fac.size[0]
     db = 0.0
@@ -64,7 +64,7 @@ def find_rates(w: Walk) -> None:
 
 @compiled
 def along_row(w: Walk, coefficients: Floats, slot: int) -> float:
-    """Return the sum of an example's kernel values with the free ones, times ``coefficients`` by position."""
+    """Return the product of an example's kernel values with the free ones and ``coefficients``, by factor position."""
     row = w.rows[w.row_of[slot]]
     total = 0.0
     for k in range(w.factor.size[0]):
@@ -75,9 +75,9 @@ def along_row(w: Walk, coefficients: Floats, slot: int) -> float:
 
 @compiled
 def add_free_rows(w: Walk, coefficients: Floats, out: Floats, n: int) -> None:
-    """Add the kernel rows of free examples, times ``coefficients`` by position, to the first ``n`` slots of ``out``.
+    """Add the kernel rows of free examples, times ``coefficients`` (by factor position), to the first ``n`` of ``out``.
 
-    ``n`` covers every example, or in a narrow walk the near ones.
+    ``n`` is the number of all examples, or in an outer iteration the number of near ones.
     """
     fac, row_of = w.factor, w.row_of
     rows = w.seen_rows if w.members.size > 0 and n == w.n_seen else w.rows
@@ -114,7 +114,7 @@ def add_free_rows(w: Walk, coefficients: Floats, out: Floats, n: int) -> None:
 
 @compiled
 def refine_if_needed(w: Walk, step: float) -> bool:
-    """Improve the direction if the free examples would leave their kinks within this step; say whether it changed."""
+    """Refine the direction if a free example would leave its kink within ``step``; return whether it was refined."""
     if holds(w, step):
         return False
     refine(w, step)
@@ -123,7 +123,7 @@ def refine_if_needed(w: Walk, step: float) -> bool:
 
 @compiled
 def holds(w: Walk, step: float) -> bool:
-    """Say whether the free examples stay at their kinks for a step."""
+    """Say whether f of all free examples stays at their kinks for a step of this length."""
     e, worst = w.examples, 0.0
     tau = w.at[0].tau
     most, part = 0.1 * w.tol[0].f, 1.0 / max(tau, 1e-3)
@@ -138,7 +138,7 @@ def holds(w: Walk, step: float) -> bool:
 
 @compiled
 def refine(w: Walk, step: float) -> None:
-    """Improve the direction, at most three times, until the free examples stay at their kinks for a step."""
+    """Refine the direction, at most three times, until f of all free examples stays at their kinks for ``step``."""
     w.at[0].work += 2.0 * w.factor.size[0] * (w.n_seen + w.factor.size[0])
     resolve(w)
     find_direction(w)

@@ -1,4 +1,4 @@
-"""Change of sides: an example at the end of its segment moves to the next one, into or out of the free block."""
+"""Events: a bound example whose f reaches a kink becomes free, and a free one at an end of its box becomes bound."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ INDEFINITE_BELOW = 1e-3  #: squared pivots that are due to a nearly dependent bl
 
 @compiled
 def change_side(w: Walk, slot: int, side: int) -> Exit:
-    """Move an example that is at the end of its segment to the next one."""
+    """Make the event of an example: a bound one becomes free, and a free one becomes bound, on the given side."""
     if w.row_of[slot] < 0 and not gather_row(w, slot):
         return Exit.NEED_ROW
     if is_free(w.examples.segment[slot]):
@@ -32,7 +32,7 @@ def change_side(w: Walk, slot: int, side: int) -> Exit:
 
 @compiled
 def gather_row(w: Walk, slot: int) -> bool:
-    """Copy an example's row for an outer iteration from the cached row of the whole window; False: it has none."""
+    """Copy the members' columns of an example's cached row to the outer iteration; False: no row or no space."""
     if w.members.size == 0 or not gather_seen(w, slot):
         return False
     complete_row(w, slot)
@@ -41,7 +41,7 @@ def gather_row(w: Walk, slot: int) -> bool:
 
 @compiled
 def gather_seen(w: Walk, slot: int) -> bool:
-    """Copy the columns of near examples from a cached row of the whole window; False: no row, or no space for it."""
+    """Copy the near members' columns of an example's cached row to the outer iteration; False: no row or no space."""
     parent = w.parent_row_of[w.members[slot]]
     if parent < 0 or w.at[0].rows >= w.rows.shape[0]:
         return False
@@ -55,7 +55,7 @@ def gather_seen(w: Walk, slot: int) -> bool:
 
 @compiled
 def complete_row(w: Walk, slot: int) -> None:
-    """Complete a row that has only the columns of near examples."""
+    """Copy the columns of the remaining members too, if an example's row has those of the near members only."""
     if w.members.size == 0 or w.is_whole[slot]:
         return
     row, out = w.parent_rows[w.parent_row_of[w.members[slot]]], w.rows[w.row_of[slot]]
@@ -66,7 +66,7 @@ def complete_row(w: Walk, slot: int) -> None:
 
 @compiled
 def leave(w: Walk, slot: int, side: int) -> None:
-    """Leave the free block at an end of the box: the upper end leads to the piece left of the kink."""
+    """Make a free example at an end of its box bound; at the upper end it moves to the piece below the kink."""
     e, motion, fac = w.examples, w.motion, w.factor
     complete_row(w, slot)
     delete(fac, slot)
@@ -85,7 +85,7 @@ def leave(w: Walk, slot: int, side: int) -> None:
 
 @compiled
 def solve_for_bound_rate(w: Walk, v: float) -> None:
-    """Subtract the velocity ``v`` of an example outside the block, with a forward-solved column, from the rates."""
+    """Subtract the effect of a bound example's velocity ``v`` from the forward-solved right-hand side of the motion."""
     fac = w.factor
     kappa = w.at[0].kappa if w.intercept else 0.0
     for k in range(fac.size[0]):
@@ -94,9 +94,10 @@ def solve_for_bound_rate(w: Walk, v: float) -> None:
 
 @compiled
 def enter(w: Walk, slot: int, side: int) -> Exit:
-    """Enter a bound example that has reached a kink into the free block.
+    """Make a bound example free after its f has reached a kink.
 
-    If it depends on free examples, it moves along with them until one of them leaves, or until it has crossed its box.
+    If the example depends linearly on free ones, betas move without changing f, until a free example becomes bound or
+    this one has crossed its box.
     """
     e, fac = w.examples, w.factor
     row = w.rows[w.row_of[slot]]
@@ -128,7 +129,7 @@ def enter(w: Walk, slot: int, side: int) -> Exit:
 
 @compiled
 def become_free(w: Walk, slot: int, side: int, pivot2: float) -> None:
-    """Put an example into the free block, with its column already forward-solved."""
+    """Append an example to the free block; ``factor.column`` already holds its forward-solved column."""
     e, motion, fac = w.examples, w.motion, w.factor
     v = motion.v[slot]
     if v != 0.0:
@@ -146,10 +147,10 @@ def become_free(w: Walk, slot: int, side: int, pivot2: float) -> None:
 
 @compiled
 def exchange(w: Walk, slot: int, side: int) -> bool:
-    """Move along the direction that changes no f until the entrant crosses its box or a free one blocks (rule 5).
+    """Move betas without changing f until example ``slot`` crosses its box, or a free one reaches an end (rule 5).
 
-    This is one pivot of the linear program in [Ong et al., eq. 30-34]. Returns whether the entrant has crossed; if not,
-    the blocking example has left the free block and the entrant can be tried again.
+    This is one pivot of the linear program in [Ong et al., eq. 30-34]. Returns whether the example has crossed its box;
+    if not, a free one has become bound, and the caller can try again to make the example free.
     """
     e, motion, fac = w.examples, w.motion, w.factor
     n = fac.size[0]
@@ -182,7 +183,7 @@ def exchange(w: Walk, slot: int, side: int) -> bool:
 
 @compiled
 def refine_dependence(w: Walk, slot: int, z: Floats) -> None:
-    """Refine ``z``, the combination of free examples that equals an example, by one step of iterative refinement."""
+    """Refine ``z``, the combination of free examples that equals ``slot``, by one step of iterative refinement."""
     fac = w.factor
     kappa = w.at[0].kappa if w.intercept else 0.0
     residual = fac.column
@@ -202,7 +203,7 @@ def refine_dependence(w: Walk, slot: int, z: Floats) -> None:
 
 @compiled
 def blocking(w: Walk, z: Floats, side: int, length: float) -> tuple[int, int]:
-    """Return the free example that limits a move along ``side z`` to less than ``length``, and its end there, or -1."""
+    """Return the first free example at an end of its box along ``side z`` by ``length``, or -1; and its end."""
     e, motion, fac = w.examples, w.motion, w.factor
     bound = length
     for k in range(fac.size[0]):
@@ -227,7 +228,7 @@ def blocking(w: Walk, z: Floats, side: int, length: float) -> tuple[int, int]:
 
 @compiled
 def move_along(w: Walk, z: Floats, slot: int, side: int, length: float) -> None:
-    """Move betas along the null direction; f changes only where the dependence is inexact."""
+    """Move betas along the direction ``z``, which changes f only as far as the linear dependence is inexact."""
     if length == 0.0:
         return
     e, motion, fac = w.examples, w.motion, w.factor

@@ -1,4 +1,4 @@
-"""Reasons why a compiled loop stops; each loop uses some of them."""
+"""Reasons why a compiled loop stops; each loop uses some of these reasons."""
 
 from enum import IntEnum
 

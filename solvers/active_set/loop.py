@@ -1,8 +1,8 @@
-"""The compiled homotopy loop: direction, step, move, change side.
+"""The compiled homotopy loop: find the direction, find the step to the next event, move, and make the event.
 
-Each pass finds the direction in which the free examples must move to stay at their kinks, and the largest step that
-keeps every example on its segment of the staircase. It takes that step, and the example that ended it changes sides.
-Rule numbers, here and in the modules it calls, are those of ``homotopy.solve``.
+Each pass finds the direction of the betas and b that keeps f of all free examples at their kinks, and the largest step
+that keeps every example on its piece or kink. It takes that step; then the example that limits the step becomes free or
+bound. Rule numbers, here and in the modules it calls, are those of ``homotopy.solve``.
 """
 
 from __future__ import annotations
@@ -34,11 +34,12 @@ from livesvm.solvers.runtime.interrupt import is_stopped
 
 @compiled
 def walk(w: Walk, log: Log | None, cutoffs: Cutoffs | None) -> Exit:
-    """Go from event to event until the path or the outer iteration ends, or the walk asks for something; return why.
+    """Go from event to event until the path or outer iteration ends, or the caller must provide something; return why.
 
     ITERATION also means that no example is free and the betas are out of balance. With a ``log`` each segment is
     recorded, and LOG_FULL asks for an empty log. With ``cutoffs``, STOPPED means that example ``at.switching`` has
-    reached its cutoff. Each combination of these arguments is compiled separately, without what it does not need.
+    reached its cutoff. Each combination of these arguments is compiled separately, without the code for arguments that
+    are None.
     """
     at = w.at[0]
     while True:
@@ -82,7 +83,7 @@ def walk(w: Walk, log: Log | None, cutoffs: Cutoffs | None) -> Exit:
 def track_path(w: Walk, log: Log, cutoffs: Cutoffs) -> int:
     """Follow the path to its end on the whole window, without outer iterations, and record each segment.
 
-    Stops like ``walk``; ITERATION: as many events are done as the caller asked for.
+    The exits are those of ``walk``; ITERATION means that the number of events in ``at.stride_end`` is reached.
     """
     at = w.at[0]
     if at.started == 0:
@@ -103,7 +104,7 @@ def track_path(w: Walk, log: Log, cutoffs: Cutoffs) -> int:
 
 @compiled
 def next_event(w: Walk) -> tuple[float, int, int]:
-    """Find the direction; return the step, the example that ends it, and its side; -1: the path ends first."""
+    """Find the direction; return the step, the example at the next event (-1: the path ends first), and its side."""
     find_direction(w)
     w.at[0].work += w.factor.size[0] * (w.n_seen + w.factor.size[0])
     step, switching, side = longest_step(w)
@@ -114,7 +115,7 @@ def next_event(w: Walk) -> tuple[float, int, int]:
 
 @compiled
 def pass_breakpoint(w: Walk) -> Exit:
-    """Let the switching example change sides; DONE: the walk can go on."""
+    """Make the event of example ``at.switching``, if there is one; return DONE if the walk can continue."""
     at = w.at[0]
     if at.switching >= 0:
         outcome = change_side(w, at.switching, at.side)

@@ -1,4 +1,4 @@
-"""The step: how far the direction goes until an example reaches a limit, and the move there."""
+"""The step: how far the state can move along the direction until an example reaches a limit, and the move itself."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ UNLIKELY = 0.2  #: an example whose direction takes it less than this part of it
 
 @compiled
 def longest_step(w: Walk) -> tuple[float, int, int]:
-    """Return the step to the next event, its example, and on which side it is (-1 low, +1 high).
+    """Return the step to the next event, the example at it, and the side of the limit there (-1 low, +1 high).
 
     The example is -1 if the path, or the part of it for this outer iteration, ends first.
 
-    There are two passes [Harris]: the longest step with every limit relaxed by its tolerance; then, among the examples
-    that would pass their own limit within that step, the one that does so at the highest speed.
+    There are two passes [Harris]: the first finds the longest step with every limit relaxed by its tolerance; the
+    second finds, among the examples that would pass their exact limit within that step, the one with the highest speed.
     """
     motion = w.motion
     rest = w.at[0].tau - w.at[0].last
@@ -66,7 +66,7 @@ def largest(x: Floats, n: int, least: float) -> float:
 
 @compiled
 def coordinate(w: Walk, j: int) -> tuple[float, float, float]:
-    """Return the coordinate that an example's limits apply to, its rate and tolerance: beta if free, f if bound."""
+    """Return the coordinate that an example's limits bound (beta if free, f if bound), its rate, and its tolerance."""
     if is_free(w.examples.segment[j]):
         return w.examples.beta[j], w.motion.dbeta[j], w.tol[0].beta
     return w.examples.f[j], w.motion.df[j], w.tol[0].f
@@ -74,10 +74,10 @@ def coordinate(w: Walk, j: int) -> tuple[float, float, float]:
 
 @compiled
 def frequencies(w: Walk, out: Floats) -> None:
-    """Compute for each example one over the step at which it passes the relaxed limit it moves to.
+    """Compute, for each example, 1 over the step at which it reaches the relaxed limit ahead of it.
 
-    Loops here and below have no branches, as vector instructions require. The limit is chosen without dividing.
-    Distances to limits that do not exist are infinite, and an example at rest passes none.
+    Loops here and below have no branches, as vector instructions require. The nearer of the two limits is chosen
+    without a division. The distance from a missing limit is infinite, and an example at rest has the value 0.
     """
     e, motion = w.examples, w.motion
     segment, f, beta, df, dbeta = e.segment, e.f, e.beta, motion.df, motion.dbeta
@@ -97,9 +97,9 @@ def frequencies(w: Walk, out: Floats) -> None:
 
 @compiled
 def find_likely(w: Walk, found: Ints) -> int:
-    """Fill ``found`` with the examples without a kernel row that may change sides soon, except the next one.
+    """Fill ``found`` with examples without a cached kernel row that may have an event soon, except for the next event.
 
-    Returns their number; ``motion.work`` has for each how often it would change sides in the present direction.
+    Returns their number; ``motion.work`` holds 1 over the step after which each example has its event.
     """
     often, m = w.motion.work, 0
     frequencies(w, often)
@@ -113,7 +113,7 @@ def find_likely(w: Walk, found: Ints) -> int:
 
 @compiled
 def advance(w: Walk, step: float) -> None:
-    """Move every example by ``step``; a limit that was passed within its tolerance moves along."""
+    """Move every example by ``step``; a limit that an example has passed within the tolerance moves to the example."""
     e, motion = w.examples, w.motion
     segment, f, beta, df, dbeta, v = e.segment, e.f, e.beta, motion.df, motion.dbeta, motion.v
     low, high, dlow, dhigh = motion.low, motion.high, motion.dlow, motion.dhigh
@@ -146,7 +146,7 @@ def pass_time(w: Walk, step: float) -> None:
 def step_over_several(w: Walk, first: float, switching: int) -> bool:
     """Take one step over several events, the first of them at ``first``; return whether it was taken.
 
-    Limits that are passed are not moved along, so that ``find_beyond`` finds the examples beyond them (rule 9).
+    Limits that examples pass stay where they are, so that ``find_beyond`` finds the examples beyond them (rule 9).
     """
     at, e, motion, often = w.at[0], w.examples, w.motion, w.motion.work
     few = w.factor.size[1] < MANY_FREE or switching < 0 or not first > w.tol[0].zero_step
@@ -174,9 +174,9 @@ def step_over_several(w: Walk, first: float, switching: int) -> bool:
 
 @compiled
 def find_beyond(w: Walk) -> bool:
-    """Find an example that a step over several events took beyond its limit, to change sides; False: there is none.
+    """Set ``at.switching`` to an example that a step over several events took beyond its limit; False: there is none.
 
-    The limit of an example that is beyond it by less than the tolerance moves to the example.
+    If an example is beyond its limit by less than the tolerance, the limit moves to the example instead.
     """
     motion = w.motion
     for j in range(w.n):
@@ -191,7 +191,7 @@ def find_beyond(w: Walk) -> bool:
 
 @compiled
 def jump(w: Walk) -> bool:
-    """Move b, with no example free and betas out of balance, until an example at a kink can balance them (rule 4)."""
+    """Move b until an example reaches a kink, when no example is free and the betas are out of balance (rule 4)."""
     e, motion = w.examples, w.motion
     up = w.at[0].sum_rate - w.at[0].sum_v < 0.0  # an example's beta must fall, so f must rise to a kink
     least = np.inf

@@ -1,4 +1,4 @@
-"""Passes of a walk: how each starts, and how examples that were let through are sent back."""
+"""The passes of a walk: the start of a pass, and a further pass for examples that crossed a limit unnoticed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LEAST_PACE = 1e-9  #: the least part of the path that an event is assumed to use
 
 @compiled
 def start(w: Walk) -> None:
-    """Set every example's limits and solve the right-hand sides, after the motion has been set."""
+    """Set the limits of every example and solve the right-hand sides of the factor, once the motion has been set."""
     moving = 0
     for j in range(w.n):
         set_limits(w, j)
@@ -27,7 +27,7 @@ def start(w: Walk) -> None:
 
 @compiled
 def is_moving(w: Walk, slot: int) -> bool:
-    """Say whether the beta of a bound example moves by itself, or the limits of an example move."""
+    """Say whether an example has a velocity of its own as a bound one, or moving limits."""
     motion = w.motion
     moving: bool = motion.v[slot] != 0.0 or motion.dlow[slot] != 0.0 or motion.dhigh[slot] != 0.0
     return moving
@@ -35,10 +35,10 @@ def is_moving(w: Walk, slot: int) -> bool:
 
 @compiled
 def another_pass(w: Walk) -> bool:
-    """Send the kinks of examples that were let through back, on another path after the end of this one.
+    """Start another pass, on which the kinks that were moved for examples beyond a limit move back to their places.
 
-    The rounding error of the sum of the betas is corrected too. Returns whether there is anything to do. Everything
-    else has arrived and rests.
+    The pass also corrects the rounding error of the sum of the betas. Returns whether such a pass is needed. All other
+    kinks, levels and betas have reached their final values, and rest.
     """
     e, motion = w.examples, w.motion
     off = w.at[0].sum_end
@@ -68,7 +68,7 @@ def another_pass(w: Walk) -> bool:
 
 @compiled
 def let_through(w: Walk, slot: int) -> None:
-    """Shift the kink of a bound example found beyond its limit to its f, and back by the end of the path."""
+    """Move the kink that f of a bound example has passed to this f, and let it return by the end of the path."""
     e = w.examples
     w.at[0].through += 1
     if w.at[0].tau > 1e-6:
@@ -78,7 +78,7 @@ def let_through(w: Walk, slot: int) -> None:
 
 @compiled
 def shift_kinks(e: Examples, slot: int, tau: float) -> None:
-    """Move the kinks that the f of a bound example has passed to where f is now."""
+    """Move the kinks that f of a bound example has passed to this f; they return by the end of the path."""
     q = e.segment[slot] // 2
     for k in range(e.n_kinks[slot]):
         now = e.kinks[slot, k] - tau * e.dkinks[slot, k]

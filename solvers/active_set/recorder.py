@@ -1,8 +1,8 @@
 """The record of a path, segment by segment, and the cutoffs at which it stops.
 
-The log has *segments*, between two events, on which b and the betas of the free examples are linear in tau, and
-*changes*: which example went from which place on its staircase to which other, and at which tau. The betas of bound
-examples follow from their place.
+The log consists of *segments*, each between two events, on which b and the betas of the free examples are linear in
+tau, and of *changes*, each of one example from a piece or kink of its loss to another, at one tau. The betas of bound
+examples follow from their pieces.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def empty_log(slots: int, segments: int, pool: int) -> Log:
 
 @by_reference
 class Cutoffs(NamedTuple):
-    """Limits within which each f must stay for the walk to go on."""
+    """Limits of each f at which a walk stops."""
 
     low: Floats  #: (slots,)
     high: Floats  #: (slots,)
@@ -78,14 +78,14 @@ class Cutoffs(NamedTuple):
 
 @compiled
 def record_places(w: Walk, log: Log) -> None:
-    """Note every example's place at the start of a walk."""
+    """Store the segment of every example at the start of a walk."""
     for j in range(w.n):
         log.seen[j] = w.examples.segment[j]
 
 
 @compiled
 def is_full(w: Walk, log: Log) -> bool:
-    """Say whether another segment, with a change of every example, may not fit."""
+    """Say whether the log may lack space for another segment with a change of every example."""
     used = log.used[0]
     full: bool = used.changes + w.n > log.change_tau.size or used.segments >= log.idle.size
     return full or used.pool + w.factor.size[1] + 1 > log.slot.size
@@ -113,7 +113,7 @@ def clip_to_bounds(w: Walk, cutoffs: Cutoffs) -> None:
 
 @compiled
 def is_at_cutoff(w: Walk, cutoffs: Cutoffs, switching: int, side: int) -> bool:
-    """Say whether the limit that an example reaches on a side is a cutoff."""
+    """Say whether the limit on ``side`` that example ``switching`` reaches is its cutoff, and not a kink."""
     if switching < 0 or is_free(w.examples.segment[switching]):
         return False
     cutoff: bool = (
@@ -126,7 +126,7 @@ def is_at_cutoff(w: Walk, cutoffs: Cutoffs, switching: int, side: int) -> bool:
 
 @compiled
 def distance_to_cutoff(w: Walk, cutoffs: Cutoffs, switching: int, side: int) -> float:
-    """Return how far the f of an example is from its cutoff on a side; 0 if it is beyond, within the slack."""
+    """Return the distance of an example's f from its cutoff on ``side``; 0 if f is just beyond it."""
     way: float = (
         cutoffs.high[switching] - w.examples.f[switching]
         if side > 0
@@ -137,7 +137,7 @@ def distance_to_cutoff(w: Walk, cutoffs: Cutoffs, switching: int, side: int) -> 
 
 @compiled
 def jump_stops(w: Walk, cutoffs: Cutoffs) -> bool:
-    """Say whether a jump of b has reached a cutoff; if so, take back how far it went beyond."""
+    """Return whether a jump of b has reached a cutoff; if it went beyond the cutoff, move b back to it."""
     e, switching, side = w.examples, w.at[0].switching, w.at[0].side
     if not is_at_cutoff(w, cutoffs, switching, side):
         return False
@@ -150,7 +150,7 @@ def jump_stops(w: Walk, cutoffs: Cutoffs) -> bool:
 
 @compiled
 def update_bounds(w: Walk, cutoffs: Cutoffs, switching: int, exchanges: int) -> None:
-    """Clip limits to cutoffs after ``switching`` changed sides; all limits if there are more than ``exchanges``."""
+    """Clip the limits of ``switching`` to its cutoffs after its event, or all limits if there were exchanges since."""
     if w.at[0].exchanges > exchanges:
         clip_to_bounds(w, cutoffs)
     elif switching >= 0 and w.at[0].switching < 0:
@@ -159,7 +159,7 @@ def update_bounds(w: Walk, cutoffs: Cutoffs, switching: int, exchanges: int) -> 
 
 @compiled
 def record_breakpoint(w: Walk, log: Log, switching: int, exchanges: int) -> None:
-    """Record which examples changed sides when ``switching`` did."""
+    """Record the event of example ``switching``, and the changes of other examples if there were exchanges with it."""
     if switching >= 0 and w.at[0].switching < 0:
         for j in range(w.n if w.at[0].exchanges > exchanges else 0):
             if j != switching:
@@ -169,7 +169,7 @@ def record_breakpoint(w: Walk, log: Log, switching: int, exchanges: int) -> None
 
 @compiled
 def record_change(w: Walk, log: Log, slot: int) -> None:
-    """Record the change of an example's place, if there is one."""
+    """Record the change of an example's segment, if it has changed."""
     before, after = log.seen[slot], w.examples.segment[slot]
     if before != after:
         i = log.used[0].changes
@@ -181,7 +181,7 @@ def record_change(w: Walk, log: Log, slot: int) -> None:
 
 @compiled
 def note_start(w: Walk, log: Log, step: float) -> None:
-    """Record where a segment starts, and where a ``step`` takes the free betas."""
+    """Record the start of a segment: tau and b, and the free betas there and after ``step``."""
     s, end = log.used[0].segments, log.used[0].pool
     log.ends[s, START_TAU], log.ends[s, START_B] = w.at[0].tau, w.at[0].b
     log.before[s, POOL_BEFORE], log.before[s, CHANGES_BEFORE] = end, log.used[0].changes
@@ -197,7 +197,7 @@ def note_start(w: Walk, log: Log, step: float) -> None:
 
 @compiled
 def note_end(w: Walk, log: Log) -> None:
-    """Record where a segment ends."""
+    """Record tau and b at the end of a segment."""
     s = log.used[0].segments
     log.ends[s, END_TAU], log.ends[s, END_B] = w.at[0].tau, w.at[0].b
     log.used[0].segments = s + 1

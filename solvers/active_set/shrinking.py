@@ -1,10 +1,10 @@
-"""The path in outer iterations, each among examples that may have an event soon.
+"""Following a path in outer iterations, each of which looks only at examples that may have an event soon.
 
-Most examples of a window are far from their limits. An outer iteration covers some dozens of events, and no more of the
-path than these are expected to take. The loop works on copies of the examples that could meet a limit, and of the free
-examples, for which f is known. One product with the kernel rows of the betas that moved then brings every example up to
-date. If an example has crossed a limit, the limit is moved to where it is, and back by the end of the path: the path
-may differ, its end does not.
+Most examples of a window are far from their limits. An outer iteration ends after some dozens of events, or after the
+part of the path that so many events usually take. The loop works on copies of its *members*: the *near* examples, which
+could reach a limit in this part, and all free examples, for which f is known. After the iteration one product with the
+kernel rows of all betas that moved updates f of every example. If an example has crossed a limit unnoticed, the limit
+is moved to the example, and back by the end of the path: this may change the path, but not its end.
 """
 
 from __future__ import annotations
@@ -53,12 +53,12 @@ IDLE_EVENTS = 4  #: ... in this many events, before it goes on without outer ite
 
 @compiled_once_allocating
 def follow_path(w: Walk) -> int:
-    """Follow the path to its end, in outer iterations, or until something is needed; return why it stopped.
+    """Follow the path in outer iterations to its end, or until the caller must act; return why it stopped.
 
-    After NEED_ROW or FACTOR_FULL the example ``at.switching`` is about to change sides; call again once its kernel row
-    is cached and the factor has space. If ``at.asking`` is 1, WANT_ROWS asks for rows that the next outer iteration may
-    need, so that it need not stop for them. The exit is returned as a number, which spares Python making it a member of
-    ``Exit``.
+    After NEED_ROW or FACTOR_FULL example ``at.switching`` is about to have its event; call again once its kernel row is
+    cached and the factor has space. If ``at.asking`` is 1, WANT_ROWS requests kernel rows that the next outer iteration
+    may need, so that the iteration does not stop for each of them. The exit is returned as a number, which spares
+    Python making it a member of ``Exit``.
     """
     if w.at[0].started == 0:
         w.at[0].started = 1
@@ -113,7 +113,7 @@ def wants_rows(w: Walk, members: Ints, n_seen: int) -> bool:
 
 @compiled
 def count_speeds(w: Walk) -> None:
-    """Sum the velocities of bound betas afresh, so that with no example free rounding of the sum is no imbalance."""
+    """Recompute the sum of the bound betas' velocities, so that its rounding error does not count as imbalance."""
     total = 0.0
     for j in range(w.n):
         total += w.motion.v[j]
@@ -122,10 +122,10 @@ def count_speeds(w: Walk) -> None:
 
 @compiled_allocating
 def choose(w: Walk, direction_valid: bool) -> tuple[Ints, int]:
-    """Plan an outer iteration: return its members, near examples first and other free ones last, and how many are near.
+    """Plan an outer iteration: return its members, near examples before other free ones, and the number of near ones.
 
-    The number is -1, and all examples walk, where most would be members even of a much shorter iteration, or where few
-    events are expected (the first ``at.whole``).
+    The number is -1, and the loop works on all examples, if most would be members even of a much shorter iteration, or
+    up to ``at.whole`` events.
     """
     at = w.at[0]
     at.stride_end = at.events + SHORT
@@ -181,16 +181,16 @@ def choose(w: Walk, direction_valid: bool) -> tuple[Ints, int]:
 
 @compiled
 def events_of_iteration(n: int) -> int:
-    """Return the events of an ordinary outer iteration.
+    """Return the number of events of an ordinary outer iteration.
 
-    There are more in a large window, where bringing every example up to date costs more.
+    The number is larger in a large window, where the update of every example after the iteration costs more.
     """
     return ITERATION_EVENTS if n <= LARGE else int(ITERATION_EVENTS * np.sqrt(n / LARGE))
 
 
 @compiled
 def expect(w: Walk, out: Floats) -> None:
-    """Estimate which share of the path each example can take before its limit: less for examples that move fast."""
+    """Estimate for each example the part of the path before it reaches a limit, which is shorter for fast examples."""
     e, motion = w.examples, w.motion
     least = STEADIEST if w.n <= LARGE else STEADIEST_OF_LARGE
     steady = (1.0 if is_last(w) else w.at[0].member_safety) * max(least, min(1.0, STEADY / max(w.factor.size[1], 1)))
@@ -208,13 +208,13 @@ def expect(w: Walk, out: Floats) -> None:
 
 @compiled
 def is_last(w: Walk) -> bool:
-    """Say whether an ordinary iteration would end a small window's path: events it misses then need another pass."""
+    """Say whether an ordinary iteration would reach the end of a small window's path; events it misses need a pass."""
     return w.n <= LARGE and events_of_iteration(w.n) * 2.0 * w.at[0].pace >= w.at[0].tau
 
 
 @compiled
 def expect_any_way(w: Walk, out: Floats) -> None:
-    """Compute the same as ``expect`` on a pass with an unknown direction: no f moves much more than the kinks do."""
+    """Estimate the same as ``expect`` on a later pass, with an unknown direction: f moves little more than kinks."""
     e, motion = w.examples, w.motion
     most = 1e-300
     for j in range(w.n):
@@ -236,7 +236,7 @@ def count_below(x: Floats, n: int, bound: float) -> int:
 
 @compiled
 def outer_iteration(w: Walk, members: Ints, n_seen: int) -> Exit:
-    """Walk one outer iteration among ``members``, and learn from it how to choose the next; returns why it stopped."""
+    """Walk one outer iteration among ``members``, and adapt the choice of members; return why it stopped."""
     events, through = w.at[0].events, w.at[0].through
     outcome = walk_working_set(w, members, n_seen)
     if w.at[0].switching >= 0:
@@ -247,7 +247,7 @@ def outer_iteration(w: Walk, members: Ints, n_seen: int) -> Exit:
 
 @compiled
 def learn_pace(w: Walk, used: float, events: int) -> None:
-    """Update the part of the path that an event takes; an iteration without events only gives a lower bound of it."""
+    """Update the estimated part of the path per event; an iteration without events only gives a lower bound."""
     at = w.at[0]
     at.pace = max(LEAST_PACE, used / events) if events > 0 else max(at.pace, used)
 
@@ -263,7 +263,7 @@ def count_idle(w: Walk) -> None:
 
 @compiled
 def learn(w: Walk, through: int, events: int) -> None:
-    """Adapt the care with which members are chosen to how many examples this outer iteration has let through."""
+    """Make the choice of members wider or narrower, as more or fewer non-members crossed a limit."""
     if w.n > LARGE:
         return
     if LOST * (through - 8) > events:

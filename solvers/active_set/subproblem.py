@@ -1,4 +1,4 @@
-"""The walk of near examples: separate arrays for an outer iteration, and an update of all examples after it."""
+"""One outer iteration: a walk on copies of its members' arrays, and the update of all examples after it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ CHANGE, RATE = range(2)  #: rows of the numbers of the betas that took part in a
 
 @compiled_allocating
 def walk_working_set(w: Walk, members: Ints, n_seen: int) -> Exit:
-    """Walk one outer iteration among ``members``, on copies of their arrays, and bring every example up to date."""
+    """Walk one outer iteration on copies of the arrays of ``members``, then update every example."""
     at_start, b_at_start, fac, m = w.at[0].tau, w.at[0].b, w.factor, members.size
     local, position = np.full(w.n, -1, np.int64), np.full(m, -1, np.int64)
     for i in range(m):
@@ -68,7 +68,7 @@ def walk_working_set(w: Walk, members: Ints, n_seen: int) -> Exit:
 
 @compiled_allocating
 def examples_of(e: Examples, members: Ints) -> Examples:
-    """Return copies of the arrays for ``members``."""
+    """Return copies of the entries of ``e`` for ``members``."""
     return Examples(
         e.kinks[members],
         e.levels[members],
@@ -84,7 +84,7 @@ def examples_of(e: Examples, members: Ints) -> Examples:
 
 @compiled_allocating
 def motion_of(v: Motion, members: Ints) -> Motion:
-    """Return copies of the arrays for ``members``."""
+    """Return copies of the entries of ``v`` for ``members``."""
     return Motion(
         v.low[members],
         v.high[members],
@@ -100,9 +100,9 @@ def motion_of(v: Motion, members: Ints) -> Motion:
 
 @compiled_allocating
 def buffer_for_rows(scratch: Floats, rows: int, m: int, n_seen: int) -> tuple[Floats, Floats]:
-    """Return arrays (rows, m) and (rows, n_seen) in the scratch memory, or new ones where that is too small.
+    """Return two arrays, (rows, m) and (rows, n_seen), in the scratch memory, or new arrays if it is too small.
 
-    Rows are padded to whole cache lines, so that all are aligned if the memory is.
+    Rows are padded to whole cache lines, so that all rows are aligned if the memory is aligned.
     """
     m, n_seen = whole_lines(m), whole_lines(n_seen)
     if rows * (m + n_seen) > scratch.size:
@@ -119,7 +119,7 @@ def whole_lines(length: int) -> int:
 
 @compiled
 def rename(slot: Ints, size: int, name: Ints, position: Ints) -> None:
-    """Give the examples in the factor new numbers."""
+    """Replace each example number in the factor by ``name`` of it, and set ``position`` to match."""
     for k in range(size):
         if slot[k] >= 0:
             slot[k] = name[slot[k]]
@@ -128,10 +128,10 @@ def rename(slot: Ints, size: int, name: Ints, position: Ints) -> None:
 
 @compiled_allocating
 def update_all_examples(near: Walk, w: Walk, used: float, db: float) -> None:
-    """Bring all examples up to date after an outer iteration that used ``used`` of tau and moved b by ``db``.
+    """Update all examples after an outer iteration that moved tau by ``used`` and b by ``db``.
 
-    As this takes the kernel rows of all free examples, it also finds the direction of every example, or at the end of
-    the path the f of free examples from all betas.
+    The update reads the kernel rows of all free examples. From these it also computes the next direction, or at the end
+    of the path f of the free examples from all betas.
     """
     e, motion, members = w.examples, w.motion, near.members
     change, df = motion.work, motion.df
@@ -187,7 +187,7 @@ def update_all_examples(near: Walk, w: Walk, used: float, db: float) -> None:
 
 @compiled
 def freshen(near: Walk, w: Walk, products: Floats) -> None:
-    """Set the f of free examples from ``products``, kernel rows times betas, and note the largest change."""
+    """Set f of free examples from ``products`` of kernel rows and betas; ``at.drift`` receives the largest change."""
     f, m = w.examples.f, 0
     w.at[0].drift, w.at[0].fresh = 0.0, 1
     for i in range(near.n):

@@ -1,4 +1,4 @@
-"""The workspace of the compiled loop: places, motions and limits of all examples, and its own position."""
+"""The workspace of the compiled loop: state, motion and limits of all examples, and the progress of the loop."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SPANNED, BEYOND = 1, 2  #: see ``Status.several``
 
 
 class Status(Scalars):
-    """The position of the loop on its path, and its counts."""
+    """The progress of the loop along its path, and its counts."""
 
     # given at the start
     b: float
@@ -60,7 +60,7 @@ class Status(Scalars):
 
 
 class Tolerances(Scalars):
-    """Tolerances of the loop; absolute, in the units named."""
+    """Absolute tolerances of the loop, in the units that each comment names."""
 
     f: float  #: slack of a kink that the ratio test may use up, in units of f
     reentry: float  #: how far beyond a kink an example must be to be sent back on a pass of its own, in units of f
@@ -73,7 +73,7 @@ class Tolerances(Scalars):
 
 @by_reference
 class Walk(NamedTuple):
-    """Everything the loop reads and writes."""
+    """All arrays and numbers that the compiled loop reads and writes."""
 
     n: int  #: slots in use
     n_seen: int  #: slots with a computed df; the other examples are free when an outer iteration starts
@@ -111,7 +111,7 @@ def whole_walk(
     scratch: Floats,
     counters: Counters,
 ) -> Walk:
-    """Return a walk of all ``n`` slots in use; ``rows`` are the kernel rows and their examples."""
+    """Return a walk over all ``n`` slots in use; ``rows`` are the cached kernel rows, and the row of each slot."""
     values, row_of = rows
     return Walk(
         n, n, intercept, *arrays, values, row_of, values, NO_FLAGS, NO_MEMBERS, values, row_of, scratch, *counters
@@ -132,7 +132,7 @@ def count_again(w: Walk) -> None:
 
 @compiled
 def kink_rate(w: Walk, slot: int) -> float:
-    """Return the rate at which a free example's f must move: with its kink, and back to it if it is off."""
+    """Return the rate at which a free example's f must move to follow its kink, and to return to it if f is off."""
     e = w.examples
     q = (e.segment[slot] - 1) // 2
     tau = w.at[0].tau
@@ -143,7 +143,7 @@ def kink_rate(w: Walk, slot: int) -> float:
 
 @compiled
 def set_limits(w: Walk, slot: int) -> None:
-    """Set the limits of the segment an example is on, at the present tau."""
+    """Set the limits of an example's beta (if free) or f (if bound) at the present tau."""
     e, motion = w.examples, w.motion
     tau = w.at[0].tau
     segment = e.segment[slot]
@@ -169,7 +169,7 @@ def set_limits(w: Walk, slot: int) -> None:
 
 @compiled
 def set_velocity(w: Walk, slot: int) -> float:
-    """Send a bound example's beta to the level of its piece by the end of the path; return the change of velocity."""
+    """Set the velocity that takes a bound beta to its level by the end of the path; return its change."""
     e, motion = w.examples, w.motion
     gap = e.levels[slot, e.segment[slot] // 2] - e.beta[slot]
     v = 0.0
@@ -183,11 +183,11 @@ def set_velocity(w: Walk, slot: int) -> float:
 
 @compiled
 def add_to_bound_rate(w: Walk, slot: int, change: float) -> None:
-    """Add the change of a bound example's velocity to the rates; its row is cached."""
+    """Add the effect of a change of a bound example's velocity to the rates of all f, from the example's kernel row."""
     add_scaled(w.rows[w.row_of[slot]], change, w.motion.bound_rate, w.n)
 
 
 @compiled
 def balanced(w: Walk) -> bool:
-    """Say whether the bound betas alone move at the rate that the sum of all betas must have."""
+    """Say whether the sum of the bound betas moves at the rate that the sum of all betas must have."""
     return not w.intercept or abs(w.at[0].sum_rate - w.at[0].sum_v) <= w.tol[0].balance

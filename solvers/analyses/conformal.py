@@ -125,14 +125,14 @@ class Conformal:
         return found
 
     def _blocks(self, rows: Any) -> Iterator[tuple[slice, Floats]]:
-        """Yield the decisions of the models without each example, for some rows at a time."""
+        """Yield slices of the rows, with the decisions on them of the models that lack one example each."""
         step = max(1, BLOCK // self.scores.size)
         for start in range(0, len(rows), step):
             part = slice(start, start + step)
             yield part, self.models.decisions(rows[part])
 
     def _quantile(self, values: Floats, level: float) -> Floats:
-        """Return the weighted ``level`` quantile of each column (n, m); the row to predict counts 1 and is infinite."""
+        """Return the weighted ``level`` quantile of each column (n, m), with an infinite value of weight 1 added."""
         order = np.argsort(values, axis=0)
         weight = np.cumsum(self.weights[order], axis=0) / (self.weights.sum() + 1.0)
         place = (weight < level - 1e-12).sum(axis=0)

@@ -1,4 +1,4 @@
-"""The single update, one example after the other: the classical method, and the baseline [Cauwenberghs & Poggio]."""
+"""Updates by one path for each example: the classical method, used as the baseline [Cauwenberghs & Poggio]."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Suspected labels: all examples of a window, ranked by how badly their labels fit the models without them."""
+"""Suspected labels: all examples of a window, ranked by how badly each label fits a model without the example."""
 
 from __future__ import annotations
 
@@ -154,14 +154,14 @@ def suspected_labels(model: LiveEstimator, *, progress: Progress | None = None) 
 
 
 def _is_worth_its_cost(view: View) -> bool:
-    """Say whether leave-one-out may be trusted, and costs no more than about three times what folds cost."""
+    """Say whether leave-one-out is reliable for this window, and takes at most about three times as long as folds."""
     n, pairs = view.model.n_window_, getattr(view.window, "pairs", {})
     free = [pairs[two].n_free for two in view.both_there] if pairs else [view.state.n_free]
     return min(free) > 0 and len(view.labels) <= MOST_CLASSES and (n <= SMALL or max(free) <= MOST_FREE * n)
 
 
 def _margins(decisions: Floats, places: Ints, counts: Ints) -> tuple[Floats, Ints]:
-    """Return how far each class (n,) is ahead of the best other class with examples, (n,), and that class."""
+    """Return by how much each example's class is ahead of the best other class with examples, (n,), and that class."""
     first = -decisions[None] if decisions.ndim == 1 else decisions.T  # positive for the first class of each pair
     others = np.arange(counts.size - 1) + (np.arange(counts.size - 1) >= places[:, None])
     ahead = by_other_class(-first, places, counts.size) * np.where(others > places[:, None], 1.0, -1.0)
@@ -171,7 +171,7 @@ def _margins(decisions: Floats, places: Ints, counts: Ints) -> tuple[Floats, Int
 
 
 def _nearest(view: View, places: Ints, better: Ints) -> list[list[int]]:
-    """Return the nearest examples of the better class of each example, by place, the nearest first."""
+    """Return the positions of each example's nearest examples in its ``better`` class, nearest first."""
     found: list[list[int]] = [[] for _ in places]
     for label in np.unique(better):
         members, others = np.flatnonzero(better == label), np.flatnonzero(places == label)
@@ -185,10 +185,10 @@ def _nearest(view: View, places: Ints, better: Ints) -> list[list[int]]:
 
 
 def _doubts(margin: Floats, weights: Floats) -> Floats:
-    """Return 1 - p (n,), p = 1 / (1 + exp(-a margin)), with a fitted to a share (W + 1) / (W + 2) of right labels.
+    """Return 1 - p (n,), p = 1 / (1 + exp(-a margin)), with ``a`` fitted to a share (W + 1) / (W + 2) of right labels.
 
-    This is the sigmoid of Platt without an intercept; as in [Platt 1999] the share below 1 keeps ``a`` finite if all
-    margins are positive. A negative ``a`` becomes 0, so that each doubt is 0.5.
+    W is the sum of all weights. This is Platt's sigmoid without an intercept; as in [Platt 1999] the share below 1
+    keeps ``a`` finite if all margins are positive. A negative ``a`` becomes 0, so that each doubt is 0.5.
     """
     from scipy.optimize import brentq  # takes long to load, and a service may never need it
     from scipy.special import expit

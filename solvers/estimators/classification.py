@@ -1,4 +1,4 @@
-"""The live classifier for any labels and any number of classes: two are one problem, more are one for each pair."""
+"""The live classifier for any labels and any number of classes: one problem for each pair of classes."""
 
 from __future__ import annotations
 
@@ -184,7 +184,7 @@ class LiveSVC(WithPaths):
 
     @property
     def _of_classes(self) -> ClassWindow:
-        """The window, if there are more than two classes."""
+        """The window of a model with more than two classes."""
         return cast(ClassWindow, self._window)
 
     def _has_several(self) -> bool:
@@ -203,7 +203,7 @@ class LiveSVC(WithPaths):
         return np.bincount(places, minlength=self.classes_.size).astype(np.int32)
 
     def _places_of(self, targets: Floats) -> Ints:
-        """Return the place in ``classes_`` of each target, or of each decision by its sign."""
+        """Return, for each target, the index of its class in ``classes_``; with two classes also for decisions."""
         n = self.classes_.size
         return targets.astype(np.int64) if self._has_several() else np.where(targets > 0, n - 1, 0)
 
@@ -215,9 +215,10 @@ class LiveSVC(WithPaths):
         return LABELS
 
     def _of_pair(self, two: tuple[int, int], *, alone: bool) -> LiveSVC:
-        """Return the model of one pair of places in ``classes_``, positive for the second.
+        """Return the model of two classes, given as indices into ``classes_``; decisions are positive for the second.
 
-        With ``alone`` it has only the examples of its classes, else the whole window, in which others have no weight.
+        With ``alone`` its window holds only the examples of the two classes; otherwise it holds all examples, those of
+        other classes without weight.
         """
         window, arrays = self._of_classes, self.to_arrays()
         y = window.y.astype(np.int64)
@@ -314,7 +315,7 @@ class LiveSVC(WithPaths):
         self._meet(given)
 
     def _meet(self, given: list[Any]) -> None:
-        """Make space for classes of an update, if it brings a third one; invalid labels are left to later checks."""
+        """Extend the window to an update's new classes if there are then over two; later checks refuse bad labels."""
         known = self.classes_
         for labels in given:
             try:
@@ -346,7 +347,7 @@ class LiveSVC(WithPaths):
 
     @staticmethod
     def _values_of(known: NDArray[Any]) -> Iterable[float]:
-        """Return the target of each class."""
+        """Return the target of each of the ``known`` classes: -1 and 1, or with more classes their indices."""
         return (-1.0, 1.0)[-known.size :] if known.size < 3 else range(known.size)
 
     def _known_classes(self, labels: NDArray[Any], field: str) -> NDArray[Any]:
@@ -369,12 +370,12 @@ class LiveSVC(WithPaths):
         self.classes_ = known
 
     def _mirrors(self, known: NDArray[Any]) -> bool:
-        """Say whether the only class so far has the other sign among the ``known`` classes."""
+        """Say whether the only class so far, with target 1, becomes the first of two ``known`` ones, with target -1."""
         before = vars(self).get("classes_", known)
         return bool(before.size == 1 and known.size == 2 and known[0] == before[0])
 
     def _widened(self, window: Window, places: Ints, n_classes: int) -> ClassWindow:
-        """Return the window of several classes that is made of a window of at most two."""
+        """Return a window of ``n_classes`` classes with the examples of ``window``, which has at most two classes."""
         if self.robust_ is not None:
             raise InvalidInput("a robust model is of two classes; make it convex first, by theta = 1", field="robust")
         arrays, own = window.to_arrays(), self.classes_.size - 1
@@ -429,7 +430,7 @@ class LiveSVC(WithPaths):
         return np.asarray(window.y, np.int64)
 
     def _balance(self, targets: Floats) -> bool:
-        """Record the weights that balance these targets; return whether they have changed."""
+        """Store the class weights that balance the classes of ``targets``; return whether the weights have changed."""
         values, counts = np.unique(targets, return_counts=True)
         weights = targets.size / (values.size * counts) if values.size else counts
         before = vars(self).get("balance_")
@@ -446,7 +447,7 @@ class LiveSVC(WithPaths):
         return own * max(each, default=1.0)
 
     def _class_weights(self, targets: Floats) -> Floats:
-        """Return the weight of each target's class."""
+        """Return, for each target, the weight of its class."""
         if self.class_weight is None:
             return np.ones(targets.size)
         if self._shares_costs:
@@ -457,7 +458,7 @@ class LiveSVC(WithPaths):
         return np.asarray(np.where(targets > 0, weights[-1], weights[0]), np.float64)
 
     def _weights_by_class(self) -> Floats:
-        """Return the given weight of each class, (n_classes,); raises InvalidInput."""
+        """Return the weight of each class in ``class_weight``, (n_classes,); raise InvalidInput if it is bad."""
         if not isinstance(self.class_weight, Mapping):
             raise InvalidInput("must be a mapping from label to weight, or 'balanced'", field="class_weight")
         labels = self.classes_.tolist()
@@ -482,7 +483,7 @@ class LiveSVC(WithPaths):
 
 
 def _weight_of(label: Any, weights: Mapping[Any, float]) -> float:
-    """Return the weight of a class; raises InvalidInput."""
+    """Return the weight of a class; raise InvalidInput if it is not valid."""
     weight = validation.number_or_none(weights.get(label, 1.0))
     if weight is None or not 0 <= weight <= validation.LARGEST:
         reason = f"the weight of {label!r} must be a number from 0 to {validation.LARGEST:g}"

@@ -62,7 +62,7 @@ class DropIn(ChangingEstimator):
         return self.dual_coef_ @ self._learnt.state.kernel.centered(self.support_vectors_)
 
     def _like_window(self, values: Any) -> Any:
-        """Return numbers (m, n) in the form of scikit-learn's attributes: sparse if the window is."""
+        """Return an array (m, n) as scikit-learn's attributes have it: as a csr_array if the window is sparse."""
         if not self._learnt.is_sparse:
             return np.asarray(values)
         from scipy.sparse import csr_array

@@ -1,4 +1,4 @@
-"""Live models to and from files: an npz archive of arrays and JSON, with a version; nothing in it is executed."""
+"""Saving live models to files and loading them: a file is an npz archive of arrays and JSON, and holds no code."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ PLAIN = (str, int, float, bool, type(None))
 
 
 def _version(arrays: Mapping[str, Any], X: Any) -> int:
-    """Return the least version with readers that know all that these arrays hold."""
+    """Return the lowest file version with readers that understand all of ``arrays``."""
     if "landmarks" in arrays:
         return VERSION
     if any(name in arrays for name in OF_TABLES):
@@ -47,7 +47,7 @@ def _version(arrays: Mapping[str, Any], X: Any) -> int:
 
 
 def _parameters(model: LiveEstimator) -> dict[str, Any]:
-    """Return the parameters of a model, without unset ones that older readers do not know."""
+    """Return the parameters of a model, except for newer parameters that are None, which older readers do not know."""
     found = model.get_params(deep=False)
     for name in ("columns", "components"):
         if found.get(name) is None:
@@ -148,7 +148,7 @@ def load_model(path: str | os.PathLike[str]) -> Any:
 
 
 def _model(head: dict[str, Any], arrays: dict[str, Any]) -> Any:
-    """Return the model that a file's head and arrays describe; raises anything if they do not fit together."""
+    """Return the model that a file's head and arrays describe; raise various errors if the two do not match."""
     kind, parameters = KINDS[head["kind"]], {name: _back(value) for name, value in head["parameters"].items()}
     arrays |= {"keys": head["keys"], "next_key": int(head["next_key"])}
     if "X_width" in arrays:
@@ -167,7 +167,7 @@ def _model(head: dict[str, Any], arrays: dict[str, Any]) -> Any:
 
 
 def _check(arrays: Mapping[str, Any]) -> None:
-    """Raise InvalidInput for keys, targets, weights or labels that no model can have."""
+    """Raise InvalidInput if keys, targets, weights or class labels in ``arrays`` are not valid for any model."""
     n = len(validation.new_keys(arrays["keys"], len(arrays["keys"]), (), ()))
     y = validation.vector(arrays["y"], n, field="y")
     validation.sample_weights(arrays["sample_weight"], n)
@@ -183,7 +183,7 @@ def _check(arrays: Mapping[str, Any]) -> None:
 
 
 def _plain(value: Any, name: str) -> Any:
-    """Return a value in the types of JSON: arrays and mappings become objects that say so."""
+    """Convert a value to JSON types; an array, mapping or list becomes an object that names its type."""
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, np.ndarray):
@@ -199,7 +199,7 @@ def _plain(value: Any, name: str) -> Any:
 
 
 def _back(value: Any) -> Any:
-    """Return the value that ``_plain`` was given."""
+    """Convert a value from JSON types back to what it was before ``_plain``."""
     if not isinstance(value, dict):
         return value
     if "array" in value:

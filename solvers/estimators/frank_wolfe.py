@@ -1,4 +1,4 @@
-"""The L2-SVM trained by Frank-Wolfe methods: for data too large for a path."""
+"""The L2-SVM, trained by Frank-Wolfe methods on data too large for the path algorithm."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ taking_training_rows = Taking(
 
 
 class Last(NamedTuple):
-    """What a next fit can start from: problems and solutions by pair of classes."""
+    """The last fit, from which the next one can start: the problem and solution of each pair of classes."""
 
     classes: NDArray[Any]
     n: int
@@ -237,7 +237,7 @@ class FrankWolfeSVC(_Classifier, _Estimator):
         return self
 
     def _read(self, X: Any) -> tuple[FunctionKernel | None, Any, Any]:
-        """Return the function kernel and its examples, and the training data: kernel values, or features."""
+        """Return the function kernel and its examples, if any, and the training data: features or kernel values."""
         if not callable(self.kernel):
             rows = examples_of(X)
             return None, rows, rows
@@ -246,11 +246,11 @@ class FrankWolfeSVC(_Classifier, _Estimator):
 
     @property
     def _is_given(self) -> bool:
-        """Whether kernel values are held as a matrix: a given one, or one that a function has computed."""
+        """Whether the training data are a kernel matrix, given by the caller or computed by a kernel function."""
         return callable(self.kernel) or self.kernel == "precomputed"
 
     def _options(self) -> Options:
-        """Return the options of the search; raises InvalidInput."""
+        """Return the options of the search; raise InvalidInput if a parameter is not valid."""
         tol = validation.positive(self.tol, "tol")
         cache = int(2**20 * validation.positive(self.cache_mb, "cache_mb"))
         sampling = None if self.sampling is None else validation.whole(self.sampling, "sampling")
@@ -273,7 +273,7 @@ class FrankWolfeSVC(_Classifier, _Estimator):
         return Kernel(name, validation.positive(gamma, "gamma"), self.degree, self.coef0)
 
     def _last_places(self, places: ArrayLike | None, n: int, classes: NDArray[Any]) -> tuple[Last | None, Ints | None]:
-        """Return the last fit and the place of each row in it, or nothing."""
+        """Return the last fit and the position of each row in its training data, or None twice if there is none."""
         last: Last | None = getattr(self, "_last", None) if self.warm_start else None
         if places is not None and last is None:
             raise InvalidInput("there is no last fit with warm_start to start from", field="places")
@@ -292,7 +292,7 @@ class FrankWolfeSVC(_Classifier, _Estimator):
         return last, found.astype(np.int64)
 
     def _start(self, q: int, pair: PairProblem, last: Last | None, was: Ints | None) -> Known | None:
-        """Return the start of the search for a pair; None: it starts from nothing."""
+        """Return the coefficients from which the search for pair ``q`` starts, or None to start from 0."""
         if last is None or was is None or self._is_given:
             return None
         before = last.pairs[q]
@@ -309,7 +309,7 @@ class FrankWolfeSVC(_Classifier, _Estimator):
         own: list[PairProblem],
         solutions: list[DualSolution],
     ) -> None:
-        """Set the attributes of a trained model."""
+        """Set the fitted attributes of the model from the solutions of all pairs."""
         support, self.dual_coef_ = one_versus_one.coefficients_of(solutions, own, X.shape[0])
         self.support_ = support.astype(np.int32)
         self.intercept_ = self.dual_coef_.sum(axis=1)
@@ -323,7 +323,7 @@ class FrankWolfeSVC(_Classifier, _Estimator):
         self._kernel, self._support = kernel, prepared.take(self.support_.astype(np.int64))
 
     def _know(self, labels: NDArray[Any], classes: NDArray[Any]) -> None:
-        """Make all ``labels`` classes; one without weight loses its pairs to those with weight."""
+        """Make all ``labels`` classes of the model; a class without weight loses against every class with weight."""
         self.classes_ = labels
         has_weight = np.isin(labels, classes)
         if has_weight.all():
@@ -360,7 +360,7 @@ class FrankWolfeSVC(_Classifier, _Estimator):
         return np.asarray(self.classes_[found])
 
     def _decisions(self, X: Any) -> Floats:
-        """Return the decisions of each pair, (m, pairs)."""
+        """Return the decisions on ``X`` of the problem of each pair of classes, (m, n_pairs)."""
         check_is_fitted(self)
         if self._by_function is not None:
             values = values_with(*self._by_function, X)

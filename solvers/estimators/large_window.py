@@ -1,4 +1,4 @@
-"""A live model of a window too large for a path: it slides without a solve, and is retrained on request."""
+"""A live model with a window too large for the path algorithm: an update does not solve, and the caller retrains it."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ from livesvm.solvers.validation import Key
 
 
 class _NotOffered:
-    """An attribute that live estimators with a path have, but not a window that is trained from time to time."""
+    """An attribute of other live estimators that ``LiveL2SVC`` does not have: reading it raises AttributeError."""
 
     def __set_name__(self, owner: type, name: str) -> None:
         self._name = name
@@ -53,9 +53,9 @@ class _NotOffered:
 class LiveL2SVC(LiveEstimator):
     """A classifier with squared losses over a window, trained by Frank-Wolfe methods [Frandi et al.].
 
-    It minimizes ``1/2 |w|^2 + 1/2 b^2 + C/2 sum_i weight_i max(0, 1 - y_i f(x_i))^2``, the problem of
-    ``FrankWolfeSVC``; with several classes, for each pair of them. ``update`` changes the window and solves nothing:
-    decisions are those of the last ``retrain``, and the next one starts from its solution.
+    It minimizes ``1/2 |w|^2 + 1/2 b^2 + C/2 sum_i weight_i max(0, 1 - y_i f(x_i))^2``, as ``FrankWolfeSVC`` does; with
+    several classes it does so for each pair of classes. ``update`` changes the window without solving: decisions are
+    those of the last ``retrain``, and the next ``retrain`` starts from its solution.
 
     Parameters
     ----------
@@ -115,7 +115,7 @@ class LiveL2SVC(LiveEstimator):
         robust: Robustness | None = None,
         on_repeat: OnRepeat = "refuse",
     ) -> UpdateReport:
-        """Change the window, all or nothing; for the parameters and errors see ``IncrementalSVC``."""
+        """Change the window, or after an error nothing; for parameters and errors see ``IncrementalSVC``."""
         began, w = time.perf_counter(), self._examples_here
         asked = settled(Asked(add, keys, sample_weight, remove), on_repeat, w.slots)
         add, keys, sample_weight, remove, ignored = asked
@@ -165,12 +165,12 @@ class LiveL2SVC(LiveEstimator):
     def _with_labels(
         self, known: NDArray[Any], y: ArrayLike | None, m: int, field: str
     ) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Return the classes known after labels ``y`` (m,), and the labels of ``y``; raises InvalidInput."""
+        """Return the ``known`` classes joined with those of ``y`` (m,), and ``y`` as labels; raises InvalidInput."""
         return labels_after(known, y, m, field, is_fixed=self.classes is not None)
 
     @property
     def labels_(self) -> NDArray[Any]:
-        """All known labels: those of the window, now or before, and those of the last training."""
+        """All known labels: those of present and former examples of the window, and those of the last training."""
         trained = self._trained
         if trained is None or are_among(trained.classes, self._labels).all():
             return self._labels
@@ -178,12 +178,12 @@ class LiveL2SVC(LiveEstimator):
 
     @property
     def classes_(self) -> NDArray[Any]:
-        """The labels that decisions are about: those of the last training, or before it those of the window."""
+        """The classes of the last training, or before the first training those of the window."""
         return self._labels if self._trained is None else self._trained.classes
 
     @property
     def counts(self) -> dict[Any, int]:
-        """How many examples of the window each class has, by label; a class of the last training may have none."""
+        """The number of the window's examples by label; it may be 0 for a class of the last training."""
         w = self._examples_here
         own = np.bincount(w.y[w.indices], minlength=self._labels.size)
         here = dict(zip(self._labels.tolist(), own.tolist(), strict=True))
@@ -191,22 +191,22 @@ class LiveL2SVC(LiveEstimator):
 
     @property
     def trained_on(self) -> tuple[Any, Mapping[str, Any] | None] | None:
-        """Names of the support vectors of the last training, and what was kept with it; None: there is no training."""
+        """The names of the last training's support vectors, and the mapping of ``keep_origin``; None if untrained."""
         return None if self._trained is None else (self._trained.names, self._trained.origin)
 
     @property
     def keys_(self) -> list[Key]:
-        """Keys of the window, oldest first."""
+        """Keys of the window's examples, oldest first."""
         return list(self._examples_here.slots)
 
     @property
     def window_features(self) -> Floats:
-        """Features of the window, (n, d), oldest first."""
+        """Features of the window's examples, (n, d), oldest first."""
         return self._examples_here.X[self._examples_here.indices]
 
     @property
     def window_y(self) -> NDArray[Any]:
-        """Labels of the window, (n,), oldest first."""
+        """Labels of the window's examples, (n,), oldest first."""
         return np.asarray(self._labels[self._examples_here.y[self._examples_here.indices]])
 
     @property
@@ -218,18 +218,18 @@ class LiveL2SVC(LiveEstimator):
     def window_coefficients(self) -> Floats:
         """Signed coefficients of the window's examples in the last training, (n,), oldest first.
 
-        With several classes (n, n_classes - 1), see ``models.sliding_window.signed_coefficients``.
+        With several classes the shape is (n, n_classes - 1), see ``models.sliding_window.signed_coefficients``.
         """
         return signed_coefficients(self._trained, self._examples_here)
 
     @property
     def window_is_free(self) -> NDArray[np.bool_]:
-        """Which of the window's examples have a coefficient, (n,), oldest first: squared losses have no bound."""
+        """A mask (n,) of the examples with a coefficient, oldest first; with squared losses all of these are free."""
         found = self.window_coefficients != 0.0
         return np.asarray(found if found.ndim == 1 else found.any(axis=1))
 
     def forget_training(self) -> None:
-        """Drop the training, and all that is known of examples that have left and of their classes."""
+        """Drop the last training, and all data about removed examples and classes without examples."""
         with all_or_nothing(self, self._examples_here):
             self._trained = None
             self._forget_labels()
@@ -238,7 +238,7 @@ class LiveL2SVC(LiveEstimator):
             self._examples_here.forget()
 
     def forget_labels(self) -> None:
-        """Drop all classes that neither the window nor the last training has."""
+        """Drop the classes that occur neither in the window nor in the last training."""
         with all_or_nothing(self, self._examples_here):
             self._forget_labels()
 
@@ -314,9 +314,9 @@ class LiveL2SVC(LiveEstimator):
         look: Look | None = None,
         names: NDArray[Any] | None = None,
     ) -> Training:
-        """Train on other examples, (n, d) dense or CSR, as :meth:`retrain` does; the window stays as it is.
+        """Train as :meth:`retrain` does, but on examples ``X``, (n, d) dense or CSR; the window stays as it is.
 
-        ``names`` (n, ...) identify the examples; those of support vectors are kept.
+        ``names`` (n, ...) identify the examples; the names of the support vectors are stored with the training.
         """
         _, labels = self._with_labels(self._labels, y, X.shape[0], "y")
         weights = validation.sample_weights(sample_weight, X.shape[0])
@@ -340,9 +340,10 @@ class LiveL2SVC(LiveEstimator):
         look: Look | None,
         slots: Ints | None = None,
     ) -> tuple[Training, list[PairProblem], Ints]:
-        """Train on features (n, d), classes (k,), class numbers (n,) and weights (n,), and predict by the result.
+        """Train on features (n, d), classes (k,), class numbers (n,) and weights (n,), and then predict by the result.
 
-        Examples of the window have ``slots`` (n,). Also returns the pairs, and which rows are support vectors.
+        Examples of the window have ``slots`` (n,). Returns the training, the problems of all pairs, and the rows that
+        are support vectors.
         """
         X, classes, codes, weights = examples
         kernel = self._kernel_of(X, weights)
@@ -363,11 +364,11 @@ class LiveL2SVC(LiveEstimator):
         return found, own, support
 
     def keep_origin(self, origin: Mapping[str, Any]) -> None:
-        """Keep with the last training what its caller must know of it."""
+        """Store ``origin``, data of the caller about the last training, with that training."""
         self._trained = self._known()._replace(origin=origin)
 
     def take_over(self, other: LiveL2SVC) -> None:
-        """Adopt the solution of another model, which had this model's window before it slid."""
+        """Adopt the solution of ``other``, a model trained on an earlier state of this model's window."""
         with all_or_nothing(self, self._examples_here):
             for name in ("_trained", "C", "kernel", "gamma", "degree", "coef0", "gamma_"):
                 setattr(self, name, getattr(other, name))
@@ -379,7 +380,7 @@ class LiveL2SVC(LiveEstimator):
         return self.kernel_by(lambda: scale_of(X, weights))
 
     def kernel_by(self, scale: Callable[[], float]) -> Kernel:
-        """Return the kernel; a gamma of "scale" keeps its first value, computed by ``scale`` for the first training."""
+        """Return the kernel; the value of a gamma of "scale" is computed by ``scale`` once, for the first training."""
         gamma = self.gamma
         if gamma == "scale":
             known = self._trained is not None and self._trained.kernel.name == self.kernel
@@ -387,7 +388,7 @@ class LiveL2SVC(LiveEstimator):
         return Kernel(self.kernel, validation.positive(gamma, "gamma"), self.degree, self.coef0)
 
     def predict_by(self, trained: Trained) -> None:
-        """Predict by a training on other examples from now on; the window stays as it is."""
+        """Make ``trained``, a training on any examples, the one to predict by; the window stays as it is."""
         self._trained, self.gamma_, self.n_features_in_ = trained, trained.kernel.gamma, int(trained.X.shape[1])
         self._examples_here.forget()
 
@@ -395,15 +396,15 @@ class LiveL2SVC(LiveEstimator):
 
     @property
     def is_trained(self) -> bool:
-        """Whether there has been a training to predict by."""
+        """Whether the model has been trained, and so can predict."""
         return self._trained is not None
 
     def predictor(self) -> Any:
-        """Return the decision functions of the last training, frozen; raises InvalidInput before the first."""
+        """Return an immutable predictor of the last training; raise InvalidInput if there is none."""
         return self._known().predictor()
 
     def certificate(self) -> Certificate:
-        """Return how far the last solution, without examples that have left, is from the optimum of the window."""
+        """Return how far the last solution, without the removed examples, is from the optimum of the present window."""
         found = self._proofs()
         n = len(self._examples_here.slots)
         if self._known().classes.size == 2:
@@ -412,18 +413,18 @@ class LiveL2SVC(LiveEstimator):
 
     @property
     def pair_certificates(self) -> dict[tuple[Any, Any], Certificate]:
-        """The certificate of every pair of labels trained on the window, if there are more than two classes."""
+        """The certificate of every trained pair of labels on the window, if there are more than two classes."""
         return {} if self.classes_.size == 2 else self._proofs()
 
     def _proofs(self) -> dict[tuple[Any, Any], Certificate]:
         return proofs(self._known(), self._examples_here, self._labels, self._kernel_of, float(self.C))
 
     def prepare(self) -> None:
-        """Do nothing: an update needs nothing but the window."""
+        """Do nothing, because an update of this model needs no preparation."""
 
     @property
     def held_bytes(self) -> int:
-        """Bytes of all arrays: those of the window, and those of the last training."""
+        """The bytes that the arrays of the window and of the last training take."""
         return self._examples_here.held_bytes + (0 if self._trained is None else self._trained.held_bytes)
 
     def check_scale(
@@ -434,7 +435,7 @@ class LiveL2SVC(LiveEstimator):
         reweight: Mapping[Key, float] | None = None,
         C: float | None = None,
     ) -> None:
-        """Raise InvalidInput for examples with kernel values that are not finite."""
+        """Raise InvalidInput if a kernel value k(x, x) of an example in ``X`` is not finite."""
         if X is None:
             return
         gamma = self.gamma if isinstance(self.gamma, float) else 1.0
@@ -449,7 +450,7 @@ class LiveL2SVC(LiveEstimator):
     # -- keeping -------------------------------------------------------------------------------------------------------
 
     def to_arrays(self) -> dict[str, Any]:
-        """Return everything a checkpoint needs: arrays, numbers, and keys and labels as lists."""
+        """Return all data of a checkpoint by name: arrays, numbers, and lists of keys and labels."""
         w, trained = self._examples_here, self._trained
         found = w.to_arrays() | {"labels": self._labels.tolist(), "gamma": float(vars(self).get("gamma_", np.nan))}
         return (
@@ -460,7 +461,7 @@ class LiveL2SVC(LiveEstimator):
 
     @classmethod
     def from_arrays(cls, params: Mapping[str, Any], arrays: Mapping[str, Any]) -> Self:
-        """Return the model that ``to_arrays`` describes; raises NotOptimal if the arrays do not belong together."""
+        """Return the model with the data that ``to_arrays`` returned; raise NotOptimal if the arrays do not match."""
         model = cls(**params)
         try:
             model._restore(arrays)

@@ -1,4 +1,4 @@
-"""The live one-class model: its losses, and the place of its boundary."""
+"""The live one-class model: its losses, and the offset of its boundary."""
 
 from __future__ import annotations
 

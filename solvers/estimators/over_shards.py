@@ -1,4 +1,4 @@
-"""A training of the large-scale classifier on examples in shards, wherever these live."""
+"""Training of the large-scale classifier on examples distributed over shards, in this process or in others."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Mask = NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class Sharded:
-    """A training set in shards."""
+    """A training set with its features in shards, and its labels and weights here."""
 
     crew: Crew  #: the shards
     parts: Sequence[slice]  #: which rows of all each has, in their order
@@ -40,13 +40,13 @@ class Sharded:
     names: NDArray[Any] | None = None  #: (n, ...) names of the rows
 
     def each(self, column: NDArray[Any]) -> list[NDArray[Any]]:
-        """Return each shard's part of a column (n,)."""
+        """Split a column (n,) into the parts of the shards."""
         return [column[part] for part in self.parts]
 
 
 @dataclass(frozen=True)
 class Trainings:
-    """The worst gap of all pairs of classes, the number of blocks, and the gap over time, (k, 2)."""
+    """The result of a training: the largest gap of all pairs, the number of blocks, and the gap over time."""
 
     relative_gap: float
     steps: int
@@ -54,7 +54,7 @@ class Trainings:
 
 
 class OverShards:
-    """Trains a model over shards, which are prepared once for all of its trainings.
+    """Trains a model one or several times on the rows of shards, which are prepared once.
 
     Parameters
     ----------
@@ -101,7 +101,7 @@ class OverShards:
         progress: Progress | None = None,
         look: Look | None = None,
     ) -> Trainings:
-        """Train on the rows that count, (n,), from nothing; after an error the model is as it was.
+        """Train on the rows in the mask ``counts`` (n,), from coefficients of 0; after an error the model is unchanged.
 
         Parameters
         ----------

@@ -1,4 +1,4 @@
-"""What classifiers and regressors have in common: paths over C, and paths of robust losses."""
+"""Methods that classifiers and regressors have in common: paths over C, and paths of robust losses."""
 
 from __future__ import annotations
 

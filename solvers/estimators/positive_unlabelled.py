@@ -1,4 +1,4 @@
-"""The live model of positive and unlabelled examples: its losses, which depend on each other, and its paths."""
+"""The live model of positive and unlabelled examples: its losses, which depend on the whole window, and its paths."""
 
 from __future__ import annotations
 
@@ -291,7 +291,7 @@ class LivePUClassifier(WithThresholds, ChangingEstimator):
         return np.asarray(np.unique(of_all, axis=0, return_inverse=True)[1].reshape(-1), np.int64)
 
     def _learn(self, *args: Any, **kwargs: Any) -> UpdateReport:
-        """Learn new examples; if a waiting model then lacks nothing, solve the window from nothing."""
+        """Learn new examples; if a waiting model then has enough examples, solve its whole window."""
         if not hasattr(self, "_window") or self._begun:
             return super()._learn(*args, **kwargs)
         window, before = self._window, vars(self).copy()
@@ -314,7 +314,7 @@ class LivePUClassifier(WithThresholds, ChangingEstimator):
         self._held_out = None
 
     def _lacking(self, y: Floats, weights: Floats) -> str:
-        """Return what a model with these examples waits for; empty if they suffice."""
+        """Return a text that says which examples a model still waits for; the text is empty if the examples suffice."""
         least = 2 if math.isnan(self.prior_) else 1
         for is_kind, what in ((y <= 0.0, "unlabelled"), (y > 0.0, "positive")):
             if (n := int(np.count_nonzero(is_kind & (weights > 0)))) < least:
@@ -336,7 +336,7 @@ class LivePUClassifier(WithThresholds, ChangingEstimator):
             self._find_open(window, rows, targets > 0, weights)
 
     def _find_open(self, window: Window, rows: Features, known: Bools, weights: Floats) -> None:
-        """Estimate the prior and choose lam, if they are open and not known yet."""
+        """Estimate the prior and choose lam, each only if it is to be determined automatically and has no value yet."""
         kernel, X = numbered(window.state.kernel, rows)
         if not is_open(self.prior):
             self.prior_estimate_ = None
@@ -348,7 +348,7 @@ class LivePUClassifier(WithThresholds, ChangingEstimator):
             self.chosen_lam_ = Folds(kernel, X, known, weights).best_lam(self.prior_)
 
     def _bring_up(self) -> None:
-        """Determine what ``set_params`` has left open since, and forget results for what is given now."""
+        """Determine prior and lam if ``set_params`` left them open; drop estimates of what it has set."""
         window = self._window
         is_known = is_lam_open(self.lam) == (self.chosen_lam_ is not None)
         is_known = is_known and is_open(self.prior) == (self.prior_estimate_ is not None)

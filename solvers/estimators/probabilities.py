@@ -1,4 +1,4 @@
-"""Probabilities of classes, calibrated from exact decisions of folds, and kept up to date with the window."""
+"""Class probabilities, calibrated by exact decisions on held-out folds, again after each change of the window."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from livesvm.solvers.models.changing import ChangingEstimator
 from livesvm.solvers.runtime.docstrings import taking_rows
 from livesvm.solvers.runtime.types import Bools, Floats, Ints
 
-JUDGING, OF_EACH = 200, 20  #: examples, in all and of each class, to whose decisions a sigmoid is fitted
+JUDGING, OF_EACH = 100, 10  #: examples, in all and of each class, to whose decisions a sigmoid is fitted
 STEPS, RIDGE = 100, 1e-12  #: of Newton's method, and what is added to the diagonal of its matrix
 METHODS = {True: "sigmoid", "platt": "sigmoid", "sigmoid": "sigmoid", "isotonic": "isotonic"}
 
 PROBABILITY = """    probability : bool, "platt" or "isotonic", default False
         Whether there is ``predict_proba``, and how decisions become probabilities; True is "platt". That is fitted to
         exact decisions of the window's examples by models without their fold, of ten, in windows over 1,000 of five,
-        when it is asked for the first time after an update; of a sigmoid as many folds are left out as hold 200
-        examples and 20 of each class. The class with the largest probability is not always the one that ``predict``
+        when it is asked for the first time after an update; of a sigmoid as many folds are left out as hold 100
+        examples and 10 of each class. The class with the largest probability is not always the one that ``predict``
         returns.
 """
 
@@ -34,7 +34,7 @@ def _is_asked_for(model: Any) -> bool:
 
 
 class Kept(NamedTuple):
-    """A calibration, with the window and the method that it belongs to."""
+    """A stored calibration, with the window, the number of updates and the method for which it was computed."""
 
     window: Any
     updates: int
@@ -70,7 +70,7 @@ class Probabilities(ChangingEstimator):
             return np.asarray(np.log(self.predict_proba(X)))
 
     def _calibrated(self) -> Calibration:
-        """Return the calibration for the present window."""
+        """Return the calibration for the present window, computed at the first request after an update."""
         method = METHODS.get(self.probability)
         if method is None:
             raise InvalidInput(
@@ -87,7 +87,7 @@ class Probabilities(ChangingEstimator):
 
 
 def calibrated(model: Any, method: str) -> Calibration:
-    """Return the calibration of a live classifier's window, by exact decisions of its examples without their fold.
+    """Return a live classifier's calibration, fitted to exact decisions on its examples by models without their fold.
 
     Parameters
     ----------
@@ -112,9 +112,10 @@ def calibrated(model: Any, method: str) -> Calibration:
 
 
 def _judging(y: NDArray[Any], method: str) -> tuple[Ints, int]:
-    """Return the places of the examples that are held out, spread over the window, and into how many folds.
+    """Return the positions of the examples to hold out, and the number of folds.
 
-    Two numbers are fitted to so many as well as to all: only as many folds are left out as have them.
+    A sigmoid has two parameters, for which ``JUDGING`` examples suffice: only as many folds are held out as contain
+    these.
     """
     folds = folds_for(y.size)
     if method == "sigmoid":
@@ -126,9 +127,9 @@ def _judging(y: NDArray[Any], method: str) -> tuple[Ints, int]:
 
 
 def _sigmoid(f: Floats, positive: Bools, weights: Floats) -> tuple[Floats, Floats]:
-    """Return a and b of 1 / (1 + exp(a f + b)), (1,) each, with the least log loss of Platt's targets.
+    """Return a and b, (1,) each, for which 1 / (1 + exp(a f + b)) has the least log loss for Platt's targets.
 
-    By Newton's method with halved steps [Lin, Lin & Weng 2007, "A note on Platt's probabilistic outputs"].
+    The method is Newton's with step halving [Lin, Lin & Weng 2007, "A note on Platt's probabilistic outputs"].
     """
     from scipy.special import expit  # importing it takes a twentieth of the start of a service
 
@@ -159,7 +160,7 @@ def _sigmoid(f: Floats, positive: Bools, weights: Floats) -> tuple[Floats, Float
 
 
 def _isotonic(f: Floats, positive: Bools, weights: Floats) -> tuple[Floats, Floats]:
-    """Return the places and values of the ascending map with the least squared error."""
+    """Return thresholds and values of the nondecreasing map from f to probabilities with the least squared error."""
     from sklearn.isotonic import IsotonicRegression
 
     found = IsotonicRegression(out_of_bounds="clip").fit(f, positive.astype(np.float64), sample_weight=weights)

@@ -1,4 +1,4 @@
-"""The batch classifier of positive and unlabelled examples, for any number of unlabelled ones."""
+"""The batch classifier of positive and unlabelled examples, in memory linear in the number of unlabelled examples."""
 
 from __future__ import annotations
 
@@ -218,11 +218,11 @@ class PUClassifier(_TwoClassEstimator, WithThresholds):
         return self._examples
 
     def _read(self, X: Any) -> Features:
-        """Return rows after a check, dense or sparse; raises InvalidInput."""
+        """Return ``X`` as checked rows, dense or sparse; raise InvalidInput if it is not valid."""
         return validation.matrix(X) if self.kernel == "precomputed" else validation.features(X)
 
     def _kernel(self, X: Floats, weights: Floats) -> tuple[Kernel, Floats]:
-        """Return the kernel, and the rows of ``X`` as it takes them."""
+        """Return the kernel, and the rows of ``X`` in the form that the kernel takes."""
         gamma = self.gamma
         if isinstance(gamma, str):
             if gamma != "scale":
@@ -252,9 +252,9 @@ class PUClassifier(_TwoClassEstimator, WithThresholds):
 
 
 def _make_positive(kernel: Kernel, rows: Floats, limit: int) -> None:
-    """Refuse data on which the kernel is not positive semi-definite, as far as ``limit`` bytes allow the check.
+    """Raise an error if the kernel is not positive semi-definite on as many rows as ``limit`` bytes allow to check.
 
-    If kernel values were rounded, their diagonal is raised, see ``kernels.definiteness``.
+    If the kernel values were rounded, the diagonal of the kernel matrix is raised, see ``kernels.definiteness``.
 
     Raises
     ------

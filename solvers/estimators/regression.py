@@ -1,4 +1,4 @@
-"""The live regressor: its losses, and its paths."""
+"""The live support vector regressor: its losses, and its paths."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The live estimators as scikit-learn's: its base class, mixins and tags, and its checks of feature names.
+"""The live estimators as scikit-learn estimators, with its base class, mixins, tags and checks of feature names.
 
-They are separate so that a process that only serves models need not import scikit-learn.
+They are separate from the live models, so that a process that only serves models need not import scikit-learn.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def warn_of(found: Sequence[ModelWarning]) -> None:
 
 
 class _Estimator(BaseEstimator):  # type: ignore[misc]
-    """Additions of scikit-learn to every estimator; this base precedes the live estimator."""
+    """scikit-learn's parts of every estimator; a class lists this base before the live estimator."""
 
     kernel: str
     columns: Any = None
@@ -48,9 +48,9 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]
     _get_param_names: Any = classmethod(cache(BaseEstimator._get_param_names.__func__))  # type: ignore[arg-type]
 
     def _check_features(self, X: ArrayLike, *, reset: bool) -> None:
-        """Let scikit-learn note or compare the number and the names of the features.
+        """Let scikit-learn store the number and names of the features, or compare them with the stored ones.
 
-        This takes longer than a small update, and is skipped for a plain array if no names are known.
+        The check takes longer than a small update, and is skipped for a plain array if no feature names are known.
         """
         if self.columns is not None:
             return  # which the columns themselves do
@@ -137,7 +137,7 @@ def _entry(name: str, kind: str, meaning: str) -> str:
 
 
 def _written_out(doc: str | None, ignored: Iterable[str] = (), more: str = "") -> str:
-    """Return a docstring with shared entries written out, and with the ignored parameters and why they are."""
+    """Return a docstring with its shared entries written out, and with the ignored parameters and the reasons."""
 
     def said(line: re.Match[str]) -> str:
         return "".join(_entry(name, *SHARED[name]) for name in line[1].split(", ")).rstrip("\n")
@@ -153,7 +153,7 @@ _OF_REGRESSION = tuple(name for name in IGNORED if name != "random_state")
 
 
 class _Classifier(ClassifierMixin):  # type: ignore[misc]
-    """Additions of scikit-learn to a classifier of any labels."""
+    """scikit-learn's parts of a classifier with any number of classes."""
 
     classes_: NDArray[Any]
 
@@ -211,7 +211,7 @@ class IncrementalSVR(SelfTuning, RegressorMixin, _Estimator, DropIn, LiveSVR):  
 
 
 class _TwoClassEstimator(ClassifierMixin, _Estimator):  # type: ignore[misc]
-    """Additions of scikit-learn to a classifier of no more than two classes."""
+    """scikit-learn's parts of a classifier with at most two classes."""
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

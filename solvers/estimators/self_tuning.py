@@ -1,4 +1,4 @@
-"""Estimators that choose the parameters called "auto" by their window, and choose again as it changes."""
+"""Estimators that choose their parameters "auto" by the window, and choose these again as the window changes."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class SelfTuning(ChangingEstimator):
             self._choose(*(0.0, 0) if report is None else (report.seconds, len(report.added)))
 
     def _choose(self, seconds: float, came: int) -> None:
-        """Choose again where that is due, after an update of so many seconds; what cannot be chosen stays as it is."""
+        """Choose parameters if a choice is due after an update that took ``seconds`` and added ``came`` examples."""
         last: TunedParameters | None = vars(self).get("choice_")
         if last is not None:
             self._of_updates += seconds

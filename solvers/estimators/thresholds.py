@@ -1,4 +1,4 @@
-"""Predictions of models of positive and unlabelled examples, above 0 or above a threshold that is asked for."""
+"""Predictions by models of positive and unlabelled examples: decisions above 0, or above a requested threshold."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A live model as scikit-learn's estimator with the same predictions, and as ONNX: to predict with, not to learn."""
+"""Conversion of a live model to a scikit-learn estimator or to ONNX, with the same predictions but no updates."""
 
 from __future__ import annotations
 
@@ -18,9 +18,10 @@ from livesvm.solvers.sparse import like
 def to_sklearn(model: Any) -> Any:
     """Return a fitted ``SVC``, ``SVR`` or ``OneClassSVM`` with the decisions of a live model as it is now.
 
-    A model with a ``scale`` becomes a pipeline that begins with it. Losses that scikit-learn does not have, and robust
-    ones, do not affect predictions. Probabilities are not included. If the features of a linear kernel have a center,
-    the support vectors come without it: as their coefficients sum up to 0, that changes no decision, but keeps digits.
+    A model with a ``scale`` becomes a pipeline with the scaler as its first step. Robust losses, and others that
+    scikit-learn does not have, do not matter, because predictions do not depend on them. The result has no
+    ``predict_proba``. If the features of a linear kernel are centered, so are the support vectors: as the coefficients
+    sum to 0, this changes no decision, but reduces rounding errors.
 
     Raises
     ------
@@ -48,7 +49,7 @@ def to_sklearn(model: Any) -> Any:
 
 
 def _empty(model: Any) -> Any:
-    """Return scikit-learn's unfitted estimator with the parameters of a model."""
+    """Return an unfitted scikit-learn estimator with the parameters of a live model."""
     names = ("kernel", "degree", "coef0")
     parameters = {name: getattr(model, name) for name in names} | {"gamma": model.gamma_}
     if hasattr(model, "nu"):
@@ -61,7 +62,7 @@ def _empty(model: Any) -> Any:
 
 
 def _filled(machine: Any, model: Any) -> Any:
-    """Give an estimator the attributes that fitting would have given it."""
+    """Set the fitted attributes of a scikit-learn estimator from a live model, and return the estimator."""
     given = model.kernel == "precomputed"
     support, dual = model.support_, model.dual_coef_
     dual = dual.toarray() if hasattr(dual, "toarray") else dual
@@ -95,7 +96,7 @@ def _filled(machine: Any, model: Any) -> Any:
 
 
 def _scaler(scale: FeatureScale) -> StandardScaler:
-    """Return scikit-learn's scaler with the effect of a scale, whatever that was fitted to."""
+    """Return a scikit-learn scaler with the same offset and factor as ``scale``."""
     out = StandardScaler()
     out.mean_, out.scale_, out.var_ = scale.offset, scale.factor, scale.factor**2
     out.n_features_in_, out.n_samples_seen_ = scale.offset.size, 1

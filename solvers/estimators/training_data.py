@@ -1,4 +1,4 @@
-"""Training data as the large-scale estimators take them: dense or sparse, any labels; checked when they come in."""
+"""Checks and conversions of the training data of large-scale estimators: dense or sparse features, and any labels."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ LOOKED_AT = 256
 
 
 def matrix_of(X: Any) -> Any:
-    """Return ``X`` as finite float64 numbers, (m, d), dense or CSR; raises InvalidInput."""
+    """Return ``X`` as finite float64 numbers, (m, d), dense or CSR; raise InvalidInput if this is not possible."""
     if not hasattr(X, "tocsr"):
         return validation.matrix(X)
     if X.ndim != 2:
@@ -51,14 +51,14 @@ def matrix_of(X: Any) -> Any:
 
 
 def examples_of(X: Any) -> Any:
-    """Return training examples, (n, d), at least one of one feature; raises InvalidInput."""
+    """Return training examples as a matrix (n, d); raise InvalidInput if there is no row or no feature."""
     rows = matrix_of(X)
     validation.check_some(rows.shape)
     return rows
 
 
 def check_costs(costs: Floats) -> None:
-    """Raise InvalidInput if C times a weight is outside of the range of the ridge."""
+    """Raise InvalidInput if a cost, which is C times a weight, is too small or too large."""
     small = (costs > 0) & (costs < 1e-100)
     if small.any() or costs.max() > validation.LARGEST:
         row = int(np.argmax(small)) if small.any() else int(costs.argmax())
@@ -66,19 +66,19 @@ def check_costs(costs: Floats) -> None:
 
 
 def labels_of(y: ArrayLike | None, n: int) -> NDArray[Any]:
-    """Return labels (n,); raises InvalidInput for anything else, such as targets of a regression."""
+    """Return ``y`` as class labels (n,); raise InvalidInput for anything else, such as targets of a regression."""
     labels = column_of(y, n, "y")
     labels_with(labels[:0], labels, "y")
     return labels
 
 
 def scale_of(X: Any, weights: Floats) -> float:
-    """Return the gamma called "scale", of weighted rows."""
+    """Return the value of the gamma called "scale" for weighted rows."""
     return scaling.gamma(validation.features(X) if sparse.issparse(X) else X, weights)
 
 
 def seed_of(random_state: Any) -> int:
-    """Return a seed for what scikit-learn calls a random state; raises InvalidInput."""
+    """Return a seed for a ``random_state`` as in scikit-learn; raise InvalidInput if it is not valid."""
     if isinstance(random_state, np.random.Generator):
         return int(random_state.integers(2**32))
     from sklearn.utils import check_random_state
@@ -92,7 +92,7 @@ def seed_of(random_state: Any) -> int:
 
 
 def check_kernel(examples: PreparedRows) -> None:
-    """Raise InvalidInput, which names the row, for kernel values that are not finite, or have no digits left."""
+    """Raise InvalidInput, with the row, if kernel values are not finite, or have no accurate digits."""
     check_finite(examples.diagonal())
     if examples.largest_norm > FARTHEST:
         reason = f"gamma |x|^2 is above {FARTHEST:g}, where distances have no digits left; scale the features"
@@ -101,7 +101,7 @@ def check_kernel(examples: PreparedRows) -> None:
 
 
 def check_convex(problem: Problem) -> None:
-    """Raise NotPositiveSemidefinite if some examples show that a problem is not convex."""
+    """Raise NotPositiveSemidefinite if the kernel matrix of a sample shows that the problem is not convex."""
     kernel = problem.examples.kernel
     if kernel.always_positive:
         return
@@ -115,9 +115,9 @@ def check_convex(problem: Problem) -> None:
 
 
 def convex_costs(kernel: Kernel, X: Any, costs: Floats) -> Floats:
-    """Return costs that keep a problem convex if its kernel values ``X`` (n, n) were rounded.
+    """Reduce costs so that a problem stays convex although its kernel values ``X`` (n, n) were rounded.
 
-    The ridge 1 / C of an example becomes no less than what rounding may take off the eigenvalues.
+    The ridge 1 / C of each example is then at least as large as the error of an eigenvalue due to rounding.
     """
     if kernel.name != "precomputed":
         return costs
@@ -131,7 +131,7 @@ def convex_costs(kernel: Kernel, X: Any, costs: Floats) -> Floats:
 
 
 def read_by_function(function: Any, X: Any) -> tuple[FunctionKernel, Features]:
-    """Return the function kernel for training examples ``X``, and the examples as it takes them."""
+    """Return the function kernel for training examples ``X``, and the examples in the form that the kernel takes."""
     given = objects_in(X)
     if given is None:
         return FunctionKernel(function=function), validation.any_examples(X)
@@ -139,7 +139,7 @@ def read_by_function(function: Any, X: Any) -> tuple[FunctionKernel, Features]:
 
 
 def values_by_function(kernel: FunctionKernel, rows: Features, limit: int) -> Floats:
-    """Return the kernel matrix (n, n) of training examples.
+    """Compute the kernel matrix (n, n) of training examples by a function kernel.
 
     Raises
     ------
@@ -155,7 +155,7 @@ def values_by_function(kernel: FunctionKernel, rows: Features, limit: int) -> Fl
 
 
 def values_with(kernel: FunctionKernel, support: Features, X: Any) -> Floats:
-    """Return the kernel values of rows, or objects, with the support vectors, (m, n_support)."""
+    """Return the kernel values of ``X``, rows or objects, with the support vectors, (m, n_support)."""
     given = objects_for(X, kernel.objects)
     if given is None:
         rows = like(validation.features(X, width=support.shape[1]), isinstance(support, SparseRows))
@@ -172,7 +172,7 @@ def solved(
     progress: Progress | None,
     look: Look | None = None,
 ) -> Training:
-    """Return the solutions of all pairs, see ``one_versus_one.train``.
+    """Solve the problems of all pairs, and return their solutions (see ``one_versus_one.train``).
 
     Raises NotPositiveSemidefinite if a'K~a of a solution is not positive, which no convex problem allows.
     """
@@ -189,7 +189,7 @@ def solved(
 def problems_of(
     kernel: Kernel, X: Any, codes: Ints, costs: Floats, classes: NDArray[Any], threads: int
 ) -> tuple[PreparedRows, list[PairProblem]]:
-    """Return the examples ``X`` (n, d) prepared, and the problem of each pair of classes; raises InvalidInput.
+    """Return the examples ``X`` (n, d), prepared for products, and the problem of each pair; raises InvalidInput.
 
     Parameters
     ----------

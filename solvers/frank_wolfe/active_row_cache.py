@@ -1,4 +1,4 @@
-"""Kernel rows over the active examples: a cache with as many as fit."""
+"""A cache of as many kernel rows of the active examples as fit into a memory limit."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ SPARE = 8  #: for this many examples one spare column is made, for examples that
 
 
 class ActiveRows:
-    """A bounded cache of rows ``k(x_i, .)`` over ``examples``; random rows give way.
+    """A bounded cache of kernel rows ``k(x_i, .)`` of ``examples``; a full cache replaces randomly chosen rows.
 
-    A search that visits every example in turn would find nothing in a cache of the rows used last, which always loses
-    the rows that come next. With random replacement it finds the share of rows that fit.
+    A search that visits all examples in turn would never find a row in a cache that drops the least recently used rows,
+    because those are needed next. With random replacement the search finds as large a share of the rows as fits.
 
     Parameters
     ----------
@@ -54,7 +54,7 @@ class ActiveRows:
         return self._owner.size
 
     def fetch(self, indices: Ints) -> Ints:
-        """Return where in ``values`` the rows of ``indices`` are, (m,) all different, at most ``most``."""
+        """Return the positions (m,) in ``values`` of the rows of distinct ``indices``; compute missing ones."""
         missing = indices[self.place_of[indices] < 0]
         if missing.size:
             places = np.sort(self._vacated(missing.size, indices))
@@ -65,7 +65,7 @@ class ActiveRows:
         return self.place_of[indices]
 
     def _vacated(self, count: int, keep: Ints) -> Ints:
-        """Return ``count`` free places; where necessary, random rows are dropped, but no row of ``keep``."""
+        """Return ``count`` free positions in ``values``; if needed, drop random rows except for those of ``keep``."""
         free = np.flatnonzero(self._owner < 0)[:count]
         if free.size < count:
             wanted = np.zeros(self.examples.n, bool)
@@ -79,7 +79,7 @@ class ActiveRows:
         return free
 
     def times(self, indices: Ints, weights: Floats) -> Floats:
-        """Return weighted sums of the rows of ``indices``, with ``weights`` (p, m), as (p, n)."""
+        """Return p weighted sums (p, n) of the rows of ``indices`` (m,), with ``weights`` (p, m)."""
         out = np.zeros((weights.shape[0], self.examples.n))
         for start in range(0, indices.size, self.most):
             some = slice(start, start + self.most)
@@ -93,7 +93,7 @@ class ActiveRows:
         return out
 
     def extend(self, examples: PreparedRows) -> bool:
-        """Continue with more ``examples``, the present ones first; False, with nothing changed: too few columns."""
+        """Append columns for new examples, those of ``examples`` after the present ones; False if there is no space."""
         n, more = self.examples.n, examples.n - self.examples.n
         if examples.n > self.values.shape[1]:
             return False
@@ -106,7 +106,7 @@ class ActiveRows:
         return True
 
     def change(self, examples: PreparedRows, stay: Ints) -> None:
-        """Continue with other ``examples``: those that were at ``stay`` come first, in that order, then new ones."""
+        """Replace the examples by ``examples``: first those at ``stay`` until now, in that order, then new ones."""
         values, before = self.values, self.place_of[stay]
         held = np.flatnonzero(before >= 0)
         held = held[np.argsort(before[held])]
@@ -131,10 +131,10 @@ class ActiveRows:
 
 
 def _move_rows(old: Numbers, rows: Ints, columns: Ints, new: Numbers) -> None:
-    """Move ``columns`` of ``rows``, which ascend, to the first rows and columns of ``new``, in the same memory.
+    """Copy ``columns`` of ``rows`` of ``old``, both ascending, to the start of ``new``, which shares its memory.
 
-    The rows are first moved together. Then longer rows are moved from the last on, and shorter ones from the first on,
-    so that none is overwritten before it is read.
+    The rows are first moved to the start of ``old``. Then they are copied from the last to the first if the rows of
+    ``new`` are longer, and otherwise from the first to the last, so that no row is overwritten before it is read.
     """
     for i, row in enumerate(rows.tolist()):
         if row > i:
@@ -147,7 +147,7 @@ def _move_rows(old: Numbers, rows: Ints, columns: Ints, new: Numbers) -> None:
 
 @compiled
 def _add(values: Numbers, places: Ints, weights: Numbers, first: int, last: int, out: Floats) -> None:
-    """Add rows ``values[places[i], first:last]`` with ``weights[q, i]`` to ``out[q]``, for every q; four at a time."""
+    """Add ``weights[q, i] * values[places[i], first:last]`` to that part of ``out[q]``, for all q and i."""
     end = places.size - 1
     for start in range(first, last, 2048):
         stop = min(last, start + 2048)

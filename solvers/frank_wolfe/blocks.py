@@ -1,10 +1,11 @@
-"""The default search: steps on blocks of examples of both classes, over a growing set of active examples.
+"""The steps of the default search: each optimizes a block of active examples of both classes.
 
-A Frank-Wolfe step moves one coefficient and scales all others, to stay on the simplex. A block step moves hundreds, and
-scales the others of each class by one factor; block and factors are optimized together. Blocks of one class would make
-little progress, because the penalized bias couples all examples; so would blocks without the two factors, as early
-solutions have many coefficients. Half of a block are examples that were new in the block before: otherwise the two undo
-each other's work [Joachims 1999; half as in Wen et al. 2018].
+A Frank-Wolfe step moves one coefficient and scales all others, so that the coefficients stay on the simplex. A block
+step moves hundreds of coefficients, and scales all others by one factor for each class; block and factors are optimized
+together. Blocks of one class would make little progress, because the penalized bias couples all examples. Blocks
+without the two factors would make little progress too, because early solutions have many coefficients. Half of the
+examples of a block were new in the previous block: otherwise consecutive blocks undo each other's work [Joachims 1999;
+half as in Wen et al. 2018].
 """
 
 from __future__ import annotations
@@ -49,20 +50,20 @@ class Active:
 
 
 def active_of(problem: Problem, indices: Ints, b: Floats, parts: Floats, rows: ActiveRows) -> Active:
-    """Return the active examples ``indices`` (k,) of a problem, with ``b`` (n,) and ``parts`` (2, n) of all."""
+    """Return the active examples ``indices`` (k,) of a problem, given ``b`` (n,) and ``parts`` (2, n) of all."""
     own = problem.y[indices], problem.ridge[indices], problem.of_class[indices]
     return Active(indices, *own, b[indices], np.ascontiguousarray(parts[:, indices]), rows)
 
 
 def relative_gap(active: Active, least: float = np.inf) -> float:
-    """Return ``2 (R - min g) / R``, if other examples have no g below ``least``; infinite without coefficients."""
+    """Return ``2 (R - min g) / R``, with ``least`` as the least g of other examples; infinite if b is 0."""
     g = active.parts.sum(axis=0)
     square = float(active.b @ g)
     return 2.0 * (1.0 - min(float(g.min()), least) * float(active.b.sum()) / square) if square > 0 else np.inf
 
 
 def optimize(active: Active, tol: float, most_blocks: int, tell: Tell) -> tuple[int, bool]:
-    """Take block steps until the gap of the active examples is ``tol``; return how many, and whether it is reached."""
+    """Take block steps until the gap of the active examples is ``tol``; return their number, and whether it is."""
     kept: Ints = np.empty(0, np.int64)
     best, since = np.inf, 0
     patience = max(PATIENCE, ROUNDS * active.b.size // BLOCK)
@@ -85,7 +86,7 @@ def optimize(active: Active, tol: float, most_blocks: int, tell: Tell) -> tuple[
 
 
 def _descends(active: Active, indices: Ints, tol: float, *, scales: bool = True) -> bool:
-    """Take a step and return True; undo it and return False if rounding moves the objective up or below its bound."""
+    """Take a block step; undo it and return False if rounding raises the objective, or moves it below its bound."""
     before, b, parts = _objective(active), active.b.copy(), active.parts.copy()
     _step(active, indices, tol, scales=scales)
     if -0.5 * float((1.0 / active.ridge).sum()) <= _objective(active) <= before + WORSE * abs(before):
@@ -95,7 +96,7 @@ def _descends(active: Active, indices: Ints, tol: float, *, scales: bool = True)
 
 
 def _objective(active: Active) -> float:
-    """Return ``1/2 b'K~b - sum b``."""
+    """Return the objective of the twin problem, ``1/2 b'K~b - sum b``."""
     return 0.5 * float(active.b @ active.parts.sum(axis=0)) - float(active.b.sum())
 
 
@@ -113,9 +114,9 @@ def _worst(active: Active, violations: Floats, kept: Ints, count: int, least: fl
 
 
 def _step(active: Active, indices: Ints, tol: float, *, scales: bool) -> None:
-    """Optimize the coefficients of ``indices`` (m,) together with one factor for the others of each class.
+    """Optimize the coefficients of ``indices`` (m,), and one factor for each class by which all others are scaled.
 
-    Without ``scales``, the others stay as they are.
+    Without ``scales``, all other coefficients keep their values.
     """
     m, b, parts, in_class = indices.size, active.b, active.parts, active.of_class[indices]
     Q, h = _own(active, indices), b[indices]
@@ -140,7 +141,7 @@ def _step(active: Active, indices: Ints, tol: float, *, scales: bool) -> None:
 
 
 def _own(active: Active, indices: Ints) -> Floats:
-    """Return K~ of a block, (m, m)."""
+    """Return the matrix K~ (m, m) of the block ``indices``."""
     examples, y = active.rows.examples.take(indices), active.y[indices]
     Q = y[:, None] * y * (block(examples, examples).astype(np.float64) + 1.0)
     Q[np.diag_indices(indices.size)] += active.ridge[indices]
@@ -148,20 +149,20 @@ def _own(active: Active, indices: Ints) -> Floats:
 
 
 def _products(active: Active) -> Floats:
-    """Return ``b_c'K~ b_e`` of the coefficients of two classes, (2, 2), symmetric."""
+    """Return ``b_c'K~ b_e`` for all classes c and e, (2, 2), where ``b_c`` are the coefficients of class c."""
     found = np.stack([active.parts @ np.where(active.of_class == c, active.b, 0.0) for c in (0, 1)])
     return np.asarray(0.5 * (found + found.T))
 
 
 def _sums_outside(active: Active, indices: Ints) -> Floats:
-    """Return the sums of the coefficients of each class that are not in the block ``indices``, (2,)."""
+    """Return, for each class, the sum of its coefficients outside the block ``indices``, (2,)."""
     others = active.b.copy()
     others[indices] = 0.0
     return np.asarray(np.bincount(active.of_class, others, 2), np.float64)
 
 
 def _move(active: Active, indices: Ints, values: Floats, factors: Floats) -> None:
-    """Set the coefficients of the block, scale the others by ``factors``, and update the parts of g."""
+    """Set the coefficients of the block to ``values``, scale all others by ``factors``, and update the parts of g."""
     in_class, y = active.of_class[indices], active.y[indices]
     values = np.where(values <= NEGLIGIBLE * values.max(initial=0.0), 0.0, values)
     changes = values - factors[in_class] * active.b[indices]

@@ -1,4 +1,4 @@
-"""The search of the default: block steps over active examples, looks at all others, and a proof at the end."""
+"""The default search: block steps over active examples, updates of g of all others, and a final check of the gap."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ROUNDS = 60  #: most checks of all
 
 @dataclass
 class Search:
-    """The state of the search."""
+    """The state of the default search: coefficients, parts of g, and the active examples."""
 
     problem: Problem
     examples: PreparedRows  #: all, in the precision of the search
@@ -46,7 +46,7 @@ class Search:
         self.active = active_of(self.problem, indices, self.b, self.parts, rows)
 
     def add(self) -> None:
-        """Activate more examples; where the rows must be rearranged, deactivate those that are safely inactive."""
+        """Activate more examples; if that moves the cached rows, deactivate examples far from violating optimality."""
         active, outside = self.active, self.outside()
         g, of_class = self.parts[:, outside].sum(axis=0), self.problem.of_class[outside]
         new = growth.added(outside, g, of_class, active.indices.size, self.random)
@@ -60,7 +60,7 @@ class Search:
         self.active = active_of(self.problem, indices, self.b, self.parts, active.rows)
 
     def optimize(self, tol: float, most: int, trace: GapTrace) -> bool:
-        """Solve among the active examples and store their coefficients; return whether their gap is ``tol``."""
+        """Optimize and store the coefficients of the active examples; return whether their gap is ``tol``."""
         active = self.active
         steps, is_there = optimize(active, tol, most - self.steps, trace)
         self.steps += steps
@@ -69,13 +69,13 @@ class Search:
         return is_there
 
     def outside(self) -> Ints:
-        """Return which examples are not active."""
+        """Return the indices of the examples that are not active."""
         others = np.ones(self.problem.n, bool)
         others[self.active.indices] = False
         return np.flatnonzero(others)
 
     def look(self) -> None:
-        """Update g of the examples that are not active."""
+        """Compute g of the examples that are not active, for the present coefficients."""
         outside = self.outside()
         _, changes = since(self.problem.of_class, self.b, None if self.seen is None else self.seen.b)
         self.computed += outside.size * int(np.count_nonzero(changes))
@@ -83,9 +83,10 @@ class Search:
         self.seen = Known(self.b.copy(), self.parts.copy())
 
     def prove(self) -> None:
-        """Compute g in double precision, except where it is too large for errors of single precision to count.
+        """Compute g in double precision, except for examples with a g so large that single precision suffices.
 
-        Such examples have no coefficient, are not the least, and have no loss. The error is measured at other examples.
+        Such an example has no coefficient, no loss, and not the least g. The error of single precision is measured at
+        all other examples; if it is too large, every g is computed.
         """
         problem, b, age = self.problem, self.b, 0 if self.exact is None else self.exact.age
         g, is_active = self.parts.sum(axis=0), np.zeros(problem.n, bool)
@@ -103,7 +104,7 @@ class Search:
         self.active.parts = np.ascontiguousarray(self.parts[:, self.active.indices])
 
     def use_double(self) -> bool:
-        """Continue in double precision; return False if the search has done so before."""
+        """Switch the search to double precision; return False if it has used double precision already."""
         if self.examples is self.problem.examples:
             return False
         self.examples = self.problem.examples
@@ -117,7 +118,7 @@ class Search:
         return self.computed + self.active.rows.computed
 
     def gap(self) -> float:
-        """Return the relative gap over all examples, as far as ``parts`` are exact."""
+        """Return the relative gap over all examples, which is as exact as ``parts``."""
         return gap_of(self.problem, self.b, self.parts).relative
 
 
@@ -136,7 +137,7 @@ class Looking(Protocol):
 
 
 def close_gap(search: Looking, n: int, tol: float, most_steps: int, trace: GapTrace) -> None:
-    """Search among ``n`` examples until the gap is proved to be ``tol``, or rounding or ``most_steps`` end it."""
+    """Search until the gap over all ``n`` examples is proved to be ``tol``, or rounding or ``most_steps`` end it."""
     goal = MARGIN * tol if n <= growth.FIRST else max(MARGIN * tol, INSIDE)
     for _ in range(ROUNDS):
         is_there = search.optimize(goal, most_steps, trace)
@@ -166,7 +167,7 @@ def solve(
 
 
 def _begun(problem: Problem, start: Known | None, cache_bytes: int, random: np.random.Generator) -> Search:
-    """Return a search from ``start``, or from nothing."""
+    """Return a new search that begins with the coefficients of ``start``, or with coefficients of 0."""
     n = problem.n
     if start is None:
         search = Search(problem, problem.quick(), cache_bytes, random, np.zeros(n), np.zeros((2, n)))

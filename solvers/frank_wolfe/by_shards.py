@@ -1,8 +1,8 @@
-"""The default search over shards: block steps over active examples here, looks at all others where they are held.
+"""The default search over shards: this process takes the block steps, and each shard updates g of its inactive rows.
 
-It is the search of :mod:`.by_blocks`, but shards keep the parts of g of examples that are not active. They receive the
-rows with coefficients that have changed since the last look. They return counts, and the rows that become active. All
-shards together compute the proof at the end.
+The search is that of :mod:`.by_blocks`, but shards hold the parts of g of the inactive examples. For each update of g,
+shards receive the rows with changed coefficients. Shards return counts of violating rows, and the rows that become
+active. At the end all shards together compute g again to prove the gap.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ SEEDS = 2**31
 
 @dataclass(frozen=True)
 class Over:
-    """A problem of two classes with its rows in shards."""
+    """A problem of two classes with its rows distributed over shards."""
 
     crew: Crew  #: the shards, each of which has begun with this problem
     counts: Ints  #: (shards, 2) numbers of rows of each class
@@ -44,7 +44,7 @@ class Over:
 
 @dataclass(frozen=True)
 class ShardedSolution:
-    """A solution: the examples with coefficients, as (shard, row there), and ``a_i y_i``, with sizes of sum 1."""
+    """A solution: shard, row in the shard, and ``a_i y_i`` of each example with a coefficient; the ``a_i`` sum to 1."""
 
     shard: Ints
     rows: Ints
@@ -68,13 +68,13 @@ class ShardedSearch:
         self._begin(self._take(np.inf, over.counts, growth.of_first(over.counts.sum(axis=0))))
 
     def resume(self) -> None:
-        """Tell the shards again which examples are active; the next ``look`` updates g of all others."""
+        """Tell the shards again which rows are active; the next ``look`` recomputes g of all inactive rows."""
         own = [np.flatnonzero(self._shard == s) for s in range(len(self.over.counts))]
         self.over.crew.each([partial(Shard.hold, at=self._at[some]) for some in own])
         self.seen = np.zeros(self._at.size)
 
     def _take(self, below: float, there: Ints, counts: Ints) -> list[Taken]:
-        """Activate ``counts`` (2,) random rows of each class with g ``below`` this, among ``there`` (shards, 2)."""
+        """Activate ``counts`` (2,) random rows by class, among the ``there`` (shards, 2) rows with g < ``below``."""
         each = np.stack([_by_chance(there[:, c], int(counts[c]), self.random) for c in (0, 1)], axis=1)
         seeds = self.random.integers(SEEDS, size=len(there)).tolist()
         return self.over.crew.each(
@@ -82,7 +82,7 @@ class ShardedSearch:
         )
 
     def _begin(self, taken: list[Taken]) -> None:
-        """Start the search with the rows that were taken first as active examples."""
+        """Make the rows ``taken`` the active examples, with coefficients of 0."""
         self._shard, self._at, self._rows, self._costs = _of_all(taken)
         self._double = joined([own.examples for own in taken])
         of_class = np.concatenate([own.of_class for own in taken])
@@ -95,7 +95,7 @@ class ShardedSearch:
         return self._double if self.is_double else self._double.single()
 
     def add(self) -> None:
-        """Activate more examples: those that violate, or a random choice if these are too many."""
+        """Activate the rows that violate optimality or nearly do, or a random choice of all if these are too many."""
         capacity = (growth.GROWTH - 1) * self.active.b.size
         is_few = sum(int(reported.violating.sum()) for reported in self.outside) <= capacity
         below = 1.0 + growth.NEAR if is_few else np.inf
@@ -125,7 +125,7 @@ class ShardedSearch:
         self.active = _active(self._costs, of_class, b, np.ascontiguousarray(parts), active.rows)
 
     def _drop(self, stay: Ints) -> None:
-        """Return examples that do not stay active to their shards."""
+        """Deactivate all examples except ``stay``, and send their parts of g back to the shards."""
         gone = np.ones(self._at.size, bool)
         gone[stay] = False
         works = []
@@ -135,13 +135,13 @@ class ShardedSearch:
         self.over.crew.each(works)
 
     def optimize(self, tol: float, most: int, trace: GapTrace) -> bool:
-        """Solve among the active examples; return whether their gap is ``tol``."""
+        """Optimize the coefficients of the active examples; return whether the gap among these is ``tol``."""
         steps, is_there = optimize(self.active, tol, most - self.steps, trace)
         self.steps += steps
         return is_there
 
     def look(self) -> None:
-        """Let the shards update their parts of g."""
+        """Send the changes of coefficients to the shards, which update the parts of g of their inactive rows."""
         active = self.active
         scales, changes = since(active.of_class, active.b, self.seen)
         indices = np.flatnonzero(changes)
@@ -151,7 +151,7 @@ class ShardedSearch:
         self.seen = active.b.copy()
 
     def prove(self) -> None:
-        """Let the shards compute g in double precision, wherever errors of single precision could count."""
+        """Let the shards compute g in double precision, except where a large g makes single precision suffice."""
         active = self.active
         indices = np.flatnonzero(active.b)
         change = CoefficientChange(np.zeros(2), self._double.take(indices), self._weights(active.b, indices))
@@ -191,11 +191,11 @@ class ShardedSearch:
         return True
 
     def gap(self) -> float:
-        """Return the relative gap over all examples, as far as the parts of g are exact."""
+        """Return the relative gap over all examples, which is as exact as the parts of g."""
         return relative_gap(self.active, min(reported.least for reported in self.outside))
 
     def found(self, tol: float, trace: GapTrace) -> ShardedSolution:
-        """Return the solution that has been proved."""
+        """Return the solution with its proved gap."""
         active, relative = self.active, self.gap()
         trace(relative)
         g = active.parts.sum(axis=0)
@@ -224,7 +224,7 @@ def solve(
 ) -> ShardedSolution:
     """Return a solution with a relative gap of ``tol``, unless rounding or ``most_steps`` blocks end it sooner.
 
-    If a shard is lost, the search continues from the coefficients that it had.
+    If a shard is lost, the search continues from its present coefficients.
     """
     search: ShardedSearch | None = None
     while True:
@@ -244,14 +244,14 @@ def _active(costs: Floats, of_class: Ints, b: Floats, parts: Floats, rows: Activ
 
 
 def _of_all(taken: Sequence[Taken]) -> tuple[Ints, Ints, Ints, Floats]:
-    """Return shard, place there, row there and cost of all rows that were taken."""
+    """Return, for all rows taken from shards: the shard, the position in its problem, the row in it, and the cost."""
     shard = np.repeat(np.arange(len(taken)), [own.at.size for own in taken])
     at, rows, costs = (np.concatenate([own[i] for own in taken]) for i in (0, 1, 4))
     return shard, at, rows, costs
 
 
 def _by_chance(there: Ints, count: int, random: np.random.Generator) -> Ints:
-    """Return how many of ``count`` random rows to draw from each shard, where the shards hold ``there`` rows each."""
+    """Return how many of ``count`` random rows to draw from each shard; ``there`` holds the shards' numbers of rows."""
     if count >= int(there.sum()):
         return there
     return np.asarray(random.multivariate_hypergeometric(there, count, method="marginals"))

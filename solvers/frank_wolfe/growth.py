@@ -1,4 +1,4 @@
-"""Growth of the active set: some examples of each class at first, then violators, until no other example violates."""
+"""Growth of the active set: some examples of each class first, then violators, until no inactive one violates."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ MANY = 0.75  #: examples are deactivated only if at most this share must stay, a
 
 
 def first(of_class: Ints, random: np.random.Generator) -> Ints:
-    """Return which examples are active at first.
+    """Return the indices of the first active examples.
 
-    ``FIRST`` of them are chosen at random, at least a quarter from each class if it has so many.
+    ``FIRST`` examples are chosen at random, at least a quarter of them from each class if it has so many.
     """
     if of_class.size <= FIRST:
         return np.arange(of_class.size)
@@ -27,7 +27,7 @@ def first(of_class: Ints, random: np.random.Generator) -> Ints:
 
 
 def of_first(counts: Ints) -> Ints:
-    """Return how many of each class, (2,), are active at first; the classes have ``counts`` (2,) examples."""
+    """Return the number of first active examples of each class, (2,), for classes of ``counts`` (2,) examples."""
     n = int(counts.sum())
     if n <= FIRST:
         return counts
@@ -37,10 +37,11 @@ def of_first(counts: Ints) -> Ints:
 
 
 def added(outside: Ints, g: Floats, of_class: Ints, active: int, random: np.random.Generator) -> Ints:
-    """Return which examples ``outside`` (k,), with ``g`` (k,) and classes (k,), become active.
+    """Return which of the inactive examples ``outside`` (k,), with ``g`` (k,) and classes (k,), become active.
 
-    If the violators are few, all become active. If they are many, a random choice is taken from all examples: the worst
-    alone, which are noise or far on the wrong side, would mislead the search.
+    If few examples violate optimality, these and nearly violating ones become active. If many examples violate it, a
+    random choice of all examples becomes active: the worst violators alone, which are noise or far on the wrong side,
+    would mislead the search.
     """
     capacity = (GROWTH - 1) * active
     is_few = int((g < 1.0).sum()) <= capacity
@@ -55,7 +56,7 @@ def added(outside: Ints, g: Floats, of_class: Ints, active: int, random: np.rand
 
 
 def shared(counts: Ints, capacity: int) -> Ints:
-    """Return how many candidates of each class, (2,), fit into ``capacity``; there are ``counts`` (2,) of them."""
+    """Divide ``capacity`` between the classes: return how many of the ``counts`` (2,) candidates to activate."""
     total = int(counts.sum())
     if total <= capacity:
         return counts
@@ -71,6 +72,6 @@ def _rarer(counts: Ints) -> int:
 
 
 def staying(b: Floats, g: Floats) -> Ints:
-    """Return which examples stay active: all, unless many have no coefficient and a g far above 1."""
+    """Return which active examples stay active: all, unless many have no coefficient and a g far above 1."""
     stay = np.flatnonzero((b > 0.0) | (g < 1.0 + SAFE))
     return stay if stay.size < MANY * b.size else np.arange(b.size)

@@ -1,4 +1,4 @@
-"""Several classes: one problem for each pair of them, several at once, each solved by any of the variants."""
+"""Training with several classes: one problem for each pair of classes, solved by any variant, several at once."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class PairProblem(NamedTuple):
 
 @dataclass(frozen=True)
 class Training:
-    """The solutions of all pairs, in their order, and the worst gap of them against time."""
+    """The solutions of all pairs of classes, in the order of ``pairs``, and their largest gap over time."""
 
     solutions: list[DualSolution]
     trace: Floats  #: (k, 2) seconds, and the largest relative gap known then of pairs that have begun
@@ -43,7 +43,7 @@ class Training:
 
     @property
     def is_converged(self) -> bool:
-        """Whether every gap is as small as asked for."""
+        """Whether the gap of every pair is within the tolerance."""
         return all(found.is_converged for found in self.solutions)
 
     @property
@@ -53,12 +53,12 @@ class Training:
 
 
 def pairs(n_classes: int) -> list[tuple[int, int]]:
-    """Return the pairs (negative, positive) of ``n_classes`` classes, in their order."""
+    """Return the pairs (negative, positive) of ``n_classes`` classes in lexicographic order."""
     return list(combinations(range(n_classes), 2))
 
 
 def problems(examples: PreparedRows, classes: Ints, costs: Floats, n_classes: int, threads: int) -> list[PairProblem]:
-    """Return the problem of each pair.
+    """Return the two-class problem of each pair of classes.
 
     Parameters
     ----------
@@ -78,7 +78,7 @@ def problems(examples: PreparedRows, classes: Ints, costs: Floats, n_classes: in
 
 
 def coefficients_of(found: Sequence[DualSolution], own: Sequence[PairProblem], n: int) -> tuple[Ints, Floats]:
-    """Return the rows (s,) that are support vectors of some pair, and ``a_i y_i`` for each pair, (pairs, s)."""
+    """Return the rows (s,) that are support vectors of any pair, and their ``a_i y_i`` in each pair, (pairs, s)."""
     used = np.zeros(n, bool)
     for pair, solution in zip(own, found, strict=True):
         used[pair.indices[solution.a > 0]] = True
@@ -98,7 +98,7 @@ def train(
     tell: Callable[[int, int], None],
     look: Look | None = None,
 ) -> Training:
-    """Return the solutions of all pairs.
+    """Solve the problems of all pairs, and return their solutions.
 
     Parameters
     ----------
@@ -118,7 +118,7 @@ def train(
 
 
 def solve(problem: Problem, options: Options, trace: GapTrace, start: Known | None = None) -> DualSolution:
-    """Return the solution of a problem, from ``start`` if that is given and has coefficients."""
+    """Solve a problem by the variant in ``options``, starting from ``start`` if it is given and has coefficients."""
     random = np.random.default_rng(options.seed)
     if start is not None and not start.b.any():
         start = None
@@ -135,9 +135,9 @@ def solve(problem: Problem, options: Options, trace: GapTrace, start: Known | No
 
 
 class PairsTrace:
-    """Reports on the searches for all pairs of classes: the worst gap of those that have begun.
+    """A trace of the searches for all pairs of classes: the largest gap of the pairs that have begun.
 
-    With one search, progress is its own; with several, it is the number of searches that have ended.
+    The reported progress is that of the search if there is one pair, and otherwise the number of finished searches.
     """
 
     def __init__(self, count: int, tell: Callable[[int, int], None], look: Look | None) -> None:
@@ -152,7 +152,7 @@ class PairsTrace:
         return GapTrace(tol, self._tell if self._count == 1 else None, partial(self._see, q))
 
     def ended(self) -> None:
-        """Note the end of one search."""
+        """Count one search as finished, and report progress."""
         with self._lock:
             self._done += 1
             if self._count > 1:

@@ -1,11 +1,11 @@
-"""The problem of an L2-SVM over the simplex, its scaled twin, and the true gap of an answer.
+"""The problem of an L2-SVM over the simplex, its scaled twin, and the duality gap of a solution.
 
 ``min a'K~a`` over ``a >= 0, sum a = 1`` with ``K~_ij = y_i y_j (k(x_i, x_j) + 1) + [i = j] / C_i`` [Frandi et al., 12];
 its twin ``min 1/2 b'K~b - sum b`` over ``b >= 0`` has the solution ``b = a / a'K~a``, and is the dual of
 ``min 1/2 |w|^2 + 1/2 b0^2 + 1/2 sum C_i max(0, 1 - y_i f(x_i))^2`` with the intercept b0.
 
-Glossary: ``a`` is on the simplex, ``b`` belongs to the twin; ``g = K~a`` or ``K~b``, ``R = a'K~a``; a *part* of g is
-the contribution of the examples of one class, [negative, positive].
+Glossary: ``a`` are coefficients on the simplex, ``b`` those of the twin; ``g = K~a`` or ``K~b``, ``R = a'K~a``; a
+*part* of g is the contribution of the examples of one class, [negative, positive].
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Problem:
         return (self.y > 0).astype(np.int64)
 
     def quick(self) -> PreparedRows:
-        """Return the examples in single precision, where that is good enough to search in."""
+        """Return the examples in single precision if it is accurate enough for the search, else in double precision."""
         own = self.examples
         if self.n <= SMALL or own.kernel.name == "precomputed" or own.largest_norm > FAR:
             return own
@@ -65,9 +65,9 @@ class Problem:
         return own.single()
 
     def parts(self, examples: PreparedRows, changes: Floats, among: Ints | slice = slice(None)) -> Floats:
-        """Return the parts, (2, k), of K~ times ``changes`` (n,), for k examples ``among`` all.
+        """Return what ``changes`` (n,) of the coefficients add to the parts of g, (2, k), of the k examples ``among``.
 
-        ``examples`` are all of them in the precision that is wanted.
+        ``examples`` are all examples of the problem, in the precision to compute with.
         """
         indices = np.flatnonzero(changes)
         signed = (changes * self.y)[indices]
@@ -83,7 +83,7 @@ class Problem:
 
 @dataclass(frozen=True)
 class Known:
-    """Coefficients of the twin, with parts of g known in double precision, except for those of ``rough``."""
+    """Coefficients of the twin and the parts of g, in double precision except for the examples ``rough``."""
 
     b: Floats  #: (n,)
     parts: Floats  #: (2, n)
@@ -94,13 +94,13 @@ class Known:
 
 
 def rough_of(b: Floats, parts: Floats) -> NDArray[np.bool_]:
-    """Return for which examples (n,) single precision suffices for the parts of g, if ``b`` is a solution."""
+    """Return a mask (n,) of the examples for which parts of g in single precision suffice, if ``b`` is a solution."""
     return np.asarray((b == 0) & (parts.sum(axis=0) > 1.0 + 0.5 * CLEAR))
 
 
 @dataclass(frozen=True)
 class Gap:
-    """How far an answer is from the optimum."""
+    """The distance of a solution from the optimum."""
 
     relative: float  #: ``2 (R - min g) / R``, which bounds ``(R - R*) / R`` [Frandi et al., eq. 39, but relative to R]
     primal: float  #: objective of the SVM at b
@@ -108,7 +108,7 @@ class Gap:
 
 
 def gap_of(problem: Problem, b: Floats, parts: Floats) -> Gap:
-    """Return the gap of coefficients ``b`` (n,), of any scale, with the given parts of g."""
+    """Return the gap of coefficients ``b`` (n,), which may have any scale, given the parts of g."""
     g = parts.sum(axis=0)
     total, square = float(b.sum()), float(b @ g)
     scale = total / square  # the twin's best multiple of b
@@ -120,7 +120,7 @@ def gap_of(problem: Problem, b: Floats, parts: Floats) -> Gap:
 
 
 def exact_parts(problem: Problem, b: Floats, known: Known | None = None, among: Ints | None = None) -> Floats:
-    """Return the parts of g in double precision, (2, k), of ``among``, or all; ``known`` as in :func:`parts_from`."""
+    """Return the parts of g, (2, k), in double precision, of ``among`` or all; see :func:`parts_from` for ``known``."""
     indices = np.arange(problem.n) if among is None else among
     found = parts_from(problem, problem.examples, b, known, indices)
     if known is not None and known.rough is not None:
@@ -132,7 +132,7 @@ def exact_parts(problem: Problem, b: Floats, known: Known | None = None, among: 
 def parts_from(
     problem: Problem, examples: PreparedRows, b: Floats, known: Known | None, among: Ints | slice = slice(None)
 ) -> Floats:
-    """Return the parts of g, (2, k), of the examples ``among`` all; ``examples`` are all of them.
+    """Return the parts of g, (2, k), of the rows ``among`` of ``examples``, which are all examples of the problem.
 
     Parameters
     ----------
@@ -144,9 +144,9 @@ def parts_from(
 
 
 def since(of_class: Ints, b: Floats, before: Floats | None) -> tuple[Floats, Floats]:
-    """Return a multiple of ``before`` (n,) for each class, and the changes to add to it to get ``b`` (n,).
+    """Split ``b`` (n,) into a multiple of ``before`` (n,), with a factor for each class, and changes to add to it.
 
-    The multiples are 0 if otherwise as many coefficients would change.
+    If the split leaves no fewer changes than ``b`` has coefficients, the factors are 0 and the changes are ``b``.
     """
     if before is not None:
         scales = np.array([_scale(b[of_class == c], before[of_class == c]) for c in (0, 1)])
@@ -158,13 +158,13 @@ def since(of_class: Ints, b: Floats, before: Floats | None) -> tuple[Floats, Flo
 
 
 def _scale(now: Floats, before: Floats) -> float:
-    """Return the factor between ``before`` and ``now`` that most entries share."""
+    """Return the median ratio of ``now`` to ``before``, over the entries that are positive in both."""
     there = (now > 0) & (before > 0)
     return float(np.median(now[there] / before[there])) if there.any() else 0.0
 
 
 def check_finite(diagonal: Floats) -> None:
-    """Raise InvalidInput unless every k(x, x), (n,), is finite and not negative; it names the row."""
+    """Raise InvalidInput, with the row, unless each entry k(x, x) of ``diagonal`` (n,) is finite and not negative."""
     with np.errstate(invalid="ignore"):
         good = np.isfinite(diagonal) & (diagonal >= 0) & (diagonal < 1e100)
     if not good.all():
@@ -177,11 +177,11 @@ OLD = 100  #: updates after which g is computed afresh, as rounding adds up
 
 
 def carried(problem: Problem, before: Problem, known: Known, places: Ints) -> Known:
-    """Return the coefficients of ``before`` for examples that stayed, 0 for new ones, and their parts of g.
+    """Transfer ``known`` coefficients from the problem ``before`` to ``problem``, 0 for new examples, with parts of g.
 
-    The effect of examples that left is subtracted from g, and g is computed for new examples: this takes no more than
-    their share of the time of all of g. An example with another label counts as one that left and as a new one; other
-    costs change only the diagonal. With another kernel, or if more left than stayed, all of g is computed.
+    The effect of removed examples is subtracted from g, and g is computed for new examples, which takes a share of the
+    time for all of g. An example with a changed label counts as removed and as new; changed costs change only the
+    diagonal of K~. If the kernel has changed, or no fewer support vectors were removed than kept, all of g is computed.
 
     Parameters
     ----------
@@ -207,10 +207,11 @@ def carried(problem: Problem, before: Problem, known: Known, places: Ints) -> Kn
 
 
 def balanced(problem: Problem, known: Known) -> Known:
-    """Return the coefficients with each class scaled so that both scales are optimal.
+    """Multiply the coefficients of each class by a factor, so that both factors are optimal.
 
-    More examples may leave one class than the other. As the intercept is penalized, that moves the f of every example:
-    nearly all would seem to violate, and be active from the start.
+    An update may remove more examples from one class than from the other. Because the intercept is penalized, this
+    changes the decision value of every example: without the factors nearly all examples would violate optimality, and
+    so be active from the start.
     """
     of_class = problem.of_class
     own = [np.where(of_class == c, known.b, 0.0) for c in (0, 1)]

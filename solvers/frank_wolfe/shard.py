@@ -1,9 +1,9 @@
 """A shard: some rows of a training set that is too large for one machine, and the parts of g at them.
 
-The search holds the active examples of all shards, see :mod:`.by_shards`. A shard receives the changes of their
-coefficients, and updates its parts of g by products of its own rows with theirs. It returns how many of its other rows
-violate, the least g, and random rows to activate. Requests and answers are numbers and small arrays; the :class:`Crew`
-decides where a shard lives.
+The search holds the active examples of all shards, see :mod:`.by_shards`. A shard receives the active rows with changed
+coefficients, and updates its parts of g by products of its own rows with these. The shard returns how many of its
+inactive rows violate optimality, their least g, and random rows to activate. Requests and answers are numbers and small
+arrays; the :class:`Crew` decides in which process a shard is.
 """
 
 from __future__ import annotations
@@ -27,40 +27,40 @@ T = TypeVar("T")
 
 
 class ShardLost(Exception):
-    """A shard was lost and replaced by one that has been prepared in the same way: the search is to be resumed."""
+    """A shard was lost and replaced by one that was prepared in the same way: the caller must resume the search."""
 
 
 class Crew(Protocol):
-    """All shards of a training set, wherever they live.
+    """All shards of a training set, in this process or in others.
 
-    A crew that can lose a shard replaces it, repeats on the replacement what :meth:`prepare` was asked for, and raises
-    ShardLost if a search was under way.
+    A crew that can lose a shard replaces the shard, repeats the works of :meth:`prepare` on the replacement, and raises
+    ShardLost during a search.
     """
 
     def prepare(self, works: Sequence[Callable[[Shard], T]]) -> list[T]:
-        """Run each of ``works``, of one method of Shard, on its shard, and again on a replacement; return results."""
+        """Run ``works[s]``, calls of one method of Shard, on shard s, and later on replacements; return the results."""
 
     def everywhere(self, work: Callable[[Shard], T]) -> list[T]:
-        """Run ``work``, which can be pickled, on each shard; return the results in their order."""
+        """Run ``work``, a picklable function, on every shard; return the results in the order of the shards."""
 
     def each(self, works: Sequence[Callable[[Shard], T]]) -> list[T]:
-        """Run each of ``works`` on its own shard; return the results."""
+        """Run ``works[s]`` on shard s, for every shard; return the results in the order of the shards."""
 
 
 class Preparation:
-    """The works that prepared the shards, to be repeated on the replacement of a lost shard."""
+    """The functions that prepared the shards, stored to be run again on the replacement of a lost shard."""
 
     def __init__(self) -> None:
         self._works: dict[str, list[Callable[[Shard], Any]]] = {}
 
     def keep(self, works: Sequence[Callable[[Shard], Any]]) -> str:
-        """Remember the works of all shards, in place of earlier ones of the same method; return its name."""
+        """Store the works of all shards, instead of earlier works of the same method; return the name of the method."""
         name: str = works[0].func.__name__  # type: ignore[attr-defined]
         self._works[name] = list(works)
         return name
 
     def of(self, s: int) -> dict[str, Callable[[Shard], Any]]:
-        """Return the works of one shard by name, in their order."""
+        """Return the works of shard ``s`` by name of the method, in the order of their first call."""
         return {name: works[s] for name, works in self._works.items()}
 
 
@@ -75,7 +75,7 @@ class Sums(NamedTuple):
 
 
 class Prepared(NamedTuple):
-    """The result of preparing a shard for a kernel: the largest gamma |x|^2, and the first row that is not finite."""
+    """The result of preparing a shard for a kernel: the largest gamma |x|^2, and the first row with a bad k(x, x)."""
 
     norm: float
     wrong: int | None
@@ -83,7 +83,7 @@ class Prepared(NamedTuple):
 
 
 class Taken(NamedTuple):
-    """Rows of a shard that have just become active."""
+    """Rows that a shard hands to the search as new active examples."""
 
     at: Ints  #: (k,) places in the problem of the shard
     rows: Ints  #: (k,) of the shard
@@ -94,7 +94,7 @@ class Taken(NamedTuple):
 
 
 class CoefficientChange(NamedTuple):
-    """A change of coefficients: parts of g are multiplied by ``scales`` (2,), then rows are added with ``weights``."""
+    """A change of coefficients: parts of g are multiplied by ``scales``, then rows times ``weights`` added."""
 
     scales: Floats
     examples: PreparedRows  #: k examples, in the precision wanted
@@ -102,7 +102,7 @@ class CoefficientChange(NamedTuple):
 
 
 class Outside(NamedTuple):
-    """Rows of a shard that are not active: the least g, and counts by class, (2,), of violating, near and all rows."""
+    """A report on the inactive rows of a shard: the least g, and counts by class of violating, near and all rows."""
 
     least: float
     violating: Ints
@@ -111,7 +111,7 @@ class Outside(NamedTuple):
 
 
 class Proof(NamedTuple):
-    """Parts of g of active rows in double precision, and the largest error of the parts that other rows had before."""
+    """Parts of g of active rows in double precision, and the largest error that g of inactive rows had before."""
 
     parts: Floats  #: (2, k)
     error: float | None  #: None: no other rows were computed
@@ -120,7 +120,7 @@ class Proof(NamedTuple):
 
 @dataclass
 class Shard:
-    """Rows of a training set."""
+    """Some rows of a training set, with their parts of g during a search."""
 
     X: Any  #: (n, d) dense or CSR, finite
     threads: int = 1  #: most threads that work at once
@@ -128,13 +128,13 @@ class Shard:
     # -- before a training ---------------------------------------------------------------------------------------------
 
     def sums(self, weights: Floats) -> Sums:
-        """Return sums over the rows of positive ``weights`` (n,)."""
+        """Return sums over the rows with positive ``weights`` (n,)."""
         columns, counts = np.asarray((weights > 0) @ self.X, np.float64), int(np.count_nonzero(weights))
         stored = int(self.X.nnz) if sparse.issparse(self.X) else self.X.size
         return Sums(counts, float(weights.sum()), columns, float((weights @ self.X).sum()), stored)
 
     def squares(self, weights: Floats, mean: float) -> float:
-        """Return the sum of all squared differences of entries from their ``mean``, rows weighted by (n,)."""
+        """Return the sum of squared differences of all entries from ``mean``, with ``weights`` (n,) of the rows."""
         if not sparse.issparse(self.X):
             return float((weights @ (self.X - mean) ** 2).sum())
         held = np.diff(self.X.indptr)
@@ -142,7 +142,7 @@ class Shard:
         return own + float(weights @ (self.X.shape[1] - held)) * mean**2
 
     def prepare(self, kernel: Kernel, center: Floats | None) -> Prepared:
-        """Prepare the rows for products, dense ones around the same ``center`` everywhere; None: they stay sparse."""
+        """Prepare the rows for kernel products: dense around ``center``, which all shards share, or unchanged."""
         like = None
         if center is not None:
             self.X = self.X.toarray() if sparse.issparse(self.X) else self.X
@@ -161,7 +161,7 @@ class Shard:
         self._codes, self._costs = codes, costs
 
     def begin(self, negative: int, positive: int) -> Ints:
-        """Begin with the problem of two classes; return how many rows belong to each, (2,)."""
+        """Start the problem of two classes; return the number of rows of each class, (2,)."""
         self._rows = np.flatnonzero((self._codes == negative) | (self._codes == positive))
         whole = self._rows.size == self.examples.n
         self._own = self.examples if whole else self.examples.take(self._rows)
@@ -174,11 +174,11 @@ class Shard:
     # -- in a training -------------------------------------------------------------------------------------------------
 
     def hold(self, at: Ints) -> None:
-        """Activate the rows that are active in a search that is resumed; g of the others is yet to be computed."""
+        """Mark the rows ``at`` as active, for a search that is resumed; g of all other rows is computed later."""
         self._active[at] = True
 
     def take(self, below: float, counts: Ints, seed: int) -> Taken:
-        """Activate ``counts`` (2,) random rows of each class with g ``below`` this, and return them."""
+        """Activate ``counts`` (2,) random rows of the two classes with g < ``below``, and return them."""
         random, g, chosen = np.random.default_rng(seed), self._parts.sum(axis=0), []
         for c in (0, 1):
             candidates = np.flatnonzero(~self._active & (self._of_class == c) & (g < below))
@@ -190,12 +190,12 @@ class Shard:
         return Taken(at, rows, self._own.take(at), self._of_class[at], self._costs[rows], self._parts[:, at])
 
     def drop(self, at: Ints, parts: Floats) -> None:
-        """Deactivate rows, with ``parts`` (2, k) as their present parts of g."""
+        """Deactivate the rows ``at`` (k,), and store ``parts`` (2, k), their present parts of g."""
         self._active[at] = False
         self._parts[:, at] = parts
 
     def look(self, change: CoefficientChange) -> Outside:
-        """Update the parts of g of rows that are not active."""
+        """Apply a change of coefficients to the parts of g of the inactive rows, and return a report on these."""
         outside = np.flatnonzero(~self._active)
         if change.examples.n or (change.scales != 1.0).any():
             moved = change.scales[:, None] * self._parts[:, outside]
@@ -203,7 +203,7 @@ class Shard:
         return self._told(outside)
 
     def prove(self, change: CoefficientChange, at: Ints, scale: float, *, wholly: bool) -> Proof:
-        """Compute parts of g in double precision: of active rows ``at``, of others where that can matter, or of all.
+        """Compute parts of g in double precision: of active rows ``at``, and of inactive rows, near ones or ``wholly``.
 
         Parameters
         ----------
@@ -220,13 +220,13 @@ class Shard:
         return Proof(self._products(change, at), error, self._told(outside))
 
     def losses(self, scale: float) -> float:
-        """Return the losses of rows that are not active; their y f(x) is g times ``scale``."""
+        """Return the sum of the losses of inactive rows, for which y f(x) is g times ``scale``."""
         outside = ~self._active
         f = scale * self._parts[:, outside].sum(axis=0)
         return 0.5 * float(self._costs[self._rows[outside]] @ np.maximum(0.0, 1.0 - f) ** 2)
 
     def _products(self, change: CoefficientChange, among: Ints) -> Floats:
-        """Return the parts of g, (2, k), that a change adds at rows without a coefficient."""
+        """Return what a change adds to the parts of g, (2, k), of the rows ``among``, which have no coefficient."""
         own = self._own if change.examples.dtype == self._own.dtype else self._in_single()
         found = product(own.take(among), change.examples, change.weights, self.threads).T
         return np.asarray((found + change.weights.sum(axis=0)[:, None]) * self._y[among])

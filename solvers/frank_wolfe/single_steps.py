@@ -1,7 +1,8 @@
-"""FW and MFW [Frandi et al., Algorithms 2, 3]: steps of one coefficient, by all derivatives or by samples of them.
+"""FW and MFW [Frandi et al., Algorithms 2, 3]: steps of one coefficient, by derivatives of all or sampled examples.
 
-With all derivatives, a step takes a kernel row and O(n). If n is too large for that, an example found in a sample joins
-the core [Frandi et al., Section 5.2.3]. Steps within the core follow, until they promise less than that example did:
+With the derivatives of all n examples, a step needs one kernel row and O(n) time. If n is too large for that, the
+search finds an example in a random sample and adds it to the *core*, the set of examples with coefficients [Frandi et
+al., Section 5.2.3]. Then it takes steps within the core until the gap of the core is well below that of the example:
 the kernel values of a sample take far longer than a step. (The paper samples before every step.)
 """
 
@@ -27,7 +28,7 @@ NEAR = 0.5  #: of the tolerance: an example as far may violate soon
 
 
 class SampledExample(NamedTuple):
-    """An example ``i``, the relative gap at it, and its kernel values with the core, (k,)."""
+    """An example ``i``, the relative gap that its derivative implies, and its kernel values with the core, (k,)."""
 
     i: int
     gap: float
@@ -73,12 +74,12 @@ class Core:
         return 2.0 * (1.0 - float(self.g.min()) / self.R)
 
     def kernel(self, others: Ints) -> Numbers:
-        """Return kernel values of ``others`` (m,) and the core, (m, k)."""
+        """Return the kernel values of the examples ``others`` (m,) with the core, (m, k)."""
         self.computed += others.size * self.indices.size
         return block(self.examples.take(others), self.examples.take(self.indices))
 
     def g_of(self, others: Ints, values: Numbers) -> Floats:
-        """Return g of ``others`` (m,) from their kernel values with the core, (m, k)."""
+        """Return g of the examples ``others`` (m,) from ``values`` (m, k), their kernel values with the core."""
         signed = self.y * self.a
         g = self.problem.y[others] * (values @ signed + signed.sum())
         at = self.place_of[others]
@@ -87,11 +88,11 @@ class Core:
 
     @property
     def is_full(self) -> bool:
-        """Whether there is no space for another example."""
+        """Whether the core has no space for another example."""
         return bool(self.indices.size == self.values.shape[0])
 
     def holds(self, i: int) -> bool:
-        """Return whether example ``i`` is in the core set."""
+        """Return whether example ``i`` is in the core."""
         return bool(self.place_of[i] >= 0)
 
     def add(self, i: int, row: Numbers) -> None:
@@ -113,7 +114,7 @@ class Core:
 
 
 class SampledSearch:
-    """Looks for an example with a small derivative, in samples and among those noted when all were looked at.
+    """A search for an example with a small derivative, in random samples and among candidates of the last check of all.
 
     Parameters
     ----------
@@ -126,9 +127,9 @@ class SampledSearch:
         self._near: Ints = np.empty(0, np.int64)  # near examples of the last full check, not checked since
 
     def find(self, tol: float) -> SampledExample:
-        """Return an example with a relative gap above ``tol``, or one below if all are.
+        """Return an example with a relative gap above ``tol``, or one with a smaller gap if there is none above.
 
-        Without looks at all, only one sample is searched.
+        If the search must not look at all examples, it takes only one sample.
         """
         n = self._core.problem.n
         for _ in range(TRIES if self._looks_at_all else 1):
@@ -146,7 +147,7 @@ class SampledSearch:
         return self._look(tol)
 
     def _look(self, tol: float) -> SampledExample:
-        """Compute g of all examples; note, in random order, the examples that violate optimality or may do so soon."""
+        """Compute g of all examples; store those that violate optimality or soon may, and return the worst."""
         check()
         core = self._core
         g = core.problem.parts(core.examples, core.coefficients()).sum(axis=0)
@@ -167,7 +168,7 @@ PROOFS = 5  #: at most: rounding may leave the recurrences apart from the data
 
 
 def first(of_class: Ints, random: np.random.Generator) -> Floats:
-    """Return coefficients (n,) on the simplex, equal for a few random examples, half of each class if possible."""
+    """Return coefficients (n,) on the simplex: equal for a few random examples, half of each class, else 0."""
     b = np.zeros(of_class.size)
     for c in (0, 1):
         members = np.flatnonzero(of_class == c)
@@ -180,7 +181,8 @@ def solve_by_rows(
 ) -> DualSolution:
     """Return a solution with a relative gap of ``options.tol``, unless rounding or ``max_steps`` end it sooner.
 
-    Each step uses all derivatives: FW, or MFW, which also steps away from an example. ``a`` (n,) is on the simplex.
+    Each step uses the derivatives of all examples, by FW or by MFW, which also takes steps away from an example. ``a``
+    (n,) is on the simplex.
     """
     at, most = At.of(), options.max_steps or STEPS
     examples, computed, goal = problem.quick(), 0, options.tol
@@ -208,7 +210,7 @@ def _walk_rows(
     most: int,
     trace: GapTrace,
 ) -> Floats:
-    """Take steps from ``a`` (n,), with ``g`` computed from the data, and return the coefficients reached."""
+    """Take steps from the coefficients ``a`` (n,), which have ``g`` (n,), and return the coefficients reached."""
     a, g = a.copy(), g.copy()
     now = at[0]
     now.scale, now.R, now.n_active = 1.0, float(a @ g), int(np.count_nonzero(a))
@@ -245,11 +247,11 @@ LEAST_CAPACITY = 64  #: examples that a core may always have
 def solve_by_samples(
     problem: Problem, options: Options, a: Floats, random: np.random.Generator, trace: GapTrace
 ) -> tuple[DualSolution, bool]:
-    """Return a solution with a relative gap of ``options.tol``, proved on all examples, unless ``max_steps`` end it.
+    """Return a solution with a relative gap of ``options.tol`` over all examples, unless ``max_steps`` end the search.
 
-    Without looks at all, a sample without an example to gain by ends the search too, as in the paper's program. The
-    second result is whether the kernel values of the core would exceed ``cache_bytes``, which also ends the search.
-    ``a`` (n,) is on the simplex.
+    Without ``options.looks_at_all``, a sample without a violating example ends the search too, as in the paper's
+    program. The second result is whether the search ended because the kernel values of the core would exceed
+    ``cache_bytes``. ``a`` (n,) is on the simplex.
     """
     sampling, most = options.sampling or problem.n, options.max_steps or CORE_STEPS
     examples, goal, taken, computed = problem.quick(), options.tol, 0, 0
@@ -270,7 +272,7 @@ def solve_by_samples(
 
 
 def _walk_core(core: Core, search: SampledSearch, away: bool, tol: float, most: int, trace: GapTrace) -> int:
-    """Add examples to the core until none is found with a gap above ``tol``; return the number of steps."""
+    """Add examples to the core until no example with a gap above ``tol`` is found; return the number of steps."""
     goal, taken = np.inf, 0
     while taken < most:
         check()
@@ -290,7 +292,7 @@ def _walk_core(core: Core, search: SampledSearch, away: bool, tol: float, most: 
 
 
 def _minimize(core: Core, away: bool, goal: float, tol: float, most: int) -> int:
-    """Bring the gap of the core down to ``goal``, or as near as the steps allow; return how many were taken."""
+    """Take steps within the core until its gap is ``goal``, or a limit of steps; return the number of steps."""
     if core.gap <= goal:
         return 0
     few = AT_MOST * core.indices.size if goal > SURE * tol else most
@@ -298,7 +300,7 @@ def _minimize(core: Core, away: bool, goal: float, tol: float, most: int) -> int
 
 
 def _steps(core: Core, away: bool, tol: float, most: int) -> int:
-    """Step within the core until its gap is ``tol``; return the number of steps."""
+    """Take at most ``most`` steps within the core, until its gap is ``tol``; return the number of steps."""
     at = At.of(1.0, core.R, np.inf, 0, int(np.count_nonzero(core.a)))
     arrays = core.values, np.arange(core.indices.size), core.y, core.ridge, core.diagonal, core.a, core.g, at
     now, stretch = at[0], max(1, AT_ONCE // (8 * core.indices.size))

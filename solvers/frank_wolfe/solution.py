@@ -72,7 +72,7 @@ class DualSolution:
 def solution(
     problem: Problem, b: Floats, parts: Floats, tol: float, steps: int, kernel_values: int, trace: GapTrace
 ) -> DualSolution:
-    """Return the solution of coefficients ``b`` (n,), of any scale, with exact ``parts`` of g."""
+    """Return the solution with coefficients ``b`` (n,), which may have any scale, given exact ``parts`` of g."""
     gap = gap_of(problem, b, parts)
     total = float(b.sum())
     factor = total / float(b @ parts.sum(axis=0))
@@ -84,7 +84,7 @@ def solution(
 
 @dataclass
 class GapTrace:
-    """The gap over time, and progress on its logarithm; points are thinned out when there are many."""
+    """A record of the gap over time, thinned out when it is long; progress is measured by its logarithm."""
 
     tol: float
     tell: Callable[[int, int], None] | None = None
@@ -95,7 +95,7 @@ class GapTrace:
     _best: float = np.inf
 
     def __call__(self, gap: float) -> None:
-        """Note the present gap, as far as it is known; raises Cancelled if a callback does."""
+        """Record ``gap``, the present estimate, and report progress; a callback may raise Cancelled."""
         now = time.perf_counter() - self._begun
         if not np.isfinite(gap):
             return

@@ -1,7 +1,7 @@
 """Frank-Wolfe steps of one coefficient, compiled: direction, length, and the updates of a, g and R.
 
-``a`` and ``g`` are stored without a common factor, which every step changes: ``a = scale * a_``. The rules, with g =
-K~a and R = a'K~a [Frandi et al., Algorithms 2 and 3, in these terms]:
+Every step scales all of a and g, so the arrays are stored divided by a common factor ``scale``, which a step updates.
+The rules, with g = K~a and R = a'K~a [Frandi et al., Algorithms 2 and 3, in these terms]:
 
     towards i = argmin g:                step = (R - g_i) / (R - 2 g_i + K~_ii)
     away from j = argmax g with a_j > 0: step = (g_j - R) / (R - 2 g_j + K~_jj), at most a_j / (1 - a_j)
@@ -25,7 +25,7 @@ ROW, DONE, PAUSE = range(3)
 
 
 class At(Scalars):
-    """The progress of a walk."""
+    """The progress of a sequence of Frank-Wolfe steps."""
 
     scale: float  #: of a and g
     R: float
@@ -49,7 +49,7 @@ def walk(
     tol: float,
     most: int,
 ) -> int:
-    """Take steps: until the gap is ``tol`` (DONE), a wanted row is missing (ROW), or ``most`` (PAUSE).
+    """Take steps until the gap is ``tol`` (DONE), a needed kernel row is missing (ROW), or ``most`` are taken (PAUSE).
 
     Parameters
     ----------
@@ -108,7 +108,7 @@ def _advance(
     own: float,
     g_i: float,
 ) -> None:
-    """Move to ``(1 - step) a + step e_i``; a step away is negative."""
+    """Replace a by ``(1 - step) a + step e_i``, and update g and R; a step away from example ``i`` is negative."""
     now = at[0]
     now.R = (1.0 - step) ** 2 * now.R + 2.0 * step * (1.0 - step) * g_i + step**2 * own
     scale = now.scale * (1.0 - step)

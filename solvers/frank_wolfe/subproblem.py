@@ -21,8 +21,9 @@ SWEEPS = (30, 10)  #: rounds of coordinate descent before the first, and after e
 def minimize(Q: Floats, x: Floats, slope: Floats, low: Floats, tol: float) -> None:
     """Minimize ``1/2 d'Qd + slope'd`` over ``x + d >= low``; ``x`` (m,) and ``slope`` are updated in place.
 
-    It ends when no derivative that can be followed is above ``tol``; each round is a descent, so it can end early.
-    Projected Newton steps [Bertsekas 1982] optimize the free coefficients; coordinate descent finds out which are free.
+    The function returns when no derivative that the bounds let a step follow exceeds ``tol``, or after ``ROUNDS``
+    rounds, each of which lowers the objective. Projected Newton steps [Bertsekas 1982] optimize the free coefficients;
+    coordinate descent determines the free ones.
     """
     descend(Q, x, slope, low, SWEEPS[0], tol)
     for _ in range(ROUNDS):
@@ -34,12 +35,12 @@ def minimize(Q: Floats, x: Floats, slope: Floats, low: Floats, tol: float) -> No
 
 
 def derivatives(x: Floats, slope: Floats, low: Floats | float) -> Floats:
-    """Return the absolute derivatives that can be followed: where ``x`` is at its bound, only downward slopes."""
+    """Return the sizes of the derivatives, but 0 where ``x`` is at its bound and the slope is upward."""
     return np.where(x > low, np.abs(slope), np.maximum(-slope, 0.0))
 
 
 def _newton(Q: Floats, x: Floats, slope: Floats, low: Floats, free: Ints) -> None:
-    """Take the Newton step of the ``free`` coefficients, as far as the bounds and descent allow."""
+    """Take the Newton step of the ``free`` coefficients, shortened where the bounds or the descent require it."""
     step = np.zeros(x.size)
     try:
         step[free] = -_solved(Q, slope, free)
@@ -62,9 +63,9 @@ def _newton(Q: Floats, x: Floats, slope: Floats, low: Floats, free: Ints) -> Non
 
 
 def _solved(Q: Floats, slope: Floats, free: Ints) -> Floats:
-    """Solve for the step of the ``free`` coefficients, in single precision if that has enough digits.
+    """Return the Newton step of the ``free`` coefficients with its sign reversed, in single precision if accurate.
 
-    The remaining slope is known in double precision, so the next step corrects the error.
+    The slope is updated in double precision, so the next step corrects the error of this one.
     """
     own = Q[np.ix_(free, free)]
     diagonal = own.diagonal()

@@ -1,4 +1,4 @@
-"""Learn and unlearn, correct and reweight: many examples at once, along one path [Karasuyama & Takeuchi].
+"""Add, remove, relabel and reweight many examples at once, along one path of solutions [Karasuyama & Takeuchi].
 
 An update that cannot be finished is undone as a whole.
 """
@@ -39,7 +39,7 @@ FILLING = 2.5  # a path that fills a window may take this many times that work: 
 
 
 class Edit(NamedTuple):
-    """The changes of an edit to examples that are in the window."""
+    """The examples of a window that an update removes, and those with new losses."""
 
     leave: Ints  #: slots of the examples that leave
     changed: Ints  #: slots of the examples that get other losses
@@ -48,7 +48,7 @@ class Edit(NamedTuple):
 
     @property
     def indices(self) -> Ints:
-        """Slots of all examples that leave or change."""
+        """Slots of all examples that the edit removes or changes."""
         return np.concatenate([self.leave, self.changed]) if self.changed.size else self.leave
 
 
@@ -61,10 +61,10 @@ def update(
     *,
     allowance: float = 1.0,
 ) -> tuple[Ints, Trace]:
-    """Add examples ``X`` (m, d) with their losses, remove some, change the losses of others, along one path.
+    """Add examples ``X`` (m, d) with their losses, and remove and change those that ``edit`` names, along one path.
 
-    Returns the slots of the new examples and what the walk did. After any error the state is as it was before.
-    ``undone`` takes the update back later, and is made for the examples that leave and change. ``allowance`` bounds the
+    Returns the slots of the new examples and the counts of the path. After any error the state is as it was before.
+    ``undone`` can undo the update later, and must have been made with the indices of ``edit``. ``allowance`` bounds the
     work of the path, as a multiple of the work of solving from nothing.
 
     Raises
@@ -102,7 +102,7 @@ def update(
 
 
 def release(state: PathState, solving: Solve, leave: Ints) -> None:
-    """Take back the slots of the examples that have left."""
+    """Make the slots of the removed examples ``leave`` vacant, for later examples."""
     if solving.found is None:
         state.release(leave)
     else:
@@ -110,9 +110,9 @@ def release(state: PathState, solving: Solve, leave: Ints) -> None:
 
 
 def is_another_window(state: PathState, edit: Edit, come: int) -> bool:
-    """Say whether an edit that adds ``come`` examples changes more of the window than it keeps.
+    """Say whether an edit that adds ``come`` examples changes more examples of the window than it keeps.
 
-    An example that only gets another weight keeps its kinks, and counts as one that stays.
+    An example with a new weight only keeps the kinks of its loss, and counts as kept.
     """
     remaining = state.n - edit.leave.size + come
     if edit.leave.size + edit.changed.size + come <= remaining:
@@ -124,7 +124,7 @@ def is_another_window(state: PathState, edit: Edit, come: int) -> bool:
 
 
 def losses_after(state: PathState, edit: Edit, stay: Ints, come: Losses) -> Losses:
-    """Return the losses of examples that ``stay``, by slot, after an edit, and of those that ``come``."""
+    """Return the losses after an edit: first those of the slots ``stay``, then those of the new examples, ``come``."""
     losses, place = state.losses(stay), np.full(state.n_slots, -1)
     place[stay] = np.arange(stay.size)
     for mine, new in zip(losses, edit.losses, strict=True):
@@ -161,10 +161,10 @@ def from_nothing(
 
 
 def fill(state: PathState, X: Features, losses: Losses, total: float, by_path: bool = True) -> tuple[Ints, Trace]:
-    """Fill an empty state with examples ``X`` (m, d): along a path, or where that fails or costs more, by pairs.
+    """Fill an empty state with examples ``X`` (m, d), along a path; where a path fails or costs more, by decomposition.
 
-    Returns the slots of the examples and what was done. Without ``by_path`` pairs come first, for a window in which a
-    path has failed. After any error the state is as it was before.
+    Returns the slots of the examples and what was done. Without ``by_path`` decomposition is tried before a path, for a
+    window in which a path has failed. After any error the state is as it was before.
 
     Raises
     ------
@@ -202,18 +202,19 @@ def _fill_by_pairs(state: PathState, X: Features, losses: Losses, total: float) 
 
 
 def work_from_nothing(n: int, n_free: int) -> float:
-    """Estimate how many products a solve of ``n`` examples from nothing takes if ``n_free`` examples end up free.
+    """Estimate how many products it takes to solve ``n`` examples from nothing if ``n_free`` of them end up free.
 
-    Kernel rows and steps of pairs take some dozens of products for each two examples. The factor takes a third of the
-    cube of ``n_free``, in blocks that need a third of the time.
+    Computing kernel rows and moving pairs of coefficients takes some dozens of products for each pair of examples.
+    Factoring the free block takes ``n_free ** 3 / 3`` products, which count less because they are computed in blocks.
     """
     return LITTLE_WORK + PAIR_WORK * n**2 + FACTOR_WORK * n_free**3
 
 
 def needs_few_rows(state: PathState, m: int) -> bool:
-    """Say whether far examples go without kernel rows when ``m`` examples come: in a large window, or if most are far.
+    """Say whether to keep no kernel rows of examples far from their kinks when an update adds ``m`` examples.
 
-    If few examples come, or recent paths had many events, computing all rows takes no more time.
+    No such rows are kept in a large window, nor in a smaller window in which few examples have a coefficient. But if an
+    update adds few examples, or recent paths had many events, computing all rows takes no more time.
     """
     n = state.n_slots
     if n <= LARGE and (n < SMALL or m * n < LITTLE_COMES or state.events > FEW_EVENTS):
@@ -222,10 +223,11 @@ def needs_few_rows(state: PathState, m: int) -> bool:
 
 
 def insert_batch(state: PathState, slots: Ints, is_far_left_out: bool) -> Ints:
-    """Compute the kernel values of new examples and place them; return the examples that the edit has yet to place.
+    """Compute kernel values of the new examples ``slots`` and place them; return those that the edit has yet to place.
 
-    Whole kernel rows are computed, as far as there is space, if many columns count or ``is_far_left_out`` is false.
-    Otherwise only f and the columns that count now are computed. The rows of the returned examples are cached.
+    Whole kernel rows are computed, as far as the cache has space, if ``is_far_left_out`` is false or most columns are
+    needed. Otherwise only f and the columns that ``columns_that_count`` returns are computed. The rows of the returned
+    examples are cached.
     """
     e, n, rows = state.examples, state.n_slots, state.rows
     held, columns = NO_EXAMPLES, columns_that_count(state) if is_far_left_out else None
@@ -251,7 +253,7 @@ def insert_batch(state: PathState, slots: Ints, is_far_left_out: bool) -> Ints:
 
 
 def decisions(state: PathState, X: Features) -> list[float]:
-    """Return f of examples that are not in the window, (m,), given as features (m, d) in the form that it has."""
+    """Return the decision values f of ``X`` (m, d), examples outside the window, in its form."""
     e, out = state.examples, np.full(X.shape[0], state.b)
     columns = np.flatnonzero(e.beta[: state.n_slots])
     if columns.size:
@@ -265,15 +267,15 @@ def decisions(state: PathState, X: Features) -> list[float]:
 
 
 def columns_that_count(state: PathState) -> Ints:
-    """Return the examples with a coefficient or a kernel row: an edit needs their kernel values with new examples."""
+    """Return the slots with a coefficient or a cached kernel row: an edit needs these columns of new examples."""
     n = state.n_slots
     return np.flatnonzero((state.examples.beta[:n] != 0.0) | (state.rows.row_of[:n] >= 0))
 
 
 def hold_near(state: PathState, slots: Ints) -> None:
-    """Cache the kernel rows of the new examples ``slots`` that are near, and drop the rows of all far examples.
+    """Cache the kernel rows of the new examples ``slots`` near a kink, and drop the rows of all far examples.
 
-    A far example has no coefficient, and is far from its kinks compared with other bound examples.
+    An example is far if it has no coefficient, and its f is further from its kinks than is usual for bound examples.
     """
     rows, near = state.rows, np.empty(slots.size, np.int64)
     held = rows.row_of[: state.n_slots], rows.slot_of, rows.used
@@ -284,7 +286,7 @@ def hold_near(state: PathState, slots: Ints) -> None:
 
 @compiled
 def _forget_far(e: Examples, way: Floats, row_of: Ints, slot_of: Ints, used: Ints, slots: Ints, near: Ints) -> int:
-    """Drop the kernel rows of far examples, and fill ``near`` with the ``slots`` that are near and have no row."""
+    """Drop the kernel rows of far examples; write those ``slots`` that are near a kink and have no row to ``near``."""
     slack, supports, rest, others = 0.0, 0, 0.0, 0
     for j in range(row_of.size):
         way[j] = distance(e, j)
@@ -321,8 +323,8 @@ def distance(e: Examples, j: int) -> float:
 class UndoneOnError:
     """Context that brings a state back to what it was when an error occurs inside it.
 
-    Inside, only new examples and ``indices``, by default all examples, may get other losses. With ``indices``, the
-    context is for one ``update``, which itself keeps what it needs to go back.
+    Code inside the context may change the losses of new examples and of ``indices`` only, by default of all examples.
+    With ``indices``, the context is for one ``update``, which itself copies the data needed to undo it.
     """
 
     def __init__(self, state: PathState, indices: Ints | None = None) -> None:
@@ -341,11 +343,11 @@ class UndoneOnError:
             self.undo()
 
     def keep(self) -> None:
-        """Copy all places now, for changes that are made without a ``Solve``."""
+        """Copy the coefficients, f and pieces of all examples now, for changes made without a ``Solve``."""
         self._checkpoint = take_checkpoint(self.state, self.indices, self.n)
 
     def undo(self) -> None:
-        """Bring the state back now, without the examples that have come since; a second call does nothing."""
+        """Bring the state back now, and drop the examples added since; a second call does nothing."""
         if self._is_undone:
             return
         solving, checkpoint = self.solving, self._checkpoint
@@ -358,9 +360,9 @@ class UndoneOnError:
 
 
 def bring_back(state: PathState, n: int, vacant: list[int], capacity: int, checkpoint: Checkpoint) -> None:
-    """Bring a state back to ``checkpoint``, with ``n`` slots, of which some were ``vacant``.
+    """Bring a state back to ``checkpoint``, taken when it had ``n`` slots, of which ``vacant`` held no example.
 
-    The call takes little time and cannot fail, because the factor is made later, when it is needed.
+    The call takes little time and cannot fail, because the factor is built later, when it is needed.
     """
     # An interrupt halfway would mix the earlier state with that of the update.
     with undisturbed():

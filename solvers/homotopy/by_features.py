@@ -1,10 +1,11 @@
-"""Updates of a linear model in a large window, from its features: no kernel row is kept.
+"""Updates of a linear model in a large window, computed from features, so that no kernel rows of the window are kept.
 
-With D features the decision values of all examples are one product with ``w = sum_j beta_j x_j``, and at most D + 1
-examples are free. Most examples stay far from their kinks throughout an update. So a path is followed among *members*
-alone: the examples that change, the free ones, and those nearest to a kink. What the others add to f is constant on
-that path, and shifts the members' kinks. At its end all decision values are computed; where an example has crossed a
-kink, it becomes a member, and the path goes on. Memory is that of the features, and of the members' kernel rows.
+With D features all decision values f are the product of the features and ``w = sum_j beta_j x_j``, and at most D + 1
+examples are free. The f of most examples stays far from the kinks of their losses throughout an update. So a path is
+followed among *members* alone: the examples that change, the free ones, and those nearest to a kink. The contribution
+of all other examples to f is constant on that path, so it only shifts the members' kinks. At the end of the path all
+decision values are computed; examples that have crossed a kink become members, and the path is continued. Only the
+features and the members' kernel rows take memory.
 """
 
 from __future__ import annotations
@@ -38,14 +39,14 @@ ROUNDS = 40  #: how often examples that crossed a kink may be added
 
 
 def is_for(state: PathState, X: Features, n: int) -> bool:
-    """Say whether a window of ``n`` examples, with ``X`` (m, d) among them, is solved from its features."""
+    """Say whether to solve a window of ``n`` examples, with ``X`` (m, d) among them, from its features."""
     kernel = state.kernel
     is_linear = kernel.name == "linear" and type(kernel) in (Kernel, ProjectedKernel) and kernel.center is None
     return is_linear and not isinstance(X, SparseRows) and n >= max(LEAST, EACH * X.shape[1])
 
 
 def update(state: PathState, slots: Ints, leave: Ints, changed: Ints, losses: Losses) -> Trace:
-    """Bring a state to the optimum after ``slots`` came; ``leave`` go, and ``changed`` examples get ``losses``.
+    """Bring a state to its optimum with new examples ``slots``, without ``leave``, and with ``losses`` for ``changed``.
 
     Raises
     ------
@@ -88,7 +89,7 @@ def fill(state: PathState, X: Floats, losses: Losses, total: float) -> tuple[Int
 
 
 def settle(state: PathState, moving: Ints) -> Trace:
-    """Bring a state to its optimum, in which the ``moving`` examples are off their losses.
+    """Bring a state to its optimum, of which only the ``moving`` examples violate the conditions now.
 
     Raises
     ------
@@ -116,7 +117,7 @@ def settle(state: PathState, moving: Ints) -> Trace:
 
 
 def _admit_near(state: PathState, is_member: Bools) -> None:
-    """Make the free examples members, and those that are nearest to a kink."""
+    """Make members of the free examples and of the examples nearest to a kink."""
     e, n = state.examples, state.n_slots
     way = np.empty(n)
     ways_to_kinks(e, way)
@@ -152,7 +153,7 @@ def _follow_among(state: PathState, members: Ints, trace: Trace) -> None:
 
 
 def weights(state: PathState) -> Floats:
-    """Return ``sum_j beta_j x_j``, (d,)."""
+    """Return the weight vector of the linear model, ``sum_j beta_j x_j`` (d,)."""
     out = np.empty(state.n_features)
     weigh(dense(state.XT), state.examples.beta[: state.n_slots], out)
     return out
@@ -160,7 +161,7 @@ def weights(state: PathState) -> Floats:
 
 @compiled
 def weigh(XT: Floats, beta: Floats, out: Floats) -> None:
-    """Write the sum of the columns of ``XT`` (d, c), times ``beta`` (n,), to ``out`` (d,)."""
+    """Write ``sum_j beta_j x_j`` to ``out`` (d,), where ``x_j`` is column j of ``XT`` (d, c)."""
     for k in range(XT.shape[0]):
         row, total = XT[k], 0.0
         for j in range(beta.size):
@@ -191,7 +192,7 @@ def add_products(XT: Floats, w: Floats, f: Floats) -> None:
 
 @compiled
 def ways_to_kinks(e: Examples, out: Floats) -> None:
-    """Write each f's distance from its nearest kink to ``out`` (n,): 0 for a free example, infinite without kinks."""
+    """Write to ``out`` (n,) how far each f is from its nearest kink: 0 for a free example, infinite without kinks."""
     for j in range(out.size):
         way = min(abs(e.f[j] - e.kinks[j, 0]), abs(e.f[j] - e.kinks[j, 1]))
         out[j] = 0.0 if is_free(e.segment[j]) else way
@@ -199,7 +200,7 @@ def ways_to_kinks(e: Examples, out: Floats) -> None:
 
 @compiled_allocating
 def beyond_kinks(e: Examples, n: int) -> Bools:
-    """Say which bound examples have an f beyond a kink of the piece that they are on, (n,)."""
+    """Return a mask (n,) of the bound examples with an f outside the piece of the loss that they are on."""
     off = np.zeros(n, np.bool_)
     for j in range(n):
         q = e.segment[j] // 2

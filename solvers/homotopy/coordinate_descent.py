@@ -1,12 +1,12 @@
 """Dual coordinate descent: an approximate optimum of a linear model from nothing [Hsieh et al. 2008].
 
-One coefficient at a time moves to where the line of f meets its staircase of levels, while ``w = sum_j beta_j x_j`` is
-kept. The intercept is the weight of a further feature, so that coefficients need not sum up to anything meanwhile; the
-small rest of the sum is left to a path, as is what is left of the gap.
+Each step moves one coefficient to its optimum with all others fixed, and updates ``w = sum_j beta_j x_j``. The
+intercept is treated as the weight of a constant feature, so the sum of the coefficients is not fixed during the
+descent. The path that follows corrects the error of the sum and the remaining duality gap.
 
-More coefficients end inside of their boxes than examples can be free. The free coefficients
-move on, along combinations that change neither w nor the sum, until enough are at an end of their box: the crossover
-of linear programming.
+After the descent more coefficients are inside their boxes than examples can be free. So free coefficients move along
+combinations that change neither w nor the sum, until enough of them are at an end of their box: the crossover of linear
+programming.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ RANK = 1e-9  #: part of the largest pivot below which a coefficient depends on o
 
 
 class Pass(Scalars):
-    """A pass over the examples that are not set aside."""
+    """Inputs and results of one pass of the descent over the active examples."""
 
     # given
     total: float  #: what the coefficients are to sum up to
@@ -41,7 +41,7 @@ class Pass(Scalars):
 
 
 def descend(X: Floats, losses: Losses, total: float, intercept: bool, rng: np.random.Generator) -> tuple[Floats, float]:
-    """Return coefficients (n,) near the optimum for examples ``X`` (n, d), and the intercept."""
+    """Return near-optimal coefficients (n,) for examples ``X`` (n, d), and the intercept."""
     n = len(X)
     own = np.einsum("ij,ij->i", X, X)
     unit = float(own.mean()) if intercept else 0.0
@@ -68,7 +68,7 @@ def descend(X: Floats, losses: Losses, total: float, intercept: bool, rng: np.ra
 
 @compiled
 def start(losses: Losses, beta: Floats) -> None:
-    """Put every coefficient at the level nearest to 0."""
+    """Set every coefficient to that level of its loss that is nearest to 0."""
     for j in range(beta.size):
         best = 0
         for q in range(1, losses.n_kinks[j] + 1):
@@ -82,7 +82,7 @@ def one_pass(
     X: Floats, own: Floats, kinks: Floats, levels: Floats, n_kinks: Ints, beta: Floats, w: Floats, order: Ints,
     at: One[Pass],
 ) -> None:  # fmt: skip
-    """Move the coefficient of each active example of ``order`` to its best value."""
+    """Move the coefficient of each active example of ``order`` to its optimum with all others fixed."""
     now, d = at[0], w.size
     now.violation, slack, i = 0.0, now.slack, 0
     while i < now.active:
@@ -139,9 +139,9 @@ def cross_over(X: Floats, e: Examples, intercept: bool) -> None:
 
 @compiled
 def _exchange(table: Floats, basis: Ints, rest: Ints, e: Examples) -> None:
-    """Move each of ``rest`` to an end of its box; if a basic example reaches an end first, replace it in the basis.
+    """Move each of ``rest`` to an end of its box; a basis example that reaches an end first leaves the basis instead.
 
-    ``table`` has, for each of ``rest``, the combination of the basis that equals it.
+    Column c of ``table`` holds the linear combination of the basis that equals example c of ``rest``.
     """
     for c in range(rest.size):
         j = rest[c]
@@ -177,7 +177,7 @@ def _exchange(table: Floats, basis: Ints, rest: Ints, e: Examples) -> None:
 
 @compiled
 def _to_end(e: Examples, j: int, is_high: bool) -> None:
-    """Put a free example at an end of its box, on the piece there."""
+    """Move a free example to the high or low end of its box, where it becomes bound."""
     q = e.segment[j] // 2
     e.beta[j] = e.levels[j, q] if is_high else e.levels[j, q + 1]
     e.segment[j] = 2 * q if is_high else 2 * q + 2
@@ -185,6 +185,6 @@ def _to_end(e: Examples, j: int, is_high: bool) -> None:
 
 @compiled
 def put_all(e: Examples, beta: Floats) -> None:
-    """Give slots 0 to n - 1 coefficients ``beta`` (n,), within their levels, and the places that belong to them."""
+    """Give slots 0 to n - 1 the coefficients ``beta`` (n,), within their levels, and the segments that match."""
     for j in range(beta.size):
         put_in_box(e, j, beta[j])

@@ -1,8 +1,9 @@
 """Sequential minimal optimization: an approximate optimum from nothing, by pairs of coefficients.
 
-Two coefficients at a time move so that their sum stays: the pair that violates optimality most by the second-order rule
-[Fan, Chen & Lin 2005, WSS 2]. Losses may be any staircases, so a coefficient moves no further than to its next level.
-Without an intercept one coefficient moves at a time. A path corrects the result (``follow.follow``).
+Each step moves two coefficients with a constant sum, the pair that the second-order rule selects [Fan, Chen & Lin 2005,
+WSS 2]. The derivative of a loss may have several steps, so a coefficient moves no further than to its next level.
+Without an intercept each step moves one coefficient. The caller then makes the result exact along a path
+(``follow.follow``).
 """
 
 from __future__ import annotations
@@ -78,7 +79,7 @@ def descend(state: PathState) -> int:
 
 
 def _fetch(state: PathState, work: Floats, slot: int, partner: int) -> None:
-    """Compute the kernel row of ``slot`` and those of the worst violators; keep the row of ``partner``.
+    """Cache the kernel rows of ``slot`` and of the examples that violate optimality most; keep the row of ``partner``.
 
     Raises
     ------
@@ -95,7 +96,7 @@ def _fetch(state: PathState, work: Floats, slot: int, partner: int) -> None:
 
 @compiled
 def _start(e: Examples, n: int, total: float, intercept: bool) -> None:
-    """Put every coefficient at the level nearest to 0, then move them, one by one, until their sum is ``total``."""
+    """Set each coefficient to its level nearest to 0, then move one after the other until the sum is ``total``."""
     sum_ = 0.0
     for j in range(n):
         best = 0
@@ -118,7 +119,7 @@ def _start(e: Examples, n: int, total: float, intercept: bool) -> None:
 
 @compiled
 def put_in_box(e: Examples, j: int, beta: float) -> None:
-    """Give an example a coefficient within its levels, and the place on its staircase that belongs to it."""
+    """Give an example the coefficient ``beta``, within its levels, and the segment of its loss that matches."""
     e.beta[j] = beta
     for q in range(e.n_kinks[j] + 1):
         if beta >= e.levels[j, q]:
@@ -132,10 +133,10 @@ def _descend(
     e: Examples, rows: Floats, row_of: Ints, used: Ints, n: int, intercept: bool, work: Floats, stop: Ints,
     at: One[Descent],
 ) -> Exit:  # fmt: skip
-    """Move pairs until none violates optimality by more than the tolerance; NEED_ROW: the row ``at.missing`` is needed.
+    """Move pairs until none violates optimality by more than the tolerance; NEED_ROW asks for row ``at.missing``.
 
-    ``work`` (2, n) has two kinks of each example: its coefficient may rise while f is below the first, and fall while f
-    is above the second. A kink is infinite where the coefficient may not move.
+    ``work`` (2, n) receives two kinks of each example: its coefficient may rise while f is below the first kink, and
+    fall while f is above the second. A kink is infinite where the coefficient may not move.
     """
     state = at[0]
     up, down, f = work[0], work[1], e.f
@@ -193,7 +194,7 @@ def _first_at(f: Floats, kinks: Floats, n: int, off: float) -> int:
 
 @compiled
 def _partner(e: Examples, row: Floats, i: int, lowest: float, n: int, down: Floats) -> int:
-    """Return the example with which the objective falls most when the coefficient of ``i`` rises."""
+    """Return the example that, paired with a rising coefficient of ``i``, makes the objective fall most."""
     best, gain, f, diagonal = -1, -1.0, e.f, e.diagonal
     own = diagonal[i]
     for j in range(n):
@@ -207,7 +208,7 @@ def _partner(e: Examples, row: Floats, i: int, lowest: float, n: int, down: Floa
 
 @compiled
 def _next_above(e: Examples, j: int) -> float:
-    """Return the level that a coefficient reaches first when it rises."""
+    """Return the level that the coefficient of example ``j`` reaches first when it rises."""
     q = e.segment[j] // 2
     level: float = e.levels[j, q if is_free(e.segment[j]) else max(q - 1, 0)]
     return level
@@ -215,7 +216,7 @@ def _next_above(e: Examples, j: int) -> float:
 
 @compiled
 def _next_below(e: Examples, j: int) -> float:
-    """Return the level that a coefficient reaches first when it falls."""
+    """Return the level that the coefficient of example ``j`` reaches first when it falls."""
     q = e.segment[j] // 2
     level: float = e.levels[j, min(q + 1, e.n_kinks[j])]
     return level
@@ -225,7 +226,7 @@ def _next_below(e: Examples, j: int) -> float:
 def _move(
     e: Examples, j: int, t: float, row: Floats, used: Ints, row_of: Ints, clock: int, n: int, up: Floats, down: Floats
 ) -> None:
-    """Move a coefficient by ``t``, no further than to the next level, and update every f."""
+    """Move the coefficient of example ``j`` by ``t``, no further than to the next level, and update every f."""
     high, low, q = _next_above(e, j), _next_below(e, j), e.segment[j] // 2
     before, beta = e.beta[j], e.beta[j] + t
     # Rounding may leave a coefficient just short of the level that it should reach.

@@ -1,6 +1,6 @@
-"""The edit that an update begins with: examples come, leave and change; their old places are kept to undo it.
+"""The edit at the start of an update: add, remove and change examples, and copy the old state so that it can be undone.
 
-The edit is compiled, as part of the call that solves: from Python it would take longer than a short path.
+The edit is part of the compiled call that solves: in Python it would take longer than a short path.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from livesvm.solvers.runtime.types import Floats, Ints
 
 
 class Progress(Scalars):
-    """The stage of a solve, its inputs besides the arrays of a state, and its results."""
+    """The stage of a solve, its scalar inputs, and its scalar results."""
 
     # given
     stage: int  #: of ``solve.Stage``
@@ -74,7 +74,7 @@ class Progress(Scalars):
 
 @by_reference
 class Batch(NamedTuple):
-    """Examples that come and leave, by number and sorted by class, with the kernel rows of those that come."""
+    """New and leaving examples of all classes, by number and sorted by class, with the kernel rows of the new ones."""
 
     come: Ints
     costs: Floats  #: of the new examples: C times their weights
@@ -88,7 +88,7 @@ class Batch(NamedTuple):
 
 @by_reference
 class Before(NamedTuple):
-    """The places of all examples before an update, and the losses of the examples that leave or change."""
+    """Segments, f and coefficients of all examples before an update, and the old losses of those it changes."""
 
     segment: Ints
     f: Floats
@@ -101,7 +101,7 @@ class Before(NamedTuple):
 
 @by_reference
 class Work(NamedTuple):
-    """Arrays of a solve besides those of a walk; by slot, except for rows of the cache and numbers of a pair."""
+    """Arrays that a solve needs besides those of its walk; by slot, unless their comments say otherwise."""
 
     moving: Ints  #: (4, c) two rows of work; of a pair, vacant slots, the next one last, now and before the update
     come: Ints  #: slots
@@ -126,9 +126,9 @@ NO_BATCH = Batch(
 
 @compiled
 def open_pair(w: Walk, s: Work, batch: Batch) -> bool:
-    """Find the slots of the examples that leave a pair of classes, and give new ones slots, losses and kernel rows.
+    """Find the slots of the examples that leave a pair of classes; give its new examples slots, losses and kernel rows.
 
-    False, with nothing changed: the new examples have no space, or too many examples come and leave.
+    Returns False, and changes nothing, if there is no space for the new examples, or too many are added or removed.
     """
     now, e = s.now[0], w.examples
     rows, numbers, first, second, n = s.moving[0], s.moving[1], now.first, now.second, w.n - now.n_vacant
@@ -176,7 +176,7 @@ def open_pair(w: Walk, s: Work, batch: Batch) -> bool:
 
 @compiled
 def set_hinge(e: Examples, slot: int, y: float, cost: float) -> None:
-    """Give an example the loss ``problem.piecewise_linear.hinge``."""
+    """Give example ``slot`` the hinge loss of label ``y`` and ``cost``, as ``problem.piecewise_linear.hinge`` does."""
     e.levels[slot, 0] = max(y, 0.0) * cost
     e.levels[slot, 1:] = min(y, 0.0) * cost
     e.kinks[slot, 0] = y if cost > 0.0 else np.inf
@@ -186,7 +186,7 @@ def set_hinge(e: Examples, slot: int, y: float, cost: float) -> None:
 
 @compiled
 def keep_places(w: Walk, s: Work) -> None:
-    """Keep the places of all examples, and the losses of those that leave or change."""
+    """Copy segment, f and coefficient of all examples, and the losses of those that the edit removes or changes."""
     now, e, old, n_leave = s.now[0], w.examples, s.before, s.now[0].n_leave
     for j in range(now.n_before):  # one loop for each array, so that it uses vector instructions
         old.segment[j] = e.segment[j]
@@ -207,7 +207,7 @@ def keep_places(w: Walk, s: Work) -> None:
 def copy_loss(
     kinks: Floats, levels: Floats, n_kinks: Ints, j: int, to_kinks: Floats, to_levels: Floats, to_n: Ints, i: int
 ) -> None:
-    """Copy loss ``j`` of one table to place ``i`` of another."""
+    """Copy loss ``j`` of one table of losses to row ``i`` of another."""
     to_n[i] = n_kinks[j]
     for k in range(MAX_KINKS):
         to_kinks[i, k] = kinks[j, k]
@@ -217,10 +217,11 @@ def copy_loss(
 
 @compiled
 def make_edit(w: Walk, s: Work) -> None:
-    """Place the new examples, drop the losses of those that leave, and change the losses of others.
+    """Place the new examples on their losses, drop the losses of the leaving examples, and replace the changed losses.
 
-    New examples start at beta = 0 on the piece that contains their f, with cached kernel rows. Examples off their
-    levels then move there together along the path [Karasuyama & Takeuchi, eq. 4].
+    New examples, with kernel rows already cached, start at beta = 0 on the piece of their loss that contains their f.
+    All coefficients that differ from the level of their piece then move to it together along the path [Karasuyama &
+    Takeuchi, eq. 4].
     """
     now, e, come = s.now[0], w.examples, s.come[: s.now[0].n_come]
     compute_f_of_new(e, w.rows, w.row_of, come, w.n, now.b, s.moving[1])
@@ -231,7 +232,7 @@ def make_edit(w: Walk, s: Work) -> None:
 
 @compiled
 def compute_f_of_new(e: Examples, rows: Floats, row_of: Ints, come: Ints, n: int, b: float, work: Ints) -> None:
-    """Compute the f of new examples with cached rows, place them, and fill their columns in the other cached rows."""
+    """Compute f of new examples with cached rows, set their segments, and fill their columns of other rows."""
     if come.size > 0:
         compute_f(e.f, e.beta[:n], rows, row_of, come, b)
         place(e, come)
@@ -242,7 +243,7 @@ def compute_f_of_new(e: Examples, rows: Floats, row_of: Ints, come: Ints, n: int
 
 @compiled
 def change_losses(w: Walk, s: Work, i: int) -> None:
-    """Give an example other losses; it keeps its place if its kinks stay, else it gets the piece at its f."""
+    """Replace the loss of changed example ``i``; if that moves its kinks, put it on the piece that contains its f."""
     e, slot, losses = w.examples, s.changed[i], s.losses
     moved = e.n_kinks[slot] != losses.n_kinks[i]
     for k in range(MAX_KINKS):
@@ -268,7 +269,7 @@ def place(e: Examples, slots: Ints) -> None:
 
 @compiled
 def close_edit(w: Walk, s: Work, batch: Batch) -> None:
-    """Remove the examples that leave, and register the slots of those that come to a pair."""
+    """Remove the leaving examples, and register the slots of a pair's new examples by number."""
     now = s.now[0]
     leave = s.leave[: now.n_leave]
     for slot in leave:

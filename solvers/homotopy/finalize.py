@@ -1,4 +1,4 @@
-"""The end of a walk: betas are put on the ends of their boxes, and the f that decide are computed afresh."""
+"""The end of a walk: move betas to nearby ends of their boxes, and recompute each f that decides about optimality."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _SNAP = SETTINGS.snap
 
 @compiled
 def put_on_ends(w: Walk, level: float, top_speed: float, dust: float) -> bool:
-    """Put betas on an end of their box if they are within ``dust`` of the largest level of it.
+    """Move a beta to an end of its box if the distance is at most about ``dust`` times ``level``, the largest level.
 
     Returns whether a free beta moved by more than rounding, so that f must be computed afresh.
     """
@@ -28,14 +28,14 @@ def put_on_ends(w: Walk, level: float, top_speed: float, dust: float) -> bool:
 
 @compiled
 def rounding_left(w: Walk, kink: float) -> float:
-    """Return the largest error that a walk may leave in any f: its slack, or 0 if small compared with ``kink``."""
+    """Return the largest error that a walk may leave in any f, or 0 if it is small compared with ``kink``."""
     slack = w.tol[0].f
     return slack if slack > BLUR * kink else 0.0
 
 
 @compiled
 def compute_all(w: Walk, row: Ints) -> float:
-    """Compute every f afresh and center b, with no example free; -1: it takes too long, or rows are missing."""
+    """Recompute every f and center b, when no example is free; return -1 if rows are missing or it takes too long."""
     e, f, coefficient, m = w.examples, w.examples.f[: w.n], w.motion.work, 0
     for j in range(w.n):
         if e.beta[j] != 0.0:
@@ -55,7 +55,7 @@ def compute_all(w: Walk, row: Ints) -> float:
 
 @compiled
 def compute_free(w: Walk) -> float:
-    """Compute the f of free examples afresh; return how far off they were, or -1 if there are too many."""
+    """Recompute f of the free examples; return its largest error until now, or -1 if too many are free."""
     fac, e = w.factor, w.examples
     if fac.size[1] * w.n > AT_ONCE:
         return -1.0
@@ -68,10 +68,10 @@ def compute_free(w: Walk) -> float:
 
 @compiled
 def refresh_close(w: Walk, close: Ints, band: float, drift: float) -> bool:
-    """Compute the f of bound examples within ``band`` of a kink; False: a row is missing, or all f are needed.
+    """Recompute f of bound examples within ``band`` of a kink; return False if a row is missing or every f is needed.
 
-    Many such examples are left as they are unless free ones have been far off, by ``drift``: see
-    ``refresh.refresh_close``.
+    If there are many such examples, nothing is computed: see ``refresh.refresh_close``. Then every f is needed if
+    ``drift``, the error found in f of free examples, is large.
     """
     e, m, has_rows = w.examples, 0, True
     for j in range(w.n):

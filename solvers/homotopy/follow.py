@@ -1,8 +1,9 @@
-"""``follow``: move a model, exactly, from the losses it is optimal for to the losses it has been given.
+"""``follow`` moves a model along an exact path, from the losses that it is optimal for to its new losses.
 
-The state may be off its losses in three ways: a bound ``beta`` is not at the level of its piece, a free ``f`` is not at
-its kink, or either is beyond a limit. ``solve.solve`` turns each into a motion that ends in the right place, walks, and
-judges. Rounding and the ratio test leave a state that is slightly off, which another round corrects (rule 7).
+The state may violate optimality in three ways: a bound ``beta`` differs from the level of its piece, the ``f`` of a
+free example from its kink, or either is beyond a limit. ``solve.solve`` turns each violation into a motion that removes
+it by the end of the path, follows the path, and judges the state there. Rounding and the ratio test leave small
+violations, which another round removes (rule 7).
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from livesvm.solvers.problem.state import PathState
 def follow(
     state: PathState, trace: Trace | None = None, allowance: float = math.inf, solving: Solve | None = None
 ) -> Trace:
-    """Move ``state`` to the optimum of the losses it has; ``solving`` may begin with an edit.
+    """Move ``state`` to the optimum of its present losses; ``solving`` may first make an edit.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""The motion that brings examples that are off their levels or kinks to their places by the end of the path."""
+"""The motion of coefficients, kinks and levels that removes each violation of optimality by the end of the path."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ SLOTS, ROWS = range(2)  #: rows of ``Work.moving``: of the examples whose betas 
 def set_bound_rate(
     motion: Motion, fac: Factor, rows: Floats, row_of: Ints, used: Ints, clock: int, n: int, moving: Ints, m: int
 ) -> bool:
-    """Compute how f moves with ``m`` moving betas; False: a kernel row of a moving or free example is missing.
+    """Compute the rate of f as ``m`` betas move; return False if a kernel row of a moving or free example is missing.
 
-    Marks the rows as used at ``clock``.
+    The cached rows that it reads are marked as used at ``clock``.
     """
     for i in range(m):
         slot = moving[SLOTS, i]
@@ -40,9 +40,9 @@ def set_bound_rate(
 
 @compiled
 def set_motion(e: Examples, motion: Motion, n: int, moving: Ints) -> int:
-    """Set in motion the examples that are off their places, and all others at rest.
+    """Give each example that violates optimality the motion that removes the violation; all others rest.
 
-    Fills ``moving`` with the examples that move their betas, and returns their number.
+    Fills ``moving`` with the examples that have a moving beta, and returns their number.
     """
     e.dkinks[:n] = 0.0
     e.dlevels[:n] = 0.0
@@ -60,7 +60,7 @@ def set_motion(e: Examples, motion: Motion, n: int, moving: Ints) -> int:
 
 @compiled
 def is_off(e: Examples, j: int) -> bool:
-    """Say whether an example is free, or has a beta or f that must move to its place."""
+    """Say whether example ``j`` is free, has a beta that is not at its level, or an f beyond a kink."""
     off: bool = is_free(e.segment[j]) or e.beta[j] != e.levels[j, e.segment[j] // 2]
     for k in range(e.n_kinks[j]):
         off = off or is_beyond(e, j, k)
@@ -76,7 +76,7 @@ def is_beyond(e: Examples, j: int, k: int) -> bool:
 
 @compiled
 def set_motion_of(e: Examples, motion: Motion, j: int) -> None:
-    """Set the motion that brings one example from where it is to its place."""
+    """Set the rates of beta, kinks and levels that remove the violation of example ``j`` by the end of the path."""
     q = e.segment[j] // 2
     p = e.n_kinks[j]
     e.dkinks[j, :] = 0.0

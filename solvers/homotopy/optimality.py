@@ -1,4 +1,4 @@
-"""Quality of a state, judged by the f that it tracks; the certificate judges from the data instead."""
+"""Quality of a state, computed from the f that the state tracks; a certificate computes it from the data instead."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ EPS = float(np.finfo(np.float64).eps)
 
 
 class Scales(NamedTuple):
-    """The units in which tolerances are measured."""
+    """Sizes of a problem's quantities, by which tolerances are scaled."""
 
     kink: float  #: largest kink; with one class, the size that the kernel gives f
     level: float  #: largest level
@@ -30,7 +30,7 @@ class Scales(NamedTuple):
 
 
 def scales(state: PathState, v: Floats) -> Scales:
-    """Return the units of a problem whose bound betas are to move with velocities ``v``."""
+    """Return the sizes of a problem's quantities, given the velocities ``v`` at which its bound betas are to move."""
     return units_of(state.examples, v, state.n_slots, float(state.total))
 
 
@@ -43,7 +43,7 @@ def is_close_to_kink(e: Examples, j: int, band: float) -> bool:
 
 @compiled
 def units_of(e: Examples, v: Floats, n: int, total: float) -> Scales:
-    """Return the units of ``Scales``; ``total`` is what the betas sum up to."""
+    """Return the sizes of a problem's quantities; the sum of the betas is to be ``total``."""
     kink_0, kink_1, level_0, level_1, level_2, diagonal = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
     speed, top, mass, sum_speed, sum_beta = 0.0, 0.0, 0.0, 0.0, 0.0
     for j in range(n):
@@ -67,7 +67,7 @@ def units_of(e: Examples, v: Floats, n: int, total: float) -> Scales:
 
 @compiled
 def units_of_motion(e: Examples, v: Floats, n: int, kink: float, level: float, diagonal: float) -> Scales:
-    """Return the units of a motion, given the units of the losses."""
+    """Return the sizes of a motion's quantities, given those of the losses: ``kink``, ``level`` and ``diagonal``."""
     speed, top, mass, sum_speed, sum_beta = 0.0, 0.0, 0.0, 0.0, 0.0
     for j in range(n):
         top = max(top, abs(v[j]))
@@ -84,7 +84,7 @@ ROUGH = 1e-4  # largest relative gap that rounding excuses; also of a state whos
 
 
 class Audit(NamedTuple):
-    """The quality of a state, judged by the f that it tracks."""
+    """The quality of a state, computed from the f that the state tracks."""
 
     violation: float  #: in units of f
     gap: float  #: in units of the objective; if f is not sharp, the largest that its rounding may cause
@@ -99,28 +99,28 @@ class Audit(NamedTuple):
 
     @property
     def relative_gap(self) -> float:
-        """The gap in units of the objective, as a certificate tells it."""
+        """The duality gap as a share of the objective, as a certificate reports it."""
         return self.gap / self.unit if self.gap > 0.0 else 0.0
 
     def good(self, goal: float, roundings: float = 1.0) -> bool:
-        """Say whether the gap is as small as asked for, see ``is_good``."""
+        """Say whether the duality gap is at most ``goal`` times the objective, or due to rounding (``is_good``)."""
         return is_good(self, goal, roundings)
 
     def optimal(self, goal: float, roundings: float = 1.0) -> bool:
-        """Say whether to accept the state, see ``is_optimal``."""
+        """Say whether the state is optimal up to a relative duality gap of ``goal`` or rounding (``is_optimal``)."""
         return is_optimal(self, goal, roundings)
 
     @property
     def is_finite(self) -> bool:
-        """Whether gap and objective are numbers."""
+        """Whether the duality gap and the objective are finite numbers."""
         return self.gap + self.size < math.inf
 
 
 @compiled
 def is_good(audit: Audit, goal: float, roundings: float) -> bool:
-    """Say whether the gap is at most ``goal`` times the objective, or explained by ``roundings`` roundings of each f.
+    """Say whether the gap is at most ``goal`` times the objective, or ``roundings`` times the rounding error of f.
 
-    A relative gap above ``ROUGH`` is never accepted because of rounding.
+    Rounding never excuses a relative gap above ``ROUGH``.
     """
     if not audit.gap + audit.size < np.inf:
         return False
@@ -132,14 +132,14 @@ def is_good(audit: Audit, goal: float, roundings: float) -> bool:
 
 @compiled
 def is_optimal(audit: Audit, goal: float, roundings: float) -> bool:
-    """Say whether to accept a state: the gap is as small as asked for, and the betas sum up to what they should."""
+    """Say whether to accept a state: its duality gap is small enough, and its betas have the required sum."""
     return audit.balanced and is_good(audit, goal, roundings)
 
 
 def audited(state: PathState, band: float = -1.0) -> Audit:
-    """Return violation and duality gap of the state by its own f, and count bound examples within ``band`` of a kink.
+    """Return the state's violation and duality gap by its tracked f, and its number of bound examples near a kink.
 
-    With the default ``band`` the count is 0.
+    An example is near if its f is within ``band`` of a kink; with the default ``band`` the count is 0.
     """
     e, n, total, count = state.examples, state.n_slots, float(state.total), state.n
     audit = audit_of(e, n, float(state.b), band, 0.0, total, state.intercept, count, state.n_free)
@@ -150,9 +150,9 @@ def audited(state: PathState, band: float = -1.0) -> Audit:
 
 
 def _gap_at_worst(state: PathState, rounding: float) -> float:
-    """Return the largest gap of the losses if each f may be off by ``rounding``.
+    """Return the largest possible duality gap if each f has an error of at most ``rounding``.
 
-    The gap that an example adds is convex in its f, so it is largest at one of the two ends.
+    The contribution of an example to the gap is convex in its f, so it is largest at an end of the interval of f.
     """
     e, n = state.examples, state.n_slots
     losses, beta = Losses(e.kinks[:n], e.levels[:n], e.n_kinks[:n]), e.beta[:n]
@@ -169,7 +169,7 @@ def audit_of(
 ) -> Audit:
     """Return the quality of a state with ``n`` slots, ``count`` of which hold an example.
 
-    The gap of the losses is computed from f, but is at least ``worst``.
+    The duality gap is computed from f, but is reported as at least ``worst``.
     """
     off_f = 0.0
     off_beta = 0.0

@@ -1,7 +1,7 @@
-"""Problems of pairs of classes, all of which an update solves in one compiled call.
+"""The problems of all pairs of classes, which an update solves in one compiled call.
 
-Ten classes have 45 pairs, and the work of Python around a short path takes as long as the path. So compiled code
-assigns slots to new examples, takes back those of old ones, and keeps the numbers of a state between calls.
+Ten classes make 45 pairs, and for each pair the Python code around a short path takes as long as the path. So compiled
+code assigns slots to new examples, frees the slots of removed examples, and keeps the scalars of a state between calls.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ OWN_BYTES = 4096  #: of the records of a pair, about
 
 
 class PairInMemory:
-    """The records in memory that compiled code uses for a pair of classes.
+    """The records in memory from which compiled code reads, and to which it writes, the problem of a pair of classes.
 
     Parameters
     ----------
@@ -68,18 +68,18 @@ class PairInMemory:
         return state.examples, state.motion, state.factor, rows.values, rows.used, state.XT, state.buffers, slot
 
     def is_of(self, state: PathState, slot: Ints) -> bool:
-        """Say whether the records still refer to the state's present arrays."""
+        """Say whether the records still refer to the present arrays of ``state``, and to ``slot``."""
         return all(map(is_, self._arrays_of(state, slot), self.arrays))
 
     def is_for(self, two: tuple[int, int], slot: Ints, limit: int) -> bool:
-        """Say whether the records were filled for these classes, slots and limit; use this thread's memory for them."""
+        """Say whether the records were filled for these arguments; let them use this thread's work arrays."""
         if self._scratch is not scratch():
             self._scratch = scratch()
             self._walk.put("scratch", self._scratch)
         return self.limit == limit and self.two == two and self.slot is slot
 
     def learn(self, two: tuple[int, int]) -> None:
-        """Fill the records with the classes, the numbers of the state, and the vacant slots."""
+        """Fill the records with the two classes, and with the scalars and the vacant slots of the state."""
         self.two, self.limit = two, self.state.cache_bytes
         state, n, vacant = self.state, self.state.n_slots, self.state.vacant
         edit = 0, 0, 0, 0, *self.two, n, 0, state.total, mean_diagonal(state)
@@ -90,7 +90,7 @@ class PairInMemory:
         self._walk.put("n_seen", n)
 
     def catch_up(self) -> None:
-        """Copy the results of a call to the state."""
+        """Copy the results of the last compiled call from the records to the state."""
         if self.is_behind:
             state, now = self.state, Progress.snapshot(self.now)
             state.b, state.kappa, state.heaviest, state.drift = now.b, now.kappa, now.heaviest, now.drift
@@ -99,7 +99,7 @@ class PairInMemory:
             self.is_behind = False  # last: an interrupt may come in between
 
     def undo(self) -> None:
-        """Bring the state back to where it was before the call."""
+        """Bring the state back to what it was before the last compiled call."""
         now, old, call = Progress.snapshot(self.now), Progress.snapshot(self.now[1:]), self.call
         self.call = None
         if call is not None and call[0, 0] >= 0 and now.is_kept:  # else it is from the update before
@@ -110,13 +110,13 @@ class PairInMemory:
             bring_back(self.state, now.n_before, vacant, self.state.capacity, checkpoint)
 
     def _move(self, here: Ints, gone: Ints) -> None:
-        """Record that the pair has the examples in slots ``here``, and no longer has the examples in slots ``gone``."""
+        """Record by number that the examples in slots ``here`` belong to the pair, and those in ``gone`` do not."""
         slot, numbers = self.numbered[0], self.numbered[1][0]
         slot[numbers[gone].astype(np.int64)] = -1
         slot[numbers[here].astype(np.int64)] = here
 
     def go_on(self, exit_: int, batch: Batch, kind: Any) -> tuple[Trace, int | None]:
-        """Continue where the call stopped; return what was done, and the number of bound supports if it was counted.
+        """Finish a solve that stopped at ``exit_``; return its trace, and the number of bound supports if counted.
 
         Raises
         ------
@@ -134,7 +134,7 @@ class PairInMemory:
 
 
 def call_each(pairs: list[PairInMemory], batch: Batch, kind: Any) -> tuple[list[list[int]], Trace]:
-    """Solve pairs of one kind, with records filled from their states, in one compiled call.
+    """Solve ``pairs`` in one compiled call; their records are of one kind (types), and filled from their states.
 
     Returns exit, events and number of bound examples with a coefficient for each pair, and the trace of all pairs that
     are done. ``kind`` is that of the batch.
@@ -159,9 +159,9 @@ def call_each(pairs: list[PairInMemory], batch: Batch, kind: Any) -> tuple[list[
 
 
 def vote_each(pairs: list[PairInMemory], values: Floats, votes: Ints) -> None:
-    """Count the votes of pairs of one kind, with records filled from their states, for rows that belong to no pair.
+    """Add the votes of ``pairs`` on new rows to ``votes``; the records have the same types, and are up to date.
 
-    ``values`` (m, c) are the kernel values of the rows, by number; ``votes`` (m, n_classes) are added to.
+    ``values`` (m, c) holds the kernel values of the rows with all examples, by number; ``votes`` is (m, n_classes).
     """
     w, s = pairs[0].records
     work = w, s, np.array([one.places for one in pairs]), values, votes
@@ -170,7 +170,7 @@ def vote_each(pairs: list[PairInMemory], values: Floats, votes: Ints) -> None:
 
 @compiled
 def _vote_each(w: Walk, s: Work, places: Ints, values: Floats, votes: Ints) -> None:
-    """Add a vote of each pair in memory at ``places`` (m, 2), laid out like ``w`` and ``s``: f < 0 is the first's."""
+    """Add a vote of each pair, with records like ``w`` and ``s`` at the addresses ``places`` (m, 2), to ``votes``."""
     for k in range(len(places)):
         walk, work = at(places[k, 0], w), at(places[k, 1], s)
         now, beta = work.now[0], walk.examples.beta

@@ -1,8 +1,8 @@
-"""``track``: move a model linearly to other losses, optimal all along the path, and record the path.
+"""``track`` moves the losses of a model linearly to new ones, keeps the model optimal throughout, and records the path.
 
-``follow`` may choose its way, because only the end counts. Here every example's kinks and levels move in a straight
-line from where they are to where they end, and at each tau the state is optimal for the losses of that tau. ``follow``
-corrects at the end what rounding and spread ties leave, so long paths are best split into several.
+``follow`` may choose any path, because only the end of it counts. ``track`` moves the kinks and levels of every example
+in a straight line to their final values, and at each tau the state is optimal for the losses of that tau. Errors from
+rounding and from spread ties are corrected only at the end, by ``follow``, so long paths are best split into several.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ PORTION = 2000  # events between two looks at whether to go on
 
 @dataclass(frozen=True)
 class Track:
-    """The path that a state has followed.
+    """A recorded path of a state, from its old losses to its new ones.
 
     Attributes
     ----------
@@ -49,7 +49,7 @@ class Track:
     trace: Trace
 
     def at(self, tau: float, levels: Floats) -> Position:
-        """Return the place of every example at ``tau``, with the ``levels`` (slots, 3) of that tau."""
+        """Return segments, coefficients and b at ``tau``, given the ``levels`` (slots, 3) of all losses at that tau."""
         return position(self.start, self.segments, self.changes, tau, levels)
 
 
@@ -101,7 +101,7 @@ def track(
 
 
 def _set_out(state: PathState, slots: Ints, end: Losses) -> Motion:
-    """Give examples their final losses, and every example the motion that leads there."""
+    """Set the final losses of ``slots``, and return the motion from the old losses to the final ones."""
     e, n = state.examples, state.n_slots
     motion = empty_motion(state.capacity)
     e.dkinks[:] = 0.0
@@ -118,7 +118,7 @@ def _set_out(state: PathState, slots: Ints, end: Losses) -> Motion:
 
 
 def _level_scale(state: PathState) -> float:
-    """Return the largest finite level of the way."""
+    """Return the largest finite level of any loss at either end of the path."""
     e, n = state.examples, state.n_slots
     ends = (e.levels[:n], e.levels[:n] - e.dlevels[:n])
     return max(float(np.abs(part[np.isfinite(part)]).max()) for part in ends)
@@ -127,7 +127,7 @@ def _level_scale(state: PathState) -> float:
 def _walk(
     state: PathState, w: workspace.Walk, trace: Trace, tell: Callable[[float], None] | None
 ) -> tuple[int, list[Log], workspace.Walk]:
-    """Walk and record; return the last exit, the parts of the log, and the walk."""
+    """Follow the path and record it; return the last exit, the parts of the log, and the walk."""
     nowhere = Cutoffs(np.full(w.n, -np.inf), np.full(w.n, np.inf), 0.0)
     chunks = [_fresh_log(state, w)]
     w.at[0].stride_end = PORTION
@@ -136,7 +136,7 @@ def _walk(
         return track_path(w, chunks[-1], nowhere)
 
     def answer(w: workspace.Walk, exit_: int) -> bool:
-        """Replace a full log, or allow the outer iteration more events; say whether the walk goes on."""
+        """Replace a full log, or report progress and allow more events; say whether to continue the walk."""
         if exit_ == Exit.LOG_FULL:
             chunks.append(_fresh_log(state, w, chunks[-1]))
         elif exit_ == Exit.ITERATION:

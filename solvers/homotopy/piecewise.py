@@ -1,4 +1,4 @@
-"""A recorded path: its linear segments, the changes of place, and the place of every example at any tau."""
+"""A recorded path: its linear segments, the examples that change to another piece, and the solution at any tau."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from livesvm.solvers.runtime.types import Bools, Floats, Ints
 
 @by_reference
 class Segments(NamedTuple):
-    """Linear segments of the path, in its order; between two of them b and betas may jump at one tau."""
+    """Linear segments of the path in order; where two segments meet, b and betas may jump."""
 
     start_tau: Floats  #: (s,) from 1 at the start of the path down to 0
     end_tau: Floats
@@ -32,11 +32,11 @@ class Segments(NamedTuple):
         return min(int(np.searchsorted(-self.end_tau, -tau)), self.end_tau.size - 1)
 
     def pool(self, segment: int) -> slice:
-        """Return the part of the pool that belongs to a segment."""
+        """Return the slice of the pool arrays with the free examples of a segment."""
         return slice(int(self.first[segment]), int(self.first[segment + 1]))
 
     def part(self, which: slice, changes: int) -> Segments:
-        """Return consecutive segments; the ``changes`` before the first segment are no longer counted."""
+        """Return the segments of the slice ``which``, with ``changes_before`` reduced by ``changes``."""
         return self._replace(
             start_tau=self.start_tau[which],
             end_tau=self.end_tau[which],
@@ -48,13 +48,13 @@ class Segments(NamedTuple):
         )
 
     def share(self, segment: int, tau: float) -> float:
-        """Return which share of a segment, from 0 to 1, lies before ``tau``."""
+        """Return how far along the segment ``tau`` is, from 0 at its start to 1 at its end."""
         start, end = float(self.start_tau[segment]), float(self.end_tau[segment])
         return min(max((start - tau) / (start - end), 0.0), 1.0)
 
 
 class Changes(NamedTuple):
-    """Changes of place: the example, the old and the new ``segment`` of its staircase, and the tau of the change."""
+    """Changes of examples between the pieces and kinks of their losses: slot, old and new segment, and tau."""
 
     tau: Floats
     slot: Ints
@@ -62,12 +62,12 @@ class Changes(NamedTuple):
     after: Ints
 
     def part(self, which: slice) -> Changes:
-        """Return consecutive changes."""
+        """Return the changes of the slice ``which``."""
         return Changes(self.tau[which], self.slot[which], self.before[which], self.after[which])
 
 
 class Position(NamedTuple):
-    """The place of every example at one tau; by slot."""
+    """The solution at one tau: b, and by slot each example's segment (piece or kink) and coefficient."""
 
     segment: Ints
     beta: Floats
@@ -75,7 +75,7 @@ class Position(NamedTuple):
 
 
 def position(start: Ints, segments: Segments, changes: Changes, tau: float, levels: Floats) -> Position:
-    """Return the place of every example at ``tau``.
+    """Return the solution at ``tau``: segments, coefficients and b.
 
     Parameters
     ----------
@@ -91,14 +91,14 @@ def position(start: Ints, segments: Segments, changes: Changes, tau: float, leve
 
 
 def places(start: Ints, changes: Changes, count: int) -> Ints:
-    """Return the place of every example after the first ``count`` changes."""
+    """Return the ``segment`` of every example after the first ``count`` changes."""
     segment = start.copy()
     segment[changes.slot[:count]] = changes.after[:count]  # of an example's changes the last one stays
     return segment
 
 
 def joined(logs: list[Log]) -> tuple[Segments, Changes]:
-    """Join the parts of a log."""
+    """Join the parts of a log into all linear segments and all changes of the path."""
     used = [(log, log.used[0].segments, log.used[0].pool, log.used[0].changes) for log in logs]
     before = np.cumsum([(0, 0), *((p, c) for _, _, p, c in used)], axis=0)
     start_tau, start_b, end_tau, end_b = np.concatenate([log.ends[:s] for log, s, _, _ in used]).T.copy()

@@ -1,6 +1,6 @@
-"""An empty factor and its kernel rows filled at once, by as many threads as ``livesvm.solvers.runtime.threads`` allows.
+"""Build a factor and its kernel rows from nothing, on as many threads as ``livesvm.solvers.runtime.threads`` allows.
 
-A model that is restored, or has an update undone, puts this work off (``state.put_off``).
+Restoring a model or undoing an update postpones this work until it is needed (``state.put_off``).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from livesvm.solvers.runtime.types import Floats, Ints
 
 
 def refactorize(state: PathState, free: Ints, dependent: float = 0.0) -> None:
-    """Fill an empty factor, and cache the kernel rows that it and a path need.
+    """Fill the empty factor with the examples ``free``, and cache their kernel rows.
 
     Examples whose squared pivot is no more than ``dependent`` times the diagonal are left out of the factor.
     """
@@ -27,7 +27,7 @@ def refactorize(state: PathState, free: Ints, dependent: float = 0.0) -> None:
 
 
 def _compute_rows(state: PathState, free: Ints) -> None:
-    """Compute the kernel rows of ``free`` that are not cached."""
+    """Compute and cache those kernel rows of the examples ``free`` that are not cached yet."""
     n, missing = state.n_slots, state.rows.missing(free)
     rows = state.rows.vacate(missing.size, free)
     values = state.rows.values
@@ -40,7 +40,7 @@ def _compute_rows(state: PathState, free: Ints) -> None:
 
 
 def _factored(state: PathState, free: Ints) -> bool:
-    """Factor the free block at once; False: rounding has lost a pivot, and the factor is still empty."""
+    """Factor the kernel block of ``free``; return False, with an empty factor, if rounding spoils a pivot."""
     m = free.size
     if m == 0:
         return True

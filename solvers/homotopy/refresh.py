@@ -1,4 +1,4 @@
-"""Kernel rows, and what is computed afresh from them: f, sums of rows, the factor."""
+"""Fetching kernel rows, and recomputing f, sums of rows and the factor from the rows."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SPARE = 64  #: places in a new factor for further free examples
 
 
 def need_rows(state: PathState, slots: Ints) -> None:
-    """Cache the kernel rows of ``slots``, which are all different, if they are not cached yet.
+    """Cache those kernel rows of ``slots`` that are not cached yet; the slots must be distinct.
 
     Raises
     ------
@@ -39,9 +39,9 @@ def need_rows(state: PathState, slots: Ints) -> None:
 
 
 def cache_what_fits(state: PathState, slots: Ints, keep: Ints) -> tuple[Ints, Ints]:
-    """Cache as many kernel rows of ``slots`` as there is space for next to the rows of ``keep``.
+    """Cache as many kernel rows of ``slots`` as fit, without dropping the rows of the slots ``keep``.
 
-    Returns the examples with a row now, and those without.
+    Returns the slots that got a row, and the slots that did not.
     """
     rows = state.rows
     count = slots.size
@@ -52,7 +52,7 @@ def cache_what_fits(state: PathState, slots: Ints, keep: Ints) -> tuple[Ints, In
 
 
 def combine(state: PathState, slots: Ints, coefficients: Floats) -> Floats:
-    """Return ``sum_j c_j k(x_j, .)`` over every slot in use, (n_slots,), from cached rows where there are any."""
+    """Return ``sum_j c_j k(x_j, .)`` (n_slots,), the sum of the kernel rows of ``slots`` times ``coefficients``."""
     n = state.n_slots
     total = np.zeros(n)
     if slots.size == 0:
@@ -76,7 +76,7 @@ def combine(state: PathState, slots: Ints, coefficients: Floats) -> Floats:
 
 @compiled_allocating
 def add_multiples(total: Floats, rows: Floats, row_of: Ints, slots: Ints, coefficients: Floats) -> None:
-    """Add the row of ``slots[i]`` times the i-th coefficient to ``total``, for every i that has a row."""
+    """Add the cached rows of ``slots``, times their ``coefficients``, to ``total``; slots without a row are skipped."""
     row, c = np.empty(slots.size, np.int64), np.empty(slots.size)
     m = 0
     for i in range(slots.size):
@@ -87,7 +87,7 @@ def add_multiples(total: Floats, rows: Floats, row_of: Ints, slots: Ints, coeffi
 
 
 def refresh(state: PathState) -> None:
-    """Compute f from beta, which removes the rounding errors of earlier steps (rule 8)."""
+    """Recompute every f from beta, which removes the rounding errors of earlier steps (rule 8)."""
     n = state.n_slots
     support = np.flatnonzero(state.examples.beta[:n])
     state.examples.f[:n] = combine(state, support, state.examples.beta[support]) + state.b
@@ -97,7 +97,7 @@ def refresh(state: PathState) -> None:
 
 
 def refresh_free(state: PathState) -> float:
-    """Compute the f of the free examples afresh; return the largest error that their tracked f had."""
+    """Recompute f of the free examples; return the largest error that their tracked f had."""
     e, n, free = state.examples, state.n_slots, state.free_slots()
     values, row_of, beta, drift = state.rows.values, state.rows.row_of, e.beta[:n], 0.0
     for part in parts(free.size, n):
@@ -109,18 +109,18 @@ def refresh_free(state: PathState) -> float:
 def uncertain_band(past: float, drift: float, scale: float) -> float:
     """Return the distance from a kink within which the tracked f of a bound example may be on the wrong side.
 
-    ``drift`` is the present error in the f of free examples, ``past`` the sum of its earlier values, and ``scale`` the
-    scale of f.
+    ``drift`` is the present error in f of the free examples, ``past`` the sum of earlier such errors, and ``scale`` the
+    size of f.
     """
     return max(CLOSE * scale, UNSEEN * (past + drift))
 
 
 def refresh_close(state: PathState, band: float) -> bool:
-    """Compute afresh the f of bound examples within ``band`` (``uncertain_band``) of a kink; return whether any was.
+    """Recompute f of bound examples within ``band`` (``uncertain_band``) of a kink; return whether any was recomputed.
 
-    These examples and the free ones decide about optimality; a small error in other f does no harm. Many close
-    examples would cost as much as all. Then nothing is computed, or all f if the free ones have been far off since all
-    f were last computed.
+    Only f of these and of the free examples decides about optimality; small errors in f of all others do no harm. If
+    many examples are this close to a kink, recomputing their f costs as much as recomputing every f. Then every f is
+    recomputed if f of the free examples has had large errors since the last time, and otherwise none.
     """
     e, n = state.examples, state.n_slots
     off = np.abs(e.f[:n, None] - e.kinks[:n]).min(axis=1)  # kinks that are not there are infinite
@@ -141,7 +141,7 @@ def refresh_close(state: PathState, band: float) -> bool:
 
 @compiled
 def compute_f(f: Floats, beta: Floats, rows: Floats, row_of: Ints, slots: Ints, b: float) -> float:
-    """Compute the f of ``slots`` from their kernel rows and all betas; return the largest change."""
+    """Recompute f of ``slots`` from their kernel rows and all betas; return the largest change."""
     most = 0.0
     for slot in slots:
         row = rows[row_of[slot], : beta.size]
@@ -154,9 +154,9 @@ def compute_f(f: Floats, beta: Floats, rows: Floats, row_of: Ints, slots: Ints, 
 
 
 def refactor(state: PathState, free: Ints | None = None, dependent: float = 0.0) -> None:
-    """Build the factor of the free block afresh from kernel rows; ``free`` names its examples, by default those in it.
+    """Rebuild the factor of the free block from kernel rows, for the slots ``free``, by default those in the factor.
 
-    Those whose squared pivot is no more than ``dependent`` times the diagonal are left out.
+    Examples with a squared pivot of at most ``dependent`` times the diagonal are left out.
     """
     free = state.free_slots().copy() if free is None else free
     need_rows(state, free)
@@ -172,8 +172,8 @@ def settle_at_nothing(state: PathState) -> None:
     """Make the decision function a constant if a constant is optimal and the state is almost there.
 
     A constant is optimal if all kinks are equal and the betas cancel out: with equal targets, or in a one-class model
-    with the origin among the data. The objective is 0 there, but rounding of betas and b would keep it from being 0.
-    Betas that are 0 but for rounding become 0, and b moves to the kinks.
+    with the origin among the data. The optimal objective is then 0, which rounded betas and a rounded b would miss. So
+    betas that are 0 up to rounding are set to 0, and b to the value of the kinks.
     """
     e, n = state.examples, state.n_slots
     there = np.flatnonzero(e.n_kinks[:n] > 0)
@@ -191,7 +191,7 @@ def settle_at_nothing(state: PathState) -> None:
 
 
 class Numbers(NamedTuple):
-    """The numbers of a state, besides its arrays."""
+    """The scalars of a state, which a checkpoint stores next to the arrays."""
 
     b: float
     kappa: float
@@ -202,12 +202,12 @@ class Numbers(NamedTuple):
 
     @classmethod
     def of(cls, state: PathState) -> Numbers:
-        """Return the numbers that a state has now."""
+        """Return the present scalars of a state."""
         return cls(state.b, state.kappa, state.total, state.events_since_refresh, state.heaviest, state.drift)
 
 
 class Checkpoint(NamedTuple):
-    """A copy of every example's place, and of the losses that may change, to return to."""
+    """A copy of segments, f, coefficients and of the losses that may change, from which a state can be restored."""
 
     segment: Ints
     f: Floats
@@ -219,9 +219,10 @@ class Checkpoint(NamedTuple):
 
 
 def take_checkpoint(state: PathState, indices: Ints | None = None, n: int | None = None) -> Checkpoint:
-    """Return a copy of all places, valid while only the losses of ``indices`` change; None: all may change.
+    """Copy segments, f and coefficients of all examples, and the losses of ``indices``, by default of all examples.
 
-    ``n`` is how many slots were in use, by default as many as are now.
+    A checkpoint is valid as long as no other losses change. ``n`` is the number of slots to copy, by default all in
+    use.
     """
     e, n = state.examples, state.n_slots if n is None else n
     indices = np.arange(n) if indices is None else indices
@@ -230,13 +231,13 @@ def take_checkpoint(state: PathState, indices: Ints | None = None, n: int | None
 
 
 def restore(state: PathState, checkpoint: Checkpoint) -> None:
-    """Bring every example back to its place, with a fresh factor."""
+    """Restore the state from a checkpoint, and rebuild its factor."""
     roll_back(state, checkpoint)
     refactor(state, checkpoint.free)
 
 
 def roll_back(state: PathState, checkpoint: Checkpoint) -> None:
-    """Bring every example back to its place, but not the factor."""
+    """Restore the state from a checkpoint, except for its factor."""
     e, n = state.examples, checkpoint.segment.size
     e.segment[:n], e.f[:n], e.beta[:n] = checkpoint.segment, checkpoint.f, checkpoint.beta
     state.set_losses(checkpoint.indices, checkpoint.losses)
@@ -246,7 +247,7 @@ def roll_back(state: PathState, checkpoint: Checkpoint) -> None:
 
 
 def mean_diagonal(state: PathState) -> float:
-    """Return the mean of the kernel's diagonal, or 1 where that is zero: the weight of 1 1' in the factor."""
+    """Return the weight of 1 1' in the factor: the mean of the kernel's diagonal, or 1 if that mean is zero."""
     if state.kernel.is_of_distances:
         return 1.0
     mean = float(np.add.reduce(state.examples.diagonal[: state.n_slots])) / state.n_slots

@@ -1,4 +1,4 @@
-"""A solve as Python runs it: its memory, and the answers to the requests of the compiled part."""
+"""The Python part of a solve: it holds the work arrays, and fetches the kernel rows that the compiled part requests."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ NO_CHANGES = Losses(np.empty((0, MAX_KINKS)), np.empty((0, MAX_KINKS + 1)), np.e
 
 @dataclass
 class Trace:
-    """Counts of what a walk did, and the quality of the state at its end."""
+    """Counts of events, rounds and other work of an update, and the quality of the state at its end."""
 
     events: int = 0
     rounds: int = 0
@@ -64,20 +64,20 @@ class Trace:
     relative_gap: float = 0.0  #: at the end
 
     def add(self, found: Progress | workspace.Status, events: int) -> None:
-        """Add the counts of one walk."""
+        """Add the counts of one walk, with ``events`` events, to the totals."""
         self.rounds += 1
         self.events += events
         self.exchanges += found.exchanges
         self.work += found.work
 
     def noted(self, audit: Audit) -> Audit:
-        """Record the results of an audit, and return it."""
+        """Record the violation and relative gap of an audit, and return the audit."""
         self.max_violation, self.relative_gap = audit.violation, audit.relative_gap
         return audit
 
 
 class PathWorkspace:
-    """Work arrays for the solves of one state, kept because allocating them is slow."""
+    """Work arrays for the solves of one state, kept between solves because allocating arrays is slow."""
 
     def __init__(self, capacity: int) -> None:
         c = capacity
@@ -95,12 +95,12 @@ class PathWorkspace:
     def work(
         self, now: One[Progress], losses: Losses, rows: tuple[Ints, Ints], numbered: tuple[Ints, Floats] = NO_PAIR
     ) -> Work:
-        """Return the arrays of a solve; ``rows`` are the slots that the row cache holds, and when each row was used."""
+        """Return the arrays of a solve; ``rows`` are the slots of all cached rows, and their last use."""
         edited = self.come, self.leave, self.changed, losses, self.before
         return Work(self.moving, *edited, *rows, *numbered, now)
 
     def kept(self, now: Progress, numbers: Numbers) -> Checkpoint:
-        """Return the places of examples before an edit; ``numbers`` are the numbers of the state then."""
+        """Return the state before an edit, as a checkpoint; ``numbers`` are the scalars of the state at that time."""
         old, n, m, free = self.before, now.n_before, now.n_leave + now.n_changed, self.before.free[: now.n_places]
         indices = np.concatenate([self.leave[: now.n_leave], self.changed[: now.n_changed]])
         losses = Losses(old.kinks[:m], old.levels[:m], old.n_kinks[:m])
@@ -108,7 +108,7 @@ class PathWorkspace:
 
 
 def workspace_of(state: PathState) -> PathWorkspace:
-    """Return the memory of a state's solves."""
+    """Return the work arrays of a state, with new ones if its capacity has changed."""
     buffers: PathWorkspace | None = state.buffers
     if buffers is None or buffers.come.size != state.capacity:
         buffers = state.buffers = PathWorkspace(state.capacity)
@@ -116,13 +116,13 @@ def workspace_of(state: PathState) -> PathWorkspace:
 
 
 def given_to_round(state: PathState, events: int, precision: float, dust: float, allowance: float) -> tuple[Any, ...]:
-    """Return a round's inputs for ``Progress``, in the order of its fields; ``events`` counts the earlier rounds."""
+    """Return a round's inputs in the order of the fields of ``Progress``; ``events`` counts those of earlier rounds."""
     own = state.b, state.kappa, state.rows.clock, events, state.events_since_refresh
     return (*own, precision, dust, allowance, state.heaviest, state.drift)
 
 
 class Solve:
-    """One solve of a state, in as many rounds as it takes: see ``solve.solve``.
+    """One solve of a state, in several rounds if needed, each of which calls ``solve.solve``.
 
     Parameters
     ----------
@@ -144,28 +144,28 @@ class Solve:
         self.exit_: int | None = None  # exit of the round that is under way
 
     def begin_with(self, n_before: int, come: Ints, leave: Ints, changed: Ints, losses: Losses) -> None:
-        """Set the edit to begin with; ``n_before`` slots were in use before; ``changed`` examples get ``losses``."""
+        """Store the edit for the first round; ``n_before`` slots were in use before; ``losses`` are for ``changed``."""
         buffers = self.buffers
         buffers.come[: come.size], buffers.leave[: leave.size], buffers.changed[: changed.size] = come, leave, changed
         self.begin(n_before, (come.size, leave.size, changed.size), losses)
 
     def begin(self, n_before: int, sizes: tuple[int, int, int], losses: Losses = NO_CHANGES) -> None:
-        """Begin with the edit in the buffers; ``sizes`` are the numbers of new, leaving and changed examples."""
+        """Make the first round start with the edit in the buffers, of ``sizes`` new, leaving and changed examples."""
         self.stage, self.sizes, self.n_before = Stage.EDIT, sizes, n_before
         self.losses = losses if sizes[2] else NO_CHANGES
 
     def go_on(self, now: One[Progress], exit_: int, batch: tuple[Batch, Any], numbered: tuple[Ints, Floats]) -> None:
-        """Continue a solve that compiled code has stopped in a pair of classes; ``batch`` is a batch with its kind."""
+        """Continue a pair's solve, which compiled code has stopped at ``exit_``; ``batch`` is a batch with its kind."""
         self.now, self.exit_, self.numbered = now, exit_, numbered
         self.batch, self.kind = batch
 
     @property
     def is_kept(self) -> bool:
-        """Whether the places that examples had before the edit are kept."""
+        """Whether the state before the edit has been copied, so that the edit can be undone."""
         return self.now is not None and bool(self.now[0].is_kept)
 
     def round(self, trace: Trace, precision: float, allowance: float = math.inf) -> tuple[bool, bool, Audit | None]:
-        """Make a round; return whether the optimum was found, whether the path's end was reached, and an audit or None.
+        """Run one round; return whether it found the optimum, whether it reached the path's end, and an audit or None.
 
         Raises
         ------
@@ -203,7 +203,7 @@ class Solve:
         return False, bool(reached and now[0].moved == 0), trace.noted(audit)
 
     def opened(self) -> tuple[workspace.Walk, Work]:
-        """Return the walk and the work of the solve, for a compiled caller."""
+        """Return the ``Walk`` and ``Work`` arguments of the solve, for a compiled caller."""
         state, now = self.state, self._begun(Trace(), 1.0, math.inf)
         now[0].mean_diagonal = mean_diagonal(state)
         w = walk_on(state, state.motion, workspace.new_counters())
@@ -211,12 +211,12 @@ class Solve:
         return w, self._work(now)
 
     def kept(self, numbers: Numbers) -> Checkpoint:
-        """Return the places of examples before the edit; ``numbers`` are the numbers of the state then."""
+        """Return the state before the edit, as a checkpoint; ``numbers`` are the scalars of the state at that time."""
         assert self.now is not None
         return self.buffers.kept(Progress.snapshot(self.now), numbers)
 
     def _begun(self, trace: Trace, precision: float, allowance: float) -> One[Progress]:
-        """Write the state's numbers and the first stage of the round to ``now``, and return ``now``."""
+        """Write the scalars of the state and the round's first stage to ``now``, and return ``now``."""
         state, factor = self.state, self.state.factor
         self.rows.clock += 1
         size, n_free = factor.size.tolist()
@@ -239,7 +239,7 @@ class Solve:
         return self.buffers.work(now, self.losses, (self.rows.slot_of, self.rows.used), self.numbered)
 
     def _entry(self, w: workspace.Walk, s: Work) -> Callable[..., int]:
-        """Return the compiled ``way`` for these arrays; the types of the last call's arrays are not checked again."""
+        """Return ``way`` compiled for the types of these arrays; arrays of the last call are not checked again."""
         buffers = self.buffers
         if s.losses is not NO_CHANGES:
             return self.way
@@ -249,7 +249,7 @@ class Solve:
         return buffers.entry
 
     def _judge(self, w: workspace.Walk, band: float) -> Audit:
-        """Compute afresh each f that decides about optimality, in code that may cache kernel rows; judge the state."""
+        """Recompute each f that decides about optimality, with kernel rows fetched if needed; return an audit."""
         state = self.state
         if band > 0.0:
             refresh_close(state, band)
@@ -269,7 +269,7 @@ class Solve:
 
 
 def walk_of(state: PathState, motion: Motion, units: Scales) -> workspace.Walk:
-    """Return the compiled loop's arguments at the start of a separate path; ``units`` are the units of its motion."""
+    """Return the compiled loop's arguments at the start of a path of its own; ``units`` are its scales."""
     w = walk_on(state, motion, workspace.new_counters())
     begin(w, units, float(state.total), 1.0)
     w.at[0].b, w.at[0].kappa, w.at[0].asking = state.b, state.kappa, 1
@@ -277,7 +277,7 @@ def walk_of(state: PathState, motion: Motion, units: Scales) -> workspace.Walk:
 
 
 def walk_on(state: PathState, motion: Motion, counters: workspace.Counters) -> workspace.Walk:
-    """Return the arguments of the compiled loop; from now on an interrupt raises the flag in ``counters``."""
+    """Return the arguments of the compiled loop; from now on an interrupt sets the stop flag in ``counters``."""
     rows, arrays = state.rows, (state.examples, motion, state.factor)
     watch(counters[1], 0)
     own = state.n_slots, state.intercept
@@ -292,10 +292,11 @@ def walk_to_the_end(
     answer: Callable[[workspace.Walk, int], bool] | None = None,
     exit_: int | None = None,
 ) -> tuple[int, workspace.Walk]:
-    """Walk by ``go``, fetch what it asks for, spread ties where it stalls; return the last exit and the walk.
+    """Call ``go`` until the path ends: provide rows that it requests, spread ties; return the last exit and the walk.
 
-    ``exit_`` is the exit at which the walk has already stopped. ``answer`` is for a recorded walk: it returns whether
-    it has met the request of an exit. On such a walk only an event may change a place, so that no factor is mended.
+    ``exit_`` is the exit of an earlier call, if there was one. A recorded walk passes ``answer``, which handles further
+    exits and returns whether to continue. On a recorded walk the factor is not repaired, because that would move
+    examples without an event.
     """
     dependent, events = SETTINGS.spoiled, -1
     while True:
@@ -325,7 +326,7 @@ def walk_to_the_end(
 def grant(
     state: PathState, w: workspace.Walk, exit_: int, fetch: Callable[[PathState, workspace.Walk], None]
 ) -> workspace.Walk | None:
-    """Return the walk with the kernel rows or factor space that its exit asks for; None: it asks for neither."""
+    """Provide the kernel rows or factor space that an exit requests, and return the walk; None: it requests neither."""
     if exit_ == Exit.NEED_ROW or exit_ == Exit.WANT_ROWS:
         fetch(state, w)
         return w._replace(rows=state.rows.values, parent_rows=state.rows.values)
@@ -341,13 +342,13 @@ def grant(
 
 
 def spread_ties(state: PathState, w: workspace.Walk, seed: int | list[int]) -> bool:
-    """Spread ties by random amounts, see ``tolerances.spread_ties``."""
+    """Move tied limits of the walk apart by random amounts (``tolerances.spread_ties``)."""
     units = scales(state, w.motion.v)
     return bool(tolerances.spread_ties(w, np.random.default_rng(seed).random((w.n, 2)), units.kink, units.level))
 
 
 def _with_sound_factor(state: PathState, w: workspace.Walk, dependent: float) -> workspace.Walk:
-    """Factor the free block afresh after rounding errors, without examples that depend linearly on the others.
+    """Rebuild the factor after rounding errors, without free examples that depend linearly on other free ones.
 
     Examples left out of the factor are sent to an end of their box.
     """
@@ -359,7 +360,7 @@ def _with_sound_factor(state: PathState, w: workspace.Walk, dependent: float) ->
 
 
 def fetch_rows(state: PathState, w: workspace.Walk) -> None:
-    """Cache the row of the example that is about to change sides, and rows of examples likely to change sides next."""
+    """Cache the kernel row of the example at the next event, and rows of examples likely to have an event soon."""
     found = np.empty(w.n, np.int64)
     likely = found[: find_likely(w, found)]
     if likely.size > PREFETCH:
@@ -372,7 +373,7 @@ def fetch_rows(state: PathState, w: workspace.Walk) -> None:
 
 
 def tally(state: PathState, w: workspace.Walk, trace: Trace) -> workspace.Status:
-    """Take over b, add the counts of a walk to the trace, and return the status of the walk."""
+    """Copy b from the walk to the state, add the walk's counts to the trace, and return the status of the walk."""
     at = workspace.Status.snapshot(w.at)
     state.b = at.b
     state.events_since_refresh += at.events
@@ -381,7 +382,7 @@ def tally(state: PathState, w: workspace.Walk, trace: Trace) -> workspace.Status
 
 
 def raise_for(exit_: int) -> None:
-    """Raise the error that the loop's last exit means; return if the exit means no error."""
+    """Raise the error that the last exit of the compiled loop stands for, if any."""
     if exit_ == Exit.INDEFINITE:
         raise NotPositiveSemidefinite("the kernel matrix of the window has a negative eigenvalue", field="kernel")
     if exit_ == Exit.COSTLY:

@@ -1,22 +1,22 @@
-"""The path algorithm in one compiled call: from a change of the losses to an optimum that has been judged.
+"""The path algorithm in one compiled call: from a change of the losses to an optimum that has been checked.
 
-[Karasuyama & Takeuchi] for many examples that come and go along one path, [Ong, Shao & Yang] for dependent ones. The
-loop from event to event is ``active_set.loop.walk``. Its rules, to which comments refer by number:
+It follows [Karasuyama & Takeuchi] for many examples added and removed along one path, and [Ong, Shao & Yang] for
+linearly dependent examples. The loop from event to event is ``active_set.loop.walk``. Comments refer to these rules:
 
-1. A change is a motion. New examples start at beta = 0 and move straight to the level of the piece their f is on;
-   leaving examples move straight to 0. Kinks that an example is off start at its f and move to their places.
+1. A change is a motion. The beta of a new example starts at 0 and moves straight to the level of the piece that its f
+   is on; that of a leaving example moves straight to 0. A kink that f violates starts at f and moves to its place.
 2. A bound example that reaches a kink while its beta is outside the box there goes on to the next piece.
 3. Boxes and kinks may move: each point of the path is then the optimum of the losses of that point.
-4. With no example free, and betas that do not balance, b jumps until an example at a kink can take up the rest.
-5. An example that depends on the free ones does not become free next to them: both move along the direction that
-   changes no f until one of them is at an end of its box [Ong et al., eq. 30-34]. Nothing is added to the diagonal.
-6. The ratio test has two passes, with limits relaxed by their tolerances in the first [Harris]. Where it stalls all
-   the same, ties are spread by random amounts that vanish at the end of the path.
-7. Rounding and the ratio test leave a state slightly off its losses: the next round corrects it.
-8. Each f is updated along the way, and computed afresh where it decides: at the end of a path for free examples and
-   for bound ones near a kink, and for all examples now and then.
-9. With many free examples, none of them a copy, a step spans several events. Examples that it takes beyond a limit
-   change sides at once, and return to their kinks or the ends of their boxes on the rest of the path.
+4. With no example free, and betas that do not balance, b jumps until the beta of an example at a kink can balance them.
+5. An example that depends on the free ones does not become free next to them: its beta and theirs move along the
+   direction that changes no f until one is at an end of its box [Ong et al., eq. 30-34]. No ridge is added.
+6. The ratio test has two passes, with limits relaxed by their tolerances in the first [Harris]. If it stalls
+   nevertheless, tied limits are moved apart by random amounts that vanish at the end of the path.
+7. Rounding and the ratio test leave a state with small violations: the next round removes them.
+8. Each f is updated along the way, and recomputed where it decides about optimality: at the end of a path for free
+   examples and for bound ones near a kink, and for all examples now and then.
+9. With many free examples, none of them a copy, a step spans several events. Examples that the step takes beyond a
+   limit change sides at once, and return to their kinks or the ends of their boxes on the rest of the path.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ TRUSTED = 256  #: events up to which thousands of small problems use tracked f f
 
 
 class Stage(IntEnum):
-    """The stage from which a solve continues once its request has been met."""
+    """The stage from which a solve starts, or continues once the caller has met its request."""
 
     OF_PAIR = 0  #: examples come and leave by number
     EDIT = 1
@@ -54,11 +54,12 @@ class Stage(IntEnum):
 
 @compiled_once
 def solve(w: Walk, s: Work, batch: Batch) -> int:
-    """Make the edit, set examples that are off in motion, walk, and judge the state reached; return an ``Exit``.
+    """Make the edit, set the motion that the change requires, follow the path, and judge its end; return an ``Exit``.
 
-    DONE: at the optimum. INEXACT: at the end of the path, or of the part that was walked, and not good enough.
-    UNJUDGED: the same, but computing the f that decide takes long, or needs rows that are not cached. NEED_ROWS: asks
-    for the kernel rows of free examples and ``motion.bound_rate``. Others are those of ``follow_path``.
+    DONE: the state is at the optimum. INEXACT: the path has ended or was given up, and the state is not accurate
+    enough. UNJUDGED: the path has ended or was given up, but judging the state takes long, or needs kernel rows that
+    are not cached. NEED_ROWS: the caller must cache the kernel rows of free examples and compute ``motion.bound_rate``.
+    All other exits are those of ``follow_path``.
     """
     now = s.now[0]
     if now.stage == Stage.OF_PAIR:
@@ -91,10 +92,10 @@ def solve(w: Walk, s: Work, batch: Batch) -> int:
 
 @compiled
 def solve_each(w: Walk, s: Work, batch: Batch, places: Ints, found: Ints, sums: One[Progress]) -> None:
-    """Solve pairs of classes in memory at ``places`` (m, 2), laid out like ``w`` and ``s``, until one is cancelled.
+    """Solve pairs of classes, with records like ``w`` and ``s`` at the addresses ``places`` (m, 2), until an interrupt.
 
-    Fills ``found`` (m, 3) with exits and, for pairs that are done, with events and numbers of bound examples that have
-    a coefficient. Fills ``sums`` with the totals of the pairs that are done.
+    Fills ``found`` (m, 3) with each pair's exit and, if the pair is solved, its number of events and of bound support
+    vectors. Fills ``sums`` with the totals of the solved pairs.
     """
     total = sums[0]
     found[:] = Exit.CANCELLED.value
@@ -118,7 +119,7 @@ def solve_each(w: Walk, s: Work, batch: Batch, places: Ints, found: Ints, sums: 
 
 @compiled
 def start(w: Walk, s: Work) -> None:
-    """Start the walk of a motion that has been set: measure the units of motion and problem, and reset the counts."""
+    """Start the walk once its motion is set: measure the scales of motion and problem, and reset the counts."""
     now, at = s.now[0], w.at[0]
     if now.is_measured == 1:
         units = units_of_motion(w.examples, w.motion.v, w.n, now.kink, now.level, now.diagonal)
@@ -134,7 +135,7 @@ def start(w: Walk, s: Work) -> None:
 
 @compiled
 def land(w: Walk, s: Work) -> bool:
-    """End a walk: put betas near an end of their box on it; say whether a free one moved beyond rounding (rule 7)."""
+    """Move betas near an end of their box to it; return whether one of a free example moved by more than rounding."""
     now = s.now[0]
     moved = put_on_ends(w, now.level, now.top_speed, now.dust)
     now.moved = moved
@@ -143,7 +144,7 @@ def land(w: Walk, s: Work) -> bool:
 
 @compiled
 def judge(w: Walk, s: Work) -> int:
-    """Compute afresh the f that decide (rule 8), and judge the state; DONE: it is accepted."""
+    """Recompute each f that decides about optimality (rule 8), and judge the state; return DONE if it is accepted."""
     now, at, e, n_free = s.now[0], w.at[0], w.examples, w.factor.size[1]
     is_fresh = at.fresh == 1 or now.since + at.events < now.trusted
     is_fresh = is_fresh and now.moved == 0 and now.stage == Stage.WALKING

@@ -1,4 +1,4 @@
-"""Tolerances: what counts as equal on a path and as its end, and the rule that scales these numbers."""
+"""Tolerances of a path: when two numbers count as equal, when a state counts as optimal, and the scales of both."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _LITTLE = 1e-9  # also of the path's length
 
 @dataclass(frozen=True)
 class Settings:
-    """Every number the engine decides by; scaled by the problem's own units where it is used."""
+    """The tolerances and limits of the path algorithm, relative to sizes of the problem's quantities."""
 
     ratio_f: float = 1e-11  #: relaxation of kinks in the ratio test, of the largest kink
     reentry: float = 1e-10  #: distance beyond a kink that is worth another pass, of the largest kink
@@ -52,10 +52,10 @@ _PERTURBATION, _WIDEST = SETTINGS.perturbation, SETTINGS.widest
 
 @compiled
 def begin(w: Walk, units: Scales, total: float, precision: float) -> None:
-    """Start a walk, after its motion has been set; ``total`` is what the betas sum up to at its end.
+    """Initialize a walk, after its motion has been set; at the end of the walk the betas must sum to ``total``.
 
-    ``precision`` scales the relaxation of the ratio test: a corrector must not relax by as much as it is to correct.
-    The caller sets b, kappa, and what the walk is allowed beyond the ordinary.
+    ``precision`` scales the tolerances of the ratio test: a round that corrects errors needs tolerances smaller than
+    these errors. The caller sets b, kappa, and the options of the walk.
     """
     at = w.at[0]
     count_again(w)
@@ -67,7 +67,7 @@ def begin(w: Walk, units: Scales, total: float, precision: float) -> None:
 
 @compiled
 def set_tolerances(w: Walk, units: Scales, precision: float) -> None:
-    """Scale the settings by the units of the problem and by the rounding errors of f and of this motion."""
+    """Set the tolerances from the settings, the scales of the problem, and the rounding errors of f and the motion."""
     tol, n_free = w.tol[0], w.factor.size[1]
     rounding = EPS * max(8.0 * units.speed, units.mass) * units.diagonal
     tol.f = max(precision * _RATIO_F * units.kink, rounding)
@@ -82,7 +82,7 @@ def set_tolerances(w: Walk, units: Scales, precision: float) -> None:
 def spread_ties(w: Walk, random: Floats, kink: float, level: float) -> bool:
     """Move tied limits of a stalled walk apart by ``random`` (n, 2) amounts, which grow with each call (rule 6).
 
-    False: ties may not be spread further, or too little of the walk is left.
+    Returns False, and moves nothing, if the amounts would be too large or too little of the walk is left.
     """
     at = w.at[0]
     size = _PERTURBATION * 3.0**at.spreads
@@ -95,11 +95,12 @@ def spread_ties(w: Walk, random: Floats, kink: float, level: float) -> bool:
 
 @compiled
 def is_due(since: int, events: int, heaviest: float, mass: float) -> bool:
-    """Say whether to compute all f afresh: ``since`` events after the last time, ``events`` of them in this walk.
+    """Say whether to recompute every f, ``since`` events after the last time, of which ``events`` are of this walk.
 
-    All f are computed after many events, or at the end of a long walk of half as many: the walk that fills a large
-    window takes longer than computing them, and a short walk after it does not. They are also computed when the betas
-    have become much smaller, for instance with C, because earlier rounding errors are then no longer small.
+    Every f is recomputed after many events, or at the end of a single walk with half as many: the walk that fills a
+    large window takes longer than recomputing every f, and a short walk after it does not. Every f is also recomputed
+    when the betas have become much smaller, for instance with C, because earlier rounding errors are then no longer
+    small.
     """
     is_long = since > _REFRESH_EVENTS or since >= events > _REFRESH_EVENTS // 2
     return is_long or heaviest > _LIGHTER * mass

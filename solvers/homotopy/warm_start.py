@@ -1,8 +1,9 @@
-"""A state from its coefficients: f is computed afresh, errors are corrected, then kernel rows and factor are made.
+"""Building a state from known coefficients: compute f, correct errors, then compute kernel rows and the factor.
 
-A crash may leave many models to restore, so this uses as many threads as ``runtime.threads`` allows. The first write to
-new memory takes as long as computing the values, so threads share that too. A model that only predicts, certifies and
-is stored needs neither the kernel rows of its free examples nor their factor: both are put off until they are needed.
+After a crash many models may have to be restored, so the work uses as many threads as ``runtime.threads`` allows. The
+first write to new memory takes as long as computing the values, so each thread writes the values that it computes. A
+model that is only used for predictions and certificates needs neither the kernel rows of its free examples nor their
+factor: both are computed only when an update needs them.
 """
 
 from __future__ import annotations
@@ -40,8 +41,9 @@ def resume(
 ) -> Ints:
     """Fill an empty state with examples (n, d) of known coefficients and segments, and correct errors.
 
-    If there are no errors, factor and kernel rows are put off. ``checkpoint`` has f (n,), which is used as it is, and
-    the number of events since f was computed. Returns the slots of the examples.
+    If there are no errors, factor and kernel rows are computed later, when they are needed. ``checkpoint`` holds f
+    (n,), which is then not recomputed, and the number of events since f was last computed. Returns the slots of the
+    examples.
 
     Raises
     ------
@@ -76,10 +78,10 @@ def resume(
 
 
 def near_state(state: PathState, X: Floats, losses: Losses, standing: tuple[Floats, Ints, Floats]) -> PathState:
-    """Return a separate state of some examples ``X`` (m, d) of ``state``, in slots 0 to m - 1.
+    """Return a new state, in slots 0 to m - 1, with examples ``X`` (m, d) of ``state`` and new ``losses``.
 
-    ``standing`` holds their coefficients, segments and f, which need not suit their losses. Dependent free examples
-    are put on the nearer end of their box.
+    ``standing`` holds the coefficients, segments and f of these examples, which need not be optimal for the new losses.
+    Free examples that depend linearly on other free ones become bound, at the nearer end of their box.
     """
     near = PathState(state.kernel, state.build, intercept=state.intercept, cache_bytes=state.cache_bytes)
     near.put_off(NO_EXAMPLES)
@@ -95,9 +97,9 @@ def near_state(state: PathState, X: Floats, losses: Losses, standing: tuple[Floa
 
 
 def correct(state: PathState, trace: Trace) -> None:
-    """Correct a state with coefficients near the optimum, f that belong to them, and an empty factor.
+    """Move a state to its optimum, given near-optimal coefficients, the matching f, and an empty factor.
 
-    If free examples depend on each other, as copies do, one stays free and others go to the nearer end of their box.
+    If free examples depend on each other, as copies do, one stays free; the others move to the nearer end of their box.
     """
     e, n = state.examples, state.n_slots
     state.kappa = mean_diagonal(state)
@@ -109,7 +111,7 @@ def correct(state: PathState, trace: Trace) -> None:
 
 @compiled
 def _leave_dependent(e: Examples, factor: Factor, free: Ints) -> None:
-    """Put free examples that are not in the factor on the piece at the nearer end of their box."""
+    """Make free examples that are not in the factor bound, on the piece at the nearer end of their box."""
     for slot in free:
         if factor.position[slot] < 0:
             q = e.segment[slot] // 2
@@ -118,7 +120,7 @@ def _leave_dependent(e: Examples, factor: Factor, free: Ints) -> None:
 
 
 def _steadiest_first(state: PathState, free: Ints) -> Ints:
-    """Order free examples by distance from the ends of their boxes, largest first: a factor drops its last cheaply."""
+    """Sort free examples by distance from the ends of their boxes, largest first: a factor drops its last cheaply."""
     e = state.examples
     q = e.segment[free] // 2
     low, high = e.levels[free, q + 1], e.levels[free, q]
@@ -129,7 +131,8 @@ def _steadiest_first(state: PathState, free: Ints) -> Ints:
 def compute_all_f(state: PathState) -> None:
     """Compute all f from beta, with each kernel value between two support vectors computed once.
 
-    Support vectors are ordered last, and each part of them is multiplied with all examples up to its own end.
+    Support vectors are sorted last, and kernel values of each part of them are computed with all examples up to the
+    part's end.
     """
     e, n = state.examples, state.n_slots
     is_support = e.beta[:n] != 0.0
@@ -137,7 +140,7 @@ def compute_all_f(state: PathState) -> None:
     XT, beta = state.columns(order), e.beta[order]
 
     def contribute(part: Ints) -> tuple[Floats, Floats]:
-        """Return a part's contribution to the f of examples before it, and the contribution of both to its own f."""
+        """Return what a part adds to f of the examples before it, and what those and the part add to f of the part."""
         start, stop = part[0], part[-1] + 1
         block = state.kernel.matrix(_rows_of(XT, start, stop), XT, stop)
         return _weighted(block, start, beta[start:stop]), times(block, beta[:stop])
@@ -162,7 +165,7 @@ def _weighted(block: Floats, columns: int, coefficients: Floats) -> Floats:
 
 
 def _keep_intercept(state: PathState, b: float) -> None:
-    """Keep the old b if it is in the interval that is optimal with no example free."""
+    """Set b to its old value if that lies in the interval of b that is optimal when no example is free."""
     e, n = state.examples, state.n_slots
     f = e.f[:n] - state.b + b
     piece = e.segment[:n] // 2

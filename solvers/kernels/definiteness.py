@@ -1,4 +1,5 @@
-"""Check whether a kernel is positive semi-definite on given examples; correct the effect of rounding."""
+"""Check whether a kernel is positive semi-definite on given examples, and correct the effect of rounded kernel
+values."""
 
 from __future__ import annotations
 
@@ -17,11 +18,11 @@ EXAMINED = 2000  #: examples of which a message names the eigenvalue
 
 
 def check_positive(kernel: Kernel, X: Features, limit: int) -> bool:
-    """Raise unless the kernel matrix of ``X`` (m, d) is positive semi-definite; costs O(m^3).
+    """Raise an error unless the kernel matrix of ``X`` (m, d) is positive semi-definite; costs O(m^3).
 
-    The test is whether the matrix has a Cholesky factor when ``ROUNDING`` is added to its diagonal. If held values were
-    rounded to less than double precision, their diagonal is raised where that is necessary. The answer is then True,
-    and everything computed from them before must be computed again.
+    The test is whether the matrix has a Cholesky factor when ``ROUNDING`` is added to its diagonal. If stored kernel
+    values were rounded to less than double precision, their diagonal is raised if the test fails. The function then
+    returns True, and everything that was computed from the stored values must be computed again.
 
     Raises
     ------
@@ -47,18 +48,18 @@ def check_positive(kernel: Kernel, X: Features, limit: int) -> bool:
 
 
 def most_rounding(precision: float, diagonal: Floats) -> float:
-    """Return how far below 0 rounding may take eigenvalues of a matrix with this diagonal (m,)."""
+    """Return how far below 0 rounding to ``precision`` may move eigenvalues of a matrix with this diagonal (m,)."""
     return min(precision * float(diagonal.sum()), MOST * float(diagonal.max()))
 
 
 def _amounts(most: float) -> list[float]:
-    """Return powers of two up to ``most``, ascending: their sums with rounded values are exact."""
+    """Return powers of two up to ``most``, ascending: adding a power of two to a rounded value is exact."""
     last = float(np.exp2(np.floor(np.log2(most))))
     return [last / 8.0**step for step in range(STEPS, -1, -1)]
 
 
 def _has_factor(kernel: Kernel, X: Features, plus: float, R: Floats) -> bool:
-    """Say whether the kernel matrix of ``X`` (m, d) has a Cholesky factor with ``plus`` on its diagonal."""
+    """Say whether the kernel matrix of ``X`` (m, d) has a Cholesky factor after ``plus`` is added to its diagonal."""
 
     def block(rows: slice, columns: slice) -> Floats:
         values = kernel.matrix(X[rows], columns_of(X[columns]))
@@ -70,7 +71,7 @@ def _has_factor(kernel: Kernel, X: Features, plus: float, R: Floats) -> bool:
 
 
 def indefinite(kernel: Kernel, values: Floats | None, tolerance: float) -> NotPositiveSemidefinite:
-    """Return the error for an indefinite kernel matrix ``values``, which is None if it is too large to be examined."""
+    """Return the error for an indefinite kernel matrix ``values``; None: it is too large to compute eigenvalues."""
     found = f"an eigenvalue below {-tolerance:.1g} on these examples"
     is_given, more = kernel.name in ("precomputed", "function"), tolerance
     if values is not None:

@@ -23,7 +23,7 @@ TILE = 64  # examples passed to the function against each other when only each w
 
 
 class Memo:
-    """Values that a function returned in less than double precision: computed once, and then reused.
+    """Kernel values that a function returned in less than double precision: computed once, stored, and reused.
 
     Examples are known by a name: the bytes of their features, or the identity of an object, which is kept alive.
     """
@@ -42,11 +42,11 @@ class Memo:
         self.places |= {id(one): place for place, one in self.objects.items()}
 
     def at(self, names: Sequence[bytes | int]) -> Ints:
-        """Return the places of examples, -1 for one that is not held."""
+        """Return the indices in ``gram`` of the examples ``names``; -1 for an example that is not stored."""
         return np.array([self.places.get(name, -1) for name in names], np.int64)
 
     def keep_only(self, names: set[bytes | int]) -> None:
-        """Drop the values of all examples without one of these names."""
+        """Drop the stored values of all examples with other names than ``names``."""
         gone = [name for name in self.places if name not in names]
         places = [self.places.pop(name) for name in gone]
         for place in places:
@@ -54,7 +54,7 @@ class Memo:
         self.gram.release(np.array(places, np.int64))
 
     def admit(self, named: Mapping[bytes | int, Any], values: Floats, known: Ints) -> None:
-        """Hold the values (m, w + m) of new examples, an object or None by name, with those at ``known`` (w,)."""
+        """Store the values (m, w + m) of the new examples ``named`` with the examples ``known`` (w,) and each other."""
         places = self.gram.admit(values, known).tolist()
         self.places.update(zip(named, places, strict=True))
         self.objects |= {place: one for place, one in zip(places, named.values(), strict=True) if one is not None}
@@ -64,12 +64,12 @@ class Memo:
 class FunctionKernel(Kernel):
     """A kernel with the values ``function(A, B)`` (m, n), of rows ``A`` (m, d) and ``B`` (n, d), as in scikit-learn.
 
-    For sparse rows the function gets csr_arrays of scipy, and may return one. Examples that are not rows of numbers,
-    such as texts or graphs, have a number as their only feature, and the function gets lists of them.
+    For sparse rows the function gets csr_arrays of scipy, and may return one. An example that is not a row of numbers,
+    such as a text or a graph, has a number as its only feature; the function gets lists of such examples.
 
-    The kernel must be positive semi-definite on the examples of every window, which is checked whenever examples come.
-    A value should not depend on the others computed with it, except by rounding. If the function rounds to single or
-    half precision, the values of a window are computed once and held.
+    The kernel must be positive semi-definite on the examples of every window; this is checked whenever examples are
+    added. A value should not depend on the other values of the same call, except by rounding. If the function rounds to
+    single or half precision, the values of a window are computed once and stored.
     """
 
     name: Any = "function"
@@ -103,7 +103,7 @@ class FunctionKernel(Kernel):
         out[np.ix_(rows[a >= 0], np.flatnonzero(b >= 0))] = self.memo.gram.values[np.ix_(a, b)][held]
 
     def _computed(self, A: Features, columns: Features) -> Floats:
-        """Return the function's values for ``A`` (m, d) and ``columns`` (n, d), checked."""
+        """Compute the function's values for ``A`` (m, d) and ``columns`` (n, d), check them, and return them."""
         n = len(columns)
         values = self.function(self.given(A), self.given(columns))
         try:
@@ -124,11 +124,11 @@ class FunctionKernel(Kernel):
 
     @property
     def held(self) -> Gram | None:
-        """The held values; None: all values are computed when they are needed."""
+        """The stored kernel values; None: all values are computed when they are needed."""
         return self.memo.gram if self.memo.places else None
 
     def hold(self, X: Features, more: Features) -> bool:
-        """Hold the values of a window ``X`` (n, d) and of ``more`` (m, d) if the function rounds them.
+        """Store the kernel values of a window ``X`` (n, d) and of ``more`` (m, d) if the function rounds its values.
 
         Returns whether values of ``X`` were computed before without being held, and may differ now.
 
@@ -160,13 +160,13 @@ class FunctionKernel(Kernel):
         return is_first and len(X) > 0
 
     def _objects_of(self, rows: Features) -> list[Any]:
-        """Return the objects that rows stand for, None for rows of numbers."""
+        """Return the object that each row stands for, or None for each row of numbers."""
         if self.objects is None:
             return [None] * len(rows)
         return [self.objects.get(number) for number in dense(rows)[:, 0].astype(np.int64).tolist()]
 
     def _names(self, rows: Features) -> list[bytes | int]:
-        """Return the names by which values of examples are held."""
+        """Return the names of examples, under which their values are stored."""
         if self.objects is not None:
             return [id(one) for one in self._objects_of(rows)]
         if isinstance(rows, SparseRows):
@@ -175,23 +175,23 @@ class FunctionKernel(Kernel):
         return [row.tobytes() for row in rows]
 
     def frozen(self, rows: Features) -> Self:
-        """Return a separate kernel for a predictor that knows only the examples ``rows``, and holds no values."""
+        """Return a separate kernel for a predictor; it knows only the examples ``rows`` and stores no values."""
         return replace(self, memo=Memo()) if self.objects is None else self.only(rows)[0]
 
     def diagonal(self, X: Features) -> Floats:
-        """Return the value of each of ``X`` (m, d) with itself, (m,)."""
+        """Return the kernel value k(x, x) of each example of ``X`` (m, d), (m,)."""
         parts = [X[start : start + TILE] for start in range(0, X.shape[0], TILE)]
         return np.concatenate([np.empty(0), *(self.matrix(part, columns_of(part)).diagonal() for part in parts)])
 
     def given(self, rows: Features) -> Any:
-        """Return examples as the function takes them: rows of numbers, a csr_array, or a list."""
+        """Return examples in the form that the function expects: rows of numbers, a csr_array, or a list."""
         if self.objects is None:
             return as_scipy(rows)
         some = next(iter(self.objects.values()), None)  # for examples that have left, whose values do not count
         return [self.objects.get(number, some) for number in dense(rows)[:, 0].astype(np.int64).tolist()]
 
     def only(self, rows: Features, more: Sequence[Any] = ()) -> tuple[Self, Floats]:
-        """Return a separate kernel that knows only examples ``rows`` (n, 1) and ``more``, and numbers for ``more``."""
+        """Return a separate kernel that knows only examples ``rows`` and ``more``, and the numbers of ``more``."""
         known: Mapping[int, Any] = {} if self.objects is None else self.objects
         kept = {number: known[number] for number in np.ravel(dense(rows)).astype(np.int64).tolist()}
         numbers = unused_numbers(known, more)
@@ -206,10 +206,10 @@ def unused_numbers(known: Mapping[int, Any], examples: Sequence[Any]) -> list[in
 
 
 def objects_in(X: Any) -> list[Any] | None:
-    """Return examples that are not rows of numbers as a list; None: they are to be read as an array.
+    """Return examples that are not rows of numbers as a list; None: the examples are rows of numbers.
 
-    They are texts, in a list, an array, a series or the only column of a data frame; lists of texts; arrays or lists of
-    different lengths; or any other objects.
+    Such examples are texts, in a list, an array, a series or the only column of a data frame; lists of texts; arrays or
+    lists of different lengths; or any other objects.
 
     Raises
     ------
@@ -223,7 +223,7 @@ def objects_in(X: Any) -> list[Any] | None:
 
 
 def objects_for(X: Any, known: Mapping[int, Any] | None) -> list[Any] | None:
-    """Return examples as ``objects_in`` does, for a window of the objects ``known``; None: of rows of numbers.
+    """Return examples as ``objects_in`` does, for a window of the objects ``known``; None: it has rows of numbers.
 
     Raises
     ------
@@ -263,12 +263,12 @@ def _listed(X: Any) -> list[Any] | None:
 
 
 def _is_one(example: Any) -> bool:
-    """Say whether an example is one object, such as a text or a graph, and not made of several numbers or texts."""
+    """Say whether an example is one object, such as a text or a graph, and not a sequence of numbers or texts."""
     return not isinstance(example, list | tuple) and getattr(example, "ndim", 0) == 0
 
 
 def _are_nested(examples: list[Any]) -> bool:
-    """Say whether lists or arrays are objects: of texts, of different lengths, or of more dimensions than a row."""
+    """Say whether examples are lists of texts, or have different lengths or more dimensions than a row of numbers."""
     try:
         found = np.asarray(examples)
     except ValueError:  # of different lengths

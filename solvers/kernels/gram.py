@@ -1,8 +1,9 @@
-"""Kernel values that are held: those of a given matrix, and those of a function that rounds.
+"""Kernel values that are stored: the values of a given matrix, or of a function that rounds its values.
 
-Values that were rounded to single or half precision have eigenvalues a little below 0 where those of the true kernel
-are 0. The diagonal is then raised by one number, ``Gram.raised``, the least of a few that make the matrix positive
-semi-definite: the problem that is solved, exactly, is that of the raised matrix. See ``kernels.definiteness``.
+A matrix of values rounded to single or half precision has eigenvalues a little below 0 where the true matrix has
+eigenvalues of 0. The whole diagonal is then raised by ``Gram.raised``, the smallest of a few numbers that makes the
+matrix positive semi-definite. The solver solves the problem of this raised matrix exactly. See
+``kernels.definiteness``.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ SYMMETRIC = 1e-10  #: the same in double precision, of the largest
 
 
 class HeldStanding(NamedTuple):
-    """The state of held values that is restored when an update fails."""
+    """The part of a ``Gram`` that is restored when an update fails."""
 
     precision: float
     raised: float
@@ -31,7 +32,7 @@ class HeldStanding(NamedTuple):
 
 
 class Gram:
-    """Kernel values as they were given, between examples that are numbered here."""
+    """The stored kernel values of all pairs of examples; each example has a number, which is its row and its column."""
 
     precision = 0.0  #: the unit roundoff of values that were rounded to single or half precision; 0: none was
     raised = 0.0  #: the amount added to the diagonal
@@ -41,7 +42,7 @@ class Gram:
         self.vacant: list[int] = []
 
     def admit(self, rows: Floats, known: Ints) -> Ints:
-        """Take in ``rows`` (m, w + m): values of new examples with those numbered ``known`` (w,), and with each other.
+        """Store ``rows`` (m, w + m): kernel values of new examples with the examples ``known`` (w,) and each other.
 
         Returns the numbers of the new examples.
 
@@ -74,7 +75,7 @@ class Gram:
         return numbers
 
     def release(self, numbers: Ints) -> None:
-        """Release the numbers of examples that are gone."""
+        """Release the numbers of examples that have left, for use by new examples."""
         self.vacant.extend(int(i) for i in numbers[::-1])
 
     def standing(self) -> HeldStanding:
@@ -88,7 +89,7 @@ class Gram:
         self.values[indices, indices] = before.diagonal
 
     def raise_to(self, raised: float) -> None:
-        """Raise the diagonal to ``raised`` above the given values."""
+        """Raise the diagonal until it is ``raised`` larger than the given values."""
         self.values[np.diag_indices_from(self.values)] += raised - self.raised
         self.raised = raised
 
@@ -101,9 +102,10 @@ class Gram:
 
 
 def precision_of(values: Floats) -> float:
-    """Return the unit roundoff of the single or half precision that values were rounded to; 0.0: they were not.
+    """Return the unit roundoff of the single or half precision to which values were rounded; 0.0: they are not rounded.
 
-    The last bits of the mantissas show it: most rounded values end in zeros. Whole numbers are exact and do not count.
+    The last bits of the mantissas show the rounding: those of most rounded values are zeros. Whole numbers are exact
+    and do not count.
     """
     some = values[values != np.rint(values)]
     last = some.view(np.int64)
@@ -115,7 +117,7 @@ def precision_of(values: Floats) -> float:
 
 
 def _check_symmetric(values: Floats, before: int, tolerance: float) -> None:
-    """Raise InvalidInput unless ``values`` (m, m), which stand ``before`` columns further right in X, are symmetric."""
+    """Raise InvalidInput unless ``values`` (m, m) are symmetric; they are the columns of X from ``before`` on."""
     most, place, size = 0.0, (0, 0), 0.0
     for part in parts(len(values), COPY * len(values)):
         off = np.abs(values[part] - values[:, part].T)

@@ -1,8 +1,9 @@
-"""Mercer kernels, computed pair by pair so that a value never depends on which batch it was computed in.
+"""Mercer kernels, computed pair by pair so that a value never depends on the batch in which it is computed.
 
 Features are held transposed, ``XT`` of shape ``(d, slots)``: the inner loop runs over examples, along memory. Squared
 distances are sums of squared differences, so duplicates give exactly equal rows and nothing cancels far from the
-origin. Inner products do cancel there: a linear kernel may have a ``center``, which is subtracted from both features.
+origin. Inner products far from the origin do lose digits, so a linear kernel may have a ``center``, which is subtracted
+from the features of both examples.
 """
 
 from __future__ import annotations
@@ -63,17 +64,17 @@ class Kernel:
 
     @property
     def held(self) -> Gram | None:
-        """The given kernel values that are held, and may be rounded; None: all values are computed."""
+        """The stored kernel values, which were given and may be rounded; None: all values are computed."""
         return self.gram
 
     @property
     def form(self) -> Form:
-        """The entry of the kernel in the table."""
+        """The kernel's entry in ``kernels.table``."""
         return TABLE[self.name]
 
     @cached_property
     def is_of_distances(self) -> bool:
-        """Whether k(x, x) is 1, and gamma decides how near examples are."""
+        """Whether the kernel is a function of gamma times a distance, so that k(x, x) is 1."""
         return TABLE[self.name].is_of_distances
 
     @cached_property
@@ -84,7 +85,7 @@ class Kernel:
     def matrix(self, A: Features, XT: Features, n: int | None = None) -> Floats:
         """Return ``K[i, j] = k(A[i], XT[:, j])`` for ``A`` (m, d) and the first ``n`` columns of ``XT``, as (m, n).
 
-        For sparse examples ``XT`` has rows as well, here and everywhere.
+        For sparse examples ``XT`` is not transposed: here and in all other methods it has one example a row.
         """
         if n is None:
             n = len(XT) if isinstance(XT, SparseRows) else XT.shape[1]
@@ -106,7 +107,7 @@ class Kernel:
                 self._write(A[part], XT, first, min(n, first + width), out, rows[part])
 
     def _write(self, A: Features, XT: Features, first: int, n: int, out: Floats, rows: Ints) -> None:
-        """Write the same values for the columns from ``first`` up to ``n``."""
+        """Write the kernel values as ``write`` does, but only for the columns from ``first`` up to ``n``."""
         base = TABLE[self.name].base
         if isinstance(A, SparseRows) or isinstance(XT, SparseRows):
             sparse_values.write(A, XT, first, n, base, 1.0 if base == Base.PRODUCT else -self.gamma, out, rows)
@@ -124,7 +125,7 @@ class Kernel:
         self._finish(out, rows, first, n)
 
     def _finish(self, out: Floats, rows: Ints, first: int, n: int) -> None:
-        """Turn products, or distances times minus gamma, into kernel values."""
+        """Turn inner products, or distances times minus gamma, into kernel values."""
         form = TABLE[self.name]
         if not form.has_gamma:
             return
@@ -152,24 +153,24 @@ class Kernel:
         return own
 
     def kept(self) -> dict[str, Floats]:
-        """Return what a checkpoint keeps besides its parameters: the center, and how a given matrix was raised."""
+        """Return what a checkpoint stores besides parameters: the center, and by how much a given matrix was raised."""
         kept = {} if self.center is None else {"center": self.center}
         return kept if self.gram is None else {**kept, "raised": np.array([self.gram.raised, self.gram.precision])}
 
     def moved(self, X: Features, beta: Floats) -> float:
-        """Return by how much the center lowers f, for coefficients ``beta`` (m,) of ``X`` (m, d) that sum up to 0.
+        """Return by how much the center lowers f, for examples ``X`` (m, d) with coefficients ``beta`` of sum 0.
 
         f(x) is w'x + b - moved, with w = sum_j beta_j x_j and the intercept b that belongs to this kernel.
         """
         return 0.0 if self.center is None else float(beta @ self.centered(X) @ self.center)
 
     def centered(self, X: Any) -> Any:
-        """Return features ``X`` (m, d) without the center, where there is one."""
+        """Return features ``X`` (m, d) less the center, or unchanged if the kernel has no center."""
         return X if self.center is None else dense(X) - self.center
 
 
 def _tiles(n: int, products: int) -> tuple[int, int]:
-    """Return how many rows and columns of kernel values are little work, at ``products`` each, with ``n`` columns.
+    """Return the size of a tile that is little work: its rows and its columns, of ``n``, at ``products`` a value.
 
     Rows are computed in pairs and columns in blocks, so that every value is computed as in the whole matrix.
     """
@@ -178,7 +179,7 @@ def _tiles(n: int, products: int) -> tuple[int, int]:
 
 
 def _runs(out: Floats, rows: Ints, first: int, n: int) -> list[Floats]:
-    """Return views of columns ``first`` up to ``n`` of the ascending ``rows`` of ``out``; neighbours share a view."""
+    """Return views of columns ``first`` to ``n`` of ascending ``rows`` of ``out``, one view for each run of rows."""
     if rows.size and rows[-1] - rows[0] == rows.size - 1:
         return [out[rows[0] : rows[-1] + 1, first:n]]
     runs: list[list[int]] = []
@@ -268,7 +269,7 @@ def _inner_products(A: Floats, XT: Floats, first: int, n: int, out: Floats, rows
 
 @compiled_in_order
 def _own_products(X: Floats, fours: int, out: Floats) -> None:
-    """Write each row's product with itself, summed as the other products are: four by four up to column ``fours``."""
+    """Write the product of each row with itself, summed as other products are: in fours up to column ``fours``."""
     out[:] = 0.0
     for k in range(0, fours, 4):
         for i in range(out.size):

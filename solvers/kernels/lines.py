@@ -1,7 +1,7 @@
-"""Features that are moments of one series of numbers: written out, scaled, and transposed as kernels take them.
+"""Features that are values of one series at several lags: written out, scaled, and transposed as kernels expect.
 
-A row of lags is a piece of the series, so consecutive rows repeat nearly all of their values. Rows that are needed only
-briefly are made from the series, column by column along memory.
+A row of lagged values is a piece of the series, so consecutive rows have nearly all values in common. Rows that are
+needed only for a short time are made from the series, one feature after the other along memory.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ LINE = 0  #: ``table`` of a feature that is a moment of the line; other features
 
 @by_reference
 class Lines(NamedTuple):
-    """Rows of features, oldest first: lags are read from one series, other features from tables, a row each."""
+    """Features of examples, oldest first: lags are read from one series; each other feature is a row of a table."""
 
     line: Floats  #: (l,)
     first: Floats  #: (a, n)
@@ -46,15 +46,15 @@ class Scaling(NamedTuple):
 def write_scaled(lines: Lines, scaling: Scaling, base: int, at: Ints, out: Floats) -> None:
     """Write the features of rows ``at`` (m,), ascending, to the first m columns of ``out`` (d, m or more).
 
-    Features that are levels become differences from feature ``base``, which itself stays. Numbers are as NumPy computes
-    them. All arrays are C-contiguous, with numbers of 8 bytes.
+    A feature marked in ``is_level`` is replaced by its difference from feature ``base``; ``base`` itself is not
+    changed. The results equal those of NumPy to the last digit. All arrays are C-contiguous, with numbers of 8 bytes.
     """
     _entry()(lines, scaling, base, at, out)
 
 
 @cache
 def _entry() -> Callable[[Lines, Scaling, int, Ints, Floats], None]:
-    """Return the compiled function for such arrays."""
+    """Return the compiled form of ``_write_scaled`` for the types of these arrays."""
     line, rows, numbers = np.zeros(1), np.zeros((1, 1)), np.zeros(1, np.int64)
     lines = Lines(line, rows, rows, numbers, numbers, numbers)
     return entry_point(_write_scaled, lines, Scaling(line, line, 1.0), 0, numbers, rows)

@@ -1,9 +1,9 @@
-"""Low-rank approximation: a few examples with kernel functions that approximate all others, to a bounded accuracy.
+"""Low-rank approximation: the kernel functions of a few examples approximate those of all others, with a bounded error.
 
-Pivots Z of a Cholesky factorization span a space onto which the kernel functions of all examples are projected:
-``K = K_XZ K_ZZ^-1 K_ZX + E`` with E positive semi-definite, so that ``|E_ij|`` is at most the root of ``E_ii E_jj``:
-what is left of the diagonal bounds every error. A Gaussian kernel of few features needs some hundred pivots for nine
-digits, whatever the number of examples; of many features it needs as many as there are examples.
+The kernel functions of all examples are projected onto the span of those of a few pivots Z, chosen by a Cholesky
+factorization: ``K = K_XZ K_ZZ^-1 K_ZX + E``. E is positive semi-definite, so ``|E_ij|`` is at most the root of ``E_ii
+E_jj``, and the diagonal of E bounds every error. A Gaussian kernel of few features needs some hundred pivots for nine
+digits, whatever the number of examples; with many features it needs as many pivots as there are examples.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ LEAST = 1e-12  # part of the largest diagonal entry: a remainder below it is rou
 
 @dataclass(frozen=True)
 class LowRank:
-    """Pivots among n examples. Products take memory that is linear in n, and no more than twice n r kernel values."""
+    """A low-rank approximation by r pivots out of n examples. A product computes at most 2 n r kernel values."""
 
     pivots: Ints  #: (r,) numbers of the examples
     factor: Floats  #: (r, r) lower Cholesky factor of their kernel matrix
     error: float  #: largest error of an entry of the kernel matrix, except for rounding
 
     def product(self, rows: KernelRows, X: Floats, indices: Ints, c: Floats) -> Floats:
-        """Return the sum of ``c[k] k(x, x_i)``, i = indices[k], for every x of ``X`` (l, d), (l,), with that error."""
+        """Return approximate sums of ``c[k] k(x, x_i)``, i = indices[k], for every x of ``X`` (l, d), as (l,)."""
         from scipy.linalg import cho_solve  # only loaded where it is used
 
         onto = rows.product(rows.X[self.pivots], indices, c)
@@ -41,9 +41,9 @@ class LowRank:
 
 
 def low_rank(kernel: Kernel, X: Floats, tolerance: float, most: int) -> LowRank | None:
-    """Return at most ``most`` pivots of examples ``X`` (n, d) that leave an error of ``tolerance``; None: too few.
+    """Return up to ``most`` pivots of ``X`` (n, d) with an error of at most ``tolerance``; None: more are needed.
 
-    Takes ``O(n r (r + d))``, and less if it finds early that ``most`` are too few.
+    Takes ``O(n r (r + d))``, and less if an early test finds that ``most`` pivots are too few.
     """
     diagonal = kernel.diagonal(X)
     if tolerance < LEAST * diagonal.max(initial=0.0):
@@ -72,9 +72,10 @@ def low_rank(kernel: Kernel, X: Floats, tolerance: float, most: int) -> LowRank 
 
 
 def _pivots(kernel: Kernel, X: Floats, before: Floats, left: Floats, tolerance: float, most: int) -> Ints | None:
-    """Return pivots, chosen one by one where most of the diagonal is left; None: ``most`` are too few.
+    """Choose pivots one by one, each where the error's diagonal is largest; None: ``most`` pivots are too few.
 
-    ``before`` (r, m) are the coordinates found so far, and ``left`` (m,) is what they leave of the diagonal.
+    ``before`` (r, m) are the examples' coordinates by earlier pivots, and ``left`` (m,) is the diagonal of the error
+    that these leave.
     """
     XT, columns = np.ascontiguousarray(X.T), np.empty((min(most, len(X)), len(X)))
     left, found, hopeless = left.copy(), list[int](), HOPELESS * left.sum()

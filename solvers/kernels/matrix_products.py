@@ -1,7 +1,7 @@
 """Kernel values by matrix products, of dense and of sparse examples: tile by tile, on several threads.
 
-A value may differ in its last digits from that of ``Kernel.matrix``, and with the batch it is computed in, but takes a
-tenth of the time. Sparse examples stay sparse: only one side of a tile is made dense.
+A value takes a tenth of the time that ``Kernel.matrix`` takes, but its last digits may differ, and may depend on the
+batch in which it is computed. Sparse examples stay sparse: only one side of a tile is made dense.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ class PreparedRows:
 
     @classmethod
     def of(cls, kernel: Kernel, X: Any, like: Self | None = None) -> Self:
-        """Prepare ``X`` (n, d), for products with ``like`` and its parts if that is given.
+        """Prepare ``X`` (n, d) for products; if ``like`` is given, for products with ``like`` and its parts.
 
-        Sparse examples that take less memory dense are made dense, unless ``like`` is sparse.
+        Sparse examples are made dense if that takes less memory, unless ``like`` is sparse.
         """
         no_example = np.empty(0, np.int64)
         base = kernel.form.base
@@ -90,7 +90,7 @@ class PreparedRows:
         return float(norms.max())
 
     def single(self) -> Self:
-        """Return the examples in single precision."""
+        """Return a copy of these examples in single precision."""
         with np.errstate(over="ignore"):
             return replace(self, values=self.values.astype(np.float32))
 
@@ -101,7 +101,7 @@ class PreparedRows:
         return replace(self, values=self.values[chosen])
 
     def diagonal(self) -> Floats:
-        """Return k(x, x), (n,)."""
+        """Return k(x, x) of all examples, (n,)."""
         kernel, form = self.kernel, self.kernel.form
         if form.is_of_distances:
             return np.ones(self.n)
@@ -113,7 +113,7 @@ class PreparedRows:
 
 
 def joined(parts: Sequence[PreparedRows]) -> PreparedRows:
-    """Return the examples of several that were prepared alike, one after the other."""
+    """Return the examples of all ``parts``, which were prepared alike, one part after the other."""
     if len(parts) == 1:
         return parts[0]
     values = [part.values for part in parts]
@@ -122,7 +122,7 @@ def joined(parts: Sequence[PreparedRows]) -> PreparedRows:
 
 
 def _own(X: Any) -> Any:
-    """Return CSR rows in arrays that machine code is made for: not read-only, with short indices if these suffice."""
+    """Return CSR rows in arrays that compiled code accepts: writable, and with 32-bit indices if these suffice."""
     short = np.int32 if max(X.nnz, X.shape[1]) <= np.iinfo(np.int32).max else np.int64
     kinds = {"data": np.float64, "indices": short, "indptr": short}
     parts = (getattr(X, name).astype(kind, copy=False) for name, kind in kinds.items())
@@ -141,14 +141,14 @@ def _with_one(norms: Floats) -> Floats:
 
 
 def block(rows: PreparedRows, columns: PreparedRows) -> Numbers:
-    """Return all values k(x, z) of few ``rows`` x and few ``columns`` z, (m, n)."""
+    """Return the kernel values k(x, z) of a few examples x in ``rows`` and a few z in ``columns``, (m, n)."""
     return _tile(_written_out(rows), rows, columns, slice(0, columns.n))
 
 
 def write(
     rows: PreparedRows, columns: PreparedRows, out: Numbers, places: Ints, threads: int | None = 1, first: int = 0
 ) -> None:
-    """Write k(x, z) to ``out[places[i], first + j]``, for the i-th of ``rows`` and the j-th of ``columns``.
+    """Write k(x, z) to ``out[places[i], first + j]``, where x is example i of ``rows`` and z example j of ``columns``.
 
     Places ascend.
     """
@@ -170,7 +170,7 @@ def write(
 
 
 def matrix(examples: PreparedRows, threads: int | None = 1) -> Numbers:
-    """Return all values k(x, z) of dense examples, (n, n), with each pair computed once."""
+    """Return the kernel matrix of dense examples, (n, n); the value of each pair is computed once."""
     n, columns = examples.n, examples.values.T
     out = np.empty((n, n), examples.dtype)
 
@@ -188,9 +188,9 @@ def matrix(examples: PreparedRows, threads: int | None = 1) -> Numbers:
 
 
 def product(columns: PreparedRows, rows: PreparedRows, weights: Floats, threads: int | None = 1) -> Floats:
-    """Return ``sum_i weights[i, q] k(x_i, z_j)`` over the ``rows`` x, (m, p) weights, for every column z: (n, p).
+    """Return ``sum_i weights[i, q] k(x_i, z_j)`` for x in ``rows`` and z in ``columns``, (n, p); weights are (m, p).
 
-    No values are kept: each tile is computed, multiplied and dropped.
+    The kernel values are not stored: each tile of values is computed, multiplied and dropped.
     """
     out = np.zeros((columns.n, weights.shape[1]))
     shares = _shares(columns, COLUMNS)
@@ -216,7 +216,7 @@ def _shares(columns: PreparedRows, size: int) -> list[list[slice]]:
 
 
 def _pieces(rows: PreparedRows) -> Sequence[slice]:
-    """Return slices of examples, each of at most the rows of a tile; sparse slices must also be small when dense."""
+    """Return slices of the rows, each no longer than a tile, and if sparse so short that it can be made dense."""
     size = ROWS
     if sparse.issparse(rows.values):
         size = max(1, min(ROWS, WRITTEN_OUT // max(1, rows.values.shape[1])))
@@ -224,9 +224,10 @@ def _pieces(rows: PreparedRows) -> Sequence[slice]:
 
 
 def _written_out(rows: PreparedRows) -> Numbers:
-    """Return the left side of a product, (m, d), or (d, m) for sparse examples.
+    """Return the left factor of matrix products with ``rows``, (m, d), or (d, m) for sparse examples.
 
-    The product with it is that of the features, times gamma if there is one, or minus gamma |x - z|^2.
+    Its product with prepared examples is the inner products of the features, times gamma if the kernel has one, or
+    minus gamma |x - z|^2.
     """
     kernel, values = rows.kernel, rows.values
     base = kernel.form.base
@@ -242,7 +243,7 @@ def _written_out(rows: PreparedRows) -> Numbers:
 
 
 def _tile(left: Numbers, rows: PreparedRows, columns: PreparedRows, part: slice) -> Numbers:
-    """Return the values of ``rows``, with the left side given, and a ``part`` of the columns, (m, k)."""
+    """Return the kernel values of ``rows`` and a ``part`` of ``columns``, (m, k); ``left`` is made of ``rows``."""
     values = columns.values
     if rows.kernel.form.base == Base.GIVEN:
         return np.asarray(values[np.ix_(columns.numbers[part], rows.numbers)].T)
@@ -252,7 +253,7 @@ def _tile(left: Numbers, rows: PreparedRows, columns: PreparedRows, part: slice)
 
 
 def _finished(kernel: Kernel, values: Numbers) -> Numbers:
-    """Turn products times gamma, or squared distances times minus gamma, into kernel values, in place."""
+    """Turn inner products times gamma, or squared distances times minus gamma, into kernel values, in place."""
     form = kernel.form
     (form.quick or form.finish)(values, kernel.coef0, kernel.degree)
     return values

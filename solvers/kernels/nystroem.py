@@ -1,11 +1,12 @@
 """A map to D features with products that approximate a kernel, by D landmarks [Williams & Seeger 2001].
 
-With ``L L'`` the Cholesky factor of the landmarks' kernel matrix, ``map(x) = L^-1 (k(z_1, x), ..., k(z_D, x))``: kernel
-functions are projected onto those of the landmarks, and ``k(x, x) - |map(x)|^2 >= 0`` is what is left of one. The map
-stands where ``models.feature_scale`` stands, and what comes after it is a linear kernel of D features.
+With L the Cholesky factor of the landmarks' kernel matrix, ``map(x) = L^-1 (k(z_1, x), ..., k(z_D, x))``: the kernel
+function of x is projected onto those of the landmarks, and ``k(x, x) - |map(x)|^2 >= 0`` is its squared distance from
+the projection. A model applies the map to features as it applies a ``models.feature_scale``, and uses a linear kernel
+of the D mapped features.
 
-Landmarks are pivots of a Cholesky factorization among some examples, spread evenly over the first ones: copies are
-never chosen, and no random numbers are needed.
+Landmarks are pivots of a Cholesky factorization among candidates, which are spread evenly over the first examples. So
+two landmarks are never equal, and no random numbers are needed.
 """
 
 from __future__ import annotations
@@ -67,11 +68,11 @@ class Nystroem:
 
     @property
     def is_settled(self) -> bool:
-        """Whether more examples would not change the landmarks."""
+        """Whether the landmarks are final, as they were chosen from enough examples."""
         return self.fitted >= SETTLED * self.components
 
     def scaled(self, X: Features) -> Floats:
-        """Return rows (m, p) as the whole kernel takes them, (m, d)."""
+        """Return the features (m, d) of rows (m, p) for the kernel that is approximated: scaled and dense."""
         return np.ascontiguousarray(dense(like(X, False)) if self.scale is None else self.scale.apply(X))
 
     def apply(self, X: Features) -> Floats:
@@ -87,20 +88,20 @@ class Nystroem:
         return out
 
     def left_out(self, X: Features) -> Floats:
-        """Return ``1 - |map(x)|^2 / k(x, x)`` of rows (m, p), (m,); 0 where k(x, x) is 0."""
+        """Return ``1 - |map(x)|^2 / k(x, x)`` for each row x of ``X`` (m, p), as (m,); 0 where k(x, x) is 0."""
         mapped, own = self.apply(X), self.kernel.diagonal(self.scaled(X))
         has = np.einsum("ij,ij->i", mapped, mapped)
         return np.where(own > 0.0, np.maximum(1.0 - has / np.where(own > 0.0, own, 1.0), 0.0), 0.0)
 
     def is_of(self, X: Features, weights: Floats) -> bool:
-        """Return whether each landmark is a row of ``X`` (m, p), and the scale, if there is one, is fitted to it."""
+        """Return whether each landmark is a row of ``X`` (m, p), and the scale, if any, was fitted to ``X``."""
         if self.scale is not None and not self.scale.is_of(X, weights):
             return False
         here = {row.tobytes() for row in np.ascontiguousarray(dense(like(X, False))) + 0.0}
         return all(row.tobytes() in here for row in self.landmarks)
 
     def to_arrays(self) -> dict[str, Any]:
-        """Return what a checkpoint keeps."""
+        """Return the arrays from which a checkpoint restores the map."""
         kept: dict[str, Any] = {} if self.scale is None else self.scale.to_arrays()
         return kept | {"landmarks": self.landmarks, "landmarks_of": np.array([self.components, self.fitted])}
 
@@ -142,7 +143,7 @@ def _of(kernel: Kernel, scale: Any, landmarks: Floats, components: int, of: int)
 
 
 def _pivots(kernel: Kernel, X: Floats, most: int) -> Ints:
-    """Return pivots of a Cholesky factorization, (D,): each where most of the diagonal is left."""
+    """Return up to ``most`` pivots of a Cholesky factorization, (D,), each the largest remaining diagonal entry."""
     left = kernel.diagonal(X)
     least = LEAST * left.max(initial=0.0)
     XT, columns, found = np.ascontiguousarray(X.T), np.empty((min(most, len(X)), len(X))), list[int]()
@@ -163,7 +164,7 @@ def _pivots(kernel: Kernel, X: Floats, most: int) -> Ints:
 
 @compiled_in_order
 def _take_out(columns: Floats, k: int, i: int, left: float) -> None:
-    """Turn a kernel row in place ``k`` into the column of a factor with the pivot ``i``."""
+    """Turn the kernel row ``columns[k]`` of the pivot ``i`` into column k of the Cholesky factor."""
     row = columns[k]
     for j in range(k):
         c, other = columns[j, i], columns[j]
@@ -191,7 +192,7 @@ def _factorize(K: Floats) -> None:
 
 @compiled_in_order
 def _solve(factor: Floats, values: Floats) -> None:
-    """Replace the columns of ``values`` (D, m) by ``factor^-1`` times them; each is computed as it would be alone."""
+    """Replace ``values`` (D, m) by ``factor^-1 values``; the result for a column does not depend on the others."""
     for i in range(len(factor)):
         row, k = values[i], 0
         while k + 4 <= i:
@@ -212,7 +213,7 @@ def _solve(factor: Floats, values: Floats) -> None:
 
 @compiled_allocating
 def weights_of(XT: Floats, at: Ints, beta: Floats) -> Floats:
-    """Return the sum of the columns ``at`` (n,) of ``XT`` (D, c), times ``beta`` (n,), as (D,), in this order."""
+    """Return the sum of the columns ``at`` (n,) of ``XT`` (D, c) times ``beta`` (n,), added in this order, as (D,)."""
     out = np.zeros(XT.shape[0])
     for k in range(out.size):
         row, total = XT[k], 0.0

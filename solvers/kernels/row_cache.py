@@ -12,10 +12,11 @@ from livesvm.solvers.runtime.types import Floats, Ints
 
 
 class RowCache:
-    """Rows ``k(x_i, .)`` over all slots, for the examples that need them; the least recently used give way.
+    """Kernel rows ``k(x_i, .)`` over all slots for some of the examples; new rows replace the least recently used.
 
-    There is a place for every example's row, or for as many as the limit allows. Memory that no row has been written to
-    costs nothing, and so no update has to wait while rows are moved to larger memory.
+    The cache has space for the row of every example, or for as many rows as the limit allows. The operating system
+    provides memory only once a row is written, so all space is reserved at the start, and rows never have to be moved
+    to larger arrays.
 
     Parameters
     ----------
@@ -36,15 +37,15 @@ class RowCache:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the rows up to the last one held, and of the tables of which example has which row."""
+        """Bytes that the rows up to the last used one take, with the tables of which example has which row."""
         held = np.flatnonzero(self.slot_of >= 0)
         rows = 1 + int(held[-1]) if held.size else 0
         return 8 * rows * self.row_of.size + self.row_of.nbytes + self.slot_of.nbytes + self.used.nbytes
 
     def copy_from(self, other: RowCache, slots: Ints, held: Ints) -> None:
-        """Start with copies of rows of another cache: those of ``held``, with its ``slots`` (m,) as 0 to m - 1.
+        """Start with rows of another cache: its ``slots`` (m,) become 0 to m - 1; of these ``held`` get their rows.
 
-        If there is not space for all, the most recently used are copied.
+        If there is not enough space for these rows, only the most recently used are copied.
         """
         self.row_of = np.full(slots.size, -1, np.int64)
         rows = other.row_of[slots[held]]
@@ -75,22 +76,22 @@ class RowCache:
         self.values = aligned(count, self.row_of.size)
 
     def _fill(self, values: Floats, rows: Ints, slots: Ints) -> None:
-        """Copy the columns ``slots`` of ``rows`` of another cache; no example holds them yet."""
+        """Copy the columns ``slots`` of ``rows`` from another cache; the copies do not belong to any example yet."""
         for part in parts(rows.size, COPY * slots.size):
             _gather(values, rows[part], slots, self.values[part])
 
     def missing(self, slots: Ints) -> Ints:
-        """Return the ``slots`` that have no row here, and mark the rows of the others as used."""
+        """Return the ``slots`` that have no cached row, and mark the rows of the other slots as used."""
         self.clock += 1
         missing = np.empty(slots.size, np.int64)
         return missing[: _mark(self.row_of, self.used, slots, self.clock, missing)]
 
     def room_beside(self, keep: Ints) -> int:
-        """Return how many more rows fit besides the rows of ``keep`` that are here."""
+        """Return how many rows fit in addition to the cached rows of ``keep``."""
         return max(0, self.max_rows - int(_count_held(self.row_of, keep)))
 
     def hold(self, slots: Ints, rows: Ints) -> None:
-        """Note that ``rows`` (m,) belong to ``slots`` (m,) from now on."""
+        """Assign the rows ``rows`` (m,) to the examples ``slots`` (m,)."""
         self.row_of[slots] = rows
         self.slot_of[rows] = slots
         self.used[rows] = self.clock
@@ -103,11 +104,11 @@ class RowCache:
         transpose_into(self.values, self.row_of[others], slots, source, rows)
 
     def forget(self, slots: Ints) -> None:
-        """Drop the rows of examples."""
+        """Drop the cached rows of the examples ``slots``."""
         forget_rows(self.row_of, self.slot_of, self.used, slots)
 
     def vacate(self, count: int, keep: Ints) -> Ints:
-        """Return ``count`` rows that no example holds, in ascending order; those of ``keep`` stay.
+        """Free ``count`` rows and return their numbers, ascending; the rows of the examples ``keep`` are not freed.
 
         Raises
         ------
@@ -128,14 +129,14 @@ class RowCache:
         return unused
 
     def _unused(self, most: int) -> Ints:
-        """Return the first rows that no example holds, ``most`` at most."""
+        """Return the numbers of the first rows that belong to no example, at most ``most`` of them."""
         unused = np.empty(most, np.int64)
         return unused[: _find_negative(self.slot_of, unused)]
 
 
 @compiled
 def _mark(row_of: Ints, used: Ints, slots: Ints, clock: int, missing: Ints) -> int:
-    """Mark rows as used; fill ``missing`` with slots without a row; return their number, faster than an array."""
+    """Mark the rows of slots as used; write the slots without a row to ``missing``, and return the number of these."""
     m = 0
     for slot in slots:
         if row_of[slot] >= 0:
@@ -156,7 +157,7 @@ def _count_held(row_of: Ints, slots: Ints) -> int:
 
 @compiled
 def _find_negative(x: Ints, found: Ints) -> int:
-    """Fill ``found`` with the places of the first negative entries; return their number."""
+    """Write the indices of the first negative entries to ``found``; return how many were written."""
     m = 0
     for i in range(x.size):
         if m == found.size:
@@ -182,7 +183,7 @@ def forget_row(row_of: Ints, slot_of: Ints, used: Ints, slot: int) -> None:
 
 @compiled
 def put_rows(values: Floats, rows: Ints, block: Floats) -> None:
-    """Copy a block (m, n) to the first columns of ``rows`` (m,)."""
+    """Copy a block (m, n) to the first n columns of the rows ``rows`` (m,)."""
     for i in range(rows.size):
         row, target = block[i], values[rows[i]]
         for j in range(row.size):
@@ -191,7 +192,7 @@ def put_rows(values: Floats, rows: Ints, block: Floats) -> None:
 
 @compiled
 def _gather(values: Floats, rows: Ints, slots: Ints, out: Floats) -> None:
-    """Copy some columns of some rows."""
+    """Copy the columns ``slots`` of the rows ``rows`` of ``values`` to ``out``."""
     m = slots.size
     in_order = True
     for j in range(m):
@@ -206,7 +207,8 @@ def _gather(values: Floats, rows: Ints, slots: Ints, out: Floats) -> None:
 def transpose_into(values: Floats, targets: Ints, slots: Ints, source: Floats, rows: Ints) -> None:
     """Put ``source[rows[i], k]`` into ``values[targets[k], slots[i]]`` for every i, and every k that has a target.
 
-    Eight at a time: in memory they are often neighbours, and few writes to a row let many rows be on their way at once.
+    Eight examples are copied at a time: they are often neighbours in memory, and the processor can then fetch several
+    rows at once.
     """
     for i in range(0, slots.size, 8):
         s0, s1, s2, s3, s4, s5, s6, s7 = _eight(slots, i)
@@ -220,7 +222,7 @@ def transpose_into(values: Floats, targets: Ints, slots: Ints, source: Floats, r
 
 @compiled
 def _eight(x: Ints, i: int) -> tuple[int, int, int, int, int, int, int, int]:
-    """Return eight entries from the i-th on, the last one again where there are fewer."""
+    """Return eight entries from the i-th on; if there are fewer, repeat the last entry."""
     end = x.size - 1
     i1, i2, i3, i4 = min(i + 1, end), min(i + 2, end), min(i + 3, end), min(i + 4, end)
     i5, i6, i7 = min(i + 5, end), min(i + 6, end), min(i + 7, end)

@@ -1,6 +1,6 @@
-"""Kernel rows over examples that do not change, for solvers without an engine: fetched, cached, multiplied.
+"""Kernel rows over a fixed set of examples, which are computed, cached and multiplied for solvers without a path.
 
-Values come from matrix products where these lose little, else pair by pair.
+Values are computed by matrix products if these lose few digits, else pair by pair.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ FAR = 1e3  #: largest gamma |x|^2 for distances by matrix products, which then g
 
 
 class KernelRows:
-    """Rows ``k(x_i, .)`` over the n examples of ``X`` (n, d); the least recently used give way.
+    """A cache of kernel rows over the examples of ``X`` (n, d); new rows replace the least recently used.
 
     Parameters
     ----------
@@ -56,16 +56,16 @@ class KernelRows:
 
     @property
     def values(self) -> Floats:
-        """The rows that are kept, (places, n or more); ``fetch`` returns the places of examples."""
+        """The array of cached rows; ``fetch`` returns the indices of examples in this array."""
         return self.cache.values
 
     @property
     def max_rows(self) -> int:
-        """How many rows can be kept at once."""
+        """How many rows the cache can hold."""
         return min(self.cache.max_rows, self.n)
 
     def fetch(self, indices: Ints) -> Ints:
-        """Return where in ``values`` the rows of ``indices`` (m,), all different, are until the next call.
+        """Return the indices in ``values`` of the rows of the distinct ``indices`` (m,), valid until the next call.
 
         Raises
         ------
@@ -83,28 +83,29 @@ class KernelRows:
         return self.cache.row_of[indices]
 
     def block(self, indices: Ints, others: Ints) -> Floats:
-        """Return ``k(x_i, x_j)`` for i in ``indices`` and j in ``others``, (m, k); nothing of it is kept."""
+        """Return ``k(x_i, x_j)`` for i in ``indices`` and j in ``others``, (m, k), without caching the values."""
         if self.examples is None:
             return self.kernel.matrix(self.X[indices], np.ascontiguousarray(self.X[others].T))
         return matrix_products.block(self.examples.take(indices), self.examples.take(others))
 
     def matrix(self) -> Floats:
-        """Return ``k(x_i, x_j)`` of all, (n, n), each pair computed once; nothing of it is kept."""
+        """Return the kernel matrix of all examples, (n, n), each pair computed once, without caching the values."""
         if self.examples is None:
             return self.kernel.matrix(self.X, self._transposed)
         return matrix_products.matrix(self.examples, None)
 
     def times(self, indices: Ints, c: Floats) -> Floats:
-        """Return the sum of ``c[k]`` times the row of ``indices[k]``, (n,); rows are made in tiles, and none is kept.
+        """Return the sum over k of ``c[k]`` times the kernel row of ``indices[k]``, (n,), without caching rows.
 
-        Takes ``O(n m d)`` for m rows, and memory for one tile a thread.
+        Takes ``O(n m d)`` for m rows, and memory for one tile of kernel values in each thread.
         """
         return self.product(self.X, indices, c)
 
     def product(self, X: Floats, indices: Ints, c: Floats) -> Floats:
         """Return the sum of ``c[k] k(x, x_i)``, i = indices[k], for every x of ``X`` (l, d), as (l,).
 
-        For the linear kernel this takes ``O((l + m) d)``, because the examples are summed first.
+        For the linear kernel this takes ``O((l + m) d)``, because the m examples are summed before they are multiplied
+        with ``X``.
         """
         if self.kernel.name == "linear":
             return np.asarray(X @ (c @ self.X[indices]))
@@ -123,7 +124,7 @@ class KernelRows:
 
 
 def _examples(kernel: Kernel, X: Floats, like: PreparedRows | None = None) -> PreparedRows | None:
-    """Return examples as matrix products take them; None: these do not have this kernel, or would lose digits."""
+    """Prepare examples for matrix products; None: these cannot compute the kernel, or would lose too many digits."""
     if kernel.form.base not in (Base.PRODUCT, Base.SQUARES) or not X.size:
         return None
     found = PreparedRows.of(kernel, X, like=like)
@@ -131,7 +132,7 @@ def _examples(kernel: Kernel, X: Floats, like: PreparedRows | None = None) -> Pr
 
 
 def _product(kernel: Kernel, A: Floats, c: Floats, X: Floats) -> Floats:
-    """Return ``K(X, A) c`` for few rows of ``X``, pair by pair."""
+    """Return ``K(X, A) c`` for a few rows of ``X``, with kernel values computed pair by pair."""
     XT = np.ascontiguousarray(X.T)
     out, rows = np.zeros(X.shape[0]), np.arange(TALL)
     tile = np.empty((TALL, X.shape[0]))

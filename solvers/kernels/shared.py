@@ -1,4 +1,5 @@
-"""Features that several problems share: held once, by number; each problem knows its examples by those numbers."""
+"""Features that several problems share: stored once, by number; each problem refers to its examples by these
+numbers."""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ AT_HAND = 2**26  #: bytes of kernel rows of new examples that are computed once 
 
 
 class SharedFeatures:
-    """Features by number, and their kernel values.
+    """Features of numbered examples, and the kernel values between these examples.
 
     Parameters
     ----------
@@ -39,12 +40,12 @@ class SharedFeatures:
 
     @cached_property
     def stop(self) -> Ints:
-        """The flag (1,) to interrupt a call that solves several problems."""
+        """A flag (1,) that interrupts a compiled call that solves several problems."""
         return np.zeros(1, np.int64)
 
     @property
     def capacity(self) -> int:
-        """How many numbers there is space for."""
+        """The number of examples for which there is space."""
         return self.diagonal.size
 
     @property
@@ -54,13 +55,14 @@ class SharedFeatures:
 
     @property
     def is_sparse(self) -> bool:
-        """Whether only features other than 0 are held."""
+        """Whether features are stored sparse: only those other than 0."""
         return isinstance(self.XT, SparseRows)
 
     def insert(self, X: Features, known: Ints) -> Ints:
         """Give numbers to new examples ``X`` (m, d), and return them.
 
-        For a precomputed kernel ``X`` (m, n + m) holds values with the examples ``known`` (n,), and with each other.
+        For a precomputed kernel ``X`` (m, n + m) holds kernel values with the examples ``known`` (n,), and of the new
+        examples with each other.
         """
         gram = self.kernel.gram
         if gram is not None:
@@ -68,16 +70,16 @@ class SharedFeatures:
         return self.place(X)
 
     def place(self, X: Features) -> Ints:
-        """Store new examples ``X`` (m, d), dense or sparse like those held, and return their numbers."""
+        """Store new examples ``X`` (m, d), dense or sparse like the stored ones, and return their numbers."""
         numbers = self._new_numbers(X.shape[0])
         self._put(X, numbers)
         self.diagonal[numbers] = self.kernel.diagonal(X)
         return numbers
 
     def make_positive(self, window: Ints, leave: Ints, come: Ints, limit: int) -> bool:
-        """Make held kernel values positive semi-definite for a window without ``leave``; say whether values changed.
+        """Make stored kernel values positive semi-definite for a window without ``leave``; say whether values changed.
 
-        If none are held, nothing is done: each problem checks its own examples.
+        If the kernel stores no values, nothing is done: each problem checks its own examples.
 
         Raises
         ------
@@ -94,7 +96,7 @@ class SharedFeatures:
         return is_new
 
     def standing(self) -> HeldStanding | None:
-        """Return the state that :meth:`bring_back` restores; None: there is none."""
+        """Return the state of the stored kernel values, for :meth:`bring_back`; None: the kernel stores no values."""
         return None if self.kernel.held is None else self.kernel.held.standing()
 
     def bring_back(self, before: HeldStanding | None, window: Ints) -> None:
@@ -107,7 +109,7 @@ class SharedFeatures:
             self.diagonal[window] = self.kernel.diagonal(self.features(window))
 
     def release(self, numbers: Ints) -> None:
-        """Release the numbers of examples."""
+        """Release the numbers of examples that have left, for use by new examples."""
         if self.kernel.gram is not None and numbers.size:
             self.kernel.gram.release(self._gram_numbers(numbers))
         self.vacant.extend(numbers[::-1].tolist())
@@ -126,7 +128,7 @@ class SharedFeatures:
         return np.array([*reused, *range(self.n_slots - fresh, self.n_slots)], np.int64)
 
     def expect(self, X: Features) -> None:
-        """Prepare for features as wide, and as dense or sparse, as ``X`` (m, d)."""
+        """Allocate space for features with the width of ``X`` (m, d), dense or sparse like ``X``."""
         is_sparse = isinstance(X, SparseRows)
         self.XT = SparseRows.empty(self.capacity, X.shape[1]) if is_sparse else np.zeros((X.shape[1], self.capacity))
 
@@ -152,23 +154,23 @@ class SharedFeatures:
 
     @property
     def hot_bytes(self) -> int:
-        """Bytes that :meth:`cool` gives back."""
+        """Bytes that :meth:`cool` would free."""
         return self._data_bytes * self._spare // self.capacity if self._spare else 0
 
     @property
     def held_bytes(self) -> int:
-        """Bytes of all arrays, and of a precomputed kernel matrix."""
+        """Bytes that all arrays and a precomputed kernel matrix take."""
         held = self.XT.values.nbytes + self.XT.indices.nbytes if isinstance(self.XT, SparseRows) else 0
         return self._data_bytes + held + (0 if self.kernel.gram is None else self.kernel.gram.values.nbytes)
 
     @property
     def _spare(self) -> int:
-        """Numbers that no example has had."""
+        """How many numbers have never been given to an example."""
         return self.capacity - self.n_slots
 
     @property
     def _data_bytes(self) -> int:
-        """Bytes of the arrays by number, without the values of sparse rows."""
+        """Bytes that the arrays indexed by number take, without the values of sparse rows."""
         features = 2 * self.XT.start.nbytes if isinstance(self.XT, SparseRows) else self.XT.nbytes
         return features + self.diagonal.nbytes
 
@@ -178,18 +180,18 @@ class SharedFeatures:
         return found if isinstance(found, SparseRows) else np.ascontiguousarray(found.T)
 
     def columns(self, numbers: Ints) -> Features:
-        """Return the features of examples as kernels are computed with them: transposed, (d, m), or sparse rows."""
+        """Return the features of examples in the form that kernels expect: transposed, (d, m), or sparse rows."""
         if isinstance(self.XT, SparseRows):
             return self.XT[numbers]
         return np.ascontiguousarray(np.take(self.XT, numbers, axis=1, mode="clip"))
 
     def values(self, X: Features, numbers: Ints) -> Floats:
-        """Return the kernel values of ``X`` (m, d) with examples, (m, k)."""
+        """Return the kernel values of ``X`` (m, d) with the examples ``numbers`` (k,), as (m, k)."""
         return self.kernel.matrix(X, self.columns(numbers))
 
     @contextmanager
     def at_hand(self, numbers: Ints) -> Iterator[None]:
-        """Hold the kernel rows of a few examples inside the context, so that all problems can copy them."""
+        """Store the kernel rows of a few examples while the context lasts, so that all problems can copy these rows."""
         if not 0 < 8 * numbers.size * self.n_slots <= AT_HAND:
             yield
             return
@@ -203,7 +205,7 @@ class SharedFeatures:
             self._row_of, self._rows = None, np.empty((0, 0))
 
     def rows_at_hand(self) -> tuple[Ints, Floats] | None:
-        """Return the row of each number and the kernel rows that ``at_hand`` holds; None: it holds no rows."""
+        """Return the row index of each number, and the kernel rows that ``at_hand`` stores; None: it stores no rows."""
         return None if self._row_of is None else (self._row_of, self._rows)
 
     def write(self, numbers: Ints, columns: Ints, out: Floats, rows: Ints) -> None:
@@ -218,7 +220,7 @@ class SharedFeatures:
 
 @compiled
 def _copy(values: Floats, at: Ints, columns: Ints, out: Floats, rows: Ints) -> None:
-    """Put ``values[at[i], columns]`` into the first of ``out[rows[i]]``."""
+    """Copy ``values[at[i], columns]`` to the first entries of ``out[rows[i]]``, for every i."""
     for i in range(at.size):
         source, target = values[at[i]], out[rows[i]]
         for j in range(columns.size):
@@ -227,21 +229,21 @@ def _copy(values: Floats, at: Ints, columns: Ints, out: Floats, rows: Ints) -> N
 
 @dataclass(frozen=True)
 class ByNumber(Kernel):
-    """A kernel of examples that have a number in ``shared`` as their only feature."""
+    """A kernel of examples with a single feature, which is the example's number in ``shared``."""
 
     shared: SharedFeatures = field(default_factory=lambda: SharedFeatures(Kernel()), compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        """Skip the check of parameters, which the underlying kernel has made."""
+        """Skip the check of parameters, because the kernel of ``shared`` has checked them."""
 
     @property
     def is_of_distances(self) -> bool:
-        """Whether the underlying kernel is one of distances."""
+        """Whether the kernel of ``shared`` is a function of distances."""
         return self.shared.kernel.is_of_distances
 
     @property
     def has_gamma(self) -> bool:
-        """Whether the underlying kernel has a gamma."""
+        """Whether the kernel of ``shared`` has a parameter gamma."""
         return self.shared.kernel.has_gamma
 
     def write(self, A: Features, XT: Features, n: int, out: Floats, rows: Ints) -> None:
@@ -254,6 +256,6 @@ class ByNumber(Kernel):
 
 
 def by_number(shared: SharedFeatures) -> ByNumber:
-    """Return the kernel of ``shared`` as a kernel of numbers."""
+    """Return a kernel that takes numbers of examples, with the values of the kernel of ``shared``."""
     kernel = shared.kernel
     return ByNumber(kernel.name, kernel.gamma, kernel.degree, kernel.coef0, shared=shared)

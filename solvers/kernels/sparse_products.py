@@ -1,4 +1,4 @@
-"""Matrix products of sparse examples with a few that are dense, and copies of the results into rows."""
+"""Matrix products of sparse examples with a few dense examples, and copies of the results into rows."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from livesvm.solvers.runtime.types import Ints, Numbers
 
 
 def times(values: Any, which: slice, left: Numbers) -> Numbers:
-    """Return the products of the CSR rows ``which`` of ``values`` (n, d) and ``left`` (d, m): (k, m)."""
+    """Return the matrix product of the CSR rows ``which`` of ``values`` (n, d) with ``left`` (d, m), as (k, m)."""
     first, last, _ = which.indices(values.shape[0])
     out = np.empty((last - first, left.shape[1]), left.dtype)
     _times(values.indptr, values.indices, values.data, first, left, out)
@@ -20,7 +20,7 @@ def times(values: Any, which: slice, left: Numbers) -> Numbers:
 
 @compiled
 def _times(start: Numbers, features: Numbers, values: Numbers, first: int, left: Numbers, out: Numbers) -> None:
-    """Add up rows of ``left``, four at a time, so that each sum is loaded and stored a quarter as often."""
+    """Add up multiples of rows of ``left``, four rows at a time, so that each sum is loaded and stored less often."""
     for i in range(out.shape[0]):
         own, k, stop = out[i], start[first + i], start[first + i + 1]
         own[:] = 0.0
@@ -40,9 +40,9 @@ def _times(start: Numbers, features: Numbers, values: Numbers, first: int, left:
 
 @compiled
 def put(transposed: Numbers, out: Numbers, places: Ints, first: int) -> None:
-    """Write ``transposed`` (k, m) to the rows ``places`` (m,) of ``out``, from column ``first`` on.
+    """Write the transpose of ``transposed`` (k, m) to the rows ``places`` (m,) of ``out``, from column ``first`` on.
 
-    A few columns are written at once, which fill a line of the processor's cache.
+    Sixteen columns are written at once, so that whole lines of the processor's cache are filled.
     """
     k = transposed.shape[0]
     for start in range(0, k, 16):

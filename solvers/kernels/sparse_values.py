@@ -1,7 +1,7 @@
 """Products and distances of sparse examples, pair by pair: a value depends on its two examples alone.
 
-Two rows are traversed together, by ascending index. So k(x, z) equals k(z, x) to the last digit, distances are sums of
-squared differences as for dense examples, and features that are 0 in both take no time.
+Two sparse rows are read in parallel, by ascending feature index. So k(x, z) equals k(z, x) to the last digit, distances
+are sums of squared differences as for dense examples, and features that are 0 in both take no time.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ STEP = 4  #: products that a step through two rows takes as long as
 
 
 def products(A: Features, X: SparseRows, n: int) -> int:
-    """Return the average time of a value of ``A`` and the first ``n`` rows of ``X``, measured in products."""
+    """Return the average work for the value of a row of ``A`` and one of the first ``n`` rows of ``X``, in products."""
     assert isinstance(A, SparseRows)
     return STEP * (A.nnz // max(1, len(A)) + X[:n].nnz // max(1, n))
 
 
 def write(A: Features, X: Features, first: int, n: int, base: int, factor: float, out: Floats, rows: Ints) -> None:
-    """Write ``factor`` times the ``table.Base`` of a_i and x_j to ``out[rows[i], j]`` for ``first <= j < n``."""
+    """Write ``factor`` times the ``base`` of a_i and x_j, see ``table.Base``, to ``out[rows[i], j]`` for j < ``n``."""
     _write(*_parts(A), *_parts(X), first, n, int(base), factor, out, rows)
 
 
@@ -44,7 +44,7 @@ def _write(
     xi: Indices, xv: Floats, x_start: Ints, x_stop: Ints,
     first: int, n: int, base: int, factor: float, out: Floats, rows: Ints,
 ) -> None:  # fmt: skip
-    """Write the values; with a negative ``n`` only those for ``j = i``, to column 0."""
+    """Write values as ``write`` does; if ``n`` is negative, write only those of a_i and x_i, to column 0."""
     distances, squares = base > 0, base == 1
     for i in range(a_start.size):
         row = out[rows[i]]

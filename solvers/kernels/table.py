@@ -1,6 +1,6 @@
-"""The table of kernels by name: the base of a kernel's values, the function of that base, and its properties.
+"""The table of kernels by name: the base of a kernel's values, the function of that base, and the kernel's properties.
 
-A new kernel is a row here; ``CONTRIBUTING.md`` lists what else it takes.
+A new kernel needs a row in this table; ``CONTRIBUTING.md`` lists what else a new kernel needs.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from livesvm.solvers.runtime.types import Numbers
 
 
 class Base(IntEnum):
-    """The numbers from which kernel values are computed."""
+    """The number of two examples from which a kernel value is computed, such as their inner product."""
 
     PRODUCT = 0  #: x'z
     SQUARES = 1  #: |x - z|^2, the sum of squared differences
@@ -28,7 +28,7 @@ class Base(IntEnum):
 
 @dataclass(frozen=True)
 class Form:
-    """A kernel function."""
+    """A row of the table: one kernel function."""
 
     base: Base
     #: turns values of the base into those of the kernel, in place, with coef0 and degree: products times gamma,
@@ -41,13 +41,14 @@ class Form:
 
     @cached_property
     def is_of_distances(self) -> bool:
-        """Whether k(x, x) is 1, and gamma decides how near examples are."""
+        """Whether the kernel is a function of gamma times a distance, so that k(x, x) is 1."""
         return self.base in (Base.SQUARES, Base.DIFFERENCES)
 
     def scaled_gamma(self, of_squares: float, n_features: int) -> float:
-        """Return the gamma called "scale", from ``of_squares``, its value for squared distances, 1 / (d variance).
+        """Return the gamma called "scale", given its value for squared distances, ``of_squares`` = 1 / (d variance).
 
-        For absolute differences, with a sum of about d times the standard deviation, it is 1 / (d standard deviation).
+        The sum of absolute differences is about d times the standard deviation, so for it gamma is 1 / (d standard
+        deviation).
         """
         return (of_squares / n_features) ** 0.5 if self.base == Base.DIFFERENCES else of_squares
 

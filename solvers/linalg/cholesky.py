@@ -1,11 +1,11 @@
-"""Cholesky factor of the free block: append, delete, solve.
+"""Cholesky factor of the free block, the kernel matrix of the free examples: append, delete, solve.
 
-The factor is the upper triangle ``R`` with ``R'R = K_FF + kappa 1 1'``, rows contiguous, so that both triangular
-solves, appending and deleting run along memory. A deleted position stays behind as a row and column of the identity
-("dead"), so nothing is shifted; ``compact`` closes the holes now and then.
+The factor is the upper triangle ``R`` with ``R'R = K_FF + kappa 1 1'``. Its rows are contiguous, so that both
+triangular solves, appending and deleting read memory in order. A deleted position becomes a row and column of the
+identity ("dead"), so that no data move; ``compact`` removes dead positions from time to time.
 
-Next to ``R`` are two forward-solved right-hand sides, ``y[RHS] = R^-T rhs`` and ``y[ONES] = R^-T 1``. They take part in
-every rotation, so that a new direction costs one backward solve.
+The factor also has two forward-solved right-hand sides, ``y[RHS] = R^-T rhs`` and ``y[ONES] = R^-T 1``. Every rotation
+of ``R`` is applied to these too, so that a new direction costs one backward solve.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ RHS, ONES = range(2)  #: rows of the forward-solved right-hand sides
 
 @by_reference
 class Factor(NamedTuple):
-    """The factor of the free block, and the right-hand sides solved with it; capacity ``c``."""
+    """The factor of the free block, and two forward-solved right-hand sides; capacity ``c``."""
 
     R: Floats  #: (c, c) upper triangle
     y: Floats  #: (2, c) forward-solved right-hand sides, rows RHS and ONES
@@ -72,7 +72,7 @@ def with_room(fac: Factor, extra: int = 1) -> Factor:
 
 @compiled
 def solve_forward(R: Floats, n: int, y: Floats) -> None:
-    """Solve ``R' x = y`` in place, four rows at a time so that ``y`` is read and written once for them all."""
+    """Solve ``R' x = y`` in place, four rows at a time, so that ``y`` is read and written once for four rows."""
     k = 0
     while k + 4 <= n:
         x0 = y[k] / R[k, k]
@@ -120,7 +120,7 @@ def solve_backward(R: Floats, n: int, y: Floats) -> None:
 
 @compiled
 def schur(fac: Factor, column: Floats, diagonal: float) -> float:
-    """Forward-solve the column of an entrant in place; return the square of the pivot it would get."""
+    """Forward-solve the column of an example to be appended, in place; return the square of its pivot."""
     n = fac.size[0]
     solve_forward(fac.R, n, column)
     total = 0.0
@@ -151,10 +151,10 @@ def append(fac: Factor, column: Floats, pivot2: float, slot: int, rhs: float) ->
 
 @compiled
 def delete(fac: Factor, slot: int) -> None:
-    """Remove an example: its row is rotated into those below it, and its position is left dead.
+    """Remove an example: rotate its row into the rows below, and mark its position as dead.
 
-    Afterwards ``column`` has the example's forward-solved column of the block without it: its column of the factor,
-    rotated with the rest.
+    Afterwards ``column`` has the forward-solved column of the removed example for the remaining block: its column of
+    the factor, with the same rotations applied.
     """
     R, y, column = fac.R, fac.y, fac.column
     n = fac.size[0]
@@ -231,8 +231,8 @@ TILE = 512  #: columns of a panel that one thread takes at once
 def factor_block(R: Floats, m: int, block: Block) -> bool:
     """Write ``R`` with ``R'R = K`` to the upper triangle of the first ``m`` rows and columns, and nothing below it.
 
-    ``block(rows, columns)`` returns a part of K (m, m) that may be kept. Returns whether K is positive definite, as far
-    as rounding shows; if not, ``R`` is left half done.
+    ``block(rows, columns)`` returns a part of K (m, m) that may be kept. Returns whether K is positive definite except
+    for rounding; if not, ``R`` is incomplete.
     """
     from scipy.linalg.lapack import dpotrf  # imported on first use, so that a start does not wait for it
 
@@ -252,7 +252,7 @@ def factor_block(R: Floats, m: int, block: Block) -> bool:
 
 
 def _eliminate(R: Floats, panel: slice, lower: Floats, block: Block, tile: slice) -> Floats:
-    """Compute one tile of a panel with a factored corner."""
+    """Compute one tile of ``R`` to the right of a diagonal tile that is factored already."""
     from scipy.linalg.blas import dtrsm
 
     left = _left_of(R, panel.start, block, panel, tile)
@@ -262,7 +262,7 @@ def _eliminate(R: Floats, panel: slice, lower: Floats, block: Block, tile: slice
 
 
 def _left_of(R: Floats, done: int, block: Block, rows: slice, columns: slice) -> Floats:
-    """Return a part of K less the contribution of the first ``done`` rows of the factor."""
+    """Return a part of K less the contribution of the first ``done`` rows of the factor ``R``."""
     left = block(rows, columns)
     left -= _product(R, slice(0, done), rows, columns)
     return left

@@ -1,6 +1,6 @@
 """Products with many kernel rows, each of which is read once.
 
-Four rows are read at a time, because memory answers several reads in the time of one.
+Four rows are read at a time, because memory serves several reads in the time of one.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def add_scaled(row: Floats, a: float, out: Floats, n: int) -> None:
 
 @compiled
 def entry(c: Floats, i: int, last: int) -> float:
-    """Return ``c[i]``, or 0 beyond ``last``."""
+    """Return ``c[i]``, or 0 if ``i`` is larger than ``last``."""
     return float(c[i]) if i <= last else 0.0
 
 
@@ -56,7 +56,7 @@ def add_rows_to_both(rows: Floats, row: Ints, c: Floats, x: Floats, y: Floats, n
 
 @compiled
 def add_rows_and_multiply(rows: Floats, row: Ints, c: Floats, x: Floats, beta: Floats, out: Floats, n: int) -> None:
-    """Add ``rows[row[i]]`` times ``c[i]`` to ``x``, and put that row's product with ``beta`` into ``out[i]``."""
+    """Add ``rows[row[i]]`` times ``c[i]`` to ``x``, and write the row's product with ``beta`` to ``out[i]``."""
     out[: row.size] = 0.0
     last = row.size - 1
     for start in range(0, n, TILE):

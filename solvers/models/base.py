@@ -52,7 +52,7 @@ KERNEL_PARAMETERS = ("kernel", "gamma", "degree", "coef0", "fit_intercept", "sca
 
 
 class Checked(NamedTuple):
-    """New examples as ``checked`` returns them; ``update`` takes them in place of (X, y)."""
+    """New examples that ``checked`` has checked; ``update`` accepts such a tuple in place of the pair (X, y)."""
 
     came: Features  #: (m, d) features as given
     X: Features  #: (m, d) features as in the window
@@ -90,15 +90,15 @@ class LiveEstimator(Fitted):
     # -- what a subclass says ------------------------------------------------------------------------------------------
 
     def _targets(self, y: ArrayLike | None, m: int, field: str = "y") -> Floats:
-        """Return the targets of ``m`` examples as numbers; raises InvalidInput for ``field``."""
+        """Return ``m`` targets ``y`` as numbers; raises InvalidInput, which names ``field``, for invalid targets."""
         raise AssertionError("every live estimator says what its targets are")
 
     def _known_targets(self, y: ArrayLike | None, m: int) -> Floats:
-        """Return the targets of examples that are not learnt."""
+        """Return the ``m`` targets ``y`` as numbers, for examples that the model will not learn."""
         return self._targets(y, m)
 
     def _losses(self, targets: Floats, weights: Floats, C: float | None = None) -> Losses:
-        """Return the losses of examples with these targets and weights; ``C`` replaces the model's own."""
+        """Return the losses of examples with these targets and weights, for the model's C or a given ``C``."""
         raise AssertionError("every live estimator says what its losses are")
 
     def losses_of(self, targets: Floats, weights: Floats) -> Losses:
@@ -120,7 +120,7 @@ class LiveEstimator(Fitted):
 
     @property
     def _prices(self) -> tuple[float, float] | None:
-        """The cost of a unit by which f is too low, and too high; None: the error is the share of wrong decisions."""
+        """The costs of one unit of f too low and of one too high; None: the error counts wrong decisions."""
         return None
 
     def _error(self, decisions: Floats, targets: Floats) -> float:
@@ -128,11 +128,11 @@ class LiveEstimator(Fitted):
         raise AssertionError("every live estimator says what an error is")
 
     def _cutoff_rule(self, s: float | None = None) -> CutoffRule:
-        """Return how s places the cutoffs beyond which examples are outliers; raises InvalidInput for a wrong s."""
+        """Return the rule that computes the outlier cutoffs from s; raises InvalidInput if ``s`` is not allowed."""
         raise InvalidInput("models of this kind have no robust losses", field="robust")
 
     def _unit_cost(self, C: float | None) -> float:
-        """Return the largest cost of a unit of f, for an example of weight 1; ``C`` replaces the model's own."""
+        """Return the steepest slope of the loss of an example of weight 1, for the model's C or a given ``C``."""
         return validation.cost(self.C_ if C is None else C)
 
     @property
@@ -142,7 +142,7 @@ class LiveEstimator(Fitted):
         return float(self._chosen("C", 1.0)) if isinstance(value, str) else value
 
     def _chosen(self, name: str, first: float) -> Any:
-        """Return a parameter; if it is "auto", the value chosen for it, or ``first`` before one is."""
+        """Return a parameter's value; for "auto" the value that was chosen, or ``first`` before any choice."""
         value = getattr(self, name)
         return vars(self).get("chosen_", {}).get(name, first) if isinstance(value, str) and value == "auto" else value
 
@@ -171,25 +171,26 @@ class LiveEstimator(Fitted):
             self._made_of = self._made_of | {name: value for name, value in fixed.items() if name in self._made_of}
 
     def _total_per_weight(self) -> float:
-        """Return the sum of the coefficients per unit of weight in the window."""
+        """Return the sum that the coefficients must have, per unit of weight in the window."""
         return 0.0
 
     def _weigh(self, window: Window, leaving: list[Key], new: tuple[Floats, Floats], changed: Edited) -> bool:
-        """Record the next content of the window; return whether the losses of all examples change.
+        """Prepare the losses for the window after an update; return whether the losses of all examples change.
 
-        ``new`` are targets and weights of new examples, ``changed`` the new ones of examples that stay.
+        ``new`` holds the targets and weights of new examples; ``changed`` holds the changed targets and weights of
+        examples that stay.
         """
         return False
 
     def _kinds(self, window: Window) -> Ints:
-        """Return numbers (n,), oldest first: removing examples with equal numbers leaves the same losses to all others.
+        """Return groups (n,), oldest first: removing any one example of a group leaves the rest the same losses.
 
-        It is needed where losses depend on which examples are in the window.
+        Only models in which an example's loss depends on the rest of the window define these groups.
         """
         raise AssertionError("a live estimator whose examples share their costs says which of them are alike")
 
     def _begin_window(self, window: Window, rows: Features, targets: Floats, weights: Floats) -> None:
-        """Compute the settings of the losses from the first examples, features (m, d) in the form of the window."""
+        """Compute the settings of the losses from the first examples; ``rows`` (m, d) are their scaled features."""
 
     # -- learning ------------------------------------------------------------------------------------------------------
 
@@ -244,10 +245,10 @@ class LiveEstimator(Fitted):
         return self
 
     def _consider(self, report: UpdateReport | None) -> None:
-        """Choose parameters that are "auto", if that is due after this update, or after a fit."""
+        """Choose values for "auto" parameters if a choice is due after the reported update; None: after a fit."""
 
     def _check_first(self, y: ArrayLike | None) -> None:
-        """Check what only ``fit`` requires of targets."""
+        """Check the targets of ``fit`` for conditions that ``update`` does not impose."""
 
     def _warn(self) -> None:
         """Warn about the result of training from nothing."""
@@ -384,10 +385,10 @@ class LiveEstimator(Fitted):
         raise AssertionError("every live estimator that keeps a record says of what")
 
     def _judge(self, change: ExampleUpdate) -> None:
-        """Take the predictions of new examples, which are in the window now, into the record."""
+        """Add to the record the predictions that the model made for new examples before it learnt them."""
 
     def _foretold(self, X: Any) -> list[Any]:
-        """Return the present predictions of examples that are not learnt, as the record takes them, (m,)."""
+        """Return predictions (m,) for examples that the model has not learnt, in the form that the record stores."""
         raise AssertionError("every live estimator that keeps a record says of what")
 
     def record_with(self, examples: Iterable[tuple[Any, Any]]) -> Record | None:
@@ -415,12 +416,12 @@ class LiveEstimator(Fitted):
         return found.frozen()
 
     def _outgrew_landmarks(self) -> bool:
-        """Return whether landmarks were chosen from few examples, and the window now has at least twice as many."""
+        """Return whether landmarks came from few examples, and the window now has at least twice as many examples."""
         scale: Any = self.feature_scale_
         return not scale.is_settled and len(self._window.keys) >= 2 * scale.fitted
 
     def _with_more_landmarks(self, report: UpdateReport) -> UpdateReport:
-        """Choose landmarks again, from the window as it is, and return the report of both steps."""
+        """Choose landmarks again from the present window; return one report for the update and this step."""
         raise AssertionError("an estimator with components says how it is solved again")
 
     def _unless_empty(self, add: Any) -> Any:
@@ -443,14 +444,14 @@ class LiveEstimator(Fitted):
         return None
 
     def _take_back(self, before: dict[str, Any]) -> None:
-        """Give the model these attributes and no others."""
+        """Replace all attributes of the model by those of ``before``."""
         have(self, before)
 
     def _note(self, report: UpdateReport) -> None:
-        """Record an update that was made."""
+        """Take note of the report of a finished update."""
 
     def _make_ready(self, add: tuple[Any, ArrayLike | None] | None, edits: Edits) -> None:
-        """Make space for the examples of an update before anything else; they may still be invalid."""
+        """Prepare the window for the classes and examples of an update, which may still be invalid."""
 
     def _change(
         self,
@@ -460,7 +461,7 @@ class LiveEstimator(Fitted):
         remove: Iterable[Key],
         edits: Edits,
     ) -> tuple[ExampleUpdate, Trace]:
-        """Check everything, follow the path, and store the new state."""
+        """Check an update, follow the path to the new optimum, and store the new state."""
         checked = add if isinstance(add, Checked) else None
         if checked is None:
             self._make_ready(add, edits)
@@ -530,7 +531,7 @@ class LiveEstimator(Fitted):
         return change, trace
 
     def _weigh_without(self, key: Key) -> int:
-        """Give all examples the losses that they have without ``key``, which stays; return the events of the path.
+        """Set all losses as if the example ``key`` were removed, but keep it; return the path's number of events.
 
         Afterwards the model can be used for analyses only.
 
@@ -595,7 +596,7 @@ class LiveEstimator(Fitted):
         return Checked(came, rows, targets, weights, self._check_scale(window, rows, weights, heaviest, C))
 
     def _settled_targets(self, y: NDArray[Any] | None, m: int) -> Floats | None:
-        """Return the targets (m,); None: the targets may change the classes or settings of the model."""
+        """Return the targets as numbers (m,); None: they may change the classes or settings of the model."""
         return self._targets(y, m)
 
     def check_scale(
@@ -652,7 +653,7 @@ class LiveEstimator(Fitted):
             self._check_scale(window, rows, weights, heaviest, C)
 
     def _check_scale(self, window: Window, rows: Features, weights: Floats, heaviest: float, C: float | None) -> float:
-        """Check the scale of an update with the largest weight ``heaviest``; return the largest new k(x, x)."""
+        """Check that an update's numbers fit double precision; return the largest k(x, x) of the new examples."""
         kernel, n, cost = window.state.kernel, len(window.keys) + rows.shape[0], self._unit_cost(C)
         size = scaling.size_of_kernel(kernel, rows)
         most = window.room
@@ -666,7 +667,7 @@ class LiveEstimator(Fitted):
         return size
 
     def _examples(self, add: Any, window: Window | None) -> tuple[Features, Floats]:
-        """Return the features (m, d) and targets (m,) of new examples, checked; raises InvalidInput."""
+        """Check new examples, and return their features (m, d) and targets (m,); raises InvalidInput."""
         if add is None:
             width = window.state.n_features if window else 0
             is_sparse = window is not None and window.is_sparse
@@ -685,7 +686,7 @@ class LiveEstimator(Fitted):
         return rows, self._targets(y, rows.shape[0])
 
     def _read(self, X: Any) -> Features:
-        """Return new examples as an array or as sparse rows; objects are replaced by their numbers (m, 1)."""
+        """Return new examples as an array or as sparse rows; objects, such as texts, become numbers (m, 1)."""
         if self.columns is not None:
             return self._coded(X)[1]
         if self.kernel == "precomputed":
@@ -708,7 +709,7 @@ class LiveEstimator(Fitted):
         return np.array(numbers, np.float64)[:, None]
 
     def _coded(self, X: Any) -> tuple[TableColumns, Codes]:
-        """Return the columns, of the model or found in first rows, and a table as numbers; raises InvalidInput."""
+        """Return the model's columns, or columns found in ``X``, and ``X`` as numbers; raises InvalidInput."""
         known = vars(self).get("columns_")
         if known is None and isinstance(X, Codes) and X.table is not None and X.table.each:
             known = X.table
@@ -720,7 +721,7 @@ class LiveEstimator(Fitted):
         return known, codes
 
     def _fitted_scale(self, rows: Features, weights: Floats) -> FeatureScale | TableEncoding | Nystroem | None:
-        """Return what first examples go through: a scale, or the encoding of their table, and the map to components.
+        """Return the transformation fitted to the first examples: a scale or table encoding, and landmarks.
 
         Parameters
         ----------
@@ -754,7 +755,7 @@ class LiveEstimator(Fitted):
         return nystroem.fitted(self._kernel(self._gamma_of(own, weights)), scale, rows, most)
 
     def _scale_alone(self, rows: Features, weights: Floats) -> FeatureScale | TableEncoding | None:
-        """Return the scale of first examples, or the encoding of their table; raises InvalidInput."""
+        """Return the scale fitted to the first examples, or the encoding of their table; raises InvalidInput."""
         if self.columns is not None:
             if self.kernel == "precomputed" or callable(self.kernel) or self.scale != "none":
                 field = "scale" if self.scale != "none" else "kernel"
@@ -777,7 +778,7 @@ class LiveEstimator(Fitted):
         self._came = kept | dict(zip(change.adding, np.array(dense(like(rows, False))), strict=True))
 
     def _scaled(self, rows: Features) -> Features:
-        """Return features in the form of the window: on its scale, dense or sparse."""
+        """Return features as the window stores them: scaled, and dense or sparse."""
         scale, window = self.feature_scale_, vars(self).get("_window")
         if window is not None and self.kernel != "precomputed":
             rows = like(rows, window.is_sparse)
@@ -796,7 +797,7 @@ class LiveEstimator(Fitted):
             raise InvalidInput("was set since the window was learnt; call update() first", field=name)
 
     def _reset_parameters(self) -> list[str]:
-        """Return the parameters of the losses that were set since the last update; those of the kernel must not be.
+        """Return the parameters of the losses that were set since the last update.
 
         Raises
         ------
@@ -843,7 +844,7 @@ class LiveEstimator(Fitted):
         return Kernel(self.kernel, gamma, self.degree, self.coef0, gram)
 
     def _window_kernel(self, gamma: float) -> Kernel:
-        """Return the kernel of the features that the window has."""
+        """Return the kernel of the window's features: with components, the linear kernel of mapped features."""
         return self._kernel(gamma) if self.components is None else ProjectedKernel("linear", gamma)
 
     def _new_window(self, X: Features, weights: Floats) -> Window:
@@ -853,7 +854,7 @@ class LiveEstimator(Fitted):
         return self._window_with(self._gamma_of(X, weights), self._center_of(X))
 
     def _gamma_of(self, X: Features, weights: Floats) -> float:
-        """Return gamma for first examples (m, d), on their scale; raises InvalidInput."""
+        """Return gamma for the first examples, with scaled features (m, d); raises InvalidInput."""
         if not isinstance(self.gamma, str):
             return validation.positive(self.gamma, "gamma")
         if self.gamma not in ("scale", "auto"):
@@ -864,7 +865,7 @@ class LiveEstimator(Fitted):
         return 1.0 / X.shape[1] if self.gamma == "auto" and not is_open else scaling.gamma(X, weights, self.kernel)
 
     def _center_of(self, X: Features) -> Floats | None:
-        """Return the center to subtract from features (n, d); None: it would change the model, or is near 0."""
+        """Return the center to subtract from features (n, d); None: a center would change the model, or is near 0."""
         is_free = not self._total_per_weight() and is_movable(
             self._window_kernel(1.0), intercept=bool(self.fit_intercept)
         )
@@ -882,7 +883,7 @@ class LiveEstimator(Fitted):
         return {name: getattr(self, name) for name in inspect.signature(type(self)).parameters}
 
     def _decided(self) -> dict[str, Any]:
-        """Return the parameters by name, with chosen values for those that are "auto": copies choose nothing."""
+        """Return the parameters by name, with the chosen values in place of "auto", so that copies choose nothing."""
         found = self.get_params(deep=False)
         if isinstance(found.get("C"), str):
             names = [name for name in ("C", "gamma", "epsilon") if isinstance(found.get(name), str)]
@@ -890,7 +891,7 @@ class LiveEstimator(Fitted):
         return found
 
     def _like(self, **parameters: Any) -> Self:
-        """Return an untrained model with the given and otherwise the same parameters, with no "auto" left."""
+        """Return an untrained model with the given parameters and otherwise this model's, with none left "auto"."""
         out = type(self)(**{**self._decided(), **parameters})
         for name in ("columns_", "chosen_"):
             if name in vars(self) and name[:-1] not in parameters:
@@ -908,7 +909,7 @@ class LiveEstimator(Fitted):
     # -- robust losses -------------------------------------------------------------------------------------------------
 
     def _robust_after(self, edits: Edits) -> Robustness | None:
-        """Return the new robust losses of the model, without its outliers."""
+        """Return theta and s of the robust losses after ``edits``; None: the losses are convex."""
         robust = self.robust_
         if edits.robust is not None:
             robust = Robustness(float(edits.robust.theta), float(edits.robust.s))
@@ -921,7 +922,7 @@ class LiveEstimator(Fitted):
     def _conditional(
         self, targets: Floats, weights: Floats, sides: Sides, C: float | None, robust: Robustness | None
     ) -> Losses:
-        """Return the convex losses of examples that count on the given sides of their cutoffs."""
+        """Return the convex losses of examples, each of which counts as lying on the given side of its cutoffs."""
         base = self._losses(targets, weights, C)
         return base if robust is None else conditional(base, sides, robust.theta)
 
@@ -1066,7 +1067,7 @@ class LiveEstimator(Fitted):
 
     @classmethod
     def _own(cls, parameters: Mapping[str, Any]) -> dict[str, Any]:
-        """Return parameters under the names that the estimator uses."""
+        """Return ``parameters`` under the names of the constructor's arguments."""
         return dict(parameters)
 
     def _restore(self, arrays: Mapping[str, Any]) -> None:
@@ -1110,7 +1111,7 @@ class LiveEstimator(Fitted):
 
 
 def have(model: object, attributes: dict[str, Any]) -> None:
-    """Give a model these attributes and no others."""
+    """Replace all attributes of a model by ``attributes``."""
     own = vars(model)
     since = own.keys() - attributes.keys()
     own.update(attributes)
@@ -1120,7 +1121,7 @@ def have(model: object, attributes: dict[str, Any]) -> None:
 
 @contextmanager
 def all_or_nothing(*models: object) -> Iterator[None]:
-    """Restore the attributes of objects if anything fails inside; arrays must be replaced, not changed, there."""
+    """Restore the attributes of models if the block raises; the block must replace arrays, not modify them."""
     before = [vars(model).copy() for model in models]
     try:
         yield

@@ -1,13 +1,13 @@
-"""Blends of forecasts: experts that look back on a series, and their weights by their errors so far.
+"""Blends of forecasts: experts predict a series from its past, and each is weighted by its errors so far.
 
-Experts are a forecast that is given (of a model), means of past values, and two linear models of all that came, one of
-values and one of their logarithms: least absolute errors by weighted least squares [Holland & Welsch 1977], with
-exponential forgetting. The median of a logarithm is that of the value, so the second needs no correction. Weights are
-those of BOA on the absolute error: exponentiated gradients with second-order bounds [Wintenberger, Machine Learning
-2017], where the errors of h steps ahead are known h readings later. An expert with larger errors lately than those of
-the better naive one, a mean of one value, weighs less by a factor that is exponential in the excess. A mean of which
-no value is known yet is asleep: it has no weight, and learns nothing [Gaillard, Stoltz & van Erven, COLT 2014].
-The state is as large after a million readings as after ten.
+The experts are a given forecast (of a model), means of past values, and two linear models, one of the values and one of
+their logarithms. The linear models minimize absolute errors by weighted least squares [Holland & Welsch 1977], with
+exponential forgetting. The logarithm of the median is the median of the logarithms, so the model of logarithms needs no
+correction. The weights follow BOA for the absolute error: exponentiated gradients with second-order bounds
+[Wintenberger, Machine Learning 2017]. The error of a forecast h steps ahead is known h readings later. An expert is
+naive if it is a mean of a single value. An expert with larger recent errors than the best naive expert loses weight, by
+a factor that is exponential in the excess. A mean without any known value is asleep: it has the weight 0, and learns
+nothing [Gaillard, Stoltz & van Erven, COLT 2014]. The size of the state does not grow with the number of readings.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ GIVEN, LINEAR = 1, 2  #: experts that are no means
 
 @by_reference
 class Lookback(NamedTuple):
-    """Means of past values: the first ``experts`` are forecasts, and all but the first of all the linear ones see."""
+    """Means of past values: the first ``experts`` are experts; all but mean 0 are features of the linear experts."""
 
     back: Ints  #: (m,) how many readings before the newest each value lies, mean by mean; mean 0 is the newest alone
     first: Ints  #: (means + 1,) where each begins
@@ -56,17 +56,17 @@ class Lookback(NamedTuple):
 
 
 def expert_count(look: Lookback) -> int:
-    """Return how many experts there are: the given one, means, and the linear ones."""
+    """Return the number of experts: the given forecast, the means, and the linear experts."""
     return GIVEN + look.experts + LINEAR
 
 
 def feature_count(look: Lookback) -> int:
-    """Return how many features a linear expert sees: means, cycles, the level, and a constant."""
+    """Return the number of features of a linear expert: means, cycles, the level, and a constant."""
     return look.first.size - 2 + 2 * look.cycles.size + 2
 
 
 def new_state(look: Lookback) -> Floats:
-    """Return what a blend knows at first, one array, which :func:`learn` changes."""
+    """Return the state of a new blend in one array, which :func:`learn` and :func:`weigh` modify."""
     d = feature_count(look)
     state = np.zeros(HEAD + ROWS * expert_count(look) + LINEAR * _linear_size(d))
     state[[LO, HI]] = np.inf, -np.inf
@@ -77,7 +77,7 @@ def new_state(look: Lookback) -> Floats:
 
 
 def linear_part(look: Lookback, state: Floats, i: int) -> Floats:
-    """Return what a linear expert knows, as a part of the state: numbers, widths of features, coefficients, sums."""
+    """Return a linear expert's part of the state, as a view: numbers, widths of features, coefficients, sums."""
     size = _linear_size(feature_count(look))
     return state[HEAD + ROWS * expert_count(look) + i * size :][:size]
 
@@ -87,13 +87,13 @@ def _linear_size(d: int) -> int:
 
 
 def forget_record(look: Lookback, state: Floats) -> None:
-    """Have weights be as at first."""
+    """Reset the weights of all experts to their initial values."""
     state[HEAD : HEAD + ROWS * expert_count(look)] = 0.0
     state[APART] = 0.0
 
 
 def shift(look: Lookback, state: Floats, change: float) -> None:
-    """Have the linear experts go on at another level, and the range of what was seen hold that."""
+    """Move the level of the linear experts by ``change``, and widen the range of known values by ``change``."""
     for i in range(LINEAR):
         part = linear_part(look, state, i)
         if part[KIND] == LOG:
@@ -104,9 +104,9 @@ def shift(look: Lookback, state: Floats, change: float) -> None:
 
 
 def forecast(look: Lookback, values: Floats, at: int, slot: int, given: float, state: Floats) -> tuple[Floats, Floats]:
-    """Return what each expert says of the value ``look.step`` ahead, (experts,), and their weights, which sum to 1.
+    """Return all experts' forecasts of the value ``look.step`` readings ahead, (experts,), and their weights.
 
-    An expert that is asleep says NaN, and its weight is 0.
+    The weights sum to 1. An expert that is asleep has the forecast NaN and the weight 0.
 
     Parameters
     ----------
@@ -119,27 +119,28 @@ def forecast(look: Lookback, values: Floats, at: int, slot: int, given: float, s
 
 
 def blended(said: Floats, weights: Floats) -> float:
-    """Return the blend of what experts say."""
+    """Return the weighted mean of the experts' forecasts."""
     return float(np.where(weights > 0.0, said, 0.0) @ weights)
 
 
 def learn(look: Lookback, values: Floats, at: int, slot: int, actual: float, state: Floats) -> None:
-    """Have the linear experts learn what came ``look.step`` after the reading ``at``, and the range its value."""
+    """Train the linear experts on ``actual``, the value ``look.step`` after reading ``at``; widen the value range."""
     d = feature_count(look)
     _learn()(look, values, at, slot, actual, state, *_work(look), np.empty((d, d)))
 
 
 def weigh(look: Lookback, said: Floats, value: float, actual: float, state: Floats) -> None:
-    """Move weights by what experts had ``said``, (experts,), where ``value`` was their blend."""
+    """Update the weights from the experts' forecasts ``said`` (experts,), their blend ``value``, and ``actual``."""
     _weigh()(look, said, value, actual, state)
 
 
 def replay(
     look: Lookback, values: Floats, at: Ints, slots: Ints, actual: Floats, given: Floats, state: Floats
 ) -> Floats:
-    """Go once more through readings ``at`` (n,), ascending, with what came of them; return the blends, (n,).
+    """Blend and learn again at the readings ``at`` (n,), ascending; return the blends, (n,).
 
-    Scales come from these. Where ``given`` is NaN nothing is blended. Each value is learnt once it would be known.
+    The scales of features are computed from these readings. Where ``given`` is NaN, there is no blend. Each value of
+    ``actual`` is learnt only when it would have been known.
     """
     d, count = feature_count(look), expert_count(look)
     if at.size:
@@ -166,7 +167,7 @@ def _work(look: Lookback) -> tuple[Floats, Floats]:
 
 
 def _kind_of(values: Floats, actual: Floats) -> tuple[float, float, float]:
-    """Return the kind, zero and size of logarithms of such values: of others than positive ones, of both signs."""
+    """Return kind, zero and size of the logarithm for such values; with negative values it is the inverse sinh."""
     middle = float(np.median(values))
     if min(values.min(), actual.min()) >= 0.0:
         return LOG, 0.0, middle or float(values.mean()) or 1.0
@@ -174,14 +175,14 @@ def _kind_of(values: Floats, actual: Floats) -> tuple[float, float, float]:
 
 
 def _as_seen(x: Floats, kind: float, zero: float, size: float) -> Floats:
-    """Return values as a linear expert has them."""
+    """Return values on the scale of a linear expert: unchanged, or their logarithms."""
     if kind == LOG:
         return np.asarray(np.log(np.maximum(x, 0.0) + size))
     return np.asarray(np.arcsinh((x - zero) / size)) if kind == ASINH else x
 
 
 def _spread(x: Floats) -> float:
-    """Return the deviation of ``x`` (n,), of which outliers are no large part, or 1 where there is none."""
+    """Return the standard deviation of ``x`` (n,) with outliers clipped, or 1 if it is 0."""
     low, middle, high = np.quantile(x, [1 / 6, 1 / 2, 5 / 6])
     most = FAR * (high - low) / 2 if high > low else np.inf
     return float(np.clip(x, middle - most, middle + most).std()) or 1.0
@@ -221,7 +222,7 @@ _EXAMPLE: tuple[Any, Any] = (Lookback(_NUMBERS, _NUMBERS, 1, np.zeros(1), 1), np
 
 @compiled_in_order
 def _means(look: Lookback, values: Floats, at: int, means: Floats) -> None:
-    """Write each mean of those of its values that are known, (means,); NaN of none."""
+    """Write each mean over its known values to ``means``, and NaN for a mean without any."""
     for k in range(means.size):
         total, n = 0.0, 0
         for j in range(look.first[k], look.first[k + 1]):
@@ -238,7 +239,7 @@ def _clipped(x: float) -> float:
 
 @compiled_in_order
 def _seen_as(state: Floats, part: int, x: float) -> float:
-    """Return a value as a linear expert has it."""
+    """Return a value on the scale of a linear expert: unchanged, or its logarithm."""
     if state[part + KIND] == LOG:
         return float(np.log(max(x, 0.0) + state[part + SIZE]))
     if state[part + KIND] == ASINH:
@@ -248,7 +249,7 @@ def _seen_as(state: Floats, part: int, x: float) -> float:
 
 @compiled_in_order
 def _meant_by(state: Floats, part: int, x: float) -> float:
-    """Return the value that a linear expert has so."""
+    """Return the value that is ``x`` on the scale of a linear expert: the inverse of ``_seen_as``."""
     if state[part + KIND] == LOG:
         return float(np.exp(min(x, 700.0)) - state[part + SIZE])
     if state[part + KIND] == ASINH:
@@ -258,7 +259,7 @@ def _meant_by(state: Floats, part: int, x: float) -> float:
 
 @compiled_in_order
 def _features(look: Lookback, means: Floats, slot: int, state: Floats, part: int, x: Floats) -> float:
-    """Write what a linear expert sees, (d,); return the newest value as it has that. What is not known counts as 0."""
+    """Write a linear expert's features to ``x`` (d,); return the newest value on its scale. Unknown features are 0."""
     last = _seen_as(state, part, means[0])
     i = means.size - 1
     for k in range(i):
@@ -282,7 +283,7 @@ def _linear(x: Floats, state: Floats, theta: int) -> float:
 
 @compiled_in_order
 def _part(count: int, d: int, i: int) -> int:
-    """Return where what a linear expert knows begins."""
+    """Return the index in the state where the part of a linear expert begins."""
     return HEAD + ROWS * count + i * (NUMBERS + 3 * d + d * (d + 1) // 2)
 
 
@@ -330,14 +331,14 @@ def _is_naive(look: Lookback, k: int) -> bool:
 
 @compiled_in_order
 def _error(count: int, k: int, state: Floats) -> float:
-    """Return the mean error of an expert lately, 0 before the first."""
+    """Return the recent mean error of an expert, or 0 before its first error."""
     n: float = state[HEAD + ERRED * count + k]
     return float(state[HEAD + ERRORS * count + k] / n) if n > 0.0 else 0.0
 
 
 @compiled_in_order
 def _caution(count: int, k: int, state: Floats, naive: float) -> float:
-    """Return by how much the logarithm of a weight is less, as an expert was worse lately than ``naive``."""
+    """Return what to subtract from the logarithm of an expert's weight if its recent error exceeds ``naive``."""
     error = _error(count, k, state)
     if error <= naive:
         return 0.0
@@ -347,7 +348,7 @@ def _caution(count: int, k: int, state: Floats, naive: float) -> float:
 
 @compiled_in_order
 def _weights(look: Lookback, count: int, state: Floats, found: Floats) -> None:
-    """Write weights of experts, of which those that are awake say a number."""
+    """Write the experts' weights behind their forecasts; an expert with the forecast NaN gets the weight 0."""
     said, out = found[0], found[1]
     fastest, most, naive = 0.0, -np.inf, np.inf
     for k in range(count):
@@ -436,7 +437,7 @@ def _learn_now(
 
 @compiled_in_order
 def _solve(state: Floats, square: int, right: int, theta: int, y: Floats, factor: Floats) -> None:
-    """Solve for the coefficients by Cholesky's factor; of the matrix, the lower half is kept, row by row."""
+    """Solve for the coefficients by a Cholesky factorization; the state has the matrix's lower half, row by row."""
     d = y.size
     for i in range(d):
         row = square + i * (i + 1) // 2

@@ -12,7 +12,7 @@ from livesvm.solvers.runtime.types import Floats
 
 @dataclass(frozen=True)
 class Calibration:
-    """A map from decisions to probabilities for each class, or with two classes for the second alone."""
+    """A map from decisions to the probability of each class, or of the second class alone if there are two."""
 
     #: "sigmoid": a and b of 1 / (1 + exp(a f + b)) [Platt]; "isotonic": places and values, linear between them
     method: str
@@ -36,5 +36,5 @@ class Calibration:
 
 
 def columns(decisions: Floats, n_classes: int) -> Floats:
-    """Return decisions as calibration takes them: (m, 1) for two classes, else class scores (m, n_classes)."""
+    """Return the input of a calibration: decisions (m, 1) for two classes, else class scores (m, n_classes)."""
     return decisions[:, None] if decisions.ndim == 1 else scores(decisions, n_classes)

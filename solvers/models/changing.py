@@ -1,4 +1,4 @@
-"""Models with parameters that can be changed while in use, and with warnings of a scale that makes them useless."""
+"""Models with parameters that can be changed after training, and with warnings about badly scaled features."""
 
 from __future__ import annotations
 
@@ -175,7 +175,7 @@ class ChangingEstimator(LiveEstimator):
         return again._replace(**kept, events=report.events + again.events, seconds=report.seconds + again.seconds)
 
     def _settle(self, parameters: dict[str, Any]) -> None:
-        """Compute the values that new parameters leave open, before these parameters are used."""
+        """Compute the values that new parameters leave open, before the window is solved with these parameters."""
 
     def _resolved(self) -> UpdateReport:
         """Solve the window from nothing with the present parameters, and adopt the result."""
@@ -202,7 +202,7 @@ class ChangingEstimator(LiveEstimator):
     classes_: NDArray[Any]  #: of a classifier
 
     def _hand_over(self, fresh: Self) -> None:
-        """Copy classes, chosen parameters and other data that the window does not determine to a fresh model."""
+        """Copy to a fresh model what the window does not determine: classes, chosen parameters and columns."""
         if hasattr(self, "classes_"):
             fresh._know(self.classes_)
         if self.chosen_:

@@ -1,8 +1,8 @@
 """Labels of classes: which ones are known, what targets they become, and which values are refused.
 
 Two labels are the same where Python says that they are equal: 7 and 7.0 are, 2**60 + 1 and 2.0**60 are not. NumPy
-compares and joins whole numbers of different types as floats, which would make the latter equal. So arrays of labels
-are joined and looked up only here.
+compares and joins whole numbers of different types as floats, which would make the latter equal. So only this module
+joins arrays of labels, and looks up labels in them.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from livesvm.solvers.runtime.types import Floats, Ints
 
 
 def labels_with(known: NDArray[Any], labels: NDArray[Any], field: str) -> NDArray[Any]:
-    """Return the labels, ascending, that are known after ``labels`` (m,); raises InvalidInput for invalid labels."""
+    """Return the known labels together with ``labels`` (m,), ascending; raises InvalidInput for invalid labels."""
     try:
         is_one_kind = known.dtype.kind == labels.dtype.kind or _are_dates(known) == _are_dates(labels)
         if is_one_kind and {*known.tolist()}.issuperset(labels.tolist()):
@@ -97,9 +97,9 @@ def _plain(value: Any) -> Any:
 
 
 def _exact_array(values: list[Any], common: np.dtype[Any], kinds: str) -> NDArray[Any] | None:
-    """Return values as an array of the ``common`` type, or of whole numbers, that keeps each exactly; None: none does.
+    """Return an array of the ``common`` type, or of whole numbers, that keeps each value exactly; None: there is none.
 
-    If ``kinds``, the types that they come from, are whole numbers only, they stay whole numbers where possible.
+    If ``kinds``, the types of the original arrays, are whole numbers only, the result has whole numbers where possible.
     """
     whole = [np.dtype(np.int64), np.dtype(np.uint64)]
     types = [*whole, common] if common.kind == "f" and "f" not in kinds else [common, *whole]
@@ -129,7 +129,7 @@ def are_among(labels: NDArray[Any], known: NDArray[Any]) -> NDArray[np.bool_]:
 def labels_after(
     known: NDArray[Any], y: ArrayLike | None, m: int, field: str, *, is_fixed: bool
 ) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Return the labels known after ``y`` (m,), and the labels of ``y``; raises InvalidInput.
+    """Return the labels known once ``y`` (m,) is learnt, and the labels of ``y``; raises InvalidInput.
 
     Parameters
     ----------
@@ -182,7 +182,7 @@ def in_type_of(known: NDArray[Any], y: Any) -> Any:
 
 
 def column_of(y: ArrayLike | None, m: int, field: str) -> NDArray[Any]:
-    """Return labels (m,); raises InvalidInput unless there are ``m``."""
+    """Return ``y`` as an array of labels (m,); raises InvalidInput unless there are ``m`` labels."""
     labels = exact_labels(y, validation.column(y, field), field)
     if labels.shape != (m,):
         raise InvalidInput(f"{labels.shape[0]} labels for {m} rows", field=field)
@@ -238,7 +238,7 @@ def _check_classes(labels: NDArray[Any]) -> None:
 
 
 def _check_kind(known: NDArray[Any], labels: NDArray[Any], field: str) -> None:
-    """Raise InvalidInput for words among numbers, which would all become words, and the reverse; also for dates."""
+    """Raise InvalidInput for labels of another kind than the known ones: strings, dates, or numbers."""
     if not known.size or not labels.size:
         return
     if _are_dates(known) != _are_dates(labels):
@@ -251,7 +251,7 @@ def _check_kind(known: NDArray[Any], labels: NDArray[Any], field: str) -> None:
 
 
 def _are_dates(labels: NDArray[Any]) -> bool:
-    """Return whether labels are dates or times: their numbers are no labels."""
+    """Return whether labels are dates or times."""
     return labels.dtype.kind in "mM"
 
 

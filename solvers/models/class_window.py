@@ -1,6 +1,6 @@
 """The window of several classes: examples by key, features held once, and a problem for every pair of classes.
 
-Targets are the places of labels in ``classes_``, whatever type these have.
+Targets are class numbers: the indices of labels in ``classes_``, whatever type the labels have.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ class ClassWindow(KeyedWindow):
 
     @property
     def n_free(self) -> int:
-        """Free examples of all pairs together; an example counts once for each pair."""
+        """Number of free examples, summed over all pairs."""
         return sum(pair.n_free for pair in self.pairs.values())
 
     def n_bound_supports(self) -> int:
@@ -107,7 +107,7 @@ class ClassWindow(KeyedWindow):
         self._shares.limit = cache_bytes
 
     def prepare(self) -> None:
-        """Build now the factors and kernel rows that were put off."""
+        """Build the factors and kernel rows that are not built yet."""
         for pair in self.pairs.values():
             pair.state.prepare()
 
@@ -126,12 +126,12 @@ class ClassWindow(KeyedWindow):
 
     @property
     def examples(self) -> Any:
-        """The examples of the largest pair, which represent those of all pairs in advice."""
+        """The examples of the largest pair, which stand for those of all pairs in error messages."""
         return max(self.pairs.values(), key=lambda pair: pair.state.n).state.examples
 
     @property
     def beta(self) -> Floats:
-        """Signed coefficients (n_pairs, n), oldest first; 0 for an example in neither class."""
+        """Signed coefficients (n_pairs, n), oldest first; 0 for an example that is in neither class of the pair."""
         numbers, out = self.slots, np.zeros((len(self.pairs), len(self.keys)))
         for row, pair in zip(out, self.pairs.values(), strict=True):
             here = pair.holds(numbers)
@@ -140,7 +140,7 @@ class ClassWindow(KeyedWindow):
 
     @property
     def coefficients(self) -> Floats:
-        """Coefficients by example and other class, (n, n_classes - 1), positive for the first class of a pair."""
+        """Coefficients (n, n_classes - 1), by example and a pair's other class; positive for a pair's first class."""
         return by_other_class(self.beta, self.y.astype(np.int64), self.n_classes)
 
     @property
@@ -154,7 +154,7 @@ class ClassWindow(KeyedWindow):
         return out
 
     def rename(self, places: Ints, n_classes: int) -> None:
-        """Renumber class ``i`` as ``places[i]`` of ``n_classes``, in the same order; the other classes are new."""
+        """Renumber each class ``i`` as ``places[i]``, ascending; other numbers below ``n_classes`` are new classes."""
         was = {(int(places[a]), int(places[b])): pair for (a, b), pair in self.pairs.items()}
         numbers, by_number = self.slots, self._y.copy()
         by_number[numbers] = y = places[self._y[numbers]]
@@ -162,7 +162,7 @@ class ClassWindow(KeyedWindow):
         vars(self).update(_y=by_number, n_classes=n_classes, pairs=pairs)
 
     def _one_sided(self, two: Two, numbers: Ints, y: Ints) -> Pair:
-        """Return the problem of two classes, at least one of them without examples yet."""
+        """Return the problem of two classes, of which at least one has no examples yet."""
         pair = self._new_pair(self._shares.limit)
         indices = np.flatnonzero(np.isin(y, two))
         losses = hinge(np.where(y[indices] == two[1], 1.0, -1.0), self._cost[numbers[indices]])
@@ -172,7 +172,7 @@ class ClassWindow(KeyedWindow):
         return pair
 
     def forget_classes(self, places: Ints) -> None:
-        """Keep only the classes ``places``, ascending, as 0, 1, ...; no example may belong to another class."""
+        """Keep only the classes ``places``, ascending, and number them from 0; the other classes must be empty."""
         back = np.zeros(self.n_classes, np.int64)
         back[places] = np.arange(places.size)
         self._y = back[self._y]
@@ -184,7 +184,7 @@ class ClassWindow(KeyedWindow):
     # -- learning ------------------------------------------------------------------------------------------------------
 
     def update(self, change: ExampleUpdate, total_per_weight: float, terms: object = None) -> Trace:
-        """Make a change that has been checked, in every pair that it touches, several pairs at once.
+        """Apply a checked change to every pair that it affects, to several pairs at the same time.
 
         Raises
         ------
@@ -214,7 +214,7 @@ class ClassWindow(KeyedWindow):
             return _together(traces)
 
     def _foretold(self, X: Features) -> list[float]:
-        """Return the place of the class of each new example by the present pairs, (m,)."""
+        """Return the class number that the present pairs predict for each new example, (m,)."""
         at_hand = self.shared.rows_at_hand()
         if at_hand is None:  # they are too many
             places = winners(self.predictor().decide(X), self.n_classes)
@@ -270,27 +270,27 @@ class ClassWindow(KeyedWindow):
         return -np.array(intercepts - [self.kernel.moved(X, beta) for beta in self.beta])
 
     def certificate(self) -> PairsCertificate:
-        """Certify every pair, from features and coefficients."""
+        """Return the certificates of all pairs, recomputed from features and coefficients."""
         return summary({two: pair.certificate() for two, pair in self.pairs.items()}, self.n)
 
     @property
     def relative_gap(self) -> float:
-        """The largest relative gap of all pairs, by the f that the solver tracks."""
+        """The largest relative gap of any pair, computed from the f that the solver tracks."""
         return max((audited(pair.state).relative_gap for pair in self.pairs.values()), default=0.0)
 
     def certificate_of(self, two: Two) -> Certificate:
-        """Certify one pair."""
+        """Return the certificate of one pair."""
         return self.pairs[two].certificate()
 
     def standing_of(self, two: Two, indices: NDArray[np.bool_]) -> tuple[Floats, Ints]:
-        """Return coefficients and segments of the window's examples ``indices`` (n,), all of a pair, oldest first."""
+        """Return the coefficients and segments that the examples ``indices`` (n,) of a pair have in it."""
         pair = self.pairs[two]
         slots, e = pair.slot[self.slots[indices]], pair.state.examples
         return e.beta[slots], e.segment[slots]
 
     @contextmanager
     def _states_undone_on_error(self) -> Iterator[None]:
-        """Restore all pairs if an error occurs inside; no example may be added there."""
+        """Restore all pairs if the block raises an error; the block must not add examples."""
         n_slots, vacant = self.shared.n_slots, list(self.shared.vacant)
         try:
             with ExitStack() as undone:
@@ -333,6 +333,6 @@ class ClassWindow(KeyedWindow):
 
 
 def _together(traces: list[Trace]) -> Trace:
-    """Return the trace of all pairs: counts summed up, violations and gaps at their worst."""
+    """Return one trace for all pairs, with the sums of counts and the largest violation and gap."""
     columns = zip(*(vars(trace).values() for trace in [Trace(), *traces]), strict=True)
     return Trace(*(max(each) if name in WORST else sum(each) for name, each in zip(NAMES, columns, strict=True)))

@@ -1,6 +1,6 @@
-"""The scale of features as part of a model: fitted once, kept, and applied to all features that come.
+"""The scale of features as part of a model: fitted once, stored, and applied to all later features.
 
-In a model with columns it is the encoding of the table, see ``tables.encoding``.
+A model with columns has the encoding of a table instead, see ``tables.encoding``.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class FeatureScale:
         return self.offset.size
 
     def apply(self, X: Features) -> Floats:
-        """Return features (m, d) on this scale, dense."""
+        """Return features (m, d) scaled, as a dense array."""
         return np.ascontiguousarray((dense(like(X, False)) - self.offset) / self.factor)
 
     def is_of(self, X: Features, weights: Floats) -> bool:
@@ -45,12 +45,12 @@ class FeatureScale:
         return now is not None and np.array_equal([now.offset, now.factor], [self.offset, self.factor])
 
     def to_arrays(self) -> dict[str, Floats]:
-        """Return what a checkpoint keeps."""
+        """Return the arrays from which a checkpoint restores this scale."""
         return {"scale_offset": self.offset, "scale_factor": self.factor}
 
 
 def fitted(kind: Any, X: Floats, weights: Floats) -> FeatureScale | None:
-    """Return the scale of features ``X`` (n, d) with ``weights`` (n,); None for "none".
+    """Return the scale fitted to features ``X`` (n, d) with ``weights`` (n,); None if the scale is "none".
 
     Raises
     ------
@@ -79,13 +79,13 @@ def fitted(kind: Any, X: Floats, weights: Floats) -> FeatureScale | None:
 
 
 def kept(arrays: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the part of a checkpoint that describes a scale; it is empty if there is none."""
+    """Return the part of a checkpoint that describes a scale; the part is empty if there is no scale."""
     names = ("scale_offset", "scale_factor", "encoding", "words", "landmarks", "landmarks_of")
     return {name: arrays[name] for name in names if name in arrays}
 
 
 def restored(kind: str, arrays: Mapping[str, Any]) -> FeatureScale | TableEncoding | None:
-    """Return the scale that a checkpoint holds, or the encoding of a table; None: it holds neither."""
+    """Return the scale, or the encoding of a table, that a checkpoint holds; None: the checkpoint holds neither."""
     if "encoding" in arrays:
         return encoding.restored(arrays)
     if kind == "none" or "scale_offset" not in arrays:

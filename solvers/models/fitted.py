@@ -24,7 +24,7 @@ from livesvm.solvers.validation import Key
 
 
 class Fitted:
-    """Base of the live estimators: all queries about a window that change nothing.
+    """Base of the live estimators: all queries about a window, none of which changes the model.
 
     Everything here raises scikit-learn's NotFittedError before the first examples.
     """
@@ -46,10 +46,10 @@ class Fitted:
         return self._window
 
     def _check_features(self, X: ArrayLike, *, reset: bool) -> None:
-        """Note or compare the names of the features; only scikit-learn's estimators know any."""
+        """Store or compare the feature names of ``X``; only scikit-learn's estimators know names and do so."""
 
     def _gate(self) -> Gate | None:
-        """Return the function that compares names of features with those known now, even if the model changes later."""
+        """Return a function that compares feature names with the present ones, even after the model has changed."""
         return None
 
     # -- answers -------------------------------------------------------------------------------------------------------
@@ -74,7 +74,7 @@ class Fitted:
         return self._frozen() if gate is None else replace(self._frozen(), gate=gate)
 
     def _frozen(self) -> Predictor:
-        """Return the predictor for rows that are checked."""
+        """Return a frozen predictor, which expects rows that have been checked."""
         predictor, scale = self._learnt.predictor(), self.feature_scale_
         if isinstance(predictor.kernel, FunctionKernel):
             predictor = replace(predictor, kernel=predictor.kernel.frozen(predictor.support))

@@ -1,4 +1,4 @@
-"""The window of a model that has a path: examples by key, oldest first, and their data in columns."""
+"""The window of a model that is updated along a path: examples by key, oldest first, with their data in arrays."""
 
 from __future__ import annotations
 
@@ -65,19 +65,19 @@ class KeyedWindow(ABC):
     @property
     @abstractmethod
     def _store(self) -> PathState | SharedFeatures:
-        """The store of the features."""
+        """The object that stores the features."""
 
     @abstractmethod
     def _states_undone_on_error(self) -> AbstractContextManager[None]:
-        """Restore the solutions if an error occurs inside."""
+        """Restore the solutions if the block raises an error."""
 
     @abstractmethod
     def _solution(self) -> tuple[Floats, Ints, Any]:
-        """Return coefficients, segments and intercepts as checkpoints have them, oldest first."""
+        """Return coefficients, segments and intercepts in the order in which checkpoints store them."""
 
     @abstractmethod
     def _resume(self, X: Features, y: Floats, losses: Losses, total: float, arrays: Mapping[str, Any]) -> Ints:
-        """Restore the solution that ``arrays`` hold for the examples ``X``; return their slots."""
+        """Restore the solution in ``arrays`` for the examples ``X``; return the slots of these examples."""
 
     # -- the examples --------------------------------------------------------------------------------------------------
 
@@ -93,30 +93,30 @@ class KeyedWindow(ABC):
 
     @property
     def width(self) -> int | None:
-        """Number of features of an example to predict; None before any were seen."""
+        """Number of features of a row to predict; None before the first examples."""
         store = self._store
         return (len(self.keys) if store.kernel.gram is not None else store.n_features) or None
 
     @property
     def is_sparse(self) -> bool:
-        """Whether only features other than 0 are held."""
+        """Whether features are stored sparse: only those other than 0."""
         return self._store.is_sparse
 
     @property
     def slots(self) -> Ints:
-        """Slots of the window, oldest first."""
+        """Slots of the window's examples, oldest first: their indices in the arrays."""
         return np.fromiter(self.keys.values(), np.int64, len(self.keys))
 
     def _slots_of(self, keys: list[Key]) -> Ints:
         return np.fromiter(map(self.keys.__getitem__, keys), np.int64, len(keys)) if keys else NO_EXAMPLES
 
     def _numbers_of(self, slots: Ints) -> Ints:
-        """Return numbers of examples in the precomputed kernel matrix."""
+        """Return the row numbers of examples in the precomputed kernel matrix."""
         return dense(self._store.columns(slots))[0].astype(np.int64) if slots.size else NO_EXAMPLES
 
     @property
     def X(self) -> Features:
-        """Features (n, d), oldest first; of the kernel "precomputed" the kernel matrix (n, n)."""
+        """Features (n, d), oldest first; for the kernel "precomputed" the kernel matrix (n, n)."""
         gram = self.kernel.gram
         if gram is None:
             return self._store.features(self.slots)
@@ -125,7 +125,7 @@ class KeyedWindow(ABC):
 
     @property
     def y(self) -> Floats:
-        """Targets (n,), oldest first: labels as -1 and 1, of more than two classes their places."""
+        """Targets (n,), oldest first; labels are -1 and 1, or with more than two classes the class numbers."""
         return self._y[self.slots].astype(np.float64, copy=False)
 
     @property
@@ -173,19 +173,19 @@ class KeyedWindow(ABC):
 
     @property
     def hot_bytes(self) -> int:
-        """Bytes that :meth:`cool` gives back."""
+        """Bytes that :meth:`cool` would free."""
         return self._store.hot_bytes
 
     @property
     def held_bytes(self) -> int:
-        """Bytes of all arrays, and of the table of keys."""
+        """Bytes that all arrays and the table of keys take."""
         columns = sum(int(getattr(self, name).nbytes) for name in self._columns)
         return self._store.held_bytes + columns + getsizeof(self.keys)
 
     # -- changes -------------------------------------------------------------------------------------------------------
 
     def begin(self) -> None:
-        """Begin a change; keep the tables for :meth:`undo`: changes replace tables and never modify them."""
+        """Begin a change, and save the tables for :meth:`undo`; a change replaces tables and never modifies them."""
         self._undo, self._later = [partial(vars(self).update, vars(self).copy())], ()
 
     def undo(self) -> None:
@@ -202,7 +202,7 @@ class KeyedWindow(ABC):
 
     @contextmanager
     def changing(self) -> Iterator[list[Callable[[], object]]]:
-        """Undo a change if an error occurs inside; settle it if it has begun here."""
+        """Undo the change if the block raises an error; otherwise settle a change that this call has begun."""
         is_own = self._undo is None
         if is_own:
             self.begin()
@@ -216,7 +216,7 @@ class KeyedWindow(ABC):
 
     @contextmanager
     def undone_on_error(self) -> Iterator[None]:
-        """Restore tables and solutions if an error occurs inside."""
+        """Restore tables and solutions if the block raises an error."""
         bookkeeping = dict(vars(self), keys=dict(self.keys))
         copies = {name: bookkeeping[name].copy() for name in self._columns}
         try:
@@ -227,7 +227,7 @@ class KeyedWindow(ABC):
             raise
 
     def _commit(self, change: ExampleUpdate, changed: Ints, slots: Ints, known: tuple[Any, Any], **more: Any) -> None:
-        """Replace the tables; ``known`` has the third column for changed and for new examples."""
+        """Replace the tables; ``known`` holds the third array's values for changed and for new examples."""
         keys, columns = self.keys.copy(), [*map(vars(self).__getitem__, self._columns)]
         for key in change.leaving:
             del keys[key]
@@ -246,9 +246,9 @@ class KeyedWindow(ABC):
         names: list[Key],
         **more: Any,
     ) -> None:
-        """Replace the tables all at once: columns, with those of new examples, and ``more`` attributes.
+        """Replace the tables at once: the arrays ``columns``, extended by ``examples``, and the attributes ``more``.
 
-        The slots of new examples have belonged to no example so far, and may be overwritten.
+        No example uses the slots of new examples yet, so these slots of the arrays may be overwritten.
         """
         extra = more.get("state", self._store).capacity - columns[0].size
         if extra > 0:
@@ -262,7 +262,7 @@ class KeyedWindow(ABC):
     # -- keeping -------------------------------------------------------------------------------------------------------
 
     def to_arrays(self) -> dict[str, Any]:
-        """Return examples, coefficients and their places; factors and kernel rows are rebuilt."""
+        """Return examples, coefficients and segments for a checkpoint; ``restore`` rebuilds factors and kernel rows."""
         beta, segments, intercept = self._solution()
         return {
             "X": self.X,
@@ -279,11 +279,11 @@ class KeyedWindow(ABC):
         }
 
     def _known_of(self, losses: Losses, arrays: Mapping[str, Any]) -> Any:
-        """Return the third column for the examples of a checkpoint, oldest first."""
+        """Return the values of the window's third array for a checkpoint's examples, oldest first."""
         return np.asarray(arrays["sides"], np.int8)
 
     def restore(self, arrays: Mapping[str, Any], losses: Losses, total: float, n_others: int = 1) -> None:
-        """Fill an empty window from ``to_arrays``; f and factors are computed afresh, and corrected.
+        """Fill an empty window with the result of ``to_arrays``; recompute f and factors, and correct rounding errors.
 
         Parameters
         ----------
@@ -309,7 +309,7 @@ class KeyedWindow(ABC):
 
 
 def taken(kernel: Kernel, X: Features, arrays: Mapping[str, Any], limit: int) -> Features:
-    """Return the features of a checkpoint as the window stores them; the kernel takes in values that it must hold."""
+    """Return a checkpoint's features as the window stores them; store kernel values in a kernel that holds values."""
     if kernel.gram is not None:
         numbers = kernel.gram.admit(dense(X), NO_EXAMPLES)
         kernel.gram.raised, kernel.gram.precision = np.asarray(arrays.get("raised", (0.0, 0.0))).tolist()

@@ -48,7 +48,7 @@ class Trained(NamedTuple):
         return sum(int(array.nbytes) for array in (*X, self.coefficients, self.R)) + int(names)
 
     def to_arrays(self, place: Ints) -> dict[str, Any]:
-        """Return what a checkpoint needs besides a window that has its examples at ``place`` here; -1: nowhere."""
+        """Return the arrays of a checkpoint; ``place`` has each window example's index in the training, or -1."""
         found: dict[str, Any] = {
             "classes": self.classes.tolist(),
             "coefficients": self.coefficients,
@@ -85,7 +85,7 @@ class Trained(NamedTuple):
         return cls(classes, kernel, support, coefficients, R, gap, age, names, arrays.get("origin"))
 
     def predictor(self) -> Predictor | PairsPredictor:
-        """Return the decision functions, those of two classes or those of all pairs."""
+        """Return the frozen predictor: one decision function for two classes, else those of all pairs."""
         coefficients = self.coefficients / self.R[:, None]
         examples, X = None, self.X
         if sparse.issparse(X):
@@ -152,9 +152,9 @@ class SparsePairsPredictor(PairsPredictor):
 
 
 def _products(X: Any, support: PreparedRows, weights: Floats) -> Floats:
-    """Return weighted sums of kernel values with the support vectors, with ``weights`` (s, p), as (m, p).
+    """Return the products (m, p) of the kernel values of ``X`` (m, d) with support vectors and ``weights`` (s, p).
 
-    A few rows of X are made dense at once, never the support vectors, so that a single row is quick.
+    Only rows of ``X`` are made dense, a few at a time; support vectors stay sparse, so that a single row is quick.
     """
     out = np.empty((X.shape[0], weights.shape[1]))
     each = max(1, min(ROWS, WRITTEN_OUT // max(1, X.shape[1], support.n)))

@@ -1,4 +1,4 @@
-"""A model as analyses see it: internals that its users do not need, and the errors of its decisions."""
+"""A trained model as analyses use it: the model's internals, and the errors of its decisions."""
 
 from __future__ import annotations
 
@@ -10,15 +10,18 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import ArrayLike
 
+from livesvm.solvers.kernels.kernel import Kernel
 from livesvm.solvers.models.base import LiveEstimator
 from livesvm.solvers.models.pairs_predictor import Two, winners
 from livesvm.solvers.models.predictor import Gate, rows_of
 from livesvm.solvers.models.window import Window
 from livesvm.solvers.problem.piecewise_linear import Losses
+from livesvm.solvers.problem.snapshot import compact_copy
 from livesvm.solvers.problem.state import PathState
 from livesvm.solvers.robust.ramp_losses import CutoffRule
 from livesvm.solvers.robust.settings import Robustness, Terms
 from livesvm.solvers.runtime.types import Floats, Ints
+from livesvm.solvers.tables.encoding import TableEncoding
 
 
 def restored(
@@ -32,7 +35,7 @@ def restored(
 
 
 class View:
-    """A model that has learnt.
+    """The internals of a trained model, for analyses.
 
     Raises
     ------
@@ -67,7 +70,7 @@ class View:
 
     @property
     def prices(self) -> tuple[float, float] | None:
-        """The cost of a unit by which f is too low, and too high; None: errors are counted."""
+        """The costs of one unit of f too low and of one too high; None: the error counts wrong decisions."""
         return self.model._prices
 
     @property
@@ -77,19 +80,19 @@ class View:
 
     @property
     def kinds(self) -> Ints:
-        """Numbers (n,), oldest first: removing examples with equal numbers leaves the same losses to all others."""
+        """Groups (n,), oldest first: removing any one example of a group leaves the rest the same losses."""
         return self.model._kinds(self.window)
 
     def weigh_without(self, place: int) -> int:
-        """Give a private copy the losses that all have without one example, which stays; return the events."""
+        """Set the losses of a private copy as if one example were removed, but keep it; return the number of events."""
         return self.model._weigh_without(list(self.window.keys)[place])
 
     def decisions(self, places: Ints) -> Floats:
-        """Return the present decisions on examples of the window, (m,), or with several classes (m, pairs)."""
+        """Return the present decisions for examples of the window, (m,), or with several classes (m, pairs)."""
         return np.asarray(self.window.predictor().decision_function(self.window.X[places]))
 
     def distances(self, places: Ints, others: Ints) -> Floats:
-        """Return the distances of examples of the window in the space of the kernel's features, (m, r)."""
+        """Return the distances (m, r) between the window's examples ``places`` and ``others`` in the kernel's space."""
         store, slots = self.window._store, self.window.slots
         X, Z = store.features(slots[places]), store.features(slots[others])
         own, kernel = store.kernel.diagonal(X), store.kernel
@@ -98,25 +101,25 @@ class View:
 
     @property
     def pairs(self) -> list[Two]:
-        """The pairs of classes, by place, if there are more than two classes; else an empty list."""
+        """The pairs of class numbers if there are more than two classes; else an empty list."""
         return list(getattr(self.model._window, "pairs", ()))
 
     def of_pair(self, two: Two, *, alone: bool = False) -> LiveEstimator:
         """Return a private model of one pair with the whole window, in which examples of other classes have no weight.
 
-        With ``alone`` it has only the examples of its classes, under their labels. The kernel rows of all such models
-        together may take as much memory as those of this model.
+        With ``alone`` the model has only the examples of the two classes, with their labels as targets. The kernel rows
+        of all such models together may take as much memory as those of this model.
         """
         return cast("LiveEstimator", cast(Any, self.model)._of_pair(two, alone=alone))
 
     @property
     def labels(self) -> list[Any]:
-        """The labels of the classes, by place; empty for a model without classes."""
+        """The labels of the classes, by class number; empty for a model without classes."""
         return list(np.asarray(getattr(self.model, "classes_", ())).tolist())
 
     @property
     def both_there(self) -> list[Two]:
-        """The pairs of classes that both have examples."""
+        """The pairs of classes in which each class has examples."""
         there = set(self.window.y.tolist())
         return [two for two in self.pairs if there.issuperset(two)]
 
@@ -127,15 +130,20 @@ class View:
         return dict(zip(self.labels, cast(Any, self.model)._class_weights(targets).tolist(), strict=True))
 
     def copy(self, **parameters: Any) -> View:
-        """Return a private copy of the whole model, except for ``parameters`` that leave its losses as they are."""
-        model = self.model
-        own = model._decided() | parameters
-        copied = type(model).from_arrays(own, model.to_arrays())
+        """Return a private copy of the model with the given ``parameters``, which must not change its losses."""
+        model, window = self.model, self.model._learnt
+        own, is_one = model._decided() | parameters, type(window) is Window
+        arrays = model.to_warm_arrays() if is_one else model.to_arrays()
+        if isinstance(model.feature_scale_, TableEncoding):
+            arrays["encoding"] = model.feature_scale_  # never changed, so it need not be taken apart
+        copied = type(model).from_arrays(own, arrays)
+        if is_one and window.state.is_prepared and type(window.kernel) is Kernel and window.kernel.gram is None:
+            copied._window.state = compact_copy(window.state, window.slots)  # its kernel rows are not computed again
         copied.keeps_record = False
         return View(copied, self)
 
     def scaled(self, rows: Any) -> Any:
-        """Return features (m, d) as the window stores them; a list of objects as it is."""
+        """Return features (m, d) as the window stores them; a list of objects is returned unchanged."""
         return rows if isinstance(rows, list) else self.model._scaled(rows)
 
     def value_of(self, parameter: str) -> float:
@@ -144,7 +152,7 @@ class View:
         return value
 
     def losses_at(self, parameter: str, value: float) -> Losses:
-        """Set a parameter of a private copy to a value, and return the losses of its examples, oldest first."""
+        """Set a parameter of a private copy to a value, and return the losses of all examples, oldest first."""
         setattr(self.model, parameter, value)
         return self.model._losses(self.window.y, self.window.weights)
 
@@ -153,7 +161,7 @@ class View:
         return self.model._total_per_weight() * weight
 
     def targets(self, y: ArrayLike | None, m: int) -> Floats:
-        """Return the targets (m,) that ``y`` stands for, without learning them; raises InvalidInput."""
+        """Return the targets (m,) that ``y`` stands for, and leave the model unchanged; raises InvalidInput."""
         return self.model._known_targets(y, m)
 
     def error(self, decisions: Floats, targets: Floats) -> float:
@@ -170,7 +178,7 @@ class View:
 
 
 def strangeness(decisions: Floats, label: int, n_classes: int) -> Floats:
-    """Return how far a class is behind the others at worst, by decisions (...,) or those of pairs (..., n_pairs)."""
+    """Return by how much a class loses its worst pair, given decisions (...,) or those of pairs (..., n_pairs)."""
     if n_classes == 2:
         return -decisions if label == 1 else decisions
     sides = [
@@ -184,7 +192,7 @@ def strangeness(decisions: Floats, label: int, n_classes: int) -> Floats:
 def scores_of(view: View, decisions: Floats, targets: Floats) -> Floats:
     """Return how strange targets (m,) of a window are, given decisions (m,) or (m, n_pairs).
 
-    For regression that is the residual, abs(y - f); for classes, how far the class is from being predicted.
+    For regression the score is the residual, abs(y - f); for classes, it is how far the class is from being predicted.
     """
     if view.prices is not None:
         return np.asarray(np.abs(targets - decisions))
@@ -197,12 +205,12 @@ def scores_of(view: View, decisions: Floats, targets: Floats) -> Floats:
 
 
 def places_of(view: View, targets: Floats) -> Floats:
-    """Return the places of classes, (m,), that targets of a window stand for."""
+    """Return the class numbers (m,) that the targets of a window stand for."""
     return np.asarray(targets if view.pairs else targets > 0, np.int64)
 
 
 def losses_of(view: View, decisions: Floats, targets: Floats) -> Floats:
-    """Return the cost of decisions, (m,): 1 for a wrong class; in regression the terms of a model's mean error."""
+    """Return the cost of each decision, (m,): 1 for a wrong class; for regression its term in the mean error."""
     if view.prices is not None:
         too_low, too_high = view.prices
         return np.asarray(np.maximum(too_low * (targets - decisions), too_high * (decisions - targets)))

@@ -1,4 +1,4 @@
-"""Two classes among several: one problem of examples with their features in ``kernels.shared``."""
+"""A pair out of several classes: a problem of two classes that takes its features from ``kernels.shared``."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class PairsWork(NamedTuple):
 
 
 class PairChange(NamedTuple):
-    """The changes of an update to one pair, by number."""
+    """The changes of an update to one pair; arrays hold the numbers of examples."""
 
     leave: Ints
     come: Ints
@@ -94,9 +94,9 @@ class Pair:
             self.slot = np.concatenate([self.slot, more])
 
     def update(self, change: PairChange, cache_bytes: int, from_nothing: bool = False) -> Trace:
-        """Follow one path to the examples and losses after the change, or solve from nothing if that is less work.
+        """Follow one path to the pair's optimum after the change, or solve from nothing if that is less work.
 
-        ``from_nothing`` forces the latter, because kernel values have changed.
+        ``from_nothing`` forces a solution from nothing, which is needed after kernel values have changed.
 
         Raises
         ------
@@ -123,7 +123,7 @@ class Pair:
         return trace
 
     def place(self, two: Two, work: PairsWork, cache_bytes: int) -> PairInMemory | None:
-        """Return the records with which compiled code does the work of ``update``; None: ``update`` must do it."""
+        """Return the records that compiled code needs to update the pair; None: ``update`` must do the work."""
         if work.moving[two[0]] + work.moving[two[1]] > MOST:
             return None
         self._make_room()
@@ -149,7 +149,7 @@ class Pair:
         return self.state
 
     def go_on(self, exit_: int, work: PairsWork) -> Trace | None:
-        """Continue where compiled code stopped; None: ``update`` must do the work."""
+        """Continue an update where compiled code stopped, and return its trace; None: ``update`` must do the work."""
         assert self._memory is not None
         self._let_go()
         try:
@@ -189,12 +189,12 @@ class Pair:
 
     @property
     def hot_bytes(self) -> int:
-        """Bytes that :meth:`cool` gives back."""
+        """Bytes that :meth:`cool` would free."""
         return self._state.hot_bytes + OWN_BYTES * (self._memory is not None)
 
     @property
     def held_bytes(self) -> int:
-        """Bytes of all arrays."""
+        """Bytes that all arrays take."""
         return self._state.held_bytes + self.slot.nbytes + OWN_BYTES * (self._memory is not None)
 
     def settle(self) -> None:
@@ -205,7 +205,7 @@ class Pair:
 
     @contextmanager
     def undone_on_error(self) -> Iterator[None]:
-        """Restore the pair if an error occurs inside."""
+        """Restore the pair if the block raises an error."""
         state, slot = self._let_go(), self.slot.copy()
         try:
             with UndoneOnError(state):
@@ -224,7 +224,7 @@ class Pair:
         self.slot[change.leave] = leave
 
     def _solve_from_nothing(self, change: PairChange, edit: batch_update.Edit, by_path: bool = True) -> Trace:
-        """Solve without the earlier solution; without ``by_path`` a path has been given up."""
+        """Solve without the earlier solution; ``by_path`` is False after a path has been given up."""
         old, slot = self._let_go(), self.slot
         stay = np.setdiff1d(self.numbers, change.leave, assume_unique=True)
         numbers = np.concatenate([stay, change.come])
@@ -257,7 +257,7 @@ class Pair:
         return self.state.b
 
     def certificate(self) -> Certificate:
-        """Recompute f from features and coefficients, and certify."""
+        """Recompute f from features and coefficients, and return the certificate."""
         state, numbers = self.state, self.numbers
         slots = self.slot[numbers]
         beta = state.examples.beta[slots]
@@ -267,7 +267,7 @@ class Pair:
         return certify(state.losses(slots), beta, f, state.b, state.examples.diagonal[slots], intercept=state.intercept)
 
     def restore(self, numbers: Ints, losses: Losses, beta: Floats, segments: Ints, b: float) -> None:
-        """Fill an empty pair with examples of known coefficients and segments, and correct errors.
+        """Fill an empty pair with examples of known coefficients and segments, and correct rounding errors.
 
         Raises
         ------
@@ -283,7 +283,7 @@ class Pair:
 def update_each(
     pairs: dict[Two, Pair], todo: list[Two], work: PairsWork, limits: dict[Two, int]
 ) -> tuple[dict[Two, int], list[Trace]]:
-    """Update pairs by few new and leaving examples, as many pairs as possible in one compiled call.
+    """Update pairs with few new and leaving examples; one compiled call updates as many pairs as possible.
 
     Returns the events of the pairs that are done, and traces. Pairs without enough vacant slots get some, once.
 
@@ -318,7 +318,7 @@ def update_each(
 
 
 def votes_of(pairs: dict[Two, Pair], values: Floats, n_classes: int) -> Ints:
-    """Return how many pairs each class wins, (m, n_classes), for rows whose kernel values by number are ``values``."""
+    """Return how many pairs each class wins, (m, n_classes), from the rows' kernel values with numbered examples."""
     votes, ready = np.zeros((len(values), n_classes), np.int64), list[PairInMemory]()
     for (first, second), pair in pairs.items():
         memory = pair._memory

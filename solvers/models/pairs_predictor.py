@@ -1,4 +1,4 @@
-"""A model of several classes, frozen for reading: decisions and certificates of its pairs, and their votes.
+"""A frozen model of several classes: the decisions of its pairs, their votes, and their certificates.
 
 The decision of a pair is positive for its first class, as in libsvm and in ``SVC``.
 """
@@ -26,19 +26,19 @@ Two = tuple[int, int]
 
 @dataclass(frozen=True)
 class PairsCertificate(Certificate):
-    """The certificates of all pairs: objectives and gaps summed up, violations and relative gaps at their worst."""
+    """The certificates of all pairs: sums of objectives and gaps, and the largest violation and relative gap."""
 
     pairs: Mapping[Two, Certificate] = field(default_factory=dict)  #: certificate by pair of places in ``classes_``
 
     @property
     def worst(self) -> Two | None:
-        """The pair with the largest relative gap; None without any."""
+        """The pair with the largest relative gap; None if there are no pairs."""
         return max(self.pairs, key=lambda two: self.pairs[two].relative_gap, default=None)
 
 
 @dataclass(frozen=True)
 class RankCertificate(PairsCertificate):
-    """The certificate of a model with components, for the kernel that its map makes of the whole one."""
+    """The certificate of a model with components, for the kernel that its landmarks approximate the true kernel by."""
 
     kernel: str = ""  #: the whole kernel
     components: int = 0  #: landmarks of the map
@@ -47,7 +47,7 @@ class RankCertificate(PairsCertificate):
 
 
 def summary(pairs: Mapping[Two, Certificate], n: int) -> PairsCertificate:
-    """Return the certificate of ``n`` examples in these pairs."""
+    """Return one certificate for a window of ``n`` examples, made of the certificates of its pairs."""
     each = list(pairs.values())
     return PairsCertificate(
         max_violation=max((one.max_violation for one in each), default=0.0),
@@ -106,12 +106,12 @@ class PairsPredictor:
         return out
 
     def predict(self, X: ArrayLike | SparseRows) -> Ints:
-        """Return the place in ``classes_`` of each row's class, (m,), by votes."""
+        """Return the class with the most votes for each row, as an index into ``classes_``, (m,)."""
         return winners(self.decision_function(X), self.n_classes)
 
 
 def winners(decisions: Floats, n_classes: int) -> Ints:
-    """Return the class that wins most of its pairs, (m,), from ``decisions`` (m, n_pairs); of equals the first.
+    """Return the class that wins most pairs, (m,), from ``decisions`` (m, n_pairs); of tied classes the first.
 
     This is the rule of libsvm, and so of scikit-learn's ``SVC``.
     """
@@ -119,10 +119,11 @@ def winners(decisions: Floats, n_classes: int) -> Ints:
 
 
 def by_other_class(rows: Floats, y: Ints, n_classes: int) -> Floats:
-    """Return coefficients of pairs, ``rows`` (n_pairs, n), by example and other class, (n, n_classes - 1).
+    """Return the coefficients ``rows`` (n_pairs, n) of pairs, rearranged as (n, n_classes - 1).
 
-    Column r belongs to the pair with the r-th other class, positive for the first of the two; ``rows`` are positive for
-    the second, and 0 where an example belongs to neither. ``y`` (n,) are places of classes.
+    Column r belongs to the pair of an example's own class and the r-th other class; its sign is positive for the pair's
+    first class. The sign in ``rows`` is positive for the pair's second class; an example of neither class has the
+    coefficient 0. ``y`` (n,) holds the class numbers of the examples.
     """
     out = np.zeros((y.size, n_classes - 1))
     for (a, b), row in zip(combinations(range(n_classes), 2), rows, strict=True):
@@ -134,8 +135,8 @@ def by_other_class(rows: Floats, y: Ints, n_classes: int) -> Floats:
 def scores(decisions: Floats, n_classes: int) -> Floats:
     """Return a score of each class, (m, n_classes), from ``decisions`` (m, n_pairs) of its pairs.
 
-    It is the number of pairs that the class wins, plus less than a third for the sum of its decisions, which decides
-    ties: the "ovr" of scikit-learn.
+    The score is the number of pairs that the class wins, plus a number of less than 1/3 that grows with the sum of its
+    decisions and so breaks ties: the "ovr" of scikit-learn.
     """
     sums = np.zeros((decisions.shape[0], n_classes))
     for q, (first, second) in enumerate(combinations(range(n_classes), 2)):

@@ -1,4 +1,4 @@
-"""The changes of an update of several classes, by class and by pair, and the memory that each pair may take."""
+"""The changes that an update makes to each of several classes and to each pair, and each pair's memory limit."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ class Group(NamedTuple):
 
     @classmethod
     def sorted(cls, y: Ints, numbers: Ints, costs: Floats, n_classes: int) -> Group:
-        """Return the group of examples with classes ``y``."""
+        """Return the group of examples ``numbers``, sorted by their classes ``y``."""
         order = np.argsort(y, kind="stable")
         return cls(numbers[order], costs[order], np.searchsorted(y[order], np.arange(n_classes + 1)))
 
     def of(self, label: int) -> tuple[Ints, Floats]:
-        """Return numbers and costs of one class."""
+        """Return the numbers and costs of the examples of one class."""
         part = slice(self.start[label], self.start[label + 1])
         return self.numbers[part], self.costs[part]
 
@@ -58,11 +58,11 @@ class Parts:
         return two[0] in self.classes or two[1] in self.classes
 
     def counts(self, y: Ints, n_classes: int) -> Ints:
-        """Return how many examples each class has during the update, before any leave."""
+        """Return how many examples each class has after the new ones have come and before any example leaves."""
         return np.bincount(np.concatenate([y, self.coming]), minlength=n_classes)
 
     def work(self, shared: SharedFeatures) -> PairsWork | None:
-        """Return the work for all pairs at once; None: ``update_each`` cannot do it.
+        """Return the changes for all pairs together; None: ``update_each`` cannot make these changes.
 
         The kernel rows of new examples must be cached.
         """
@@ -76,7 +76,7 @@ class Parts:
         return PairsWork(batch, kind_of(batch), np.diff(self.come.start).tolist(), moving)
 
     def of(self, two: Two) -> PairChange:
-        """Return the change of a pair."""
+        """Return the change that the update makes to one pair."""
         leave = [self.leave.of(c)[0] for c in two]
         come = [(*self.come.of(c), sign) for c, sign in zip(two, (-1.0, 1.0), strict=True)]
         stay = [(*self.stay.of(c), sign) for c, sign in zip(two, (-1.0, 1.0), strict=True)]
@@ -92,7 +92,7 @@ class Parts:
 
 
 def _joined(groups: list[tuple[Ints, Floats, float]]) -> tuple[Ints, Losses]:
-    """Return numbers and hinge losses of groups, each with one sign."""
+    """Return the numbers and hinge losses of the examples of several groups; all labels of a group have one sign."""
     numbers, costs, signs = zip(*groups, strict=True)
     sizes = [part.size for part in numbers]
     return np.concatenate(numbers), hinge(np.repeat(signs, sizes), np.concatenate(costs))
@@ -104,9 +104,10 @@ STEADY = 0.25  #: a share stays as it is until it is off by this much, as moving
 
 
 class PairShares:
-    """Shares of ``limit`` bytes for pairs.
+    """The division of ``limit`` bytes of memory among pairs.
 
-    If the rows of all pairs fit, each pair may take the whole limit; else a share is proportional to its squared size.
+    If the rows of all pairs fit, each pair may take the whole limit; else a pair's share is proportional to its squared
+    number of examples.
     """
 
     def __init__(self, limit: int) -> None:

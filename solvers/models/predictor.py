@@ -113,7 +113,7 @@ class Predictor:
 
 
 def blocks(rows: Features, n_support: int) -> Iterator[slice]:
-    """Yield slices of rows that are little work with ``n_support`` support vectors; heed interrupts before each."""
+    """Yield slices of rows, each little work with ``n_support`` support vectors; check for interrupts before each."""
     products = max(1, n_support * rows.shape[1])
     step = min(_BLOCK, max(_LEAST, AT_ONCE // products))
     for start in range(0, rows.shape[0], step):
@@ -136,7 +136,7 @@ def checked_rows(X: Any, width: int | None, gate: Gate | None, *, is_given: bool
 
 
 class _Reads(Protocol):
-    """A reader of rows: one decision function, or those of all pairs."""
+    """A predictor that reads rows: it has one decision function, or one for every pair of classes."""
 
     @property
     def kernel(self) -> Kernel: ...
@@ -161,7 +161,7 @@ def read(predictor: _Reads, X: Any) -> tuple[Kernel, Features]:
 
 
 def rows_of(predictor: _Reads, X: Any) -> Any:
-    """Return rows checked, which :func:`read` takes: features, or a list of objects; raises InvalidInput."""
+    """Check rows and return them as :func:`read` takes them: features, or a list of objects; raises InvalidInput."""
     kernel = predictor.kernel
     if isinstance(kernel, FunctionKernel) and kernel.objects is not None:
         return objects_for(X, kernel.objects)

@@ -1,7 +1,7 @@
 """The record of a model: each labelled example is predicted before it is learnt [Dawid 1984, prequential].
 
-Each prediction is compared to a naive one: the label that most examples of the window have, or for numbers the median
-of the window, of the pinball loss its quantile.
+Each prediction is compared to a naive one: the most frequent label of the window, or for numbers the window's median.
+With the pinball loss the naive prediction is the window's quantile.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _NOTHING: Sums = (0, 0.0, 0.0)
 
 
 class Score(NamedTuple):
-    """The mean losses of predictions.
+    """The mean losses of a model's predictions and of naive predictions.
 
     Attributes
     ----------
@@ -42,7 +42,7 @@ class Score(NamedTuple):
 
     @classmethod
     def of(cls, sums: Sums, weight: float = 1.0) -> Self:
-        """Return the score from sums, of which the newest example has this weight."""
+        """Return the score from weighted sums, in which the newest example has the weight ``weight``."""
         n, losses, naive_losses = sums
         return cls(n / weight, losses / n, naive_losses / n) if n else cls(0, None, None)
 
@@ -66,7 +66,7 @@ class Record:
         self.window: Any = None
 
     def judged(self, predicted: Iterable[Any], given: list[Any], gone: Iterable[Any] = ()) -> Self:
-        """Return the record with predictions and the labels or numbers of their examples, which the window now holds.
+        """Return the record extended by predictions and the true labels or numbers of their examples.
 
         Parameters
         ----------
@@ -144,7 +144,7 @@ class Record:
 
     @property
     def loss(self) -> str:
-        """What the errors are: the share of wrong labels, or the mean absolute error or pinball loss."""
+        """The kind of error: the share of wrong labels, the mean absolute error, or the mean pinball loss."""
         if self.prices is None:
             return "share of wrong labels"
         return "mean absolute error" if self.prices == (1.0, 1.0) else "mean pinball loss"
@@ -156,7 +156,7 @@ class Record:
 
     @property
     def lately(self) -> Score:
-        """The score of the newer examples: each counts 1/200 less than the next one."""
+        """The score of recent examples: each example weighs 1/200 less than the next newer one."""
         return Score.of(self._lately, self._newest)
 
     @property
@@ -171,7 +171,7 @@ class Record:
 
     @property
     def confusion_lately(self) -> dict[tuple[Label, Label], float]:
-        """The same of the newer examples, as sums of their weights."""
+        """Sums of the weights of examples by (label, predicted label); recent examples weigh most."""
         return {two: weight / self._newest for two, (_, weight) in self._pairs.items()}
 
     @property
@@ -208,7 +208,7 @@ class Record:
     # -- keeping -------------------------------------------------------------------------------------------------------
 
     def frozen(self) -> Self:
-        """Return a copy that later updates leave as it is, and that knows no window."""
+        """Return a copy that later updates do not change, and that has no reference to the window."""
         out = copy(self)
         out._pairs, out._history, out.window = self._pairs.copy(), self._history.copy(), None
         return out
@@ -227,7 +227,7 @@ class Record:
 
     @classmethod
     def from_document(cls, document: Mapping[str, Any]) -> Self:
-        """Return the record in a document."""
+        """Return the record that ``to_document`` turned into ``document``."""
         prices = document["prices"]
         found = cls(None if prices is None else (prices[0], prices[1]))
         found._sums, found._lately = tuple(document["sums"]), tuple(document["lately"])

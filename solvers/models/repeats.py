@@ -25,7 +25,7 @@ class Admitted(NamedTuple):
 
 
 def checked(rule: Any, field: str = "on_repeat") -> OnRepeat:
-    """Return a rule for repeated keys, checked; raises InvalidInput."""
+    """Check a rule for repeated keys and return it; raises InvalidInput."""
     if rule not in RULES:
         raise InvalidInput(f"must be one of {', '.join(map(repr, RULES))}, not {str(rule)[:64]!r}", field=field)
     return rule  # type: ignore[no-any-return]
@@ -38,7 +38,7 @@ def admitted(
     leaving: Container[Key] = (),
     left: Collection[Key] = (),
 ) -> Admitted:
-    """Return which rows are admitted, as if each had been sent alone.
+    """Return which rows the rule admits, with the same result as if each row had been sent alone.
 
     Parameters
     ----------
@@ -74,14 +74,15 @@ class Asked(NamedTuple):
 
     @property
     def is_repeat(self) -> bool:
-        """Whether all rows to be added are known: the update came before, and is not made again."""
+        """Whether all rows to add are known already: the update repeats an earlier one, and changes nothing."""
         return self.add is None and bool(self.ignored)
 
 
 def settled(asked: Asked, rule: OnRepeat, window: Mapping[Key, int], *, is_gram: bool = False) -> Asked:
     """Return an update without repeated rows; invalid parts stay as they are, for later checks.
 
-    ``window`` has its keys, oldest first; with ``is_gram`` rows hold kernel values with its examples and each other.
+    ``window`` has the window's keys, oldest first; with ``is_gram`` each row holds kernel values with the window's
+    examples and with all rows.
     """
     add = asked.add
     if checked(rule) == "refuse" or asked.keys is None or not (isinstance(add, tuple | list) and len(add) == 2):

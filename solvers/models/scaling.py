@@ -1,9 +1,10 @@
-"""Consequences of the scale and place of the features: gamma, whether double precision suffices, a kernel's center.
+"""What the scale and location of features determine: gamma, a kernel's center, and whether double precision suffices.
 
-A linear kernel has a center, which is subtracted from features, so that little cancels far from the origin. With an
-intercept a linear model is the same problem wherever the origin is, but not in double precision: with years or seconds
-since 1970, few digits of x'z are left to tell two examples apart. The Gaussian kernel needs no center, as it is
-computed from differences; polynomials depend on the origin; sparse features would be filled.
+A linear kernel has a center, which is subtracted from features, so that features far from the origin lose few digits.
+With an intercept a linear model is the same problem wherever the origin is, but not in double precision: with years or
+seconds since 1970, few digits of x'z are left to tell two examples apart. The Gaussian kernel needs no center, as it is
+computed from differences. Polynomial kernels have none, as they depend on the origin. Sparse features have none, as
+subtracting it would make them dense.
 """
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ def _variance(X: SparseRows, weights: Floats) -> float:
 
 
 def size_of_kernel(kernel: Kernel, X: Features) -> float:
-    """Return the largest k(x, x) of new examples ``X`` (m, d), 0 without any.
+    """Return the largest k(x, x) of new examples ``X`` (m, d), or 0 if there are none.
 
     Raises
     ------
@@ -74,7 +75,7 @@ def size_of_kernel(kernel: Kernel, X: Features) -> float:
 
 
 def diagonal(kernel: Kernel, X: Features) -> Floats:
-    """Return k(x, x) of new examples ``X`` (m, d), as (m,); a precomputed kernel has them in the last m columns.
+    """Return k(x, x) of new examples ``X`` (m, d), as (m,); if precomputed, from the last m columns of ``X``.
 
     Raises
     ------
@@ -106,7 +107,7 @@ class Scale(NamedTuple):
 
     @property
     def with_room(self) -> Scale:
-        """A scale twice as large, if that fits."""
+        """This scale with all sizes doubled if that fits double precision, else this scale itself."""
         larger = Scale(2 * self.n, 2 * self.kernel, 2 * self.C, 2 * self.weight)
         return larger if larger.fits else self
 
@@ -133,12 +134,12 @@ def refusal(scale: Scale, diagonal: Floats, weights: Floats) -> InvalidInput:
 
 
 def _place_of(largest: float, values: Floats) -> int | None:
-    """Return where the largest number is among those of new examples; None: it belongs to another example."""
+    """Return the row of the new example with the ``largest`` number; None: an example of the window has it."""
     return int(values.argmax()) if values.max(initial=0.0) == largest else None
 
 
 def advice(window: Examples, new: Losses, size: float) -> str:
-    """Return what to do about a path that failed, if the features are too large for it; else nothing.
+    """Return advice for the error message of a failed path if the features are too large; else an empty text.
 
     Parameters
     ----------
@@ -153,14 +154,15 @@ def advice(window: Examples, new: Losses, size: float) -> str:
 
 
 def is_movable(kernel: Kernel, *, intercept: bool) -> bool:
-    """Say whether the problem does not depend on the origin of the features; the coefficients sum up to 0."""
+    """Say whether the problem is the same wherever the origin of the features is, if coefficients sum up to 0."""
     return kernel.name == "linear" and intercept and not kernel.is_projected
 
 
 def center_of(X: Features) -> Floats | None:
     """Return the center of the features of ``X`` (n, d), as (d,), with 0 for those near 0; None: there is none.
 
-    It is their mean, rounded to multiples of a power of two near their spread: features with few digits lose none.
+    The center is the mean of the features, rounded to multiples of a power of two near their spread, so that features
+    with few digits lose none.
     """
     if isinstance(X, SparseRows) or not len(X):
         return None

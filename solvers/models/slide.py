@@ -1,8 +1,8 @@
 """One small update of a model that keeps neither features nor kernel rows, in memory that all such models share.
 
-If a model were restored only to add one example and drop one, and then stored again, most of the time would go to what
-is dropped afterwards. Here the model is written into a state that its thread keeps, with only the kernel rows that so
-short a path needs. A few decisions are computed from the same memory.
+If a model were restored only to add one example and drop one, and then stored again, most of the time would be spent on
+arrays that are dropped afterwards. Here the model is written into a path state that each thread keeps, with only the
+kernel rows that a short path needs. A few decisions are computed from the same memory.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ Write = Callable[[Ints, Floats], None]
 
 
 class Standing(NamedTuple):
-    """The places of the examples of a window, with keys and targets, oldest first."""
+    """The solution of a window: coefficients and segments of its examples, with keys and targets, oldest first."""
 
     keys: Ints
     y: Floats  #: targets
@@ -64,7 +64,7 @@ class Standing(NamedTuple):
 
     @classmethod
     def of(cls, arrays: Mapping[str, Any]) -> Standing:
-        """Return the places in a model's ``to_warm_arrays``, in which keys are an array of whole numbers."""
+        """Return the solution in a model's ``to_warm_arrays``, where the keys are an array of whole numbers."""
         b, events = float(arrays["intercept"]), int(arrays["events"])
         return cls(arrays["keys"], arrays["y"], arrays["beta"], arrays["segments"], arrays["f"], b, events)
 
@@ -78,7 +78,7 @@ class Objective(NamedTuple):
 
     @classmethod
     def of(cls, model: LiveEstimator) -> Objective:
-        """Return the objective of a model with the kernel rbf, an intercept, and losses of each example alone."""
+        """Return the objective of a model with the kernel rbf, an intercept, and losses independent of each other."""
         assert model.kernel == "rbf"
         assert model.fit_intercept
         along = 0.0 if "classes" in model.get_params() else 1.0
@@ -111,7 +111,7 @@ class Space(NamedTuple):
 
 
 class Memory:
-    """A state that the models of one thread are written into, and the functions compiled for its arrays."""
+    """A path state into which one thread writes its models in turn, and the functions compiled for its arrays."""
 
     def __init__(self, objective: Objective, n: int, n_features: int) -> None:
         self.state = PathState(objective.kernel, refactorize, intercept=True, cache_bytes=CACHE_BYTES)
@@ -120,7 +120,7 @@ class Memory:
         self.look(objective)
 
     def look(self, objective: Objective) -> None:
-        """Look up the arrays of the state; they have the same types for every objective."""
+        """Collect the arrays of the state for compiled functions; all objectives have arrays of the same types."""
         state, rows, edit, one = self.state, self.state.rows, workspace_of(self.state), np.empty((1, 1))
         cache = rows.values, rows.row_of, rows.slot_of, rows.used
         work = edit.come, edit.leave, edit.moving[0]
@@ -130,7 +130,7 @@ class Memory:
         self.factor, self.times = entry_point(_factor, space, 0, 1.0), entry_point(times, one, one[0])
 
     def hold(self, stood: Standing, size: int) -> None:
-        """Hold the examples of a window, with space for new ones behind them up to ``size``; ``place`` sets losses."""
+        """Write a window's solution into the state, with space for ``size`` examples; ``place`` sets their losses."""
         state, e, n = self.state, self.space.examples, stood.y.size
         e.beta[:n], e.segment[:n], e.f[:n] = stood.beta, stood.segments, stood.f
         state.n_slots, state.vacant, state.total, state.b, state.kappa = size, [], 0.0, stood.b, 1.0
@@ -140,7 +140,7 @@ class Memory:
 def slide(
     model: Sliding, stood: Standing, keys: Ints, y: Floats, leaving: int, ahead: Ints
 ) -> tuple[Standing, Floats] | None:
-    """Add examples to a model with an intercept and let the oldest leave, along one path.
+    """Add examples to a model with an intercept and remove the oldest, along one path.
 
     Returns the places of all examples then, and f(x) of a few newer examples ``ahead`` (k,), as (k,). Returns None if
     the whole model must be updated instead: much moves, or the path fails.
@@ -197,7 +197,7 @@ def stand(model: Sliding, stood: Standing) -> Floats | None:
 
 
 def decide(model: Sliding, stood: Standing, X: Floats) -> Floats:
-    """Return f(x) by the present model for few rows ``X`` (m, d), as (m,)."""
+    """Return the decisions f(x) of a model for a few rows ``X`` (m, d), as (m,)."""
     memory = _borrowed(model, stood.keys.size)
     model.write(stood.keys, memory.space.XT)
     values = model.objective.kernel.matrix(X, memory.space.XT, stood.keys.size)
@@ -217,7 +217,7 @@ def _borrowed(model: Sliding, n: int) -> Memory:
 
 @compiled
 def _place(space: Space, targets: Floats, n: int, losses: Losses, along: float) -> None:
-    """Set the losses of examples, and coefficients of 0 for new ones, from ``n`` on; empty rows and factor."""
+    """Set the losses of all examples, and coefficients from ``n`` on to 0; empty the row cache and the factor."""
     e = space.examples
     for j in range(targets.size):
         loss = 1 if targets[j] > 0.0 else 0
@@ -243,11 +243,11 @@ def _make_rows(
     gamma: float,
     width: int,
 ) -> tuple[int, int]:
-    """Place ``n`` examples and new ones, write the edit, and write kernel rows without the exponential.
+    """Set up ``n`` old examples and the new ones, write the edit, and write the exponents of kernel rows.
 
-    ``sizes`` are the number of examples with the new ones, the number of oldest ones that leave, and the number of
-    others behind them, which have the last rows. ``width`` columns are made. Returns how many examples have a row, and
-    how many of these are free.
+    ``sizes`` are three numbers: all examples with the new ones, the oldest examples that leave, and further examples to
+    predict, which get the last kernel rows. Each kernel row gets ``width`` columns. Returns how many examples have a
+    row, and how many of these are free.
     """
     _place(space, targets, n, losses, along)
     (size, leaving, others), n_free = sizes, 0
@@ -275,7 +275,7 @@ def _make_rows(
 
 @compiled_allocating
 def _solve(w: Walk, s: Work, batch: Batch, XT: Floats, gamma: float) -> int:
-    """Solve, and make the kernel row of an example that changes sides and has none; see ``homotopy.solve.solve``."""
+    """Solve, and compute kernel rows that the path needs and the cache lacks; see ``homotopy.solve.solve``."""
     outcome, unused = solve(w, s, batch), 0
     while outcome == Exit.NEED_ROW.value and w.at[0].switching >= 0:
         slot, A, at = w.at[0].switching, np.empty((1, XT.shape[0])), np.empty(1, np.int64)
@@ -295,15 +295,16 @@ def _solve(w: Walk, s: Work, batch: Batch, XT: Floats, gamma: float) -> int:
 
 @compiled
 def _factor(space: Space, n_free: int, kappa: float) -> None:
-    """Factor the free block."""
+    """Compute the Cholesky factor of the kernel matrix of the free examples."""
     extend(space.factor, space.values, space.row_of, space.free[:n_free], space.examples.diagonal, kappa, 0.0)
 
 
 @compiled_allocating
 def _rows_wanted(e: Examples, n: int, size: int, leaving: int, out: Ints) -> int:
-    """Fill ``out`` with the slots of the kernel rows that a path needs, or is likely to; return how many there are.
+    """Write to ``out`` the slots of examples that probably need kernel rows on a path; return how many there are.
 
-    These are the free examples, the examples that come and leave, and the bound ones nearest to a kink.
+    These are the free examples, the examples that come and leave, and the bound examples nearest to a kink of their
+    loss.
     """
     near, least = np.empty(NEAR, np.int64), np.full(NEAR, np.inf)
     for j in range(leaving, n):

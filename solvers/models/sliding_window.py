@@ -1,4 +1,4 @@
-"""A window that slides without a solve, and the last training on it: coefficients, the next start, certificates."""
+"""A window that changes without solving, with coefficients, starts and certificates from the last training."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class SlidingWindow:
 
     @property
     def indices(self) -> Ints:
-        """The slots of the window, oldest first, (n,)."""
+        """The slots of the window's examples, oldest first, (n,): their indices in the arrays."""
         return np.fromiter(self.slots.values(), np.int64, len(self.slots))
 
     def unused_keys(self, m: int) -> list[Key]:
@@ -50,7 +50,7 @@ class SlidingWindow:
 
     @property
     def held_bytes(self) -> int:
-        """Bytes of all arrays, and of the table of keys."""
+        """Bytes that all arrays and the table of keys take."""
         arrays = (self.X, self.y, self.weights, self.place, self.taught, self.costs, self.parts)
         return sum(array.nbytes for array in arrays) + getsizeof(self.slots)
 
@@ -64,7 +64,7 @@ class SlidingWindow:
         self.parts = np.zeros((2, 0, capacity))
 
     def copied(self) -> SlidingWindow:
-        """Return a copy of the window, to be changed; features are shared, as only free slots are written."""
+        """Return a copy of the window that may be changed; both share features, as changes write only to free slots."""
         out = copy(self)
         out.slots, out._free = self.slots.copy(), self._free.copy()
         out.y, out.weights = self.y.copy(), self.weights.copy()
@@ -72,7 +72,7 @@ class SlidingWindow:
         return out
 
     def leave(self, keys: list[Key]) -> list[int]:
-        """Remove examples; return their slots, which are free once a copy has replaced the window."""
+        """Remove examples; return their slots, which are free for others once this copy has replaced the window."""
         slots = [self.slots.pop(key) for key in keys]
         self.place[slots] = self.taught[slots] = NOWHERE
         return slots
@@ -135,7 +135,7 @@ class SlidingWindow:
         self.parts[:, :, here] = other.parts[:, :, there]
 
     def to_arrays(self) -> dict[str, Any]:
-        """Return what a checkpoint needs of the window, oldest first."""
+        """Return the arrays that a checkpoint stores of the window, with examples oldest first."""
         indices = self.indices
         return {
             "X": self.X[indices],
@@ -163,9 +163,9 @@ class SlidingWindow:
 
 
 def coefficients_here(trained: Trained, w: SlidingWindow, q: int, slots: Ints, y: Floats) -> Floats:
-    """Return the coefficients b, (m,), from the last training for examples of its pair ``q``, labelled ``y`` (m,).
+    """Return the coefficients b, (m,), that the last training gave examples of pair ``q`` with labels ``y`` (m,).
 
-    They are 0 for examples that were not in it, or had another label.
+    The coefficient is 0 for an example that was not in that training, or had another label in it.
     """
     negative, positive = trained.pairs[q]
     held = (w.place[slots] != NOWHERE) & (w.taught[slots] == np.where(y > 0, positive, negative))
@@ -175,8 +175,8 @@ def coefficients_here(trained: Trained, w: SlidingWindow, q: int, slots: Ints, y
 def signed_coefficients(trained: Trained | None, w: SlidingWindow) -> Floats:
     """Return the signed coefficients of the window's examples in the last training, (n,), oldest first.
 
-    With several classes (n, n_classes - 1): column r belongs to the pair with the r-th other class, positive for the
-    first of the two.
+    With several classes the shape is (n, n_classes - 1): column r belongs to the pair with the r-th other class, and is
+    positive for the pair's first class.
     """
     place, taught = w.place[w.indices], w.taught[w.indices]
     if trained is None:
@@ -190,7 +190,7 @@ def signed_coefficients(trained: Trained | None, w: SlidingWindow) -> Floats:
 def next_start(
     trained: Trained | None, w: SlidingWindow, pair: PairProblem, slots: Ints | None, labels: NDArray[Any]
 ) -> Known | None:
-    """Return the start of the search for the pair of ``labels`` (2,); None: it starts from nothing.
+    """Return the point from which the solver starts for the pair of ``labels`` (2,); None: from nothing.
 
     Parameters
     ----------

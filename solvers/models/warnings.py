@@ -29,7 +29,7 @@ class ModelWarning(NamedTuple):
 
 
 def warnings_of(window: Any, scale: str) -> list[ModelWarning]:
-    """Return the warnings for a window, by its gap, its sizes and the kernel values of some hundred examples."""
+    """Return the warnings about a window, from its gap, its sizes and the kernel values of some hundred examples."""
     gap = window.relative_gap
     found = [ModelWarning("gap_is_large", gap_message(gap))] if gap > LARGE_GAP else []
     return found + _of_sizes(window) + _of_scale(window, scale)
@@ -46,7 +46,7 @@ def _of_sizes(window: Any) -> list[ModelWarning]:
 
 
 def gap_message(gap: float) -> str:
-    """Return the message about a model with a larger gap than an exact one."""
+    """Return the message about a model with a larger duality gap than an exact solution has."""
     return (
         f"rounding leaves a relative gap of {gap:.0e}, not {LARGE_GAP:.0e}: scale the features, or choose a smaller C"
     )
@@ -87,12 +87,12 @@ def _of_kernel(kernel: Any, X: Features, *, is_scaled: bool) -> list[ModelWarnin
 
 
 def _are_most(which: Bools, share: float) -> bool:
-    """Say whether ``which`` (m,) holds for about a ``share``: a quick test before a quantile, which needs as many."""
+    """Say whether about a ``share`` of ``which`` (m,) is True: a quick test that can make a quantile needless."""
     return bool(np.count_nonzero(which) >= share * which.size - 1)
 
 
 def _or_gamma(cure: str, kernel: Any, which: str) -> str:
-    """Return the remedy, and gamma as an alternative if gamma decides how near examples are."""
+    """Return the remedy, with a change of gamma as an alternative for kernels of distances."""
     return f"{cure}, or set a {which} gamma" if kernel.is_of_distances else cure
 
 

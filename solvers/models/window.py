@@ -66,7 +66,7 @@ class Window(KeyedWindow):
 
     @property
     def coefficients(self) -> Floats:
-        """Signed coefficients (n,); a window of several classes has them by the other class of each pair."""
+        """Signed coefficients (n,); in a window of several classes their shape is (n, n_classes - 1)."""
         return self.beta
 
     @property
@@ -75,16 +75,16 @@ class Window(KeyedWindow):
         return are_free(self.state.examples.segment[self.slots])
 
     def partition(self, terms: Terms) -> Partition:
-        """Return the window's examples under robust losses, oldest first."""
+        """Return the window's examples, oldest first, as a partition by the sides of their robust losses' cutoffs."""
         slots, y = self.slots, self.y
         return Partition(
             self.state, slots, terms.losses(y, self.weights), terms.cutoffs(y), terms.theta, self._side[slots]
         )
 
     def update(self, change: ExampleUpdate, total_per_weight: float, terms: Terms | None = None) -> Trace:
-        """Make a change that has been checked; betas sum up to ``total_per_weight`` times the sum of weights.
+        """Apply a checked change; afterwards the betas sum up to ``total_per_weight`` times the sum of weights.
 
-        With the ``terms`` of robust losses, examples then switch sides until every example is on the true one.
+        With the ``terms`` of robust losses, examples then switch sides of their cutoffs until each is on its true side.
         """
         with self.changing() as undo:
             gram, held = self.state.kernel.gram, self.state.kernel.held
@@ -117,10 +117,10 @@ class Window(KeyedWindow):
     def _update(
         self, change: ExampleUpdate, total_per_weight: float, undo: list[Callable[[], object]] | None = None
     ) -> Trace:
-        """Follow one path to the window after the change; append the way back of the state to ``undo``.
+        """Follow one path to the optimum after the change; append to ``undo`` a function that restores the state.
 
-        The window is solved from nothing instead if more comes, goes and changes than is there in the end, if the path
-        fails, or if the features have left the kernel's center; the trace says so.
+        The window is solved from nothing instead if more examples come, leave and change than there are in the end, if
+        the path fails, or if the features are far from the kernel's center. The trace says so.
         """
         leave, changed = self._slots_of(change.leaving), self._slots_of(change.changing)
         is_raised = not self.state.kernel.always_positive and self._make_positive(change.X, leave)
@@ -151,7 +151,7 @@ class Window(KeyedWindow):
     def _has_left_its_center(self) -> bool:
         """Say whether features are so far from the center that another center would keep more digits.
 
-        The features are examined only if the mean k(x, x) has changed much since they last were.
+        The features are examined only if the mean k(x, x) has changed much since their last examination.
         """
         state = self.state
         if not self.keys:
@@ -167,7 +167,7 @@ class Window(KeyedWindow):
     ) -> Trace:
         """Solve the window after the change from nothing, with a new center if ``is_free``.
 
-        Without ``by_path`` another method comes first, because a path has been given up.
+        Without ``by_path`` another method is tried first, because a path has been given up.
         """
         self.unlearnt = batch_update.decisions(self.state, change.X)
         gone = set(change.leaving)
@@ -189,7 +189,7 @@ class Window(KeyedWindow):
         return trace
 
     def _make_positive(self, X: Features, leave: Ints) -> bool:
-        """Refuse data on which the kernel is not positive semi-definite; costs O(n^3) where the kernel may not be.
+        """Raise an error if the kernel matrix is not positive semi-definite; costs O(n^3) if it may not be.
 
         Returns whether kernel values have changed, as rounded ones may have to.
         """
@@ -221,7 +221,7 @@ class Window(KeyedWindow):
         return dense(X) if kernel.gram is not None else kernel.matrix(X, window)
 
     def moved(self, beta: Floats) -> float:
-        """Return how far the kernel's center lowers f, for coefficients of the window, (n,); see ``Kernel.moved``."""
+        """Return by how much the kernel's center lowers f, given coefficients (n,); see ``Kernel.moved``."""
         kernel = self.state.kernel
         return 0.0 if kernel.center is None else kernel.moved(self.X, beta)
 
@@ -246,14 +246,14 @@ class Window(KeyedWindow):
         )
 
     def _of_weights(self, slots: Ints) -> Predictor:
-        """Return the decision function of mapped features, by the sum of all support vectors."""
+        """Return the linear decision function of mapped features, with one vector of weights."""
         state = self.state
         w = weights_of(dense(state.XT), slots, state.examples.beta[slots])
         edge = ON_BOUNDARY * abs(state.b) if state.total else 0.0
         return Predictor(state.kernel, w[:, None], np.ones(1), state.b, self.width, edge)
 
     def certificate(self) -> Certificate:
-        """Recompute f from features and coefficients, and certify."""
+        """Recompute f from features and coefficients, and return the certificate."""
         slots, state = self.slots, self.state
         f = self._fresh_f()
         losses, diagonal = state.losses(slots), state.examples.diagonal[slots]
@@ -261,7 +261,7 @@ class Window(KeyedWindow):
 
     @property
     def relative_gap(self) -> float:
-        """The relative gap, by the f that the solver tracks."""
+        """The relative gap, computed from the f that the solver tracks."""
         return audited(self.state).relative_gap
 
     def local_optimality(self, terms: Terms) -> LocalOptimality:
@@ -284,7 +284,7 @@ class Window(KeyedWindow):
         return e.beta[slots], e.segment[slots], self.state.b
 
     def standing(self) -> dict[str, Any]:
-        """Return the present f, and the events since it was computed, so that :meth:`restore` need not compute it."""
+        """Return the present f and the events since f was computed, so that :meth:`restore` need not compute f."""
         return {"f": self.state.examples.f[self.slots], "events": self.state.events_since_refresh}
 
     def _resume(self, X: Features, y: Floats, losses: Losses, total: float, arrays: Mapping[str, Any]) -> Ints:

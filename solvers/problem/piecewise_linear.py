@@ -1,9 +1,9 @@
-"""Piecewise-linear convex losses as tables of kinks and levels; ``homotopy.solve`` follows the optimum as they move.
+"""Piecewise-linear convex losses as tables of kinks and levels; ``homotopy.solve`` follows the optimum as these move.
 
-An example's loss has kinks ``k_0 < k_1 < ...`` and slopes ``s_0 < s_1 < ...`` between them. The engine needs only the
-coefficient that each slope asks for, ``beta = -w s``: the *levels* ``a_0 > a_1 > ...``. Plotted as ``beta`` against
-``f`` an example is a descending staircase: on a step (a piece) ``beta`` rests at a level, on a riser (a kink) ``f``
-rests and ``beta`` is free. ::
+An example's loss has kinks ``k_0 < k_1 < ...`` and slopes ``s_0 < s_1 < ...`` between them. For each slope the
+optimality conditions demand the coefficient ``beta = -w s``; these coefficients are the *levels* ``a_0 > a_1 > ...``.
+Plotted as ``beta`` against ``f`` the allowed values are a descending staircase: on a step (a *piece*) ``beta`` is
+constant at a level, and on a riser (a *kink*) ``f`` is constant and ``beta`` is free. ::
 
     hinge, y = +1 :  kinks [1]    levels [C, 0]         hinge, y = -1 :  kinks [-1]   levels [0, -C]
 """
@@ -63,7 +63,7 @@ def pinball(y: Floats, quantile: float, C: Floats) -> Losses:
 
 
 def one_class(weights: Floats) -> Losses:
-    """Return the losses ``weight max(0, -f)``, for betas with the sum ``nu`` times the sum of the weights."""
+    """Return the losses ``weight max(0, -f)``, for a model in which betas sum up to ``nu`` times the sum of weights."""
     return _one_kink(np.zeros(weights.size), weights, np.zeros(weights.size))
 
 
@@ -72,9 +72,9 @@ def positive_unlabelled(
 ) -> Losses:
     """Return the losses of positives, 1, unlabelled, 0, and negatives, -1, in ``y`` (m,).
 
-    With the double hinge ``l(z) = max(0, (1 - z) / 2, -z)`` [du Plessis et al. 2015] and the cost ``c``, the weight
-    times the price of the label, in this order: ``c l(-f)`` of unlabelled and negatives; of positives the share
-    ``linear`` of ``-c f``, and ``c l(f)`` for the rest [Sakai et al. 2017].
+    The losses are made of the double hinge ``l(z) = max(0, (1 - z) / 2, -z)`` [du Plessis et al. 2015] and the cost
+    ``c``, which is the weight times the price of the label. Unlabelled and negative examples have the loss ``c l(-f)``;
+    positive ones have the share ``linear`` of ``-c f``, and ``c l(f)`` for the rest [Sakai et al. 2017].
     """
     losses = _empty(weights.size)
     _fill_positive_unlabelled(losses, y, weights, np.array(prices), linear)
@@ -82,7 +82,7 @@ def positive_unlabelled(
 
 
 def _one_kink(kink: Floats, left: Floats, right: Floats) -> Losses:
-    """Return losses with one kink each, and the coefficients that they ask for on the left and on the right of it."""
+    """Return losses with one kink each, given the coefficients that each loss demands left and right of its kink."""
     losses = _empty(kink.size)
     _fill(losses, np.array(kink, np.float64), np.array(left, np.float64), np.array(right, np.float64))
     return losses
@@ -143,7 +143,7 @@ NO_LOSSES = leaving(0)
 
 
 def values(losses: Losses, f: Floats) -> Floats:
-    """Return each loss at ``f`` (m,); a loss is zero at its first kink by convention, and linear without kinks."""
+    """Return the value of each loss at ``f`` (m,), with the value 0 at its first kink; without kinks it is linear."""
     kinks, levels, n_kinks = losses
     anchor = np.where(n_kinks > 0, kinks[:, 0], 0.0)
     total: Floats = -levels[:, 0] * (f - anchor)
@@ -154,7 +154,7 @@ def values(losses: Losses, f: Floats) -> Floats:
 
 
 def nearest_kink(losses: Losses, beta: Floats) -> tuple[Floats, Bools]:
-    """Return for each example the kink with the box that holds ``beta``, and whether it has a kink at all."""
+    """Return for each example the kink that allows ``beta`` (m,), and whether the example has a kink at all."""
     kinks, levels, n_kinks = losses
     q = np.zeros(beta.size, np.int64)
     for k in range(1, kinks.shape[1]):

@@ -13,10 +13,10 @@ LITTLE = 100_000  #: this many kernel values are copied or computed in hardly mo
 
 
 def compact_copy(state: PathState, slots: Ints) -> PathState:
-    """Return a copy in which ``slots`` (m,), which are those of all examples, become the slots 0 to m - 1.
+    """Return a copy in which all examples, in ``slots`` (m,), have the slots 0 to m - 1.
 
-    The copy has the factor and the cached kernel rows; of a large window only the rows of support vectors. It shares
-    the values of a precomputed kernel matrix, so no example can be added to the copy.
+    The copy includes the factor and the cached kernel rows; for a large window only the rows of support vectors. The
+    copy shares the values of a precomputed kernel matrix, so no example can be added to the copy.
     """
     copy = PathState(
         state.kernel, state.build, intercept=state.intercept, total=state.total, cache_bytes=state.cache_bytes

@@ -43,7 +43,7 @@ LITTLE = AT_ONCE // COPY  #: features that are moved in one go
 
 @by_reference
 class Examples(NamedTuple):
-    """Losses, coefficients and places of all examples, by slot; ``c`` slots."""
+    """Losses, coefficients and segments of all examples, by slot; ``c`` slots."""
 
     kinks: Floats  #: (c, MAX_KINKS) at the end of the path
     levels: Floats  #: (c, MAX_KINKS + 1) at the end of the path
@@ -73,12 +73,12 @@ class Motion(NamedTuple):
 
 @compiled
 def is_free(segment: int) -> bool:
-    """Say whether an example in this place of its staircase is free, at a kink; else it is bound, on a piece."""
+    """Say whether an example on this segment of its loss is free, at a kink; otherwise it is bound, on a piece."""
     return segment & 1 == 1
 
 
 def are_free(segment: NDArray[np.integer[Any]]) -> Bools:
-    """Say which of these places are free."""
+    """Say which of these segments are those of free examples."""
     return np.asarray(segment & 1 == 1)
 
 
@@ -91,7 +91,7 @@ def empty_examples(c: int) -> Examples:
 
 
 def empty_motion(c: int) -> Motion:
-    """Return a motion of ``c`` slots at rest."""
+    """Return a motion of ``c`` slots in which all rates are 0."""
     return Motion(*aligned(len(Motion._fields), c, make=np.zeros))
 
 
@@ -103,7 +103,7 @@ def _resized(a: NDArray[Any], capacity: int, fill: float = 0) -> NDArray[Any]:
 
 
 def capacity_for(n: int) -> int:
-    """Return how many slots ``n`` examples get: enough for a batch that comes before another leaves."""
+    """Return how many slots to allocate for ``n`` examples: enough to add a batch before another batch leaves."""
     return padded(64 + n * 5 // 4)
 
 
@@ -134,7 +134,7 @@ class PathState:
         self.drift = 0.0  #: errors of the f of free examples, summed over the updates since then
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return the state to pickle or copy: without kernel rows, factor and work arrays, which are remade."""
+        """Return the attributes to pickle or copy, without kernel rows, factor and work arrays, which are rebuilt."""
         made = ("_factor", "_rows", "rows", "_motion", "buffers", "XT", "examples", "_put_off")
         kept = {name: value for name, value in self.__dict__.items() if name not in made}
         n, e = self.n_slots, self.examples
@@ -145,7 +145,7 @@ class PathState:
         return kept | {"free": self.free_slots(), "limit": self.cache_bytes}
 
     def __setstate__(self, kept: dict[str, Any]) -> None:
-        """Restore the state, and put off making the factor and kernel rows, which were not pickled."""
+        """Restore the attributes; the factor and kernel rows, which were not pickled, are built when needed."""
         (kinks, levels, f, beta), (n_kinks, segment) = kept.pop("arrays"), kept.pop("places")
         self._put_off, self._rows, n = kept.pop("free"), RowCache(kept.pop("limit")), f.size
         self.buffers = None
@@ -191,44 +191,44 @@ class PathState:
 
     @cached_property
     def rows(self) -> RowCache:
-        """The kernel rows, see :meth:`prepare`; they stay the same until they are put off."""
+        """The cache of kernel rows, see :meth:`prepare`; it is the same object until :meth:`put_off` is called."""
         if self._put_off is not None:
             self.prepare()
         return self._rows
 
     @property
     def motion(self) -> Motion:
-        """Work arrays of ``follow``, kept because they are slow to allocate; their contents are not used."""
+        """Work arrays of ``follow``, kept because allocating them is slow; their old contents are not used."""
         if self._motion.v.size != self.capacity:
             self._motion = empty_motion(self.capacity)
         return self._motion
 
     def put_off(self, free: Ints) -> None:
-        """Put off filling the empty factor and cache for the examples ``free`` until one of the two is needed."""
+        """Fill the factor and the cache, both empty, for the examples ``free`` only when one of the two is needed."""
         self._put_off = free
         vars(self).pop("rows", None)
 
     def forget_rows(self, free: Ints) -> None:
-        """Free kernel rows, factor and work arrays; put off making the rows and factor of the examples ``free``."""
+        """Free kernel rows, factor and work arrays; rows and factor of examples ``free`` are rebuilt when needed."""
         self.put_off(free)
         self._factor, self._motion, self._rows = empty_factor(0, 0), empty_motion(0), RowCache(self.cache_bytes)
         self.buffers = None
 
     def cool(self) -> None:
-        """Free memory that the next update needs again: kernel rows, factor, work arrays, space for new examples."""
+        """Free memory that the next update allocates again: rows, factor, work arrays, space for new examples."""
         self.forget_rows(self.free_slots())
         if self._spare:
             self.resize(self.capacity - self._spare)
 
     @property
     def hot_bytes(self) -> int:
-        """Bytes that :meth:`cool` gives back."""
+        """Bytes that :meth:`cool` would free."""
         spare = self._spare
         return self._made_bytes + (self._data_bytes * spare // self.capacity if spare else 0)
 
     @property
     def held_bytes(self) -> int:
-        """Bytes of all arrays here, including those that :meth:`cool` gives back."""
+        """Bytes that all arrays of the state take, including those that :meth:`cool` would free."""
         gram = self.kernel.gram
         held = self.XT.values.nbytes + self.XT.indices.nbytes if isinstance(self.XT, SparseRows) else 0
         return self._made_bytes + self._data_bytes + held + (0 if gram is None else gram.values.nbytes)
@@ -241,17 +241,17 @@ class PathState:
 
     @property
     def _data_bytes(self) -> int:
-        """Bytes of the arrays by slot, without the values of sparse rows."""
+        """Bytes that the arrays indexed by slot take, without the values of sparse rows."""
         features = 2 * self.XT.start.nbytes if isinstance(self.XT, SparseRows) else self.XT.nbytes
         return features + sum(map(BYTES, self.examples))
 
     @property
     def _spare(self) -> int:
-        """Slots that no example has used, except those that fill a cache line."""
+        """How many slots no example has used, except those that fill up a cache line."""
         return max(0, self.capacity - padded(self.n_slots))
 
     def prepare(self) -> None:
-        """Build factor and kernel rows now if they were put off.
+        """Build the factor and kernel rows now if they are not built yet.
 
         Raises
         ------
@@ -270,18 +270,18 @@ class PathState:
 
     @property
     def is_prepared(self) -> bool:
-        """Whether factor and kernel rows are there."""
+        """Whether the factor and kernel rows are built."""
         return self._put_off is None
 
     def _make_room(self) -> None:
-        """Resize factor and cache to all slots, as examples may have come while both were put off."""
+        """Resize factor and cache to all slots, as examples may have been added since both were emptied."""
         if self._factor.position.size != self.capacity:
             self._factor = grown(self._factor, self._factor.R.shape[0], self.capacity)
         if self._rows.row_of.size != self.capacity:
             self._rows.resize(self.capacity)
 
     def empty_factor(self) -> None:
-        """Empty the factor and cancel what was put off; the caller adds the free examples to the factor."""
+        """Empty the factor, and do not fill it later; the caller adds the free examples to the factor."""
         self._put_off = None
         self._factor = empty_factor(self._factor.R.shape[0], self.capacity)
         self._make_room()
@@ -296,7 +296,7 @@ class PathState:
         return slots.copy() if live == size else slots[slots >= 0]
 
     def insert(self, X: Features, losses: Losses) -> Ints:
-        """Give slots to new examples ``X`` (m, d), at beta = 0; their f is not known yet. Returns the slots."""
+        """Store new examples ``X`` (m, d) in slots, with beta = 0; their f is not computed. Returns the slots."""
         m = X.shape[0]
         if m == 0 and X.shape[1] == self.n_features:
             return np.empty(0, np.int64)
@@ -320,7 +320,7 @@ class PathState:
         return slots
 
     def take_slots(self, m: int) -> list[int]:
-        """Return ``m`` slots for new examples, in use from now on; grows where needed."""
+        """Reserve ``m`` slots for new examples and return them; enlarge the arrays if there are too few."""
         fresh = max(0, m - len(self.vacant))
         if self.n_slots + fresh > self.capacity:
             self.resize(capacity_for(self.n_slots + fresh))
@@ -332,9 +332,9 @@ class PathState:
         return slots
 
     def make_vacant(self, m: int) -> bool:
-        """Make at least ``m`` slots vacant, in full cache lines; False: there is no space for them.
+        """Add vacant slots, in full cache lines, until there are ``m``; False: the arrays are too small for that.
 
-        This is for dense features only.
+        The features must be dense.
         """
         n, more, e, XT = self.n_slots, m - len(self.vacant), self.examples, dense(self.XT)
         if more > 0:
@@ -347,7 +347,7 @@ class PathState:
         return len(self.vacant) >= m
 
     def set_losses(self, slots: Ints, losses: Losses) -> None:
-        """Give examples new losses that do not move."""
+        """Give examples new losses, with rates of 0."""
         _set_losses(self.examples, slots, *losses)
 
     def drop_losses(self, slots: Ints) -> None:
@@ -360,19 +360,19 @@ class PathState:
         return Losses(e.kinks.take(slots, axis=0), e.levels.take(slots, axis=0), e.n_kinks.take(slots))
 
     def release(self, slots: Ints) -> None:
-        """Take back the slots of examples that have left; they have no loss any more, and their beta is 0."""
+        """Make vacant the slots of examples that have left, which have no loss any more and beta = 0."""
         self.examples.beta[slots] = 0.0
         self.rows.forget(slots)
         self.vacate(slots)
 
     def vacate(self, slots: Ints) -> None:
-        """Free the slots of examples of which nothing is left."""
+        """Make vacant the slots of examples that have been removed entirely."""
         self.vacant.extend(slots[::-1].tolist())
         if len(self.vacant) == self.n_slots:
             self.n_slots, self.vacant, self.b = 0, [], 0.0
 
     def resize(self, capacity: int) -> None:
-        """Make space for ``capacity`` slots, no fewer than are in use."""
+        """Resize the arrays to ``capacity`` slots, which must not be fewer than are in use."""
         fills = [np.inf, *([0.0] * (len(Examples._fields) - 1))]
         self.examples = Examples(*(_resized(a, capacity, fill) for a, fill in zip(self.examples, fills, strict=True)))
         self.capacity = capacity
@@ -414,12 +414,12 @@ class PathState:
         return int(count_bound_supports(self.examples.beta, self.examples.segment, self.n_slots))
 
     def mirror(self, undo: list[Callable[[], object]]) -> None:
-        """Replace the problem by its mirror image, f -> -f, which keeps an optimum; append the way back to ``undo``."""
+        """Replace f by -f in the problem, which keeps an optimum; append to ``undo`` a function that reverts this."""
         e, b = self.examples, self.b
         before = {name: getattr(e, name).copy() for name in ("kinks", "levels", "segment", "f", "beta")}
 
         def take_back() -> None:
-            """Restore the numbers from before the mirroring, in arrays that may have grown since."""
+            """Restore the numbers from before the mirroring; the arrays may have grown since."""
             for name, values in before.items():
                 getattr(self.examples, name)[: len(values)] = values
             self.b = b
@@ -449,7 +449,7 @@ class PathState:
         return out
 
     def columns(self, slots: Ints) -> Features:
-        """Return the features of examples as kernels are computed with them: transposed, (d, m), or sparse rows."""
+        """Return the features of examples in the form that kernels expect: transposed, (d, m), or sparse rows."""
         if isinstance(self.XT, SparseRows):
             return self.XT[slots]
         out = np.empty((self.n_features, slots.size))
@@ -462,7 +462,7 @@ class PathState:
         return self.kernel.matrix(self.features(slots), self.XT, self.n_slots)
 
     def cache_rows(self, slots: Ints, keep: Ints) -> None:
-        """Compute the kernel rows of ``slots``, which are not cached, into the cache; the rows of ``keep`` stay.
+        """Compute the kernel rows of ``slots``, which are not cached, and cache them; the rows of ``keep`` stay cached.
 
         Raises
         ------

@@ -1,8 +1,8 @@
-"""A working set solved along the engine's path, where pairs make too little progress.
+"""Solving a working set along a path, for problems on which steps of pairs make too little progress.
 
-Features of very different sizes, or kernel values that nearly depend on a few examples, make the curvature along most
-pairs vanish against that of the whole problem: pairs then need millions of steps. The engine moves all free examples at
-once, with the factor of their kernel matrix.
+If features have very different sizes, or the kernel matrix nearly has a low rank, the curvature along most pairs is
+tiny compared with that of the whole problem, and pairs need millions of steps. A path moves the coefficients of all
+free examples at once, with a factor of their kernel matrix.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ ROOM = 64  # spare slots that a state may have
 
 
 def solved_by_path(K: Floats, F: Floats, sigma: Floats, c2: Floats) -> Floats:
-    """Return the optimal coefficients (q,) of a working set, while those of all others stay.
+    """Return the optimal coefficients (q,) of a working set, with the coefficients of all other examples fixed.
 
-    If the path finds nothing better, these are ``sigma``.
+    If the path does not improve the objective, ``sigma`` is returned.
 
-    The contribution of the other examples and of the positives to f is one more example here, with a fixed coefficient:
-    the sum of ``sigma``.
+    One additional example represents the contribution of all other examples, and of the positives, to f; its
+    coefficient is fixed to the sum of ``sigma``.
 
     Parameters
     ----------

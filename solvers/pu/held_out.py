@@ -1,6 +1,7 @@
-"""Decisions by models that have not seen the example: lam is chosen by their risk, and a threshold by their shares.
+"""Decisions on held-out examples, by which lam (by the risk) and a threshold (by shares above it) are chosen.
 
-The examples of each fold are decided by the optimum of the other folds. Weights count in training, not in shares.
+The decisions on the examples of a fold are those of the model trained on all other folds. The weights of examples count
+in training, but not in the shares.
 """
 
 from __future__ import annotations
@@ -48,13 +49,13 @@ class HeldOut:
     prior: float
 
     def at(self, value: float) -> Threshold:
-        """Return the effect of a threshold at ``value``."""
+        """Return the threshold ``value`` with its alerts, precision and recall."""
         recall, alerts = _above(self.positives, value), _above(self.unlabelled, value)
         precision = min(1.0, self.prior * recall / alerts) if alerts else 0.0
         return Threshold(value, alerts, precision, recall)
 
     def threshold(self, alerts: float | None = None, precision: float | None = None) -> Threshold:
-        """Return the lowest threshold with few enough unlabelled above it, or with enough positives among these.
+        """Return the lowest threshold with at most the given share of alerts, or with at least the given precision.
 
         Parameters
         ----------
@@ -105,7 +106,7 @@ class Folds:
         self.kernel, self.X = kernel, dense(X)
 
     def held_out(self, prior: float, lam: float) -> HeldOut:
-        """Return decisions on all examples, each by a model that has not seen the example.
+        """Return the decisions on all examples, each by a model trained without the example's fold.
 
         Raises
         ------
@@ -121,7 +122,7 @@ class Folds:
         return HeldOut(np.sort(decisions[self.positive]), np.sort(decisions[~self.positive]), prior)
 
     def _decided(self, rest: Ints, out: Ints, prior: float, lam: float) -> Floats:
-        """Return decisions on the examples ``out``, by the optimum of the ``rest``."""
+        """Return the decisions on the examples ``out`` by the model trained on the examples ``rest``."""
         P, U = rest[self.positive[rest]], rest[~self.positive[rest]]
         priced = costs(prior, lam, self.weights[P], self.weights[U])
         problem = pu_problem(self.kernel, self.X[P], self.X[U], *priced)
@@ -131,7 +132,7 @@ class Folds:
         return support.product(self.X[out], np.arange(beta.size), beta) + found.b
 
     def best_lam(self, prior: float) -> float:
-        """Return the lam with the least estimated risk, the largest of equals; 0.01 for very few examples."""
+        """Return the lam with the least estimated risk, of equal ones the largest; 0.01 for very few examples."""
         if min(self.sizes) < FEWEST:
             return LAM
         best, least, worse = LAM, np.inf, 0
@@ -143,7 +144,7 @@ class Folds:
         return best
 
     def _risks(self, prior: float) -> Iterator[tuple[float, float]]:
-        """Yield values of lam, descending, with their risk, as long as models can be found."""
+        """Yield descending values of lam, each with its estimated risk, until a model cannot be trained."""
         size = float(self.kernel.diagonal(self.X).mean())
         unit = round(2.0 * np.log10(size)) / 2.0 if size > 0.0 else 0.0
         for step in STEPS:
@@ -156,15 +157,15 @@ class Folds:
 
 
 def _above(ascending: Floats, value: float) -> float:
-    """Return the share of values above ``value``."""
+    """Return the share of the ``ascending`` values that are above ``value``."""
     return 1.0 - float(np.searchsorted(ascending, value, side="right")) / ascending.size
 
 
 def zero_one_risk(positives: Floats, unlabelled: Floats, prior: float) -> float:
-    """Return an unbiased estimate of the share of wrong labels, from decisions of positives and of unlabelled.
+    """Return an unbiased estimate of the share of wrong labels, from decisions on positive and unlabelled examples.
 
-    ``2 prior P(f <= 0 | positive) + P(f > 0) - prior`` [du Plessis et al. 2014]; with few examples it may be below 0.
-    It is NaN if either kind is missing.
+    The estimate is ``2 prior P(f <= 0 | positive) + P(f > 0) - prior`` [du Plessis et al. 2014]; with few examples it
+    may be below 0. It is NaN if either kind is missing.
     """
     if not positives.size or not unlabelled.size:
         return float("nan")

@@ -1,13 +1,14 @@
 """Selection of violating pairs, and the descent on a working set, pair by pair.
 
 With ``F = f - b``, a coefficient should grow if ``F + up`` is above ``-b``, and shrink if ``F + down`` is below it.
-``up`` and ``down`` are +jump or -jump, depending on the half of its box that it would move in, or infinite at an end.
-At the optimum ``max(F + up) <= -b <= min(F + down)``: these are the conditions of [Sansone et al., eq. 13] in one, as
-``D_1`` may move in the lower half, ``D_2`` in the upper one, and ``D_3`` in either.
+``up`` and ``down`` are +jump or -jump, depending on the half of the box in which the coefficient would move, or
+infinite at an end of the box. At the optimum ``max(F + up) <= -b <= min(F + down)``. This is equivalent to the
+conditions of [Sansone et al., eq. 13], because examples of their set ``D_1`` may move in the lower half, of ``D_2`` in
+the upper half, and of ``D_3`` in either.
 
-One coefficient grows by t and another shrinks by t, so that the sum stays [Sansone et al., section 4.1]. The objective
-falls at the rate ``slope - curvature t``; where either coefficient crosses the middle of its box, the rate drops by
-``2 jump``, as the derivative of ``jump |sigma - c2/2|`` does.
+A step increases one coefficient by t and decreases another by t, so their sum is constant [Sansone et al., section
+4.1]. The objective falls at the rate ``slope - curvature t``; where either coefficient crosses the middle of its box,
+the rate drops by ``2 jump``, as the derivative of ``jump |sigma - c2/2|`` does.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ DEPENDENT = 1e-14  #: of the diagonal: two examples whose difference is that sho
 
 
 class WorkingSet(NamedTuple):
-    """The q examples among which pairs are moved."""
+    """The q examples from which pairs are chosen, with their kernel matrix, f and coefficients."""
 
     K: Floats  #: (q, q) their kernel matrix
     F: Floats  #: (q,) f without intercept: the function cache
@@ -39,7 +40,7 @@ class WorkingSet(NamedTuple):
 
 @compiled
 def moved(sigma: float, t: float, top: float) -> float:
-    """Return a coefficient moved by t, put exactly on an end or the middle of its box if it is that near."""
+    """Return ``sigma + t``, rounded to an end or the middle of the coefficient's box if it is very close to one."""
     value, near = sigma + t, EXACT * top
     if abs(value - 0.5 * top) <= near:
         return 0.5 * top
@@ -51,10 +52,10 @@ def moved(sigma: float, t: float, top: float) -> float:
 @compiled
 def step_of(slope: float, curvature: float, sigma_up: float, top_up: float, sigma_down: float, top_down: float,
             jump: float) -> float:  # fmt: skip
-    """Return how far a pair moves, the first coefficient up and the second down, to minimize the objective.
+    """Return the step that minimizes the objective if one coefficient of a pair grows and the other shrinks by it.
 
-    The slope has a kink where either coefficient reaches the middle of its box. With a curvature of 0, as for two
-    duplicates, the step goes to the next kink or the end of a box.
+    The slope of the objective jumps where either coefficient reaches the middle of its box. With a curvature of 0, as
+    for two duplicates, the step ends at such a jump or at an end of a box.
     """
     limit = min(top_up - sigma_up, sigma_down)
     kink_up = 0.5 * top_up - sigma_up if sigma_up < 0.5 * top_up else np.inf
@@ -73,7 +74,7 @@ def step_of(slope: float, curvature: float, sigma_up: float, top_up: float, sigm
 
 @compiled
 def offset_up(sigma: float, top: float, jump: float) -> float:
-    """Return what is added to F for a coefficient that is to grow."""
+    """Return the offset ``up``, which is added to F if the coefficient ``sigma`` grows."""
     if sigma >= top:
         return -np.inf
     return jump if sigma < 0.5 * top else -jump
@@ -81,7 +82,7 @@ def offset_up(sigma: float, top: float, jump: float) -> float:
 
 @compiled
 def offset_down(sigma: float, top: float, jump: float) -> float:
-    """Return what is added to F for a coefficient that is to shrink."""
+    """Return the offset ``down``, which is added to F if the coefficient ``sigma`` shrinks."""
     if sigma <= 0.0:
         return np.inf
     return jump if sigma <= 0.5 * top else -jump
@@ -99,8 +100,8 @@ def write_offsets(sigma: Floats, top: Floats, jump: float, up: Floats, down: Flo
 def descend(w: WorkingSet, jump: float, tolerance: float, most: int) -> None:
     """Move violating pairs until none violates by more than ``tolerance``, for ``most`` steps, or until a stop.
 
-    The coefficient that violates most grows. Its partner is the one with which the objective falls most, as far as the
-    curvature without kinks can tell.
+    In each step the coefficient with the largest ``F + up`` grows. Its partner is the one with which the objective
+    falls most, estimated without the jumps of the slope.
     """
     K, F, counters = w.K, w.F, w.counters
     write_offsets(w.sigma, w.top, jump, w.up, w.down)
@@ -126,7 +127,7 @@ def descend(w: WorkingSet, jump: float, tolerance: float, most: int) -> None:
 
 @compiled
 def _highest(F: Floats, up: Floats) -> int:
-    """Return where ``F + up`` is largest; -1 where no example can grow."""
+    """Return the index at which ``F + up`` is largest, or -1 if no coefficient can grow."""
     found, best = -1, -np.inf
     for k in range(F.size):
         if F[k] + up[k] > best:
@@ -136,7 +137,7 @@ def _highest(F: Floats, up: Floats) -> int:
 
 @compiled
 def _partner(w: WorkingSet, i: int, highest: float) -> tuple[int, float]:
-    """Return the example that is to shrink, and the least ``F + down``."""
+    """Return the index of the coefficient to shrink if that of ``i`` grows, and the least ``F + down``."""
     K, F, down = w.K, w.F, w.down
     row, own = K[i], K[i, i]
     found, best, lowest = i, 0.0, np.inf
@@ -153,7 +154,7 @@ def _partner(w: WorkingSet, i: int, highest: float) -> tuple[int, float]:
 
 @compiled
 def _move(F: Floats, row_i: Floats, d_i: float, row_j: Floats, d_j: float, up: Floats) -> int:
-    """Update F for two changed coefficients; return where ``F + up`` is largest afterwards."""
+    """Update F for changes of two coefficients; return the index at which ``F + up`` is then largest."""
     found, best = -1, -np.inf
     for k in range(F.size):
         F[k] -= d_i * row_i[k] + d_j * row_j[k]
@@ -163,5 +164,5 @@ def _move(F: Floats, row_i: Floats, d_i: float, row_j: Floats, d_j: float, up: F
 
 
 def working_set(K: Floats, F: Floats, sigma: Floats, top: Floats) -> WorkingSet:
-    """Return a working set with its work arrays; ``F`` and ``sigma`` (q,) are changed in place."""
+    """Return a working set with new work arrays; ``descend`` changes its ``F`` and ``sigma`` (q,) in place."""
     return WorkingSet(K, F, sigma, top, np.empty(top.size), np.empty(top.size), np.zeros(2, np.int64))

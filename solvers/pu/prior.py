@@ -1,9 +1,10 @@
-"""The share of positives among the unlabelled, estimated from both: best bin estimation [Garg et al. 2021, alg. 1].
+"""Best bin estimation of the class prior, the share of positives among unlabelled [Garg et al. 2021, alg. 1].
 
-A scorer that separates positives from unlabelled ranks examples it has not seen. Where its scores are high, nearly all
-of the unlabelled are positive, so the share of unlabelled above a threshold, divided by that of positives, falls
-towards the prior; the threshold is chosen with the least upper confidence bound of that ratio. Any ratio is an upper
-bound of the prior, but for sampling. It is right if some region holds only positives, which every method must assume.
+A scorer trained to separate positives from unlabelled examples ranks held-out examples. Nearly all unlabelled examples
+with high scores are positive. So the ratio of the share of unlabelled above a threshold to the share of positives above
+it approaches the prior as the threshold rises. The threshold with the least upper confidence bound of the ratio is
+chosen. Apart from sampling error, the ratio at any threshold is an upper bound of the prior. The estimate is right if
+some region contains only positives, which every method must assume.
 
 Garg, Wu, Smola, Balakrishnan & Lipton, "Mixture proportion estimation and PU learning: a modern approach", 2021.
 """
@@ -31,8 +32,8 @@ LEAST = 1e-10  # of the largest eigenvalue: directions with less are rounding
 def landmarks(kernel: Kernel, X: Features, rng: np.random.Generator) -> Callable[[Features], Floats]:
     """Choose random landmarks from ``X`` (n, d); return a function that computes features of rows (l, d) from them.
 
-    The features (l, r + 1) are independent combinations of the kernel values with the landmarks, and a last column of
-    ones.
+    The features (l, r + 1) are linearly independent combinations of the rows' kernel values with the landmarks, and a
+    last column of ones.
     """
     marks = X[rng.permutation(len(X))[:LANDMARKS]]
     Z = columns_of(marks)
@@ -64,7 +65,7 @@ class PriorEstimate:
 
 
 def is_open(prior: object) -> bool:
-    """Say whether a prior is left to be estimated: None or "estimate"; raises InvalidInput for an invalid prior."""
+    """Say whether the prior is to be estimated, as None or "estimate"; raise InvalidInput for an invalid prior."""
     if prior is None or (isinstance(prior, str) and prior == "estimate"):
         return True
     fraction(prior, "prior")
@@ -72,10 +73,10 @@ def is_open(prior: object) -> bool:
 
 
 def numbered(kernel: Kernel, X: Features) -> tuple[Kernel, Features]:
-    """Return a kernel and examples from which parts can be taken.
+    """Return the kernel and the examples in a form in which a subset of rows is a valid set of examples.
 
-    With the kernel "precomputed", ``X`` (n, n) holds kernel values; the examples returned are their numbers in a new
-    matrix. With any other kernel both are returned as they are.
+    With the kernel "precomputed", ``X`` (n, n) holds kernel values; the returned examples are then row numbers of a new
+    kernel matrix. With any other kernel, kernel and examples are returned unchanged.
     """
     if kernel.name != "precomputed":
         return kernel, X
@@ -93,10 +94,10 @@ def check_enough(positives: int, unlabelled: int) -> None:
 
 
 def estimate_prior(kernel: Kernel, P: Features, U: Features) -> PriorEstimate:
-    """Return the share of positives among the unlabelled ``U`` (n, d), given positives ``P`` (p, d).
+    """Estimate the share of positives among the unlabelled examples ``U`` (n, d), given positives ``P`` (p, d).
 
-    The scorer is a least squares classifier with this kernel; each fold is scored by one that was trained on the
-    others.
+    The scorer is a least squares classifier with this kernel; each fold is scored by a classifier trained on all other
+    folds.
 
     Raises
     ------
@@ -116,7 +117,7 @@ def estimate_prior(kernel: Kernel, P: Features, U: Features) -> PriorEstimate:
 
 
 def best_bin(positives: Floats, unlabelled: Floats) -> tuple[float, float, float]:
-    """Return the estimate, its upper bound, and the share of positives in the chosen bin, from held-out scores."""
+    """Return the estimated prior, its upper bound, and the share of positives above the threshold, by scores."""
     candidates = np.unique(positives)
     ranked_p, ranked_u = np.sort(positives), np.sort(unlabelled)
     above_p = 1.0 - np.searchsorted(ranked_p, candidates) / positives.size
@@ -131,7 +132,7 @@ def best_bin(positives: Floats, unlabelled: Floats) -> tuple[float, float, float
 def held_out_scores(
     kernel: Kernel, P: Features, U: Features, folds: int, rng: np.random.Generator
 ) -> tuple[Floats, Floats]:
-    """Return scores of positives (p,) and unlabelled (n,), each by a scorer that has not seen it."""
+    """Return scores of positives (p,) and of unlabelled (n,), each by a scorer trained without the example's fold."""
     X = stacked([P, U])
     target = np.concatenate([np.ones(len(P)), -np.ones(len(U))])
     weight = np.concatenate([np.full(len(P), 0.5 / len(P)), np.full(len(U), 0.5 / len(U))])
@@ -153,7 +154,7 @@ def held_out_scores(
 
 
 def _gram(features: Floats, target: Floats, weight: Floats, which: Bools) -> tuple[Floats, Floats]:
-    """Return both sides of the normal equations for some examples."""
+    """Return the matrix and the right-hand side of the weighted normal equations of the examples ``which``."""
     part = features[which]
     weighted = part * weight[which, None]
     return weighted.T @ part, weighted.T @ target[which]

@@ -1,7 +1,7 @@
 """The convex problem of learning from positive and unlabelled examples, its objectives and its certificate.
 
-The risk of the double hinge loss plus ``lam |w|^2``, divided by ``2 lam`` [du Plessis et al. 2015; Sansone et al.,
-eq. 5]::
+The objective is the risk of the double hinge loss plus ``lam |w|^2``, divided by ``2 lam`` [du Plessis et al. 2015;
+Sansone et al., eq. 5]::
 
     minimize  1/2 |w|^2 - sum_p c1 f(x_p) + sum_u c2 max(0, (1 + f(x_u)) / 2, f(x_u))
 
@@ -12,8 +12,8 @@ Its dual, with ``sigma_u = -beta_u`` for the unlabelled and ``beta = c1`` for th
 
 up to a constant: the delta of [Sansone et al., eq. 6] is ``2 min(sigma, c2 - sigma)`` at every optimum.
 
-Where some of the unlabelled are confirmed to be negative, a live model minimizes ``(1 - share)`` times the risk of
-positives and negatives plus ``share`` times that of positives and unlabelled [Sakai et al. 2017, "Semi-supervised
+If some unlabelled examples are confirmed to be negative, a live model minimizes ``(1 - share)`` times the risk of
+positives and negatives plus ``share`` times the risk of positives and unlabelled [Sakai et al. 2017, "Semi-supervised
 classification based on classification from positive and unlabeled data", eq. 10], with the same double hinge.
 """
 
@@ -40,21 +40,22 @@ LITTLE = 2**22  # bytes for rows if none is kept
 
 
 def is_lam_open(lam: object) -> bool:
-    """Say whether lam is to be chosen automatically: None or "auto"."""
+    """Say whether ``lam`` is to be chosen automatically, which None and "auto" stand for."""
     return lam is None or (isinstance(lam, str) and lam == "auto")
 
 
 def check_both_kinds(unlabelled: float, positives: float) -> None:
-    """Raise InvalidInput if the weights of one kind sum up to 0."""
+    """Raise InvalidInput if the weights of the unlabelled, or of the positive examples, sum to 0."""
     for weight, what in ((positives, "positive"), (unlabelled, "unlabelled")):
         if not weight > 0:
             raise InvalidInput(f"there is no {what} example with a weight; both kinds are needed", field="y")
 
 
 def costs(prior: float, lam: float, positives: Floats, unlabelled: Floats) -> tuple[Floats, Floats]:
-    """Return ``c1`` (p,) and ``c2`` (n,) of examples with these weights: ``prior / (2 lam p)`` and ``1 / (2 lam n)``.
+    """Return the costs ``c1`` (p,) and ``c2`` (n,), for equal weights ``prior / (2 lam p)`` and ``1 / (2 lam n)``.
 
-    Each of the two risks is a mean over its examples, so weights count relative to their sum.
+    ``positives`` (p,) and ``unlabelled`` (n,) are weights. Each of the two risks is a weighted mean, so only weights
+    relative to their sum count.
 
     Raises
     ------
@@ -67,9 +68,9 @@ def costs(prior: float, lam: float, positives: Floats, unlabelled: Floats) -> tu
 
 
 def masses(*parts: tuple[Floats, Floats]) -> Floats:
-    """Return the sums of the weights of the unlabelled, the positives and the confirmed negatives, (3,).
+    """Return the total weights (3,) of the unlabelled, the positive and the confirmed negative examples.
 
-    Labels and weights come in parts. A confirmed negative is one of the unlabelled, too.
+    Each of ``parts`` is an array of labels and one of weights. A confirmed negative also counts as unlabelled.
     """
     found = np.zeros(3)
     for y, weights in parts:
@@ -86,16 +87,17 @@ def _add_masses(y: Floats, weights: Floats, found: Floats) -> None:
 
 
 def share_of_unlabelled(mass: Floats, prior: float) -> float:
-    """Return the share of the risk of positives and unlabelled in the whole, 1 where no negative is confirmed.
+    """Return the weight of the positive-unlabelled risk in the total risk, which is 1 without confirmed negatives.
 
-    The mean over ``n`` negatives varies as ``1 / n``. So its share grows with their weight: each of them counts
-    ``CONFIRMED`` times as much as one of the unlabelled, however few they are.
+    The variance of a mean over ``n`` negatives is proportional to ``1 / n``. So the share of the risk of positives and
+    negatives grows with the weight of the negatives: each negative counts ``CONFIRMED`` times as much as an unlabelled
+    example, however few negatives there are.
     """
     return 1.0 / (1.0 + CONFIRMED * float(mass[2]) / (max(float(mass[0]), TINY) * (1.0 - prior)))
 
 
 def live_losses(y: Floats, weights: Floats, mass: Floats, prior: float, lam: float) -> Losses:
-    """Return the losses of some examples of a window (m,), in their order.
+    """Return the losses (m,) of examples of a live model's window, given their labels and weights.
 
     Parameters
     ----------
@@ -110,7 +112,7 @@ def live_losses(y: Floats, weights: Floats, mass: Floats, prior: float, lam: flo
 
 @dataclass(frozen=True)
 class PUProblem:
-    """Positive and unlabelled examples with their costs, see :func:`costs`."""
+    """The problem of given positive and unlabelled examples with their costs, see :func:`costs`."""
 
     kernel: Kernel
     P: Floats  #: (p, d) features of the positives
@@ -122,31 +124,31 @@ class PUProblem:
 
     @property
     def p(self) -> int:
-        """How many positives there are."""
+        """The number of positive examples."""
         return int(self.P.shape[0])
 
     @property
     def n(self) -> int:
-        """How many unlabelled there are."""
+        """The number of unlabelled examples."""
         return int(self.U.shape[0])
 
     @property
     def total(self) -> float:
-        """The sum of the coefficients of the unlabelled."""
+        """The required sum of the coefficients of the unlabelled examples."""
         return float(self.c1.sum())
 
     def dual(self, sigma: Floats, F: Floats) -> float:
-        """Return the dual objective of ``sigma`` (n,) with ``F = q - K_UU sigma`` (n,), a lower bound of the primal."""
+        """Return the dual objective of ``sigma`` (n,), a lower bound of the primal, with ``F = q - K_UU sigma``."""
         norm = self.own - sigma @ (F + self.q)
         return float(-0.5 * norm - np.maximum(-sigma, sigma - self.c2).sum())
 
     def part(self, indices: Ints) -> PUProblem:
-        """Return the problem of some of the unlabelled, (m,), which represent all of them."""
+        """Return the problem with the unlabelled examples ``indices`` (m,) only, with costs scaled to the same sum."""
         c2 = self.c2[indices] * (self.c2.sum() / self.c2[indices].sum())
         return replace(self, U=self.U[indices], c2=c2, q=self.q[indices])
 
     def certificate(self, sigma: Floats, b: float) -> Certificate:
-        """Recompute f from features and coefficients, and say how far ``sigma`` and ``b`` are from the optimum."""
+        """Return how far ``sigma`` and ``b`` are from the optimum, with f recomputed from features and coefficients."""
         indices = np.concatenate([np.arange(self.p), self.p + np.flatnonzero(sigma)])
         beta = np.concatenate([self.c1, -sigma])
         X = np.concatenate([self.P, self.U])
@@ -169,7 +171,7 @@ def pu_losses(c1: Floats, c2: Floats) -> Losses:
 
 
 def slacks(F: Floats, b: float, sigma: Floats, c2: Floats) -> Floats:
-    """Return what each of the unlabelled adds to the duality gap, (n,): ``L(f) + L*(sigma) - sigma f``."""
+    """Return the contribution of each unlabelled example to the duality gap, (n,): ``L(f) + L*(sigma) - sigma f``."""
     f = F + b
     loss = c2 * np.maximum(0.0, np.maximum(0.5 * (1.0 + f), f))
     return np.asarray(np.maximum(loss + np.maximum(-sigma, sigma - c2) - sigma * f, 0.0))

@@ -1,4 +1,4 @@
-"""Products with the kernel matrix of the unlabelled, in memory that is linear in their number."""
+"""Products with the kernel matrix of the unlabelled examples, in memory that is linear in their number."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ RANK = 3  # pivots are worth it up to that many roots of the number of examples
 
 
 class Products(Protocol):
-    """Products with a kernel matrix K (n, n) that USMO needs."""
+    """The products with a kernel matrix K (n, n) that USMO needs."""
 
     @property
     def error(self) -> float:
-        """Return the largest error of an entry of K as products use it, beyond rounding."""
+        """Return the largest error, beyond rounding, of the entries of K that the products use."""
 
     def block(self, indices: Ints) -> Floats:
-        """Return ``K[indices, indices]``."""
+        """Return the submatrix ``K[indices, indices]``."""
 
     def times(self, indices: Ints, c: Floats) -> Floats:
-        """Return ``K[:, indices] c``, (n,)."""
+        """Return the product ``K[:, indices] c``, (n,)."""
 
     def ahead(self, others: Ints, indices: Ints, c: Floats) -> Floats:
-        """Return ``K[others, indices] c``."""
+        """Return the product ``K[others, indices] c``."""
 
     def part(self, indices: Ints) -> Products:
-        """Return the products of some of the examples."""
+        """Return products with the kernel matrix of the examples ``indices`` only."""
 
 
 class Linear:
@@ -61,7 +61,7 @@ class Linear:
 
 
 class Whole:
-    """The whole matrix ``K`` (m, m) of few examples, with every value computed once."""
+    """Products by the stored matrix ``K`` (m, m) of few examples, in which every value is computed once."""
 
     error = 0.0
 
@@ -84,7 +84,7 @@ class Whole:
 
 
 class FromRows:
-    """Rows computed when needed, of which a few are kept; products with many examples go through pivots, if any."""
+    """Products by rows computed when needed, of which some are cached, or by a low-rank approximation, if any."""
 
     def __init__(self, rows: KernelRows, pivots: LowRank | None = None) -> None:
         self.rows = rows
@@ -113,12 +113,12 @@ class FromRows:
         return self.rows.product(X, indices, c)
 
     def _by_pivots(self, indices: Ints) -> bool:
-        """Say whether a product with these examples is cheaper through pivots."""
+        """Say whether a product with the examples ``indices`` is faster by the low-rank approximation."""
         return self.pivots is not None and indices.size > 2 * self.pivots.pivots.size
 
 
 def exact(kernel: Kernel, U: Floats, cache_bytes: int) -> Products:
-    """Return products that are exact but for rounding, with the whole matrix if ``cache_bytes`` hold it."""
+    """Return products that are exact up to rounding, by the whole matrix if it fits into ``cache_bytes``."""
     if kernel.name == "linear":
         return Linear(U)
     rows = KernelRows(kernel, U, cache_bytes=cache_bytes)
@@ -126,9 +126,9 @@ def exact(kernel: Kernel, U: Floats, cache_bytes: int) -> Products:
 
 
 def products(kernel: Kernel, U: Floats, cache_bytes: int, tolerance: float) -> Products:
-    """Return the cheapest products with the kernel matrix of ``U`` (n, d).
+    """Return the fastest products with the kernel matrix of ``U`` (n, d).
 
-    If few pivots leave an error of at most ``tolerance``, products with many examples go through them.
+    If a low-rank approximation by few pivots has an error of at most ``tolerance``, products with many examples use it.
     """
     n = U.shape[0]
     if n >= FEW_EXAMPLES and kernel.name != "linear" and kernel.always_positive:

@@ -1,4 +1,4 @@
-"""Starting points of USMO: coefficients in their boxes with the right sum."""
+"""Starting points of USMO: coefficients within their bounds, with the required sum."""
 
 from __future__ import annotations
 
@@ -16,21 +16,22 @@ ROUGH = 1e-3  # tolerance of its optimality, as part of the largest f
 
 
 def feasible_start(problem: PUProblem) -> Floats:
-    """Return the coefficients ``prior c2``, (n,), which always sum up to ``sum c1``."""
+    """Return the coefficients ``prior c2``, (n,), which are feasible because they sum to ``sum c1``."""
     return np.asarray(problem.total / problem.c2.sum() * problem.c2)
 
 
 def one_class_start(problem: PUProblem) -> Floats:
-    """Return coefficients (n,) at the upper end for the unlabelled most like the positives, and 0 for the others.
+    """Return coefficients (n,) at the upper bound for the unlabelled most like the positives, else 0.
 
-    A one-class machine of the positives ranks the unlabelled [Sansone et al., section 4.5]. The paper forms five
-    groups; the sizes that give the right sum (its eq. 18) leave the middle group empty, unless the prior is 1/2.
+    A one-class support vector machine, trained on the positives, ranks the unlabelled examples [Sansone et al., section
+    4.5]. The paper forms five groups of examples; the group sizes that give the required sum (its eq. 18) leave the
+    middle group empty, unless the prior is 1/2.
     """
     return ranked(one_class_scores(problem), problem.c2, problem.total)
 
 
 def one_class_scores(problem: PUProblem) -> Floats:
-    """Return the score of each of the unlabelled by a one-class machine of the positives, (n,)."""
+    """Return the score of each unlabelled example, (n,), by a one-class machine trained on the positives."""
     indices = np.sort(np.random.default_rng(0).permutation(problem.p)[:MOST_POSITIVES])
     every_example, m = np.arange(indices.size), indices.size
     positives = KernelRows(problem.kernel, problem.P[indices], cache_bytes=LITTLE)
@@ -44,7 +45,7 @@ def one_class_scores(problem: PUProblem) -> Floats:
 
 
 def ranked(scores: Floats, tops: Floats, total: float) -> Floats:
-    """Return coefficients (n,) of sum ``total``, at their ``tops`` (n,) for the highest ``scores`` (n,)."""
+    """Return coefficients (n,) with the sum ``total``, set to ``tops`` (n,) by descending ``scores`` (n,)."""
     order = np.argsort(-scores, kind="stable")
     before = np.cumsum(tops[order]) - tops[order]
     sigma = np.empty(tops.size)
@@ -53,9 +54,9 @@ def ranked(scores: Floats, tops: Floats, total: float) -> Floats:
 
 
 def from_scores(F: Floats, c2: Floats, total: float) -> Floats:
-    """Return the coefficients (n,) that ``F + b`` (n,) asks for, with the b that makes their sum ``total``.
+    """Return the coefficients (n,) that are optimal for f = ``F + b`` (n,), with the b for which they sum to ``total``.
 
-    One half of a box is filled where f passes -1, the other half where it passes 1.
+    A coefficient is half of its bound if f is between -1 and 1, and the whole bound if f is above 1.
     """
     filled = ranked(np.concatenate([F + 1.0, F - 1.0]), np.tile(0.5 * c2, 2), total)
     return filled[: c2.size] + filled[c2.size :]

@@ -1,9 +1,9 @@
-"""USMO: pairs of coefficients at two speeds, until all conditions hold to tau [Sansone, De Natale & Zhou, alg. 1].
+"""USMO: it moves pairs of coefficients until the conditions hold up to tau [Sansone, De Natale & Zhou, alg. 1].
 
-Pairs are moved within a working set: the non-bound examples and those that violate optimality most. Their f are updated
-after every step (the function cache). When no pair of the set violates any more, the slow pass adds the changes to the
-f of every example, and finds the next working set. The published algorithm computes f again in such a pass, example by
-example; here its changes are computed, by products with many kernel rows at once.
+Pairs are chosen within a working set: the non-bound examples, and the examples that violate optimality most. f of the
+examples in this set is updated after every step (the function cache). When no pair of the set violates optimality any
+more, a slow pass updates f of every example and chooses the next working set. The published algorithm recomputes f in
+such a pass, example by example; here the changes of f are computed, by products with many kernel rows at once.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ PARTS = 1000  # steps in reports of progress
 
 
 class Run:
-    """A solve under way: coefficients, f of every example, and the moves that are feasible."""
+    """The state of a solve: coefficients, f of every example, and the feasible moves."""
 
     def __init__(self, problem: PUProblem, K: Products, sigma: Floats) -> None:
         self.problem, self.K, self.sigma = problem, K, sigma
@@ -52,13 +52,13 @@ class Run:
         self.refresh()
 
     def refresh(self) -> None:
-        """Compute f again from the coefficients."""
+        """Recompute f of every example from the coefficients."""
         indices = np.flatnonzero(self.sigma)
         self.F = self.problem.q - self.K.times(indices, self.sigma[indices])  #: (n,) f without intercept
         self.look()
 
     def look(self) -> None:
-        """Find the feasible moves, and by how much the worst pair violates optimality."""
+        """Compute the feasible moves, and the violation of optimality by the worst pair."""
         write_offsets(self.sigma, self.problem.c2, JUMP, self.up, self.down)
         self.up += self.F
         self.down += self.F
@@ -67,13 +67,14 @@ class Run:
 
     @property
     def b(self) -> float:
-        """The middle of the intercepts that the conditions allow, whether or not any example is non-bound."""
+        """The middle of the interval of intercepts that the optimality conditions allow."""
         return -0.5 * (self.highest + self.lowest)
 
     def relative_gap(self, error: float = 0.0) -> float:
         """Return the duality gap of the coefficients, divided by the larger of the two objectives.
 
-        With the largest ``error`` of a kernel value, it is a bound that includes the effect of such errors on f.
+        If kernel values have errors of at most ``error``, the result is a bound that includes the effect of these
+        errors on f.
         """
         c2 = self.problem.c2
         gap = float(slacks(self.F, self.b, self.sigma, c2).sum())
@@ -98,9 +99,10 @@ class Run:
         self.look()
 
     def _brought_on(self, w: WorkingSet, c2: Floats) -> Floats:
-        """Return the coefficients of a working set, improved by a path if pairs made too little progress.
+        """Return the coefficients of a working set, optimized by a path if pairs made too little progress.
 
-        With a linear kernel at most d + 1 examples are free on the path; with other kernels it may be long.
+        With a linear kernel at most d + 1 examples are free on the path, so it is tried at once; with other kernels the
+        path may be long.
         """
         self.unfinished = self.unfinished + 1 if w.counters[STEPS] >= STEPS_EACH * WORKING else 0
         if self.unfinished and (self.problem.kernel.name == "linear" or self.unfinished > MOST_UNFINISHED):
@@ -108,7 +110,7 @@ class Run:
         return w.sigma
 
     def choose(self) -> Ints:
-        """Return the next working set: the non-bound examples, and those that violate most in either direction."""
+        """Return the next working set: the non-bound examples, and those that violate optimality most."""
         n, c2 = self.sigma.size, self.problem.c2
         if n <= WORKING:
             return np.arange(n)
@@ -126,9 +128,9 @@ class Run:
 
 
 def optimize(run: Run, tau: float, tell: Callable[[Run], None]) -> None:
-    """Continue until violation and relative gap are at most ``tau``, if f is exact.
+    """Improve working sets until the violation and the relative gap are at most ``tau``, by the f that ``run`` tracks.
 
-    If the kernel values allow pairs almost no progress, the gap alone is enough in the end.
+    If pairs make almost no progress with these kernel values, a small enough gap alone ends the solve.
 
     Raises
     ------
@@ -153,11 +155,11 @@ def optimize(run: Run, tau: float, tell: Callable[[Run], None]) -> None:
 
 
 def nested_start(problem: PUProblem, K: Products) -> Floats:
-    """Return coefficients (n,) that follow from f of ever larger random parts of the unlabelled.
+    """Return start coefficients (n,), computed by solving larger and larger random subsets of the unlabelled examples.
 
-    A part of m examples determines f up to an error like ``1 / sqrt(m)``, so that few coefficients of the whole are
-    left to move. If f of a part does not even determine its own coefficients, as most are non-bound, the start is
-    feasible only.
+    The solution of m examples gives f with an error of the order ``1 / sqrt(m)``, so that only few coefficients of the
+    next subset must still be moved. If f of a subset does not even determine the coefficients of the subset, because
+    most are non-bound, ``feasible_start`` is returned.
     """
     n = problem.n
     order = np.random.default_rng(0).permutation(n)
@@ -178,7 +180,7 @@ def nested_start(problem: PUProblem, K: Products) -> Floats:
 
 
 def _follows_from_f(run: Run) -> bool:
-    """Say whether the coefficients that f asks for are nearer to the optimum than those of the feasible start."""
+    """Say whether the coefficients that ``from_scores`` derives from f are better than those of ``feasible_start``."""
     problem = run.problem
     starts = from_scores(run.F, problem.c2, problem.total), feasible_start(problem)
     reported, same = (Run(problem, run.K, sigma) for sigma in starts)
@@ -186,7 +188,7 @@ def _follows_from_f(run: Run) -> bool:
 
 
 class Look(NamedTuple):
-    """The violation and the gap after a pass over all unlabelled."""
+    """The violation and the gap after a pass over all unlabelled examples."""
 
     seconds: float
     violation: float
@@ -221,7 +223,7 @@ def usmo(
     progress: Progress | None = None,
     look: Callable[[float, float], object] | None = None,
 ) -> PUSolution:
-    """Solve the problem until no pair violates optimality by more than ``tau`` and the relative gap is at most that.
+    """Solve the problem until no pair violates optimality by more than ``tau``, and the relative gap is as small.
 
     Parameters
     ----------
@@ -268,7 +270,7 @@ def usmo(
 
 
 def _solved(problem: PUProblem, tau: float, start: Start, cache_bytes: int, tell: Callable[[Run], None]) -> Run:
-    """Return a finished solve, through few pivots if there are some with too small an error to matter."""
+    """Return a finished solve, by a low-rank approximation of the kernel matrix if its error is small enough."""
     K = products(problem.kernel, problem.U, cache_bytes, TENTH * tau / problem.total)
     if start == "feasible":
         sigma = feasible_start(problem)
@@ -281,7 +283,7 @@ def _solved(problem: PUProblem, tau: float, start: Start, cache_bytes: int, tell
 
 
 def _finished(run: Run, tau: float, tell: Callable[[Run], None]) -> Run:
-    """Continue until the conditions hold for an f that was computed again at most a few passes ago."""
+    """Optimize until the conditions hold for an f that was recomputed at most ``FRESH`` passes ago."""
     for _ in range(MOST_REFRESHES):
         passes = run.passes
         optimize(run, tau, tell)
@@ -292,7 +294,7 @@ def _finished(run: Run, tau: float, tell: Callable[[Run], None]) -> Run:
 
 
 def _done(violation: float, first: float, tau: float) -> int:
-    """Return the progress: the logarithm of the violation goes from that of ``first`` to that of ``tau``."""
+    """Return the progress in ``PARTS``, as the share of the way from ``first`` to ``tau`` on a logarithmic scale."""
     if violation <= tau or first <= tau:
         return PARTS
     return int(PARTS * max(0.0, math.log(first / violation) / math.log(first / tau)))

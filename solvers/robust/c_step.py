@@ -1,6 +1,7 @@
-"""The compiled loops of the two outlier paths: C-steps where no example switches, D-steps where one does, and notes.
+"""The compiled loops of the two outlier paths, which record both C-steps, without a switch, and D-steps, with switches.
 
-Each loop may stop before its end, and continues when called again: ``robust.path`` provides what it asks for.
+A loop may stop early with a request, such as for kernel rows. ``robust.path`` answers the request and calls the loop
+again, which then continues.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ SEGMENTS_BEFORE, CHANGES_BEFORE, ROUNDS_MADE, SWITCHES_SO_FAR = range(4)
 
 
 class NotesUsed(Scalars):
-    """Numbers of notes, and the position of the walk."""
+    """How many legs and jumps are recorded, and how far the path has come."""
 
     legs: int
     jumps: int  #: D-steps
@@ -62,7 +63,7 @@ class Notes(NamedTuple):
 
 @by_reference
 class Pull(NamedTuple):
-    """The outliers, and their effect on f as theta moves, updated from one leg to the next."""
+    """The outliers and the rate at which they change f as theta moves, updated from one leg to the next."""
 
     by: Floats  #: (n,) the rate, per theta, of the betas of bound outliers
     sum: Floats  #: (n,) the sum of their kernel rows times these rates
@@ -73,7 +74,7 @@ class Pull(NamedTuple):
 
 @by_reference
 class Constants(NamedTuple):
-    """The coefficients on legs on which no coefficient changes; space for k legs, n slots."""
+    """The coefficients of legs on which coefficients are constant; space for k legs and n slots."""
 
     beta: Floats  #: (k, n)
     b: Floats  #: (k,)
@@ -81,7 +82,7 @@ class Constants(NamedTuple):
 
 @by_reference
 class Course(NamedTuple):
-    """The kind of steps that a run makes, and its records; records that this kind does not need are empty."""
+    """The kind of steps that a run makes, and the records of the run; records that the kind does not need are empty."""
 
     kind: int  #: named below
     inwards: float  #: 1: cutoffs come in as s grows; -1: as s falls
@@ -108,7 +109,7 @@ def course(kind: int, ends: tuple[float, float] = (0.0, 0.0), legs: int = 0, m: 
 
 @compiled
 def steps(w: Walk, p: Split, c: Course) -> int:
-    """Make the steps of a course until they are done or ask for something; one function compiles all kinds."""
+    """Make the steps of a course until all are made or a step has a request; all kinds compile in this function."""
     if c.kind == OVER_S:
         return steps_of_s(w, p, c.notes, c.kept, c.zero, c.inwards, c.ends)
     if c.kind == OVER_THETA:
@@ -118,7 +119,7 @@ def steps(w: Walk, p: Split, c: Course) -> int:
 
 @compiled
 def begin_leg(w: Walk, p: Split, notes: Notes, start: float) -> None:
-    """Note the side and place of every example at the start of a leg."""
+    """Record the side and the segment of every example at the start of a leg."""
     k = notes.used[0].legs
     notes.values[k, START] = start
     for j in range(w.n):
@@ -128,9 +129,9 @@ def begin_leg(w: Walk, p: Split, notes: Notes, start: float) -> None:
 
 @compiled
 def begin_jump(p: Split, notes: Notes) -> None:
-    """Begin a jump with the examples that were chosen to switch.
+    """Begin a D-step with the examples that were chosen to switch.
 
-    If the path stands still, all examples count as tried, so that none at a cutoff switches alone again.
+    If the path makes no progress, all examples count as tried, so that no example at a cutoff switches alone again.
     """
     p.now[0].start_objective = p.now[0].objective
     p.now[0].rounds = 0
@@ -140,7 +141,7 @@ def begin_jump(p: Split, notes: Notes) -> None:
 
 @compiled
 def finish_jump(w: Walk, p: Split, notes: Notes) -> int:
-    """Let the chosen examples switch and note what the D-step did; return DONE, ITERATION or a request."""
+    """Make the D-step that begins with the chosen examples, and record it; return DONE, ITERATION or a request."""
     outcome = take_sides(w, p, True)
     if outcome != Exit.DONE:
         return outcome
@@ -157,10 +158,10 @@ def finish_jump(w: Walk, p: Split, notes: Notes) -> int:
 def steps_of_s(
     w: Walk, p: Split, notes: Notes, kept: Constants, zero: LossCutoffs, inwards: float, ends: Floats
 ) -> int:
-    """Move s from ``ends[0]`` to ``ends[1]``; nothing else moves until a cutoff reaches an example.
+    """Move s from ``ends[0]`` to ``ends[1]``; coefficients change only when a cutoff reaches an example.
 
-    ``zero`` are the cutoffs at s = 0. ``inwards`` is 1 if they move inwards as s grows, and -1 if as it falls. Stops
-    with NOTES_FULL, ITERATION, STUCK, and the requests of ``take_sides``.
+    ``zero`` are the cutoffs at s = 0. ``inwards`` is 1 if the cutoffs move inwards as s grows, and -1 if they move
+    inwards as s falls. The function returns DONE, NOTES_FULL, ITERATION, STUCK, or a request of ``take_sides``.
     """
     while True:
         if p.now[0].stage == RoundStage.AT_REST:
@@ -204,7 +205,7 @@ def nearest_cutoff(w: Walk, p: Split, zero: LossCutoffs) -> float:
 
 @compiled
 def steps_of_theta(w: Walk, p: Split, notes: Notes, log: Log, pull: Pull, end: float) -> int:
-    """Let theta fall to ``end``, and record every linear segment in the log.
+    """Lower theta to ``end``, and record every linear segment of the path in the log.
 
     Returns an ``Exit``: WITH_TIES if an example is at a cutoff before the first leg, AT_ONCE if a leg has no length,
     TIED or LOST if a C-step stalls or has no end, NOTES_FULL, STUCK, ITERATION, or a request of ``track_path`` or
@@ -267,7 +268,7 @@ def steps_of_theta(w: Walk, p: Split, notes: Notes, log: Log, pull: Pull, end: f
 
 @compiled
 def leave_for(w: Walk, p: Split, pull: Pull, end: float) -> None:
-    """Give every example the losses at ``end``, the rates that lead there, and the cutoffs that stop the walk."""
+    """Set every example's losses at theta = ``end``, their rates of change, and the cutoffs that stop the walk."""
     e = w.examples
     rest(w)
     place_stops(p)
@@ -288,9 +289,9 @@ def leave_for(w: Walk, p: Split, pull: Pull, end: float) -> None:
 
 @compiled
 def set_rate_of_outliers(w: Walk, p: Split, pull: Pull, end: float) -> bool:
-    """Update the rates for examples that became bound outliers or ceased to be; False: a kernel row is missing.
+    """Update the rates of f for examples that became or ceased to be bound outliers; False: a kernel row is missing.
 
-    If the row of a former bound outlier is missing, all rates are summed up again.
+    If the row of a former bound outlier is missing, the rates are computed again from all bound outliers.
     """
     bound = w.motion.work
     for j in range(w.n):
@@ -320,7 +321,7 @@ def set_rate_of_outliers(w: Walk, p: Split, pull: Pull, end: float) -> bool:
 
 @compiled
 def differing(bound: Floats, pull: Pull) -> int:
-    """List in ``pull.changed`` the examples with a rate that differs from ``bound`` (n,); return their number."""
+    """Write to ``pull.changed`` the examples with another rate than in ``bound`` (n,); return how many there are."""
     many = 0
     for j in range(bound.size):
         pull.changed[many] = j
@@ -330,7 +331,7 @@ def differing(bound: Floats, pull: Pull) -> int:
 
 @compiled
 def arrive(w: Walk, p: Split, pull: Pull, notes: Notes, end: float, stopped: bool) -> None:
-    """Give every example the losses at the theta where the leg has stopped, and end the leg."""
+    """Give every example its losses at the theta at which the leg has stopped, and end the leg."""
     k = notes.used[0].legs
     note_events(w, p)
     tau = w.at[0].tau if stopped else 0.0
@@ -348,9 +349,10 @@ def arrive(w: Walk, p: Split, pull: Pull, notes: Notes, end: float, stopped: boo
 
 @compiled
 def choose_tied(w: Walk, p: Split, notes: Notes) -> None:
-    """Choose all bound examples at a cutoff, and bound examples that a correction has moved beyond a cutoff.
+    """Choose for a switch all bound examples at a cutoff, and those that a correction has moved beyond a cutoff.
 
-    If several hold each other there, so that the path stalls, one at a time switches: no partition comes twice.
+    If the path stalls because several examples at cutoffs block each other, one example at a time switches, so that no
+    partition occurs twice.
     """
     look(w, p)
     still = notes.used[0].still > 0

@@ -1,9 +1,10 @@
-"""The walk of a D-step, on which an example that reaches a cutoff moves on to its other side at once.
+"""The walk of a D-step: a path on which an example that reaches a cutoff switches to the other side at once.
 
-Its levels then move from where they are to those of the other side, like those of the examples that began the D-step,
-and all arrive together. As a function of the remaining way, the optimum of these losses is concave, and falls from the
-start. Where an example joins, both of its sides have the same value, so the optimum goes on falling no slower. A
-cascade is thus one walk instead of a walk for each example, and the objective still falls.
+The coefficients that the example's loss demands then move linearly to those of the other side, as for the examples that
+began the D-step; all arrive at the end of the walk. The optimal objective of these losses is a concave function of the
+remaining distance, and falls from the start of the walk. Where an example joins the switch, its loss is the same on
+both sides, so the objective keeps falling at least as fast. Thus a cascade of switches is one walk instead of one walk
+for each example, and the objective still falls.
 """
 
 from __future__ import annotations
@@ -61,9 +62,9 @@ def follow_over_cutoffs(w: Walk, p: Split) -> int:
 
 @compiled
 def cross(w: Walk, p: Split) -> None:
-    """Let the bound example that has reached a cutoff be on the other side of it by the end of the walk.
+    """Switch the bound example that has reached a cutoff; its loss is that of the other side by the end of the walk.
 
-    No cutoff stops it a second time; if it ends on the wrong side, it switches after the walk.
+    No cutoff stops the example a second time; if it ends on the wrong side, it switches after the walk.
     """
     e, motion, tau, j = w.examples, w.motion, w.at[0].tau, w.at[0].switching
     w.at[0].switching = -1

@@ -1,9 +1,11 @@
-"""The compiled D-step: examples on the wrong side of a cutoff switch, and the path is followed, until none is wrong.
+"""The compiled D-step: all examples on the wrong side of a cutoff switch, and a path leads to the new optimum; both are
+repeated until no example is on the wrong side.
 
-A path makes dozens of such steps of a few events each. So everything around the events is compiled too, and a whole run
-of steps is one call. A round costs little more than its events: what does not change along a path is computed once, and
-f is taken as it is tracked. The f of free examples is computed afresh every hundred events, and every f by the caller,
-now and then and at the end. Arrays are by slot: an empty slot has no loss, no cutoffs, and stays within.
+An outlier path makes dozens of D-steps of a few events each. So everything around the events is compiled too, and a
+whole run of steps is one call. A round costs little more than its events: quantities that do not change along a path
+are computed once, and f is not recomputed but tracked. The f of free examples is recomputed every hundred events. The
+caller recomputes the f of all examples from time to time and at the end. Arrays are indexed by slot; an empty slot has
+no loss and no cutoffs, and counts as within.
 """
 
 from __future__ import annotations
@@ -31,13 +33,13 @@ MANY_SWITCHES = 16  #: if more than this many switch at once, the walk is long a
 
 @compiled
 def take_sides(w: Walk, p: Split, crossing: bool) -> int:
-    """Switch the ``wrong`` examples, follow the path, and repeat with those that are wrong then; return an ``Exit``.
+    """Switch the ``wrong`` examples, follow the path, and repeat until no example is wrong; return an ``Exit``.
 
-    With ``crossing`` an example that reaches a cutoff switches there, otherwise at the end of the walk. DONE: no
-    example is wrong. NEED_ROWS: asks for kernel rows of the moving examples, or for the rate itself and the next stage.
-    NEED_ROW, FACTOR_FULL: see ``follow_path``. SWITCHES_FULL: asks for space to record switches. INEXACT, STALLED and
-    other exits of a walk: the caller must bring the state to its optimum and set the next stage. ROSE, ENDLESS: the
-    D-step failed.
+    With ``crossing`` an example that reaches a cutoff on a walk switches at once, otherwise at the end of the walk.
+    DONE: no example is wrong. NEED_ROWS: the caller must cache the kernel rows of the moving examples, or compute the
+    rate of f and set the next stage. NEED_ROW, FACTOR_FULL: see ``follow_path``. SWITCHES_FULL: the caller must enlarge
+    the record of switches. INEXACT, STALLED and other exits of a walk: the caller must bring the state to its optimum
+    and set the next stage. ROSE, ENDLESS: the D-step failed.
     """
     now = p.now[0]
     while True:
@@ -90,7 +92,7 @@ def take_sides(w: Walk, p: Split, crossing: bool) -> int:
 
 @compiled
 def roundings(w: Walk) -> float:
-    """Return how much rounding of the sums in f can change the objective."""
+    """Return by how much rounding errors of f can change the objective."""
     size, mass = 0.0, 0.0
     for j in range(w.n):
         beta = abs(w.examples.beta[j])
@@ -125,9 +127,9 @@ def switch(w: Walk, p: Split) -> None:
 
 @compiled
 def set_bound_rate(w: Walk, p: Split) -> bool:
-    """Sum up the effect on f of the moving betas, which belong to examples that have switched.
+    """Compute the rate at which the moving betas, which belong to examples that have switched, change f.
 
-    False: an example's kernel row is missing.
+    Returns False if the kernel row of such an example is missing.
     """
     motion, first, last = w.motion, p.now[0].switched_before, p.now[0].switched
     for i in range(first, last):
@@ -143,7 +145,7 @@ def set_bound_rate(w: Walk, p: Split) -> bool:
 
 @compiled
 def set_out_for(w: Walk, p: Split) -> None:
-    """Start a walk at its beginning; the units of the losses are measured only the first time."""
+    """Initialize a walk; the units of the losses are measured only before the first walk."""
     p.work.now[0].whole = FEW if w.n * w.factor.size[1] < WHOLE_WORK else 0
     start(w, p.work)
     p.work.now[0].is_measured = 1  # later changes of the losses hardly change their units
@@ -151,7 +153,7 @@ def set_out_for(w: Walk, p: Split) -> None:
 
 @compiled
 def note_events(w: Walk, p: Split) -> None:
-    """Add the events of a walk to the counts."""
+    """Add the number of events of a walk to the counts."""
     at, now = w.at[0], p.now[0]
     now.all_events += at.events
     now.since_refresh += at.events
@@ -161,10 +163,10 @@ def note_events(w: Walk, p: Split) -> None:
 
 @compiled
 def landed(w: Walk, p: Split) -> bool:
-    """End a walk, and judge the state where it may be off; False: it is not exact.
+    """End a walk, and check the state if it may be inexact; return False if the state is not exact.
 
-    If no example was let beyond a limit or moved to an end, f and beta agree but for rounding, and the state is judged
-    only now and then.
+    If the walk let no example pass a limit and moved none to an end, f and beta agree except for rounding, and the
+    state is checked only from time to time.
     """
     at, now = w.at[0], p.now[0]
     is_due = now.since_audit + at.events >= SINCE_EXACT
@@ -177,7 +179,7 @@ def landed(w: Walk, p: Split) -> bool:
 
 @compiled
 def exact(w: Walk, p: Split) -> bool:
-    """Say whether the state is accepted; False also where judging takes long, which interruptible code does."""
+    """Say whether the state is optimal; also False if the check takes long, so that interruptible code makes it."""
     p.now[0].since_audit = -w.at[0].events
     outcome: bool = judge(w, p.work) == Exit.DONE
     return outcome

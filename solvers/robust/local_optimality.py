@@ -1,10 +1,12 @@
-"""The necessary and sufficient conditions of a robust local optimum [Suzumura et al., Theorems 4, 5], from data alone.
+"""The necessary and sufficient conditions of a robust local optimum [Suzumura et al., Theorems 4, 5], checked from data
+alone.
 
 Every coefficient must be one that the robust loss allows at its example's f (19a-d, 26a-c), and no example may stand at
-a cutoff (19e, 26d). The latter has an exception that the paper's proof passes over: an example is *held* if its kernel
-row depends on those of examples at kinks, such as a row of zeros without an intercept. Its f cannot move unless one of
-them leaves its kink, and their coefficients can make up for a change of its own, so both of its sides may be optimal.
-It happens with the linear kernel on features of few values; the D-step tries both sides.
+a cutoff (19e, 26d). The second condition has an exception that the paper's proof overlooks: an example is *held* if its
+kernel row is a linear combination of those of examples at kinks of their losses, such as a row of zeros without an
+intercept. The f of a held example cannot move unless an example at a kink leaves it. The coefficients of the examples
+at kinks can compensate for a change of the held example's coefficient, so both of its sides may be optimal. Held
+examples occur with the linear kernel on features of few values; the D-step tries both sides of such an example.
 """
 
 from __future__ import annotations
@@ -72,7 +74,7 @@ def local_optimality(
 
 
 def distances(base: Losses, cutoffs: LossCutoffs, theta: float, f: Floats, beta: Floats, exchange: float) -> Floats:
-    """Return each (f, exchange beta)'s distance from what the robust loss allows, in the maximum norm, (n,)."""
+    """Return the distance of each (f, beta) from the pairs that the robust loss allows, in the maximum norm, (n,)."""
     n, pieces = base.levels.shape
     least = np.full(n, np.inf)
     edges = np.column_stack([np.full(n, -np.inf), np.sort(base.kinks, axis=1), np.full(n, np.inf)])
@@ -94,7 +96,7 @@ def distances(base: Losses, cutoffs: LossCutoffs, theta: float, f: Floats, beta:
 
 
 def _depend(kernel: Callable[[Ints, Ints], Floats], indices: Ints, others: Ints, intercept: bool) -> Bools:
-    """Say which of ``indices`` lie in the span of the others; with an intercept, with coefficients of sum one."""
+    """Say which examples have a kernel row in the span of those of others; with an intercept, combined with sum one."""
     if indices.size == 0:
         return np.empty(0, np.bool_)
     own = np.diag(kernel(indices, indices))

@@ -1,6 +1,7 @@
-"""Sides of all examples under robust losses, and which are on the wrong side of a cutoff: compiled, by slot.
+"""Compiled code that finds the side of every example under robust losses, and the examples on the wrong side of a
+cutoff.
 
-An empty slot has no loss, no cutoffs, and stays within.
+Arrays are indexed by slot; an empty slot has no loss and no cutoffs, and counts as within.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ ROWS_OF_TABLES = 8
 
 
 class RoundStage(IntEnum):
-    """The stage of a D-step, or below of a C-step, from which it continues once its request has been met."""
+    """The stage of a D-step or C-step, from which the step continues after its request has been answered."""
 
     AT_REST = 0
     CHOSEN = 1
@@ -47,7 +48,7 @@ class RoundStage(IntEnum):
 
 
 class Now(Scalars):
-    """The position of an outlier path, and its counts."""
+    """The position of an outlier path: theta, the stage, the objective, and counts."""
 
     theta: float
     objective: float
@@ -64,7 +65,7 @@ class Now(Scalars):
 
 @by_reference
 class Split(NamedTuple):
-    """Every example's convex loss, cutoffs and side, by slot (n,), and the working arrays and records of a D-step."""
+    """The convex loss, cutoffs and side of each example, by slot (n,), with work arrays and records of a D-step."""
 
     base: Losses
     cutoffs: LossCutoffs
@@ -85,7 +86,7 @@ class Split(NamedTuple):
 
 @compiled
 def place_levels(w: Walk, p: Split, j: int, theta: float) -> None:
-    """Give an example the levels of its side at a theta, see ``ramp_losses.conditional``."""
+    """Set the levels of an example's loss for its side at a theta, as ``ramp_losses.conditional`` does."""
     cut = (1.0 - theta) * outermost_level(p, j)
     for q in range(p.base.levels.shape[1]):
         w.examples.levels[j, q] = p.base.levels[j, q] - cut
@@ -93,7 +94,7 @@ def place_levels(w: Walk, p: Split, j: int, theta: float) -> None:
 
 @compiled
 def place_cutoffs(p: Split, zero: LossCutoffs, depth: float) -> None:
-    """Put the cutoffs ``depth`` further inwards than those at s = 0."""
+    """Set the cutoffs ``depth`` further inwards than the cutoffs at s = 0."""
     for j in range(p.sides.size):
         p.cutoffs.low[j] = zero.low[j] + depth
         p.cutoffs.high[j] = zero.high[j] - depth
@@ -101,7 +102,7 @@ def place_cutoffs(p: Split, zero: LossCutoffs, depth: float) -> None:
 
 @compiled
 def outermost_level(p: Split, j: int) -> float:
-    """Return the level of an outlier's piece beyond its cutoff; 0 for an example within its cutoffs."""
+    """Return the coefficient that an outlier's convex loss demands beyond the cutoff; 0 for other examples."""
     if p.sides[j] == WITHIN:
         return 0.0
     last = p.base.levels.shape[1] - 1
@@ -111,9 +112,9 @@ def outermost_level(p: Split, j: int) -> float:
 
 @compiled
 def fill_tables(kinks: Floats, levels: Floats, tables: Floats) -> None:
-    """Write kinks, bends of the slope at them, and outermost levels of losses (n,) into the rows of ``tables`` (8, n).
+    """Write the kinks, the changes of slope at the kinks, and the outermost levels of losses (n,) to ``tables`` (8, n).
 
-    Kinks that do not exist are at 0 and have no bend; as limits they are infinite.
+    For a kink that does not exist the table has the position 0 and no change of slope; as a limit it is infinite.
     """
     last = levels.shape[1] - 1
     for j in range(kinks.shape[0]):
@@ -126,7 +127,7 @@ def fill_tables(kinks: Floats, levels: Floats, tables: Floats) -> None:
 
 @compiled
 def look(w: Walk, p: Split) -> None:
-    """Find the proper side of every example, the examples at a cutoff, and the full robust objective.
+    """Find the true side of every example, the examples at a cutoff, and the robust objective of all examples.
 
     The loops suit vector instructions, and examples at a cutoff are marked only if there are any.
     """
@@ -171,10 +172,11 @@ def objective(w: Walk, p: Split) -> float:
 
 @compiled
 def choose_misplaced(p: Split) -> None:
-    """Choose the examples that are not on their proper side.
+    """Choose for a switch the examples that are not on their true side.
 
-    An example at a cutoff must try its other side. If others hold its f there, it is optimal on either side: it rests
-    once it has tried both, or if it has just switched and is still there.
+    An example at a cutoff must try its other side. If other examples keep its f at the cutoff, the example is optimal
+    on either side. It then no longer switches once it has tried both sides, or if it has just switched and is still at
+    the cutoff.
     """
     for j in range(p.sides.size):
         p.wrong[j] = p.proper[j] != p.sides[j] and not (p.at_cutoff[j] and (p.resting[j] or p.wrong[j]))
@@ -183,10 +185,10 @@ def choose_misplaced(p: Split) -> None:
 
 @compiled
 def choose_loose(w: Walk, p: Split) -> bool:
-    """Choose an example at a cutoff that no example at a kink holds there; False if there is none.
+    """Choose an example at a cutoff with an f that examples at kinks do not keep there; False if there is none.
 
-    Several examples that switch together may cancel out, such as examples with the same features and different labels;
-    one of them alone moves.
+    If several examples switch together, their effects may cancel, as for equal features with different labels; if only
+    one of these switches, its f moves.
     """
     e, fac = w.examples, w.factor
     kappa = w.at[0].kappa if w.intercept else 0.0

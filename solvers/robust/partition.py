@@ -45,9 +45,10 @@ REFRESH_EVENTS = 1000  #: f is computed afresh from beta at least this often
 
 @dataclass
 class Partition:
-    """A state in which each example has the loss of the side that it counts on.
+    """A path state in which each example has the convex loss of its current side of the cutoffs.
 
-    ``base`` holds the convex losses and ``slots`` the slots of ``m`` examples; all arrays are by position.
+    ``base`` holds the convex losses and ``slots`` the slots of ``m`` examples; all arrays are indexed by position in
+    the window.
     """
 
     state: PathState
@@ -59,7 +60,7 @@ class Partition:
 
     @cached_property
     def tolerance(self) -> float:
-        """Distance from its cutoff within which an f counts as at it, in units of f: at least f's rounding error."""
+        """The distance from a cutoff within which an f counts as at the cutoff: at least the rounding error of f."""
         tables = (self.base.kinks, self.cutoffs.low[:, None], self.cutoffs.high[:, None])
         scale = max(size_of(table) for table in tables)
         e, slots = self.state.examples, self.slots
@@ -84,7 +85,7 @@ class Partition:
 
 
 class Rounds:
-    """The arrays for walks of a partition, and the loop that answers the requests of its compiled steps."""
+    """The arrays of a partition for compiled steps, and the loop that answers the requests of these steps."""
 
     def __init__(self, partition: Partition) -> None:
         self.state = partition.state
@@ -112,27 +113,27 @@ class Rounds:
 
     @property
     def sides(self) -> Sides:
-        """The side on which each example counts, by position, (m,)."""
+        """The side of its cutoffs on which each example counts as lying, by position, (m,)."""
         return self.p.sides[self._slots]
 
     @property
     def events(self) -> int:
-        """Breakpoints so far."""
+        """Number of breakpoints so far."""
         return int(self.p.now[0].all_events)
 
     @property
     def switched(self) -> tuple[Ints, Sides]:
-        """The examples that switched, in order, by slot, and to which side."""
+        """The slots of the examples that switched, in order, and the side to which each switched."""
         count = self.p.now[0].switched
         return self.p.indices[:count].copy(), self.p.to[:count].copy()
 
     def look(self) -> float:
-        """Find the proper side of every example, and return the robust objective."""
+        """Find the true side of every example, and return the robust objective."""
         split.look(self.w, self.p)
         return float(self.p.now[0].objective)
 
     def run(self, course: Course, until: tuple[int, ...] = ()) -> int:
-        """Make the steps of a course until they are done or stop with an exit of ``until``; return that exit.
+        """Make the steps of a course until all are made or one stops with an exit of ``until``; return the exit.
 
         Raises
         ------
@@ -150,7 +151,7 @@ class Rounds:
             self._answer(exit_)
 
     def settle(self) -> None:
-        """Let examples switch, from the optimum of any partition, until every example is on the true side."""
+        """Switch examples, from the optimum of any partition, until each is on its true side."""
         self.look()
         split.choose_misplaced(self.p)
         self.p.tried[:] = False
@@ -158,11 +159,11 @@ class Rounds:
         self.run(course(CROSSING))
 
     def part_at_cutoffs(self) -> None:
-        """Put examples at a cutoff beyond it if falling theta moves them there; at theta = 1 both sides are the same.
+        """Put examples at a cutoff beyond it if falling theta moves their f there; both sides are equal at theta = 1.
 
-        ``look`` has found such an example. While they count on one side, such examples may cancel out, and all stay at
-        their cutoffs. Which of them leave follows from the rates of f when the weights of the outliers fall while the
-        free f rest.
+        ``look`` must have found an example at a cutoff. While all such examples count on the same side, their effects
+        may cancel, and they would stay at their cutoffs. The method finds the examples that leave from the rates of f
+        as the outliers' weights fall and the f of free examples stay constant.
         """
         p, state = self.p, self.state
         indices = np.flatnonzero(p.at_cutoff & (~are_free(state.examples.segment[: state.n_slots])))
@@ -182,7 +183,7 @@ class Rounds:
                 push -= levels[i] * rates[i]
 
     def freshen(self, *, always: bool = False) -> None:
-        """Compute every f afresh between steps, if that is due or with ``always``, and correct errors."""
+        """Recompute every f between steps, if this is due or with ``always``, and correct errors."""
         due = self.p.now[0].stage == RoundStage.AT_REST and self.p.now[0].since_refresh > REFRESH_EVENTS
         if always or due:
             refresh(self.state)
@@ -193,7 +194,7 @@ class Rounds:
                 self._correct()
 
     def spread_ties(self) -> bool:
-        """Spread ties after the walk stalled; False: they may not be spread further, see ``tolerances.spread_ties``."""
+        """Spread ties after the walk stalled; False: no more spread is allowed, see ``tolerances.spread_ties``."""
         is_spread = spread_ties(self.state, self.w, self.stalls + 1)
         self.stalls += is_spread
         return is_spread
@@ -221,15 +222,15 @@ class Rounds:
             p.now[0].stage += 1
 
     def _is_balanced(self) -> bool:
-        """Say whether the error that the sum of the betas will have at the end of the walk is only rounding."""
+        """Say whether the error of the sum of the betas at the end of the walk will be only rounding."""
         at = self.w.at[0]
         off = abs(at.sum_rate - at.sum_v) * at.tau
         return bool(off <= 1e-13 * self.p.work.now[0].level * self.state.n)
 
     def _set_bound_rate(self) -> None:
-        """Cache the kernel rows of the moving betas, and those of examples near a cutoff.
+        """Cache the kernel rows of examples with a moving beta or with an f near a cutoff.
 
-        If they do not fit, compute the effect of the betas on f instead.
+        If the rows do not fit into the cache, compute the effect of the moving betas on f instead.
         """
         state, p, slots, n = self.state, self.p, self._slots, self.state.n_slots
         motion = self.w.motion
@@ -247,7 +248,7 @@ class Rounds:
         self.w = self.w._replace(rows=state.rows.values, parent_rows=state.rows.values)
 
     def _correct(self) -> None:
-        """Bring the state to the optimum of the losses it has."""
+        """Bring the state to the optimum of its current losses."""
         trace = follow(self.state)
         self.p.now[0].all_events += self.w.at[0].events + trace.events
         self.stalls += trace.stalls
@@ -265,7 +266,7 @@ class Rounds:
 
 
 def fetch_for_many(state: PathState, w: workspace.Walk) -> None:
-    """Cache the row that the walk asks for and rows needed later, or all rows if that is little work."""
+    """Cache the kernel row that a walk has requested and rows needed later, or all rows if that is little work."""
     n = state.n_slots
     missing = np.flatnonzero(state.rows.row_of[:n] < 0)
     if missing.size * n <= LITTLE and n <= state.rows.max_rows:
@@ -275,7 +276,7 @@ def fetch_for_many(state: PathState, w: workspace.Walk) -> None:
 
 
 def forward_solved(fac: Factor, block: Floats) -> Floats:
-    """Return the forward-solved columns of examples, one a row, from their kernel rows ``block`` (m, n_slots)."""
+    """Return ``R^-T k`` of examples, one a row, with R the factor and k from their kernel rows ``block``."""
     size = int(fac.size[0])
     live = np.flatnonzero(fac.slot[:size] >= 0)
     columns = np.zeros((block.shape[0], size))
@@ -287,7 +288,7 @@ def forward_solved(fac: Factor, block: Floats) -> Floats:
 
 
 def settle(partition: Partition) -> int:
-    """Let examples switch, from the optimum of any partition, until all are on the true side; return the events.
+    """Switch examples, from the optimum of any partition, until each is on its true side; return the number of events.
 
     Raises
     ------

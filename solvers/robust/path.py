@@ -1,6 +1,7 @@
 """The two outlier paths: C-steps where no example switches, D-steps where an example does [Suzumura et al., Alg. 1].
 
-Between two D-steps is a leg: sides are fixed, and the solution is linear in the parameter, theta or s.
+Between two D-steps is a leg, on which the sides of examples are fixed, and the solution is piecewise linear in the
+parameter, theta or s.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ class RobustSolution(NamedTuple):
 
 
 class Nodes(NamedTuple):
-    """The solutions at the breakpoints of a leg."""
+    """A block of solutions at consecutive breakpoints of a leg."""
 
     values: Floats  #: (k,)
     beta: Floats  #: (k, n)
@@ -63,11 +64,11 @@ class ConstantSegment:
         return self.solution
 
     def nodes(self, last: bool) -> Iterator[Nodes]:
-        """Yield the one solution of the leg."""
+        """Yield one block with the only solution of the leg."""
         yield Nodes(np.array([self.start]), self.solution.beta[None, :], np.array([self.solution.b]))
 
     def breakpoints_within(self) -> list[tuple[float, int, str]]:
-        """Return an empty list: no example moves."""
+        """Return an empty list: on this leg no example moves."""
         return []
 
 
@@ -100,7 +101,7 @@ class LinearSegment:
             yield Nodes(values[part], np.array([x.beta for x in found]), np.array([x.b for x in found]))
 
     def breakpoints_within(self) -> list[tuple[float, int, str]]:
-        """Return which examples join, leave or cross the margin, and at which value."""
+        """Return the examples that join, leave or cross the margin, each with the parameter's value at this event."""
         c = self.changes
         values = self.goal + (self.start - self.goal) * c.tau
         free_before, free_after = are_free(c.before), are_free(c.after)
@@ -135,7 +136,7 @@ class Jump:
 
 @dataclass
 class Walked:
-    """The legs of a path in order, with a D-step between each two; both are put together when asked for."""
+    """The legs of a path in order, with a D-step between each two; both lists are built when first asked for."""
 
     made: Callable[[], tuple[list[Leg], list[Jump]]]
     events: int = 0
@@ -147,12 +148,12 @@ class Walked:
 
     @property
     def legs(self) -> list[Leg]:
-        """Parts of the path on which every example stays on a side."""
+        """The parts of the path on which no example changes its side."""
         return self._parts[0]
 
     @property
     def jumps(self) -> list[Jump]:
-        """D-steps, one at the end of each leg but the last."""
+        """The D-steps, one at the end of each leg except the last."""
         return self._parts[1]
 
 
@@ -163,12 +164,12 @@ def stay(partition: Partition, start: float, end: float) -> Walked:
 
 
 def _only(legs: list[Leg]) -> tuple[list[Leg], list[Jump]]:
-    """Return the legs, and an empty list of D-steps."""
+    """Return the given legs, and an empty list of D-steps."""
     return legs, []
 
 
 def solution_of(partition: Partition) -> RobustSolution:
-    """Return the coefficients that a partition's state has now."""
+    """Return the present coefficients of a partition's state, as a solution."""
     e, slots = partition.state.examples, partition.slots
     return RobustSolution(e.beta[slots].copy(), e.segment[slots].copy(), partition.state.b)
 
@@ -176,7 +177,7 @@ def solution_of(partition: Partition) -> RobustSolution:
 def walk_s(
     partition: Partition, cutoff_rule: CutoffRule, y: Floats, start: float, end: float, tell: Callable[[float], None]
 ) -> Walked:
-    """Move s from ``start`` to ``end``; nothing else moves until a cutoff reaches an example.
+    """Move s from ``start`` to ``end``; coefficients change only when a cutoff reaches an example.
 
     ``y`` (m,) are the targets. ``tell`` is called with the progress, from 0 to 1, and may raise Cancelled.
 
@@ -200,7 +201,7 @@ def walk_s(
 
 
 def _constant_legs(notes: Notes, kept: Constants, switched: tuple[Ints, Sides]) -> tuple[list[Leg], list[Jump]]:
-    """Return the legs and D-steps of an s path."""
+    """Return the legs and D-steps of a path over s."""
     notes = _trimmed(notes)
     legs: list[Leg] = [
         ConstantSegment(start, end, notes.sides[k], RobustSolution(kept.beta[k], notes.segment[k], b))
@@ -210,7 +211,7 @@ def _constant_legs(notes: Notes, kept: Constants, switched: tuple[Ints, Sides]) 
 
 
 def walk_theta(partition: Partition, end: float, tell: Callable[[float], None]) -> Walked:
-    """Let theta fall to ``end``; ``tell`` is called with the progress, from 0 to 1, and may raise Cancelled.
+    """Lower theta to ``end``; ``tell`` is called with the progress, from 0 to 1, and may raise Cancelled.
 
     Raises
     ------
@@ -257,7 +258,7 @@ def _linear_legs(
     at_once: dict[int, RobustSolution],
     switched: tuple[Ints, Sides],
 ) -> tuple[list[Leg], list[Jump]]:
-    """Return the legs and D-steps of a theta path, in which slots are positions."""
+    """Return the legs and D-steps of a path over theta, in which slots equal positions in the window."""
     notes = _trimmed(notes)
     segments, changes = joined([log])
     legs: list[Leg] = []
@@ -274,7 +275,7 @@ def _linear_legs(
 
 
 def _jumps(notes: Notes, switched: tuple[Ints, Sides]) -> list[Jump]:
-    """Return the D-steps that the notes describe."""
+    """Return the D-steps that ``notes`` recorded."""
     (indices, to), jumps, first = (a.tolist() for a in switched), [], 0
     for k in range(notes.used[0].jumps):
         _, value, drop = notes.values[k].tolist()

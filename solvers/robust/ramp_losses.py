@@ -1,15 +1,15 @@
-"""Robust losses: convex tables with smaller slopes beyond a cutoff on either side [Suzumura et al.].
+"""Robust losses: piecewise-linear convex losses with smaller slopes beyond a cutoff on either side [Suzumura et al.].
 
-Beyond its cutoff the slope of a loss is only ``theta`` times the outermost slope of the convex table ``L`` that it is
-made of::
+Beyond a cutoff the slope of a robust loss is only ``theta`` times the outermost slope of the convex loss ``L``::
 
     loss(f) = L(f) - (1 - theta) (a_first (low - f)_+ - a_last (f - high)_+)
 
-with the outermost levels ``a_first >= 0 >= a_last``. For the hinge of a positive label the only cutoff is ``low = s``,
-for a negative one ``high = -s`` [eq. 5]; for regression ``low = y - s`` and ``high = y + s`` [eq. 9]. The loss is not
-convex at a cutoff. Each example therefore counts on one *side*: within its cutoffs it keeps its table, beyond one its
-levels are all shifted by the same amount. That majorizes the loss, touches it wherever the side is the true one, and
-needs no further kink.
+where ``a_first >= 0 >= a_last`` are the outermost slopes of ``L``, with the sign changed. For the hinge of a positive
+label the only cutoff is ``low = s``, for a negative one ``high = -s`` [eq. 5]; for regression ``low = y - s`` and
+``high = y + s`` [eq. 9]. The robust loss is not convex at a cutoff. Each example is therefore assigned to a *side*:
+within its cutoffs it has the convex loss, and beyond a cutoff a convex loss with all slopes changed by the same amount.
+This convex loss is nowhere below the robust loss, equals it where the assigned side is the true one, and needs no
+further kink.
 """
 
 from __future__ import annotations
@@ -37,24 +37,24 @@ BELOW, WITHIN, BEYOND = -1, 0, 1  #: the sides
 
 @by_reference
 class LossCutoffs(NamedTuple):
-    """The f beyond which the slopes of losses are reduced; infinite where they are not."""
+    """The values of f beyond which the slopes of losses are reduced; infinite if there is no such value."""
 
     low: Floats  #: (m,)
     high: Floats  #: (m,)
 
 
 def label_cutoffs(y: Floats, s: float) -> LossCutoffs:
-    """Return the cutoffs of hinge losses for labels ``y`` (m,) in {-1, +1}: margins below ``s`` are beyond."""
+    """Return the cutoffs of hinge losses for labels ``y`` (m,) in {-1, +1}: examples with y f < ``s`` are beyond."""
     return LossCutoffs(np.where(y > 0, s, -np.inf), np.where(y > 0, np.inf, -s))
 
 
 def residual_cutoffs(y: Floats, s: float) -> LossCutoffs:
-    """Return the cutoffs of regression losses for targets ``y`` (m,): residuals larger than ``s`` are beyond."""
+    """Return the cutoffs of regression losses for targets ``y`` (m,): examples with abs(y - f) > ``s`` are beyond."""
     return LossCutoffs(y - s, y + s)
 
 
 class CutoffRule(NamedTuple):
-    """The rule by which s places the cutoffs of a kind of loss."""
+    """The rule that computes the cutoffs of one kind of loss from s."""
 
     cutoffs: Callable[[Floats, float], LossCutoffs]  #: of targets (m,) and s
     reach: Callable[[Floats, Floats], Floats]  #: at which s a cutoff comes to f: of targets (m,) and f (m,)
@@ -62,13 +62,14 @@ class CutoffRule(NamedTuple):
     tube: float = 0.0  #: residuals up to this have no loss; s is larger
 
     def at(self, s: float) -> Callable[[Floats], LossCutoffs]:
-        """Return the function that places the cutoffs of targets (m,) for one s."""
+        """Return the function that computes the cutoffs of targets (m,) for one s."""
         return lambda y: self.cutoffs(y, s)
 
     def default(self, parameter: Parameter, reach: Floats, y: Floats) -> float:
         """Return the default s, from the ``reach`` (m,) of examples at the convex optimum.
 
-        Residuals that are tiny compared with the targets ``y`` (m,) are rounding, and leave every example within.
+        If all residuals are tiny compared with the targets ``y`` (m,), they are rounding errors, and the s returned
+        leaves every example within.
         """
         if self.inwards > 0:
             return 0.0
@@ -88,7 +89,7 @@ RESIDUALS = CutoffRule(residual_cutoffs, residual_sizes, -1.0)
 
 
 def true_sides(cutoffs: LossCutoffs, f: Floats) -> Sides:
-    """Return the side on which each ``f`` (m,) lies; an f on a cutoff counts as within."""
+    """Return the side of the cutoffs on which each ``f`` (m,) lies; an f at a cutoff counts as within."""
     return ((f > cutoffs.high).astype(np.int8) - (f < cutoffs.low)).astype(np.int8)
 
 
@@ -105,11 +106,11 @@ def size_of(table: Floats) -> float:
 
 
 def conditional(base: Losses, sides: Sides, theta: float) -> Losses:
-    """Return the convex losses of a partition: shifted tables give outliers ``theta`` times their slope beyond."""
+    """Return the convex losses of a partition; beyond the cutoff, outliers have ``theta`` times the convex slope."""
     return Losses(base.kinks, base.levels - (1.0 - theta) * outermost(base, sides)[:, None], base.n_kinks)
 
 
 def outermost(base: Losses, sides: Sides) -> Floats:
-    """Return the level of the piece beyond the cutoff of each outlier, (m,); 0 for the others."""
+    """Return the outermost slope, sign changed, of each outlier's convex loss beyond the cutoff, (m,); 0 for others."""
     last = base.levels[np.arange(sides.size), base.n_kinks]
     return np.where(sides == BELOW, base.levels[:, 0], np.where(sides == BEYOND, last, 0.0))

@@ -34,7 +34,7 @@ class Terms(NamedTuple):
 
 
 def checked(asked: Robustness, window: Container[Key]) -> Robustness:
-    """Return a Robustness that has been checked; the cutoffs of a task decide which s it allows.
+    """Check a Robustness and return it; the cutoff rule of a task decides which values of s are allowed.
 
     Raises
     ------
@@ -54,7 +54,7 @@ def checked(asked: Robustness, window: Container[Key]) -> Robustness:
 
 
 def share(theta: object) -> float:
-    """Return theta as a checked number.
+    """Check theta and return it as a number.
 
     Raises
     ------

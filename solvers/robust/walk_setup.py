@@ -1,8 +1,8 @@
-"""Passes over all examples before and after a walk of an outlier path, as vector instructions.
+"""Loops over all examples before and after a walk of an outlier path, compiled to vector instructions.
 
-A path has dozens of walks of a few events each, so work that is done once a walk costs as much as the events. Only
-examples that have switched move. The limits of every other example are known without looking at rates: the kinks next
-to a bound example or its cutoffs, whichever are nearer.
+An outlier path has dozens of walks of a few events each, so work that is done once for each walk costs as much as the
+events. On a walk only the losses of examples that have switched move. The limits of every other example do not depend
+on rates: a bound example is limited by the kinks next to its f or by its cutoffs, whichever are nearer.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ MIDDLE_PIECE, LAST_PIECE = 2 * (FIRST + 1), 2 * (LAST + 1)
 
 @compiled
 def rest(w: Walk) -> None:
-    """Set all examples at rest."""
+    """Set the rates of all examples' losses and coefficients to 0."""
     e, motion = w.examples, w.motion
     for j in range(w.n):
         for q in range(e.dkinks.shape[1]):
@@ -41,7 +41,7 @@ def rest(w: Walk) -> None:
 
 @compiled
 def place_stops(p: Split) -> None:
-    """Set the stops of a walk at the cutoffs of all examples."""
+    """Make a walk stop at the cutoffs of all examples."""
     sides, low, high, stop_low, stop_high = p.sides, p.cutoffs.low, p.cutoffs.high, p.stops.low, p.stops.high
     for j in range(sides.size):
         low_j, high_j = low[j], high[j]
@@ -55,7 +55,7 @@ def place_stops(p: Split) -> None:
 
 @compiled
 def place_stops_of_round(w: Walk, p: Split) -> None:
-    """Set the stops of a walk at the cutoffs of examples that neither switch nor stand at a cutoff.
+    """Make a walk stop at the cutoffs of examples that neither switch nor are at a cutoff already.
 
     A walk in outer iterations from its start ignores cutoffs.
     """
@@ -108,7 +108,7 @@ def set_out_among_cutoffs(w: Walk, p: Split) -> None:
 
 @compiled
 def set_out(w: Walk, p: Split) -> None:
-    """Start the walk of a round as ``reactivation.start`` does; only examples that have just switched move."""
+    """Start the walk of a round as ``reactivation.start`` does; only losses of examples just switched move."""
     set_out_among_cutoffs(w, p)
     moving = 0
     for i in range(p.now[0].switched_before, p.now[0].switched):
@@ -121,7 +121,7 @@ def set_out(w: Walk, p: Split) -> None:
 
 @compiled
 def has_arrived(w: Walk, p: Split) -> bool:
-    """Say whether, at the end of a walk, every example is where it should be, so that no other pass is needed."""
+    """Say whether every example is within its limits at the end of a walk, so that no other pass is needed."""
     segment, f, beta, beyond = w.examples.segment, w.examples.f, w.examples.beta, w.motion.work
     first_kink, second_kink = p.tables[FIRST_LIMIT], p.tables[SECOND_LIMIT]
     for j in range(w.n):
@@ -144,7 +144,7 @@ def has_arrived(w: Walk, p: Split) -> bool:
 
 @compiled
 def put_on_levels(w: Walk, snap: float) -> None:
-    """Put bound betas that have moved, and are within ``snap`` of their level, on it."""
+    """Set each bound beta that has moved and is within ``snap`` of its level to this level."""
     e, v = w.examples, w.motion.v
     for j in range(w.n):
         if v[j] != 0.0 and not is_free(e.segment[j]):

@@ -10,7 +10,7 @@ TRIED = ("0.67", "0.68")  #: minor versions; the range of ``pyproject.toml`` nam
 
 
 def check_version(found: str) -> None:
-    """Raise UnsupportedNumba for a version that was not tested: its internals may differ."""
+    """Raise UnsupportedNumba for a version of Numba that was not tested, as its internals may differ."""
     if ".".join(found.split(".")[:2]) not in TRIED:
         reason = f"Numba {found} has not been tried with the solvers"
         raise UnsupportedNumba(f'{reason}; install one of {" and ".join(TRIED)}: pip install "numba=={TRIED[-1]}.*"')

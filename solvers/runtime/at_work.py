@@ -1,4 +1,4 @@
-"""What this process is compiling: how much is done, how long the rest takes, and a line for a waiting person."""
+"""The progress of compilation in this process: the share that is done, the time left, and a line that shows both."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ log = logging.getLogger(__name__)
 
 
 class AtWork:
-    """Counts translated functions, of all threads together, as Numba translates in one thread at a time.
+    """Counts the functions that Numba has translated in all threads of the process, one thread at a time.
 
-    The first function is logged as a warning, so that Python prints it even without a log; later ones are logged as
-    information. On a terminal, and in a notebook without a log, a line of progress is shown too, and removed at the
-    end.
+    The first function is logged as a warning, so that Python prints it even if no log is set up; later functions are
+    logged as information. On a terminal, and in a notebook without a log, a line of progress is shown too, and removed
+    at the end.
     """
 
     def __init__(self) -> None:
@@ -36,7 +36,7 @@ class AtWork:
 
     @contextmanager
     def expect(self, functions: int) -> Iterator[None]:
-        """Announce that code inside the context will translate ``functions`` functions."""
+        """Announce that the code inside the context will translate ``functions`` functions."""
         self._of = self.done + functions
         self._expecting += 1
         try:
@@ -46,7 +46,7 @@ class AtWork:
 
     @contextmanager
     def call(self) -> Iterator[None]:
-        """Measure the time of a call inside, which may translate functions."""
+        """Measure the time of the call inside the context, which may translate functions."""
         try:
             yield
         finally:
@@ -73,7 +73,7 @@ class AtWork:
             self._is_line_there = True
 
     def progress(self) -> str:
-        """Describe the share of compilation that is done and the time left, if known; empty if nothing is compiled."""
+        """Describe the share of compilation that is done and the time left, if known; empty if nothing compiles."""
         if self.done == 0 or (self._since is None and not self._expecting):
             return ""
         if self.done >= self._of:
@@ -82,7 +82,7 @@ class AtWork:
         return f"compiling: {self.done} of {self._of} functions" + (f", about {left:.0f} s left" if left else "")
 
     def seconds_left(self) -> float:
-        """Return the seconds of compilation left at the rate so far; 0.0 if unknown, or if nothing is compiled."""
+        """Return the seconds of compilation left at the rate so far; 0.0 if unknown, or if nothing compiles."""
         if self.done < SETTLED or (self._since is None and not self._expecting):
             return 0.0
         now = time.perf_counter()
@@ -96,7 +96,7 @@ class AtWork:
 
 
 def _is_watched() -> bool:
-    """Say whether there is a terminal or a notebook, and no log that lines would mix with."""
+    """Say whether a line of progress can be shown: on a terminal or in a notebook, and without a log in between."""
     if logging.root.handlers or not log.isEnabledFor(logging.WARNING):
         return False
     return sys.stderr is not None and (sys.stderr.isatty() or "ipykernel" in sys.modules)

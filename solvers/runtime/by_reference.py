@@ -1,8 +1,9 @@
 """Records of many arrays that compiled code receives as one pointer.
 
-Numba passes a named tuple by value: one of forty arrays is some 280 numbers at each call, which costs time at every
-event, and most of the time of compiling. A named tuple that is marked ``by_reference`` is laid out in memory once,
-where Python calls compiled code, and is a pointer inside; its fields are read as before.
+Numba passes a named tuple by value: a tuple of forty arrays is some 280 numbers at each call. That costs time at every
+event, and most of the time of compiling. A named tuple that is marked ``by_reference`` is written to memory once, when
+Python calls compiled code. Compiled code has a pointer to this memory, and reads fields with the same syntax as those
+of a named tuple.
 """
 
 from __future__ import annotations
@@ -24,15 +25,16 @@ T = TypeVar("T")
 
 
 def by_reference(record: R) -> R:
-    """Mark a named tuple, so that compiled code gets a pointer to it; compiled code cannot make one by itself."""
+    """Mark a named tuple, so that compiled code gets a pointer to it; compiled code cannot create such a tuple."""
     typeof_impl.register(record)(_type_of)
     return record
 
 
 class InMemory:
-    """A record and the records in it, laid out in memory while this object exists, which keeps their arrays.
+    """A copy of a record in memory that compiled code reads; this object keeps the record's arrays alive.
 
-    Compiled code reads it by ``at``. All of its numbers must be whole.
+    Compiled code reads the record by the function ``at``, given its ``address``. All numbers of the record must be
+    whole numbers.
     """
 
     def __init__(self, record: Any) -> None:
@@ -46,7 +48,7 @@ class InMemory:
         self.address = int(self._memory.ctypes.data)
 
     def put(self, name: str, value: Any) -> None:
-        """Replace a number, or an array by another of that type."""
+        """Replace a number of the record, or replace an array by another array of the same type."""
         words, start = self._words(name, value), self._start[name]
         self._memory[start : start + len(words)] = words
 
@@ -66,7 +68,7 @@ def _words_of(value: Any) -> list[int]:
 
 
 class Reference(types.Type):
-    """A pointer to a record; the record stays where it is, and as it is, while compiled code runs."""
+    """The type of a pointer to a record; the record is neither moved nor changed while compiled code runs."""
 
     def __init__(self, record: Any) -> None:
         self.record = record
@@ -74,7 +76,7 @@ class Reference(types.Type):
 
     @property
     def key(self) -> Any:
-        """The identity of the type."""
+        """The value by which Numba compares types."""
         return self.record
 
 
@@ -91,7 +93,7 @@ class _Pointer(models.PrimitiveModel):
 
 @unbox(Reference)
 def _from_python(reference: Reference, value: Any, c: Any) -> NativeValue:
-    """Lay the record out in the frame of the call."""
+    """Write the record to the stack frame of the call from Python."""
     native = c.unbox(reference.record, value)
     pointer = cgutils.alloca_once_value(c.builder, native.value)
 
@@ -105,10 +107,10 @@ def _from_python(reference: Reference, value: Any, c: Any) -> NativeValue:
 
 
 def _hidden(builder: Any, pointer: Any) -> Any:
-    """Return a pointer with an origin that the compiler cannot know.
+    """Return the same pointer, with its origin hidden from the compiler.
 
-    Values read through it are marked as never changing, so that a loop need not read them twice. If the compiler saw
-    that the memory was written to in the same frame, it could move a read before that.
+    Values read through the pointer are marked as constant, so that a loop need not read them twice. If the compiler saw
+    that the same frame writes to this memory, it could move a read before the write.
     """
     kind = ir.FunctionType(pointer.type, [pointer.type])
     return builder.asm(kind, "", "=r,0,~{memory}", [pointer], side_effect=True)
@@ -133,7 +135,7 @@ def _read(context: Any, builder: Any, reference: Reference, pointer: Any, name: 
 
 
 def _array(context: Any, builder: Any, array: types.Array, place: Any) -> Any:
-    """Read the fields of an array, number by number."""
+    """Read an array of a record: its pointer, shape and other fields, number by number."""
     model = context.data_model_manager[array]
     value = ir.Constant(model.get_value_type(), ir.Undefined)
     for k in range(model.field_count):
@@ -156,7 +158,7 @@ def _unchanging(builder: Any, place: Any) -> Any:
 
 
 def _laid_out(context: Any, record: Any) -> Any:
-    """Lay a record out in the frame of the function that calls this."""
+    """Write a record to the stack frame of the calling function, and return a pointer to the record."""
 
     def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         return _hidden(builder, cgutils.alloca_once_value(builder, arguments[0]))

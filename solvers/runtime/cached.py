@@ -15,12 +15,12 @@ if TYPE_CHECKING or sys.version_info >= (3, 12):
 else:
 
     class cached_property(functools.cached_property):  # noqa: N801, TID251  # the name of what it replaces
-        """What ``functools.cached_property`` is from Python 3.12 on."""
+        """A property that is computed once for an instance, as ``functools.cached_property`` of Python 3.12 does."""
 
         __module__ = "functools"  # pydantic takes its attributes for no fields
 
         def __get__(self, instance: Any, owner: Any = None) -> Any:
-            """Compute the value and keep it with the instance, where it is found from then on."""
+            """Compute the value and store it as an attribute of the instance, where later accesses find it."""
             if instance is None:
                 return self
             found = instance.__dict__[self.attrname] = self.func(instance)

@@ -1,9 +1,9 @@
 """The one place that decides how hot loops are compiled.
 
-Numba makes machine code of every function, and for that includes again all that it calls, directly or indirectly: a
-function at the bottom of twenty calls is compiled twenty times. Here a function that compiled code calls is only
-translated, once; machine code is made of the functions that Python calls, with all that they need. A large function
-that several of them call is compiled once too, and called at its address.
+Numba compiles every function to machine code together with all functions that it calls, directly or indirectly: a
+function that is called by twenty others is compiled twenty times. Here a function that only compiled code calls is
+translated once, to an intermediate form. Machine code is made only of functions that Python calls, with all functions
+that they need. A large function with several compiled callers is compiled once too, and they call it at its address.
 """
 
 from __future__ import annotations
@@ -40,37 +40,38 @@ IN_ORDER = frozenset({"contract"})
 def compiled(function: Callable[P, R]) -> Callable[P, R]:
     """Compile a function that makes no arrays to machine code that releases the GIL.
 
-    It borrows the arrays it is given, so no references are counted, which would take longer than the work of a small
-    event. The result is kept on disk if possible.
+    The function borrows its array arguments, so no references are counted; counting would take longer than a small
+    event. The machine code is stored on disk if possible.
     """
     return _machine_code(function, counts_references=False)
 
 
 def compiled_allocating(function: Callable[P, R]) -> Callable[P, R]:
-    """Compile in the same way a function that makes arrays, or gets new ones from its calls."""
+    """Compile, as ``compiled`` does, a function that creates arrays or gets new arrays from its calls."""
     return _machine_code(function, counts_references=True)
 
 
 def compiled_in_order(function: Callable[P, R]) -> Callable[P, R]:
-    """Compile in the same way a function that computes each number in the order written, wherever it is."""
+    """Compile, as ``compiled`` does, but keep the written order of operations for each number, at any array index."""
     return _machine_code(function, counts_references=False, fast_math=IN_ORDER)
 
 
 def compiled_once(function: Callable[P, R]) -> Callable[P, R]:
     """Compile a function that makes no arrays to machine code that all compiled callers share.
 
-    It is called at its address, and is not made part of its callers: for large functions that are not called often.
+    Callers jump to the function's address and do not include its code: this suits large functions that are called
+    rarely.
     """
     return _machine_code(function, counts_references=False, entry=Shared)
 
 
 def compiled_once_allocating(function: Callable[P, R], fast_math: frozenset[str] = FAST_MATH) -> Callable[P, R]:
-    """Compile in the same way a function that makes arrays, or gets new ones from its calls."""
+    """Compile, as ``compiled_once`` does, a function that creates arrays or gets new ones from functions it calls."""
     return _machine_code(function, counts_references=True, fast_math=fast_math, entry=Shared)
 
 
 def compiled_once_in_order(function: Callable[P, R]) -> Callable[P, R]:
-    """Compile in the same way a function that computes each number in the order written; it may make arrays."""
+    """Compile, as ``compiled_once`` does, but keep the written order of operations; the function may create arrays."""
     return compiled_once_allocating(function, IN_ORDER)
 
 
@@ -92,7 +93,7 @@ def _machine_code(
 
 
 class _Spent(threading.local):
-    """Seconds that this thread has spent on making machine code."""
+    """The seconds that this thread has spent on making or loading machine code."""
 
     seconds = 0.0
     since: float | None = None
@@ -120,10 +121,10 @@ def _collecting_seldom() -> Iterator[None]:
 
 
 class Entry(CPUDispatcher):
-    """A compiled function as Python calls it; compiled code calls the function itself."""
+    """A compiled function in the form that Python calls; compiled code calls the ``Inner`` form of the function."""
 
     def compile(self, sig: Any) -> Any:
-        """Make or load machine code, and count the time that takes."""
+        """Make or load machine code, and add the time to ``spent``."""
         if spent.since is not None:
             return super().compile(sig)
         spent.since = since = time.perf_counter()
@@ -140,12 +141,12 @@ class Entry(CPUDispatcher):
 
     @cached_property
     def inner(self) -> Any:
-        """The function as compiled code calls it; not needed where machine code is only loaded."""
+        """The form of the function that compiled code calls; it is not needed if machine code is only loaded."""
         options = {**self.targetoptions, "no_cpython_wrapper": True}
         return Inner(self.py_func, targetoptions=options, pipeline_class=_InnerCompiler)
 
     def get_call_template(self, args: Any, kws: Any) -> Any:
-        """Return how compiled code calls the function, for Numba."""
+        """Tell Numba how compiled code calls the function."""
         return self.inner.get_call_template(args, kws)
 
     def get_overload(self, sig: Any) -> Any:
@@ -154,14 +155,14 @@ class Entry(CPUDispatcher):
 
 
 class Shared(Entry):
-    """A compiled function that compiled code calls at its address, by a name that changes with all of its sources."""
+    """A compiled function that compiled code calls at its address, by a name that changes with any of its sources."""
 
     def __init__(self, function: Callable[..., Any], **how: Any) -> None:
         super().__init__(function, **how)
         self._keys: dict[Any, _Key] = {}
 
     def get_call_template(self, args: Any, kws: Any) -> Any:
-        """Make or load machine code, and return how it is called."""
+        """Make or load machine code, and tell Numba how compiled code calls it."""
         return CPUDispatcher.get_call_template(self, args, kws)
 
     def get_overload(self, sig: Any) -> Any:
@@ -169,7 +170,7 @@ class Shared(Entry):
         return self.address(tuple(sigutils.normalize_signature(sig)[0]))
 
     def address(self, args: tuple[Any, ...]) -> _Key:
-        """Link machine code to the function for arguments of these types; return its key."""
+        """Link the machine code for arguments of these types to the function's name; return the key of the code."""
         if args not in self._keys:
             self.compile(args)
             result: Any = self.overloads[args]
@@ -184,10 +185,10 @@ class Shared(Entry):
 
 
 class Inner(CPUDispatcher):
-    """A function as compiled code calls it: translated, to become part of what Python calls."""
+    """A function in the form that compiled code calls: only translated, and included in the machine code of callers."""
 
     def add_overload(self, result: Any) -> None:
-        """Register the function by a key of its own, because it has no address."""
+        """Register the function under a key made here, because the function has no address."""
         result = result._replace(entry_point=_Key())
         self.targetctx.insert_user_function(result.entry_point, result.fndesc, [result.library])
         self.overloads[tuple(result.signature.args)] = result
@@ -198,25 +199,25 @@ class _Key:
 
 
 class _InnerLibrary(JITCodeLibrary):
-    """The translation of a function, without the functions that it calls."""
+    """The intermediate code of one function, without the functions that it calls."""
 
     def _optimize_functions(self, module: Any) -> None:
-        """Leave functions as they are: they are optimized where they are included."""
+        """Skip optimization: functions are optimized as part of the library that includes them."""
         module.data_layout = self._codegen._data_layout
 
     def finalize(self) -> None:
-        """Skip linking: the library is included in others, and not linked by itself."""
+        """Skip linking: other libraries include this one, which is not linked by itself."""
         self._raise_if_finalized()
         self._finalize_dynamic_globals()
         self._finalized = True
 
     def _get_module_for_linking(self) -> Any:
-        """Return the module as it is: functions that may be left out, as Numba has them, are where they are called."""
+        """Return the module unchanged: functions that Numba marks as discardable are included where they are called."""
         return self._final_module
 
 
 class _EntryLibrary(JITCodeLibrary):
-    """The machine code of a function and of all that it calls."""
+    """The machine code of a function and of all functions that it calls."""
 
     def finalize(self) -> None:
         """Include all functions that are called, directly or indirectly."""
@@ -228,7 +229,7 @@ class _EntryLibrary(JITCodeLibrary):
         super().finalize()
 
     def _get_module_for_linking(self) -> Any:
-        """Return a module that has the names alone: no code includes this code, and so it is not kept twice."""
+        """Return a module with the names alone: no other library includes this code, so a copy is not needed."""
         names = (f'define void @"{name}"() {{ unreachable }}' for name in sorted(self._own))
         return parse_assembly("\n".join([str(self._codegen._create_empty_module(self.name)), *names]))
 
@@ -237,7 +238,7 @@ class _EntryLibrary(JITCodeLibrary):
         assert not missing, missing  # they would be called all the same
 
     def _optimize_final_module(self) -> None:
-        """Optimize the module as a whole: included functions are private, so those inlined everywhere are removed."""
+        """Optimize the whole module: included functions are private, so any that is inlined everywhere is removed."""
         for function in self._final_module.functions:
             if not function.is_declaration and function.name not in self._own:
                 function.linkage = Linkage.internal

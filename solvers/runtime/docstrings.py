@@ -11,16 +11,16 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Taking:
-    """Completes docstrings of methods that take the same parameters: a decorator, called with what each returns.
+    """A decorator that completes the docstrings of methods with the same parameters, given what each method returns.
 
-    Entries have the form of numpydoc; a type is above its meaning, which is indented.
+    Entries have the form of numpydoc: a line with the name or type, and below it the meaning, indented.
     """
 
     def __init__(self, parameters: str, raises: str = "") -> None:
         self._parameters, self._raises = parameters, raises
 
     def __call__(self, returns: str, raises: str = "") -> Callable[[F], F]:
-        """Return the decorator of a method that ``returns`` this, and may raise more than the others do."""
+        """Return the decorator for a method with these ``returns``, and with errors that only this method raises."""
         sections = {"Parameters": self._parameters, "Returns": returns, "Raises": self._raises or raises}
 
         def complete(method: F) -> F:

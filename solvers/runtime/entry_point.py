@@ -1,4 +1,4 @@
-"""Calls of compiled code that do not look at the types of their arguments, which takes as long as a short path."""
+"""Calls of compiled code that skip the check of argument types, which would take as long as a short path."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _known: dict[Any, Any] = {}  # kinds by themselves, and entry points by function
 
 
 def kind_of(value: object) -> Any:
-    """Return the kind of a value, on which its compiled type depends: the same object for the same type."""
+    """Return the kind of a value, which stands for its compiled type: values of one type have the same kind."""
     kind = _kind_of(value)
     return _known.setdefault(kind, kind)
 
@@ -30,7 +30,7 @@ def _kind_of(value: object) -> Any:
 
 
 def entry_point(function: Callable[P, R], *arguments: Any, kind: object = None) -> Callable[P, R]:
-    """Return a compiled function for arguments of exactly these types; ``kind`` is their kind, if it is known."""
+    """Return a compiled function for arguments of exactly these types; ``kind`` is the arguments' kind, if known."""
     key = function, kind or _kind_of(arguments)
     found: Callable[P, R] | None = _known.get(key)
     if found is None:

@@ -18,14 +18,14 @@ def html_of(report: Any) -> str:
 
 
 def table_of(title: str, rows: list[list[Any]], names: tuple[str, ...] = ()) -> str:
-    """Return rows of values, under names if there are any, as a table in HTML."""
+    """Return rows of values as a table in HTML, with the given names above the columns."""
     head = "".join(f"<th>{escape(name)}</th>" for name in names)
     body = "".join("<tr>" + "".join(f"<td>{escape(brief(value))}</td>" for value in row) + "</tr>" for row in rows)
     return f"<table><caption>{escape(title)}</caption><tr>{head}</tr>{body}</table>"
 
 
 def brief(value: Any) -> str:
-    """Return a value as a short text: numbers with four digits, of many values the first ones and how many."""
+    """Return a value as a short text: a number has four digits; of many values the text has the first and the count."""
     if isinstance(value, float | np.floating):
         return f"{value:.4g}"
     if isinstance(value, np.ndarray | tuple | list):

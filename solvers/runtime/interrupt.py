@@ -1,9 +1,10 @@
-"""Solves that can be interrupted: a handler is called in the thread of the solve, in the middle of it.
+"""Solves that can be interrupted: a handler is called in the thread of the solve, while the solve is under way.
 
-A request raises a flag. Python code checks it where it calls ``check``. Compiled loops check, at every event, an
-integer among their own counters, which ``watch`` has registered, and call back. So no code is left and entered again
-for a handler that returns, and the solve goes on to the same bits. A handler that raises ends the solve; code that has
-changed something by then restores it, ``undisturbed``.
+A request for an interrupt raises a flag. Python code checks the flag where it calls ``check``. Compiled loops check at
+every event a flag among their own counters, which ``watch`` has registered, and call back to Python if it is raised. So
+compiled code is not left while the handler runs, and if the handler returns, the result of the solve is the same to the
+last bit. A handler that raises an error ends the solve; code that has made changes undoes them, with interrupts
+deferred by ``undisturbed``.
 """
 
 from __future__ import annotations
@@ -29,10 +30,11 @@ WHOLE = (slice(None),)
 
 
 class Interrupt:
-    """Lets solves of this thread inside call ``handler``, in this thread, soon after they are asked.
+    """A context in which solves of this thread call ``handler``, in the same thread, soon after ``ask`` is called.
 
-    The handler may raise a SolverError, which ends the solve with the model as it was; or it may return, even after
-    waiting, and the solve goes on as if nothing had been. Handlers may be nested; outer ones are called too. ::
+    The handler may raise a SolverError, which ends the solve with the model as it was. It may also return, even after
+    waiting; the solve then continues with the same result. Contexts may be nested; the handlers of outer contexts are
+    called too. ::
 
         with interruptible(handler) as interrupt:  # another thread calls interrupt.ask()
             model.update(...)
@@ -52,7 +54,7 @@ class Interrupt:
         _here.interrupt = self._outer
 
     def ask(self) -> None:
-        """Ask, from any thread, that the solve call its handler soon."""
+        """Request, from any thread, that the solve call the handler soon."""
         self._asked = True
         if self._flag is not None:
             flags, place = self._flag
@@ -128,7 +130,7 @@ def undisturbed() -> Iterator[None]:
 
 
 def check() -> None:
-    """Call the handlers that were asked for; this is called where a solve can stop, and costs next to nothing."""
+    """Call the requested handlers; solvers call this function where a solve can stop, and it costs next to nothing."""
     interrupt = _here.interrupt
     while interrupt is not None:
         if interrupt._asked:
@@ -152,7 +154,7 @@ def _parts(count: int, size: int) -> Iterator[slice]:
 
 
 def watch(flags: Ints, place: int) -> None:
-    """Let compiled code that checks ``flags[place]``, by ``is_stopped``, be interrupted from now on."""
+    """Register ``flags[place]`` as the flag that interrupts compiled code, which checks it by ``is_stopped``."""
     interrupt = _here.interrupt
     while interrupt is not None:
         interrupt._flag = flags, place
@@ -162,7 +164,7 @@ def watch(flags: Ints, place: int) -> None:
 
 
 def raise_what_stopped() -> None:
-    """Raise the error that made compiled code of this thread stop, if any; to be called after all such code."""
+    """Raise the error that made compiled code of this thread stop, if any; call this after each interruptible call."""
     error = _here.error
     if error is not None:
         _here.error = None
@@ -170,7 +172,7 @@ def raise_what_stopped() -> None:
 
 
 def _paused() -> int:
-    """Call the handlers for compiled code, which no exception can leave; return 1 if it must stop."""
+    """Call the handlers and keep an error, because compiled code cannot raise it; return 1 if the code must stop."""
     try:
         if _here.error is None:
             check()
@@ -198,9 +200,9 @@ _read_now = cast("Callable[[Ints, int], int]", intrinsic(_read))
 
 @compiled
 def is_stopped(flags: Ints, place: int) -> bool:
-    """Let a thread that has raised ``flags[place]`` interrupt compiled code here; return whether to stop.
+    """Call the handlers if a thread has raised ``flags[place]``; return whether compiled code must stop.
 
-    Later checks in the same call stop too, and its results are not used.
+    Once True, later checks in the same call also return True, and the results of the call are not used.
     """
     return _read_now(flags, place) != 0 and _stops(flags, place)
 

@@ -1,10 +1,12 @@
-"""Where machine code is kept on disk, and which of it is up to date.
+"""The files of machine code on disk, with names that show whether the code is up to date.
 
-Numba's own cache checks only the file of a function, and would go on using code that called an older version of
-another. Here the name of each piece covers all that it was made of: the bytecode of the function and of whatever it
-calls, the constants they use, the fields of their records, the types of the arguments, and the versions. So an edit
-recompiles just what depends on it, two versions can share a directory, and no name is used twice. A file name includes
-the processor too. Code that a package was installed with may also be for a baseline that this processor can run.
+Numba's own cache checks only the source file of a function. It would continue to use machine code that includes an
+older version of another file's function. Here the name of a file is a digest of all that the code depends on: the
+bytecode of the function and of all functions that it calls, the constants they use, the fields of their records, the
+types of the arguments, and the versions of the packages. So an edit recompiles only the functions that depend on it,
+two versions can share a directory, and different code never has the same name. The name also includes the processor.
+Code that was installed with the package may also be for a baseline, an older kind of processor whose instructions this
+processor can run.
 """
 
 from __future__ import annotations
@@ -74,7 +76,7 @@ class MachineCode(NullCache):
         self._dispatcher = dispatcher
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
-        """Return the code that was compiled before for these types, or None."""
+        """Return the stored machine code for these argument types, or None if there is none."""
         rtsys.initialize(target_context)  # kept code needs only this of Numba; compiling loads the rest
         for file in _files(self.name(sig)):
             try:
@@ -91,7 +93,7 @@ class MachineCode(NullCache):
         return None
 
     def save_overload(self, sig: Any, data: Any) -> None:
-        """Store compiled code; a file is there whole or not at all."""
+        """Store compiled code; the file appears only once it is complete."""
         where = directory()
         if where is None or data.lifted or data.library.has_dynamic_globals:
             return
@@ -120,10 +122,10 @@ def _calls_of(library: Any) -> list[tuple[str, str, tuple[Any, ...]]]:
 
 
 def _files(name: str) -> Iterator[Path]:
-    """Yield where machine code may be: as it was installed, also for a baseline, and then as it was made since.
+    """Yield the files in which the machine code may be: first the installed ones, also for a baseline, then later ones.
 
-    Code that was made since is in :func:`directory`. Unless ``NUMBA_CACHE_DIR`` is set, it may also be next to the
-    source, even if nothing can be written there.
+    Code that was compiled after the installation is in :func:`directory`. Unless ``NUMBA_CACHE_DIR`` is set, such code
+    may also be next to the source, even in a folder that is not writable.
     """
     own, *_ = could_be = processors()
     yield from (INSTALLED / f"{name}.{processor}" for processor in could_be)
@@ -135,7 +137,7 @@ def _files(name: str) -> Iterator[Path]:
 
 
 def _use(file: Path) -> None:
-    """Note that a file is used, which keeps it from being deleted."""
+    """Mark a file as used, which keeps it from being deleted as unused."""
     in_use.add(file)
     if file.parent != INSTALLED:
         with contextlib.suppress(OSError):
@@ -157,7 +159,7 @@ def features_here() -> set[str]:
 
 
 def runnable(triple: str, features: Set[str]) -> list[str]:
-    """Return the baselines that a processor with these features can run, the best first."""
+    """Return the baselines with code that a processor with these features can run, the best baseline first."""
     needed, found = frozenset[str](), list[str]()
     for baseline, more in reversed(BASELINES.items()):
         needed |= more
@@ -172,10 +174,10 @@ def _label(processor: tuple[str, str, str]) -> str:
 
 @cache
 def directory() -> str | None:
-    """Return where new machine code is kept; None: there is no place that can be written to.
+    """Return the directory for new machine code; None: no directory is writable.
 
-    This is below ``NUMBA_CACHE_DIR`` if it is set, else next to the source, else in the user's cache; never where
-    others could put code for us to run, see :func:`is_ours`.
+    The directory is below ``NUMBA_CACHE_DIR`` if that is set, else next to the source, else in the user's cache. It is
+    never one in which other users could put code, see :func:`is_ours`.
     """
     given = os.environ.get("NUMBA_CACHE_DIR")
     user = Path(os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser())
@@ -192,10 +194,10 @@ def directory() -> str | None:
 
 @cache
 def is_ours(place: Path) -> bool:
-    """Return whether no other user can put code into a directory, from which it would be run; log it if one can.
+    """Return whether no other user can put code that we would run into a directory; log a warning if one can.
 
-    Other users are all but root, the user of this process, and the owner of this file, since that owner's code is run
-    anyway. The permissions of a group are taken as intended.
+    Other users are all users except root, the user of this process, and the owner of this file, since the process runs
+    that owner's code anyway. Write permissions of a group are assumed to be intended, and are accepted.
     """
     if not hasattr(os, "geteuid"):
         return True
@@ -213,12 +215,12 @@ def is_ours(place: Path) -> bool:
 
 @cache
 def _warn_of_no_cache() -> None:
-    """Log the missing place before the first function is compiled, once a process."""
+    """Log, once in a process and before the first function is compiled, that no directory can store machine code."""
     log.warning(NO_PLACE)
 
 
 def delete_unused() -> None:
-    """Delete the machine code of versions that are no longer run."""
+    """Delete machine code of versions of the package that are no longer in use."""
     where = directory()
     if where is None:
         return
@@ -234,7 +236,7 @@ def is_complete(family: str) -> bool:
 
 
 def set_complete(family: str) -> None:
-    """Record that all machine code of a family is kept."""
+    """Record that all machine code of a family of functions is stored."""
     found = next(filter(os.path.exists, _files(_mark_of(family))), None)
     where = directory() if found is None else None
     if where is not None:
@@ -273,7 +275,7 @@ def fingerprint(function: Any) -> str:
 
 
 def _parts_of(value: Any) -> Iterator[str]:
-    """Yield a text for each part of a value, and for a function those of all that it uses."""
+    """Yield a text for each part of a value; the parts of a function include all functions and values that it uses."""
     if isinstance(value, Dispatcher):
         yield type(value).__name__
         yield repr(sorted((k, sorted(v) if isinstance(v, set) else v) for k, v in value.targetoptions.items()))
@@ -338,7 +340,7 @@ def _parts_of_code(code: CodeType, doc: str | None, names: list[str]) -> Iterato
 
 
 def _place_of(kind: type) -> str:
-    """Return where a class is found: code made before it moved cannot be loaded."""
+    """Return the module and name of a class, because code made before a class moved cannot be loaded."""
     return f"{kind.__module__}.{kind.__qualname__}"
 
 

@@ -1,4 +1,4 @@
-"""Arrays with rows that begin at lines of the processor's cache, so that no vector instruction reads two lines."""
+"""Arrays in which each row begins at a line of the processor's cache, so that no vector instruction reads two lines."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _here = threading.local()
 
 
 def aligned(*shape: int, make: Callable[[int], Floats] = np.empty) -> Floats:
-    """Return an array in memory that ``make`` allocates; its rows are aligned if they are ``padded`` long."""
+    """Return an array in memory that ``make`` allocates; its rows are aligned if :func:`padded` gave their length."""
     size = math.prod(shape)
     whole = make(size + LINE)
     start = -(int(whole.__array_interface__["data"][0]) // whole.itemsize) % LINE
@@ -29,9 +29,10 @@ def aligned(*shape: int, make: Callable[[int], Floats] = np.empty) -> Floats:
 
 
 def padded(length: int) -> int:
-    """Return a length of rows of at least ``length``: an odd number of cache lines.
+    """Return the row length, at least ``length``, that fills an odd number of cache lines.
 
-    With an even number, the same column of many rows would compete for the same few places of the cache.
+    With an even number of lines, entries of a column in different rows would compete for the same few sets of the
+    cache.
     """
     lines = -(-length // LINE)
     return LINE * (lines + (lines % 2 == 0))

@@ -1,4 +1,4 @@
-"""Progress of long work, reported steadily; the receiver can end the work."""
+"""Progress of long work, reported at regular intervals to a function that can end the work."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ class Teller:
         self._done, self._total = 0, total
 
     def __call__(self, done: int, total: int) -> None:
-        """Report progress; raises Cancelled if the receiver answers False."""
+        """Report that ``done`` of ``total`` are done; raises Cancelled if the progress function returns False."""
         self._done, self._total = max(done, self._done), total
         self.again()
 
     def again(self) -> None:
-        """Report the same again; raises Cancelled if the receiver answers False."""
+        """Report the last progress again; raises Cancelled if the progress function returns False."""
         if self._progress is not None and not self._progress(self._done, self._total):
             raise Cancelled(f"cancelled when {self._done} of {self._total} were done")
 
 
 @contextmanager
 def steadily(progress: Progress | None, total: int) -> Iterator[Teller]:
-    """Report to ``progress`` at once, whenever the work inside reports something, and regularly in between."""
+    """Report to ``progress`` at the start, whenever the work inside reports, and regularly in between."""
     teller = Teller(progress, total)
     if progress is None:
         yield teller

@@ -25,7 +25,7 @@ class One(Protocol[T]):
         """Return the record, which shares its memory with the array."""
 
     def __setitem__(self, index: int, value: Any, /) -> None:
-        """Write the numbers of another record."""
+        """Overwrite the record with the numbers of another record."""
 
 
 class Scalars(_Void):
@@ -38,7 +38,8 @@ class Scalars(_Void):
     status[0].events += 1
     told = Status.snapshot(status)
 
-    Python is slow at single numbers of a record: where it needs several, it reads or writes all of them at once.
+    Python accesses a single number of a record slowly: code that needs several numbers reads or writes the whole record
+    at once.
     """
 
     kind: np.dtype[Any]
@@ -58,13 +59,13 @@ class Scalars(_Void):
 
     @classmethod
     def of(cls, *numbers: float) -> One[Self]:
-        """Return a new record, in an array (1,): the given numbers in the order of their names, then zeros."""
+        """Return a new record in an array (1,), with the given numbers in the order of the fields, then zeros."""
         packed = bytearray(cls._layout.pack(*numbers, *cls._zeros[len(numbers) :]))
         return np.ndarray(1, cls.kind, packed)
 
     @classmethod
     def zeros(cls, count: int) -> Any:
-        """Return an array of ``count`` records of zeros, of which parts may be taken."""
+        """Return an array of ``count`` records of zeros; slices of this array are valid records too."""
         return np.ndarray(count, cls.kind, bytearray(count * cls._layout.size))
 
     @classmethod
@@ -79,7 +80,7 @@ class Scalars(_Void):
 
 
 def _number(place: int) -> property:
-    """Return a property for one of the numbers, several times as fast as numpy's own access by name."""
+    """Return a property that accesses one number of a record several times as fast as numpy's access by name."""
 
     def read(record: Any) -> Any:
         return record[place]

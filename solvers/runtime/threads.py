@@ -1,4 +1,4 @@
-"""How many threads one solve may use: one where several models share the cores, more while cores are idle."""
+"""How many threads one solve may use: one if several models share the cores, more while cores are idle."""
 
 from __future__ import annotations
 
@@ -29,9 +29,10 @@ _at_rest.set()
 
 @contextmanager
 def threads(count: int) -> Iterator[None]:
-    """Let each solve that can use several threads use ``count`` inside; not to be nested.
+    """Let each solve inside the context use up to ``count`` threads; contexts must not be nested.
 
-    BLAS keeps one thread: if others use the cores, several wait for each other longer than they work.
+    BLAS still uses one thread: if other work uses the cores, several BLAS threads wait for each other longer than they
+    compute.
     """
     global _threads
     _threads = count
@@ -43,10 +44,10 @@ def threads(count: int) -> Iterator[None]:
 
 @contextmanager
 def one_blas_thread() -> Iterator[None]:
-    """Limit BLAS to one thread inside, for all threads of the process.
+    """Limit BLAS to one thread inside the context, in calls from any thread of the process.
 
-    If others use the cores too, its threads wait for each other many times longer than they work. Also, sums then do
-    not depend on the number of threads.
+    If other work uses the cores too, several BLAS threads wait for each other many times longer than they compute. With
+    one thread, sums also do not depend on the number of threads.
     """
     global _alone, _before
     with _lock:
@@ -78,7 +79,7 @@ def allowed() -> int:
 
 @contextmanager
 def at_work() -> Iterator[None]:
-    """Ask background work to wait meanwhile, because all threads that one solve may use are busy."""
+    """Ask background work to wait while the context lasts, because all threads that one solve may use are busy."""
     global _at_work
     with _lock:
         _at_work += 1
@@ -98,7 +99,7 @@ def wait_for_rest(seconds: float) -> None:
 
 
 def in_parts(work: Callable[[Ints], T], slots: Ints) -> list[T]:
-    """Return the results of ``work`` for ``slots``, ``PART`` at a time, in order, for any number of threads."""
+    """Call ``work`` for ``PART`` of ``slots`` at a time, on several threads, and return the results in order."""
     return together([partial(work, slots[start : start + PART]) for start in range(0, slots.size, PART)])
 
 
@@ -108,7 +109,7 @@ def together(
     do: Callable[[Callable[[], T]], T] = call,
     end: Callable[[], None] = lambda: None,
 ) -> list[T]:
-    """Return the results of ``works``, in order; they are begun in that order by as many threads as may be.
+    """Call all functions ``works``, begun in this order on as many threads as are allowed; return their results.
 
     Parameters
     ----------
@@ -134,7 +135,7 @@ def together(
 
 
 def _result(work: Future[T]) -> T:
-    """Wait for work of another thread; an interrupt reaches the waiting thread, and stops work not yet begun."""
+    """Wait for the result of another thread; an interrupt ends the wait and cancels work that has not begun."""
     while not wait([work], LOOK_EVERY).done:
         check()
     check()
@@ -142,7 +143,7 @@ def _result(work: Future[T]) -> T:
 
 
 def solve_in_parallel(works: Sequence[Callable[[], T]], count: int | None = None) -> list[T]:
-    """Return the results of ``works``, solves of one update, in order: all are done, or all have ended.
+    """Run the solves ``works`` of one update, and return their results in order after all solves have ended.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Types of arrays by their contents."""
+"""Names for the types of arrays, by their contents."""
 
 from typing import Any
 

@@ -1,7 +1,7 @@
-"""Cells of a table as numbers of double precision, by the kind of their column: nothing of them is lost.
+"""Cells of a table as numbers of double precision, by the kind of their column, without loss of information.
 
-A number is itself, a time its Unix seconds, yes and no are 1 and 0, and a word a whole number below 2**52 that depends
-on the word alone, so that whoever reads it has the same one; NaN is what is missing.
+A number stays itself, a time becomes Unix seconds, yes and no become 1 and 0, and a missing cell becomes NaN. A word
+becomes a whole number below 2**52 that depends on the word alone, so that every process gets the same number.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def code_of(word: str) -> float:
 
 
 def word_of(cell: Any) -> str:
-    """Return a cell of a category as a word: texts are themselves, 7 and 7.0 the word "7", yes is "true"."""
+    """Return a cell of a category as a word: a text stays itself, 7 and 7.0 become "7", and True becomes "true"."""
     if isinstance(cell, str):
         return cell
     if isinstance(cell, bool | np.bool_):
@@ -50,7 +50,7 @@ def word_of(cell: Any) -> str:
 
 
 def kind_of(cells: Cells) -> Kind:
-    """Return the kind of a column by its cells: of a table as text, too."""
+    """Return the kind of a column, found from its cells, which may all be texts as in a CSV file."""
     there = [cell for cell in cells if not (is_missing(cell) or (isinstance(cell, str) and cell == ""))]
     if all(isinstance(cell, bool | np.bool_) for cell in there) and there:
         return "yes-no"
@@ -65,7 +65,7 @@ def kind_of(cells: Cells) -> Kind:
 
 
 def coded(cells: Cells, kind: Kind, column: int, name: str, words: dict[float, str]) -> Floats:
-    """Return cells (m,) of a column as numbers; words that stand there are added to ``words``, by number.
+    """Return cells (m,) of a column as numbers; the words among the cells are added to ``words``, by number.
 
     Raises
     ------
@@ -96,7 +96,7 @@ def coded(cells: Cells, kind: Kind, column: int, name: str, words: dict[float, s
 
 
 def cells_of(codes: Floats, kind: Kind, words: dict[float, str]) -> list[Any]:
-    """Return numbers (m,) of a column as cells again: None is missing, times are texts of ISO 8601 in UTC."""
+    """Return numbers (m,) of a column as cells again: NaN becomes None, and times become texts of ISO 8601 in UTC."""
     return [None if code != code else _cell(code, kind, words) for code in codes.tolist()]
 
 
@@ -135,7 +135,7 @@ def _yes(cell: Any) -> float | None:
 
 
 def _seconds(cell: Any) -> float | None:
-    """Return a time as Unix seconds, UTC where it has no zone."""
+    """Return a time as Unix seconds; a time without a zone is in UTC."""
     if isinstance(cell, np.datetime64):
         return float((cell - np.datetime64(0, "s")) / np.timedelta64(1, "s"))
     if isinstance(cell, str):
@@ -154,7 +154,7 @@ _WHAT = {"number": "number", "yes-no": "yes or no", "time": "time of ISO 8601"}
 
 
 def _check_numbers(found: Floats, kind: Kind, column: int, name: str) -> None:
-    """Raise InvalidInput for the first that is too large, or neither yes nor no."""
+    """Raise InvalidInput for the first number that is too large, or, in a column of yes and no, neither 0 nor 1."""
     wrong = np.abs(found) > MOST if kind != "yes-no" else (found != 0.0) & (found != 1.0) & (found == found)
     if wrong.any():
         row = int(np.argmax(wrong))
@@ -171,10 +171,10 @@ def _shown(cell: Any) -> str:
 
 
 def distinct(codes: Floats) -> NDArray[np.float64]:
-    """Return the distinct values that are there, ascending."""
+    """Return the distinct values except NaN, ascending."""
     return np.unique(codes[codes == codes])
 
 
 def words_in(codes: Iterable[float], words: dict[float, str]) -> dict[float, str]:
-    """Return those of the words that stand among codes."""
+    """Return the entries of ``words`` with a number that is among ``codes``."""
     return {code: words[code] for code in {*codes} & words.keys()}

@@ -1,4 +1,5 @@
-"""Columns of a table: names with a kind and an encoding each, given or found in the first rows, and what they read."""
+"""Columns of a table, each with a name, a kind and an encoding, given or found from the first rows; they turn rows into
+numbers."""
 
 from __future__ import annotations
 
@@ -34,15 +35,15 @@ class TableColumn(NamedTuple):
     relevance: float = 1.0  #: multiplies squared distances along it, in (0, 1e6]
 
     def document(self) -> dict[str, Any]:
-        """Return the column as text and numbers, as ``columns`` takes it."""
+        """Return the column as a mapping of texts and numbers, in the form that the parameter ``columns`` accepts."""
         return self._asdict()
 
 
 class Codes(np.ndarray[Any, np.dtype[np.float64]]):
-    """Rows of a table as numbers, (m, p), which are not read once more.
+    """Rows of a table that have been turned into numbers, (m, p), and need no further conversion.
 
-    ``table`` has their words, and the columns that they were read by, or none where the model knows these. Parts of
-    them have it too; None: the model has the words as well.
+    ``table`` has the words of the rows, and the columns by which they were read, or no columns if the model knows
+    these. Slices of the rows keep ``table``; None: the model also knows the words.
     """
 
     table: TableColumns | None = None
@@ -55,7 +56,7 @@ class Codes(np.ndarray[Any, np.dtype[np.float64]]):
 
     @staticmethod
     def of(values: Floats, table: TableColumns | None) -> Codes:
-        """Return numbers (m, p) as such rows."""
+        """Return the numbers ``values`` (m, p) as rows of a table."""
         codes = np.asarray(values).view(Codes)
         codes.table = table
         return codes
@@ -69,13 +70,13 @@ class Codes(np.ndarray[Any, np.dtype[np.float64]]):
 
 
 def codes_from(values: Floats, document: Mapping[str, Any]) -> Codes:
-    """Return rows as numbers (m, p), with the words and columns of :meth:`Codes.document`."""
+    """Return ``values`` (m, p) as rows of a table, with the words and columns that :meth:`Codes.document` described."""
     table = given(document["columns"]) if "columns" in document else TableColumns(())
     return Codes.of(values, replace(table, words={code_of(word): word for word in document["words"]}))
 
 
 def below(parts: Sequence[Floats]) -> Codes:
-    """Return rows of a table, (m, p) or (p,) each, below each other, with the columns of the first and all words."""
+    """Join ``parts``, rows (m, p) or (p,), below each other, with the columns of the first part and all words."""
     tables = list({id(part.table): part.table for part in parts if isinstance(part, Codes) and part.table}.values())
     words = {code: word for table in tables for code, word in table.words.items()}
     return Codes.of(np.vstack(parts), TableColumns(tables[0].each if tables else (), words))
@@ -83,7 +84,7 @@ def below(parts: Sequence[Floats]) -> Codes:
 
 @dataclass(frozen=True)
 class TableColumns:
-    """The columns of a model, in their order, and the words that stand in its window."""
+    """The columns of a model, in their order, and the words in the cells of its window."""
 
     each: tuple[TableColumn, ...]
     words: dict[float, str] = field(default_factory=dict, compare=False)
@@ -95,15 +96,15 @@ class TableColumns:
 
     @property
     def kinds(self) -> list[tuple[str, Kind]]:
-        """Their names with their kinds: rows as numbers are the same for all columns that have the same."""
+        """The name and kind of each column, which determine the numbers that a row becomes."""
         return [(column.name, column.kind) for column in self.each]
 
     def documents(self) -> list[dict[str, Any]]:
-        """Return them as text and numbers."""
+        """Return the columns as mappings of texts and numbers."""
         return [column.document() for column in self.each]
 
     def read(self, X: Any) -> tuple[TableColumns, Codes]:
-        """Return the same columns with the words of rows too, and the rows as numbers, (m, p).
+        """Turn the rows ``X`` into numbers (m, p); return these columns with the words of ``X`` added, and the numbers.
 
         Parameters
         ----------
@@ -135,11 +136,11 @@ class TableColumns:
         return self if words.keys() <= self.words.keys() else replace(self, words=self.words | words)
 
     def only_in(self, values: Floats) -> TableColumns:
-        """Return the same with those words alone that stand among cells (n, p): of what has left nothing is kept."""
+        """Return these columns with only the words among the cells ``values`` (n, p), and without other words."""
         return replace(self, words=words_in(values[:, self._are_words].ravel().tolist(), self.words))
 
     def rows(self, values: Floats) -> list[dict[str, Any]]:
-        """Return cells (m, p) as rows again, by name."""
+        """Return the numbers ``values`` (m, p) as rows again: mappings of cells by column name."""
         columns = [cells_of(values[:, at], column.kind, self.words) for at, column in enumerate(self.each)]
         return [dict(zip(self.names, row, strict=True)) for row in zip(*columns, strict=True)]
 
@@ -152,7 +153,7 @@ class TableColumns:
             raise InvalidInput(f"rows have {found} cells, but the model has {len(self.each)} columns", field="X")
 
     def _check_names(self, table: Mapping[str, Any], X: Any) -> None:
-        """Raise InvalidInput for a column that is not known, or one that no row of a frame has."""
+        """Raise InvalidInput for a column that the model does not have, or a column of the model that a frame lacks."""
         names = self.names
         for at, name in enumerate(table):
             if name not in names:
@@ -167,12 +168,12 @@ class TableColumns:
 
 
 def _has_names(X: Any) -> bool:
-    """Return whether rows are mappings, each with names of its own."""
+    """Return whether ``X`` is a list of mappings, one for each row, with the names of columns as keys."""
     return isinstance(X, list | tuple) and bool(X) and isinstance(X[0], Mapping)
 
 
 def found_in(X: Any) -> TableColumns:
-    """Return columns with the kind that the cells of rows have, and what is done with such."""
+    """Return the columns of rows, each with a kind found from its cells, and the usual encoding of this kind."""
     each, words = [], dict[float, str]()
     for at, (name, cells) in enumerate(columns_of(X).items()):
         kind = _kind_of_array(cells) if isinstance(cells, np.ndarray) else kind_of(cells)
@@ -192,7 +193,7 @@ def _kind_of_array(cells: Any) -> Kind:
 
 
 def given(columns: Any, field: str = "columns") -> TableColumns:
-    """Return columns as they were given: a TableColumn or a mapping each.
+    """Check the columns that a user gives, each a TableColumn or a mapping, and return them.
 
     Raises
     ------

@@ -1,10 +1,11 @@
-"""What features a model makes of the columns of its table: fitted once, kept as numbers, and applied to what comes.
+"""The encoding of a table: features that a model computes from columns; fitted once, and applied to all later rows.
 
-It stands where ``models.feature_scale`` stands for rows of numbers. Numbers get the mean 0 and the standard deviation
-1, as they are or by their normal scores. Words, and numbers with few values, get a feature for each that is frequent:
-two different ones are as far from each other as two numbers are on average. Times get their parts. What is missing lies
-at the mean, and has a feature that says so where it was missing when this was fitted. ``relevance`` multiplies squared
-distances along a column.
+The encoding replaces the scale (``models.feature_scale``) of models of plain numbers. Numbers, or their normal scores,
+are scaled to the mean 0 and the standard deviation 1. Words, and numbers with few values, get one feature for each
+frequent value; two different values are as far from each other as two numbers are on average. Times get features for
+the hour, the weekday and the part of the year. A missing cell gets the mean. A column with missing cells at the time of
+fitting also gets a feature that marks missing cells. A column's ``relevance`` multiplies squared distances in its
+features.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ PERIODS = (("hour", DAY, DAY / 2), ("weekday", 7 * DAY, 6 * DAY), ("year", 365.2
 
 @dataclass(frozen=True)
 class TableEncoding:
-    """TableColumns with what was fitted to them."""
+    """The columns of a table, with the numbers fitted to each column."""
 
     columns: TableColumns
     fitted: tuple[Fitted, ...]  #: of each column, numbers by name
@@ -40,12 +41,12 @@ class TableEncoding:
 
     @property
     def width(self) -> int:
-        """How many cells a row has as it comes."""
+        """How many cells a row has before it is encoded."""
         return len(self.columns.each)
 
     @cached_property
     def places(self) -> Ints:
-        """The column that each feature is made of, (d,)."""
+        """The index of the column from which each feature is computed, (d,)."""
         counts = [len(self._names(column, one)) for column, one in self._each]
         return np.repeat(np.arange(self.width), counts)
 
@@ -75,13 +76,13 @@ class TableEncoding:
 
     @cached_property
     def _lengths(self) -> Floats | None:
-        """Square roots of the relevance of each feature, (d,); None where all are 1."""
+        """The square root of each feature's relevance, (d,); None if all are 1."""
         relevance = np.array([column.relevance for column in self.columns.each])[self.places]
         return None if (relevance == 1.0).all() else np.sqrt(relevance)
 
     @cached_property
     def _steps(self) -> tuple[Ints, Ints, Floats, Floats, list[tuple[int, slice, dict[str, Floats]]]]:
-        """The columns that are scaled alone, their features, offsets and factors, (k,) each; the others one by one."""
+        """The columns that are only scaled, their features, offsets and factors, (k,) each, and the other columns."""
         begins = np.searchsorted(self.places, np.arange(self.width + 1))
         plain = [at for at, one in enumerate(self.fitted) if one.keys() == {"offset", "factor"}]
         own = [
@@ -93,11 +94,11 @@ class TableEncoding:
         return np.array(plain, np.int64), begins[plain], offset, factor, own
 
     def is_of(self, X: Features, weights: Floats) -> bool:
-        """Return whether this is the encoding of rows (m, p) with these weights (m,) alone."""
+        """Return whether fitting to exactly these rows (m, p) with these weights (m,) gives this encoding."""
         return len(X) > 0 and fitted(self.columns, dense(X), weights).fitted == self.fitted
 
     def to_arrays(self) -> dict[str, Any]:
-        """Return what a checkpoint keeps."""
+        """Return the arrays from which a checkpoint restores the encoding."""
         words = self.columns.words
         return {
             "encoding": [column.document() | one for column, one in self._each],
@@ -117,7 +118,7 @@ _LENGTHS = {name: length for name, length, _ in PERIODS}
 
 
 def fitted(columns: TableColumns, codes: Floats, weights: Floats) -> TableEncoding:
-    """Return the encoding of rows as numbers (n, p) with ``weights`` (n,).
+    """Return the encoding fitted to rows as numbers (n, p) with ``weights`` (n,).
 
     Raises
     ------
@@ -144,7 +145,7 @@ def _constant(column: TableColumn, codes: Floats) -> Fitted:
 
 
 def _fitted(column: TableColumn, codes: Floats, weights: Floats) -> Fitted:
-    """Return the numbers of one column; none where it is ignored, or constant."""
+    """Return the numbers fitted to one column by name; empty if the column is ignored or constant."""
     values = distinct(codes)
     is_there = codes == codes
     if column.encoding == "ignored" or values.size + (not is_there.all()) < 2:
@@ -171,7 +172,7 @@ def _fitted(column: TableColumn, codes: Floats, weights: Floats) -> Fitted:
 
 
 def _frequent(codes: Floats, values: Floats, weights: Floats) -> list[float]:
-    """Return the values that have a feature, ascending: those of the largest weight."""
+    """Return the values that get a feature, ascending: the values with the largest total weight."""
     sums = np.bincount(np.searchsorted(values, codes), weights, values.size)
     kept = np.argsort(-sums, kind="stable")[:MOST_WORDS]
     found: list[float] = np.sort(values[kept]).tolist()
@@ -179,7 +180,7 @@ def _frequent(codes: Floats, values: Floats, weights: Floats) -> list[float]:
 
 
 def _normal_scores(x: Floats, weights: Floats) -> Fitted:
-    """Return knots between which values become quantiles of the normal distribution, linearly."""
+    """Return knots of the piecewise-linear map from values to quantiles of the normal distribution."""
     from scipy.special import ndtri
 
     values, place = np.unique(x, return_inverse=True)
@@ -193,14 +194,14 @@ def _normal_scores(x: Floats, weights: Floats) -> Fitted:
 
 
 def _scores(one: Mapping[str, Any], x: Floats) -> Floats:
-    """Return normal scores; beyond the first and the last knot they go on by standard deviations."""
+    """Return normal scores; beyond the first and last knot, scores change by 1 for each standard deviation."""
     knots, beyond = one["knots"], one["beyond"][0] or 1.0
     out = np.interp(x, knots, one["scores"])
     return np.asarray(out + (np.minimum(x - knots[0], 0.0) + np.maximum(x - knots[-1], 0.0)) / beyond)
 
 
 def _features(one: Mapping[str, Any], codes: Floats) -> Floats:
-    """Return the features (m, k) of one column."""
+    """Return the features (m, k) of the cells of one column."""
     if "values" in one:
         return np.asarray(codes[:, None] == one["values"], np.float64)
     out: list[Floats] = []
@@ -219,7 +220,9 @@ def _features(one: Mapping[str, Any], codes: Floats) -> Floats:
 
 
 def restored(arrays: Mapping[str, Any]) -> TableEncoding:
-    """Return the encoding that a checkpoint keeps."""
+    """Return the encoding that the arrays of a checkpoint, or of a copy in memory, hold."""
+    if isinstance(arrays["encoding"], TableEncoding):
+        return arrays["encoding"]
     documents = [dict(one) for one in arrays["encoding"]]
     named = [{name: one.pop(name) for name in TableColumn._fields} for one in documents]
     words = {float(code): str(word) for code, word in arrays["words"]}

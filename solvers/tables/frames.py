@@ -1,4 +1,4 @@
-"""Tables of any library by column: pandas, Polars and Arrow, mappings of columns, lists of rows with names."""
+"""Reads tables by column: data frames of pandas, Polars and Arrow, mappings of columns, and lists of mappings."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ MOST_COLUMNS = 10_000
 
 
 def columns_of(X: Any) -> dict[str, Cells]:
-    """Return the cells of each column by name, as arrays or lists of one length; of an array of numbers "x0" and so on.
+    """Return the cells of each column by name, in arrays or lists of one length; an array's columns are "x0", "x1", ...
 
-    A name that a row does not have is missing in it.
+    In a list of mappings, a cell is missing if the row's mapping does not have the column's name.
 
     Raises
     ------
@@ -67,7 +67,7 @@ def _of_frame(X: Any) -> Iterable[Cells]:
 
 
 def _cells(column: Any) -> Cells:
-    """Return the cells of a column: numbers as an array, with NaN for what is missing; others as a list."""
+    """Return the cells of a column: numbers as an array, with NaN for missing cells; other cells as a list."""
     if isinstance(column, np.ndarray | list | tuple):
         cells = column
     elif hasattr(column, "to_pylist"):  # Arrow

@@ -541,3 +541,29 @@ def test_times_in_digits(http: httpx.Client, column: list[int], every: str) -> N
             assert found["every"] == every
             assert found["time"][:4] in ("2024", "1999", "1880")
             http.delete("/feeds/digits")
+
+
+def test_an_irregular_sensor_has_a_reading_an_hour(http: httpx.Client) -> None:
+    spec = {"id": "irregular", "target": "y", "every": "1h", "align": "mean", "window": 40, "steps": 1}
+    http.post("/feeds", json=spec).raise_for_status()
+    begin, rng = datetime(2024, 1, 1), np.random.default_rng(0)
+    minutes = np.cumsum(rng.integers(5, 50, 150))
+    rows: list[dict[str, Any]] = [
+        {"time": f"{begin + timedelta(minutes=int(at)):%Y-%m-%dT%H:%M}", "y": float(y)}
+        for at, y in zip(minutes, rng.normal(size=150).round(3), strict=True)
+    ]
+    for piece in (rows[:50], rows[30:100], rows[90:]):  # some are sent again
+        http.post("/feeds/irregular/observations", json={"rows": piece}).raise_for_status()
+    hours = [time[:13] for time in (row["time"] for row in rows)]
+    means = {hour: np.mean([row["y"] for row, h in zip(rows, hours, strict=True) if h == hour]) for hour in hours}
+    told = http.get("/feeds/irregular/history").json()["rows"]
+    found = {row["time"][:13]: row["value"] for row in told if not row["held"]}
+    assert found == {hour: pytest.approx(means[hour]) for hour in [*means][-41:-1] if hour in found}
+    assert len(found) > 30
+    for row in (rows[-20], rows[-1]):  # the last hour is not over
+        receipt = http.post("/feeds/irregular/erase", json={"times": [row["time"]]})
+        assert (receipt.status_code, receipt.json().get("missing", [])) == (200, [])
+    told = http.get("/feeds/irregular/history").json()["rows"]
+    assert hours[-20] not in {row["time"][:13] for row in told if not row["held"]}
+    assert http.get("/feeds/irregular/certificate").json()["relative_gap"] <= GAP
+    http.delete("/feeds/irregular").raise_for_status()

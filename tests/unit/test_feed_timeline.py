@@ -7,6 +7,7 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -18,6 +19,7 @@ from livesvm.service.feeds.spec import spec_of
 from livesvm.service.feeds.timeline import Plan, Reading, Timeline
 from livesvm.service.feeds.times import column as read_column
 from livesvm.service.feeds.times import parse
+from livesvm.service.store import codec
 from livesvm.solvers.errors import InvalidInput
 
 HOUR = 3600.0
@@ -536,3 +538,76 @@ def test_readings_with_some_jitter_are_even_parts_of_a_day_apart(every: int, jit
         assert [reading.slot for reading in plan.readings] == list(range(400))
     irregular = [{"time": NOW + 1000 * i + (i * i) % 230, "y": 1.0} for i in range(8)]
     assert 900 < read(timeline(every=None), *irregular).timeline.every.seconds < 1100  # type: ignore[union-attr]
+
+
+ALIGNS = ("nearest", "mean", "last")
+UNEVEN = st.lists(
+    st.tuples(st.floats(0.01, 2.9), st.integers(-50, 50) | st.none()), min_size=1, max_size=40
+)  # hours after the row before, and its value
+
+
+def aligned(rows: list[dict[str, Any]], align: str) -> dict[float, float]:
+    """Return the readings of rows by the hour, as pandas aligns them; those of the last hour are not over."""
+    grid = pd.Series({pd.Timestamp(row["time"], unit="s"): row["y"] for row in rows}, dtype=float)
+    if align == "nearest":
+        kept = grid.groupby(grid.index.round("h")).first()  # of hours with nothing but empty values NaN
+    else:
+        side = {"mean": "left", "last": "right"}[align]
+        kept = getattr(grid.dropna().resample("h", closed=side, label=side), align)().dropna()[:-1]
+    return {time.timestamp(): float(value) for time, value in kept.dropna().items()}
+
+
+@pytest.mark.parametrize("align", ALIGNS)
+@given(rows=UNEVEN, cuts=st.sets(st.integers(0, 40)), again=st.booleans())
+def test_aligned_readings_are_those_of_pandas_however_they_come(
+    align: str, rows: list[tuple[float, int | None]], cuts: set[int], again: bool
+) -> None:
+    hours = np.cumsum([gap for gap, _ in rows]).round(3) + 0.0005  # never halfway
+    sent = [at(float(hour), y) for hour, (_, y) in zip(hours, rows, strict=True)]
+    whole = line = timeline(align=align)
+    whole = read(whole, *sent).timeline
+    ends = [*sorted(cut for cut in cuts if cut < len(sent)), len(sent)]
+    for first, last in zip([0, *ends], ends, strict=False):
+        line = read(line, *sent[0 if again else first : last]).timeline  # what came before changes nothing
+        line = Timeline.from_arrays(line.spec, 100, codec.decode(codec.encode(line.to_arrays())))
+    for one in (whole, line):
+        found = {time: past.values[0] for time, past in one.past.items() if not past.held}
+        assert found == pytest.approx(aligned(sent, align))
+
+
+def test_a_sensor_that_starts_again_at_another_minute_stays_on_the_grid() -> None:
+    hours = [0.0, 1.001, 1.998, 3.0, 4.33, 5.34, 6.33, 7.6]
+    assert "not on the clock" in str(refusal(read(timeline(), *map(at, hours[:4])).timeline, at(4.33)))
+    line = read(timeline(align="nearest"), *map(at, hours)).timeline
+    assert list(line.past) == [HOUR * hour for hour in (0, 1, 2, 3, 4, 5, 6, 7, 8)]
+    assert [past.held for past in line.past.values()] == [False] * 7 + [True, False]
+
+
+def test_an_aligned_interval_that_is_not_over_is_erased_by_any_of_its_times() -> None:
+    line = read(timeline(align="mean"), at(0), at(1.2), at(1.7, 5.0)).timeline
+    assert line.on_grid(1.7 * HOUR) == HOUR
+    assert line.open is not None
+    line.forget({HOUR}, beyond=False)
+    assert line.open is None
+    assert read(line, at(2.5), at(3)).timeline.past.keys() == {0.0, HOUR, 2 * HOUR}
+
+
+@pytest.mark.parametrize(
+    ("every", "when", "begins"),
+    [
+        ("15min", "2026-03-29T03:59+02:00", "2026-03-29T03:45+02:00"),
+        ("1d", "2026-03-29T23:30+02:00", "2026-03-29T00:00+01:00"),
+        ("1w", "2026-03-29T23:30+02:00", "2026-03-23T00:00+01:00"),
+        ("1mo", "2026-03-29T23:30+02:00", "2026-03-01T00:00+01:00"),
+        ("3mo", "2026-05-29T23:30+02:00", "2026-04-01T00:00+02:00"),
+        ("1y", "2026-05-29T23:30+02:00", "2026-01-01T00:00+01:00"),
+    ],
+)
+def test_the_grid_is_that_of_the_clock_and_the_calendar(every: str, when: str, begins: str) -> None:
+    found = duration(every, ZoneInfo("Europe/Berlin")).floor(seconds_of(datetime.fromisoformat(when)))
+    assert found == seconds_of(datetime.fromisoformat(begins))
+
+
+def test_a_grid_needs_an_interval() -> None:
+    with pytest.raises(ValueError, match="align: needs times, and `every`"):
+        spec_of({"target": "y", "align": "mean"})

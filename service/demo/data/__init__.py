@@ -1,1 +1,1 @@
-"""Small public data sets that the package ships; ``README.md`` next to them names source and terms."""
+"""Small public data sets that the package ships; ``README.md`` in this directory names their sources and terms."""

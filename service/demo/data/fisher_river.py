@@ -1,4 +1,4 @@
-"""The Fisher River record, and the forecasting examples made of it.
+"""The daily record of the Fisher River, and forecasting examples that are made from this record.
 
 An example is the last seven days of flow, precipitation and temperature (21 numbers); its label says
 whether the flow then rises (+1) or not (-1). 103 of the 1460 day-to-day changes are exactly zero: they count
@@ -72,6 +72,6 @@ def examples(series: Series) -> Examples:
 
 
 def scale_by(reference: Examples, days: Examples) -> Examples:
-    """Scale each feature of ``days`` so that ``reference`` spans [0, 1]; later days may fall outside."""
+    """Scale each feature of ``days`` so that the values in ``reference`` span [0, 1]; later days may lie outside."""
     low, high = reference.X.min(axis=0), reference.X.max(axis=0)
     return Examples(days.dates, (days.X - low) / (high - low), days.y)

@@ -1,9 +1,10 @@
-"""Test whether scores of examples grow, with a stated rate of false alarms: a conformal test martingale.
+"""A conformal test martingale: it tests whether scores of examples grow, with a given rate of false alarms.
 
-Each score gets a conformal p-value among the earlier scores of its kind, and capital is bet on small p-values. If
-scores are exchangeable, the capital reaches c with probability 1/c at most, at any time [Ville 1939; Vovk, Gammerman &
-Shafer 2022, chapter 8]. The capital starts in a bank. With each score a share of 1 / run of it goes to bettors: a
-mixture over all places at which a change can begin [Shiryaev 1963].
+For each score the test computes a conformal p-value among the earlier scores of its kind, and bets capital on a small
+p-value. If scores are exchangeable, the capital reaches c with probability 1/c at most, at any time [Ville 1939; Vovk,
+Gammerman & Shafer 2022, chapter 8]. All capital starts in a bank, where it does not change. At each score 1 / ``run``
+of the bank's capital moves to the bettors, so the capital is a mixture over all scores at which a change can begin
+[Shiryaev 1963].
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ class Alarm:
 
 
 class _Capital:
-    """The capital of one test, and where a change most likely began."""
+    """The capital of one test, and the score at which a change most likely began."""
 
     def __init__(self, run: int) -> None:
         self.run = run
@@ -66,7 +67,7 @@ class _Capital:
         self.risen, self.began = [0.0] * BETTORS, [0] * BETTORS
 
     def bet(self, factors: Sequence[float], number: int) -> None:
-        """Bet on the p-value of a score, which multiplies all bets by ``factors``."""
+        """Move a share of the bank to the bets, then multiply each bet by its factor for score ``number``."""
         share = self.bank / self.run / len(factors)
         self.bank -= self.bank / self.run
         bets, risen = self.bets, self.risen
@@ -78,12 +79,12 @@ class _Capital:
 
     @property
     def value(self) -> float:
-        """The capital now; 1 at first."""
+        """The present capital of the bank and all bettors; it starts at 1."""
         return self.bank + sum(self.bets)
 
     @property
     def likely(self) -> int:
-        """Number of the score at which a change most likely began."""
+        """The number of the score at which a change most likely began."""
         return self.began[max(range(BETTORS), key=self.risen.__getitem__)]
 
 
@@ -173,7 +174,7 @@ class DriftTest:
         return self._alarm(kind)
 
     def _begin_run(self) -> None:
-        """Begin a new run, which compares later scores with the newest scores of each kind."""
+        """Start a new run, which compares later scores with the newest earlier scores of each kind."""
         kept = {kind: scores[-(self.run // CARRIED) :] for kind, scores in self._scores.items()}
         self._forget()
         self._since = self.n - 1
@@ -207,7 +208,7 @@ class DriftTest:
         return self._capital[kind].value * self._rate(0 if kind is _WHOLE else list(self._capital).index(kind))
 
     def _rate(self, place: int) -> float:
-        """Return the rate of false alarms of a test by its place, which is 0 for the test of all kinds together."""
+        """Return the false alarm rate of test number ``place``: 0 is that of all kinds, then each kind has one."""
         if place == 0:
             return self.false_alarms if len(self._capital) == 1 else self.false_alarms / 2
         return self.false_alarms / 2 / (place * (place + 1))
@@ -262,7 +263,7 @@ class DriftTest:
 
 
 def _chance(number: int) -> float:
-    """Return a number between 0 and 1 that breaks ties, the same on each call [splitmix64]."""
+    """Return a pseudorandom number between 0 and 1 for score ``number``, which breaks ties of scores [splitmix64]."""
     z = (number * 0x9E3779B97F4A7C15) & 0xFFFFFFFFFFFFFFFF
     z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & 0xFFFFFFFFFFFFFFFF
     z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & 0xFFFFFFFFFFFFFFFF
@@ -270,6 +271,6 @@ def _chance(number: int) -> float:
 
 
 def _factors(p: float) -> list[float]:
-    """Return the factor for the capital of each bettor, given a p-value; its mean is 1."""
+    """Return the factor by which each bettor's capital grows at a p-value; its mean over uniform p-values is 1."""
     powers = [power * p ** (power - 1.0) for power in POWERS]
     return powers + [share / below if p < below else (1.0 - share) / (1.0 - below) for below, share in STEPS]

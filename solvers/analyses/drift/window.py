@@ -1,8 +1,9 @@
-"""Changes in a window and remedies: a test on exact leave-one-out scores, and remedies on exact paths.
+"""Detection of changes in a window by exact leave-one-out scores, and comparison of remedies, computed by exact paths.
 
-The test needs scores that do not depend on the order of the examples, such as those of leave-one-out; its promise holds
-for any such scores. The errors of classifiers are those of folds of each class instead: with balanced classes and no
-free example, leaving one example out reverses the decision on it, and all would be wrong.
+The false alarm rate of the test holds for any scores that do not depend on the order of the examples, such as
+leave-one-out scores. The reported errors of classifiers are k-fold errors, with folds that hold equally many examples
+of each class. With balanced classes and no free example, leaving one example out reverses the decision on it, so every
+leave-one-out label would be wrong.
 """
 
 from __future__ import annotations
@@ -235,12 +236,12 @@ def before_learning(model: LiveEstimator, X: Any, y: ArrayLike) -> tuple[Floats,
 
 
 def means(losses: Floats) -> Floats:
-    """Return the means of up to ``BLOCKS`` consecutive parts, oldest first."""
+    """Split ``losses`` into up to ``BLOCKS`` consecutive parts, and return the mean of each, oldest first."""
     return np.array([part.mean() for part in np.array_split(losses, BLOCKS) if part.size])
 
 
 def _tested(view: View, order: Ints, taken: Ints, test: DriftTest, tell: Teller) -> tuple[Floats, Alarm | None]:
-    """Return the leave-one-out losses in order of time, and the newest alarm from the examples that are ``taken``."""
+    """Return all leave-one-out losses in order of time, and the newest alarm of the test on the examples ``taken``."""
     decisions = left_out(view.model, order, lambda done, _: tell(done, PARTS * order.size))
     targets = np.asarray(view.window.y)[order]
     kinds = None if view.prices is not None else places_of(view, targets)[taken].tolist()
@@ -253,7 +254,7 @@ def _tested(view: View, order: Ints, taken: Ints, test: DriftTest, tell: Teller)
 
 
 def _newest(n: int, alarm: Alarm | None) -> int:
-    """Return the number of newest examples by which remedies are judged."""
+    """Return how many of the newest examples to judge remedies by."""
     wanted = n // SHARES[-1] if alarm is None else n + 1 - alarm.began
     return min(n, max(LEAST, min(wanted, n // 2)))
 
@@ -261,7 +262,7 @@ def _newest(n: int, alarm: Alarm | None) -> int:
 def _tried(
     view: View, order: Ints, m: int, alarm: Alarm | None, tell: Teller
 ) -> Iterator[tuple[Literal["window", "C"], float, Floats]]:
-    """Try shorter windows, then other C; yield kind, value and the losses of the newest ``m`` examples, (m,)."""
+    """Try shorter windows, then other values of C; yield kind, value, and the newest ``m`` losses of each trial."""
     n, keys = order.size, [list(view.window.keys)[place] for place in order]
     sizes = {n // share for share in SHARES} | ({n + 1 - alarm.began} if alarm is not None else set())
     shorter, left = view.copy().model, n
@@ -277,13 +278,13 @@ def _tried(
 
 
 def _losses_of(model: LiveEstimator, keys: list[Any], tell: Teller) -> Floats:
-    """Return the losses of examples, by ``keys`` (m,), of models without them."""
+    """Return the losses (m,) of the examples with ``keys``, each by a model that was trained without the example."""
     place_of = {key: place for place, key in enumerate(model.keys_)}
     return _losses(View(model), np.array([place_of[key] for key in keys]), tell)
 
 
 def _losses(view: View, places: Ints, tell: Teller) -> Floats:
-    """Return the losses of examples, by ``places`` (m,), of models without them."""
+    """Return the losses (m,) of the examples at ``places``, each by a model that was trained without the example."""
     tell.again()
     if view.labels:
         decisions = held_out_by_class(view.model, places)

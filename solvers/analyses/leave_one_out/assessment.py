@@ -1,9 +1,9 @@
-"""Exact leave-one-out and k-fold decisions of a live window, by decremental steps from its optimum.
+"""Exact leave-one-out and k-fold decisions of a live window, by removing examples from its optimum.
 
-Without an example that has no coefficient the model is the same, and so is the decision on that example. All others
-leave by block pivots on one tableau of the optimum. If that fails, the path on which an example leaves is followed, its
-decision value is read at the end, and the model is restored. Nothing is trained again, and the live model is not
-changed: paths are walked on a copy.
+Removing an example without a coefficient changes neither the model nor the decision on the example. Examples with a
+coefficient are removed by block pivots on one tableau of the optimum. If that fails, the path on which the example is
+removed is followed, the decision value is computed at its end, and the model is restored. No model is retrained, and
+the live model is not changed: paths are followed on a copy.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ def leave_one_out(model: LiveEstimator, *, progress: Progress | None = None) -> 
 
 
 def left_out(model: LiveEstimator, places: Ints, tell: Callable[[int, int], None]) -> Floats:
-    """Return the exact leave-one-out decisions of some examples of a window, by place, (m,) or (m, n_pairs)."""
+    """Return the exact leave-one-out decisions, (m,) or (m, n_pairs), of the window's examples at ``places`` (m,)."""
     return leave_each(checked(model), places, tell, is_kept=False)[0][places]
 
 
@@ -157,11 +157,12 @@ def held_out_by_class(
     keeps_weight: bool = True,
     tell: Callable[[int, int], None] = lambda done, total: None,
 ) -> Floats:
-    """Return exact decisions of a classifier's examples by models without their fold, (m,) or (m, n_pairs).
+    """Return exact k-fold decisions of a classifier on its examples, (m,) or (m, n_pairs), with folds of each class.
 
-    The examples of each class are dealt out to the folds. While a fold is out, the rest of each class gets the weight
-    of the whole class. So these models have the same balance of classes as the model, on which its intercept depends:
-    if no example is free, one example more or less moves it by up to 2.
+    The examples of each class are assigned to the folds in turn. While a fold is held out, the other examples of each
+    class get the weight of the whole class. So the models without a fold have the same balance of classes as the whole
+    model. The intercept depends on this balance: if no example is free, one example more or less changes the intercept
+    by up to 2.
 
     Parameters
     ----------
@@ -202,12 +203,12 @@ def held_out_by_class(
 
 
 def folds_for(n: int) -> int:
-    """Return the number of folds for a window of ``n`` examples."""
+    """Return the default number of folds for a window of ``n`` examples."""
     return MORE if n <= FEW else FOLDS
 
 
 def dealt(y: NDArray[Any], folds: int) -> Ints:
-    """Return the fold of each example (n,): the examples of a class go to the folds in turn, in their order."""
+    """Return the fold of each example, (n,); the examples of each class are assigned to the folds in turn."""
     fold = np.empty(y.size, np.int64)
     for label in np.unique(y):
         places = np.flatnonzero(y == label)
@@ -216,7 +217,7 @@ def dealt(y: NDArray[Any], folds: int) -> Ints:
 
 
 def in_order(times: ArrayLike | None, n: int) -> Ints:
-    """Return the places of ``n`` examples ordered by their times (n,); equal times keep their order."""
+    """Return the positions of ``n`` examples sorted by ``times`` (n,); examples with equal times keep their order."""
     if times is None:
         return np.arange(n)
     return np.argsort(validation.times(times, n), kind="stable")
@@ -243,7 +244,7 @@ def _assessment(copy: View, decisions: Floats, events: int, started: float) -> A
 
 
 def _meanings(copy: View) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
-    """Return the labels that positive decisions stand for, and those that negative ones stand for."""
+    """Return, for each column of decisions, the labels that positive and negative decisions stand for."""
     labels = copy.labels
     if len(labels) == 2:
         return (labels[1],), (labels[0],)

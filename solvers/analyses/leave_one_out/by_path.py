@@ -1,6 +1,6 @@
-"""Decisions by models without some examples: update a copy and undo that, or follow one path after another.
+"""Decisions of models without some examples, by updates of a copy that are undone, or by paths from one optimum.
 
-Examples that leave one at a time all leave the same optimum, which is restored each time.
+Each path starts at the same optimum, which is restored after the path.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ from livesvm.solvers.validation import Key
 
 
 class _Undone(Exception):
-    """Raised to undo a change once its result is known."""
+    """Raised inside a context that undoes changes on an error, once the result of the changes is known."""
 
 
 @contextmanager
 def undone(on_error: AbstractContextManager[object]) -> Iterator[None]:
-    """Undo the changes made inside in any case, by an error raised within the context ``on_error``."""
+    """Context that always undoes the changes made inside it, by raising an error within the context ``on_error``."""
     try:
         with on_error:
             yield
@@ -52,10 +52,11 @@ def decisions_by_updates(
     look: Callable[[Ints], object] = lambda _: None,
     weights: Callable[[Ints], Mapping[Key, float] | None] = lambda _: None,
 ) -> tuple[Floats, int]:
-    """Return the decisions (n,) on each part of a private copy's window by the model without it, and all events.
+    """Return the decision (n,) on each example by the model without the example's part, and the number of all events.
 
-    With several classes they are (n, n_pairs). ``look`` is called with each part while the copy is without it.
-    ``weights`` returns the weights that other examples have while a part is out.
+    ``copy`` is a private copy of the model. With several classes the decisions are (n, n_pairs). ``look`` is called
+    with each part while the part is removed from the copy. ``weights`` returns new weights of other examples for the
+    time that a part is removed.
 
     Raises
     ------
@@ -77,7 +78,7 @@ def decisions_by_updates(
 def updated_without(
     copy: LiveEstimator, keys: list[Key], weights: Mapping[Key, float] | None = None
 ) -> Iterator[UpdateReport]:
-    """Remove some examples of a private copy inside, and reweight others; afterwards the copy is as before."""
+    """Context in which a private copy lacks the examples ``keys`` and has other ``weights``; its end restores it."""
     window, learnt = copy._window, dict(vars(copy))
     gram = window.state.kernel.gram
     vacant = [] if gram is None else list(gram.vacant)
@@ -96,9 +97,10 @@ PORTION = 32  # examples that leave between two reports of progress
 
 
 def decisions_without(state: PathState, slots: Ints, total: float, model: Floats | None = None) -> tuple[Floats, int]:
-    """Return f at examples by the model without them, and the number of events; the state is restored.
+    """Remove the examples ``slots``; return f of them by the model without them, and the number of events.
 
-    The betas of the others sum up to ``total``. ``model`` (n_slots + 1,) gets the coefficients, then b.
+    The betas of the remaining examples sum to ``total``. The state is restored. ``model`` (n_slots + 1,) receives the
+    coefficients and, as its last entry, b.
     """
     with undone(UndoneOnError(state)):
         state.drop_losses(slots)
@@ -118,9 +120,10 @@ def leave_by_paths(
     report: Callable[[int, int], None],
     models: Floats | None = None,
 ) -> tuple[Floats, int]:
-    """Return f at each of the examples ``indices`` by the model without it, (m,), and the events of all paths.
+    """Return f of each example of ``indices`` by the model without it, (m,), and the number of events of all paths.
 
-    Compiled code comes first; if a kernel row is not cached or a tie must be spread, the ordinary way follows.
+    Compiled code removes one example after the other; examples for which a kernel row is missing or a tie must be
+    spread are removed by ``decisions_without``.
 
     Parameters
     ----------
@@ -164,7 +167,7 @@ def leave_by_paths(
 
 
 def _cache_rows(state: PathState, indices: Ints) -> None:
-    """Cache as many kernel rows as fit, first those of examples that leave or are near a kink."""
+    """Cache as many kernel rows as fit: first those of the examples to remove, then those of examples near a kink."""
     e, n = state.examples, state.n_slots
     distance = np.abs(e.f[:n, None] - e.kinks[:n]).min(axis=1)
     distance[indices] = 0.0
@@ -177,9 +180,10 @@ def _cache_rows(state: PathState, indices: Ints) -> None:
 def _leave_portion(
     w: Walk, s: Work, batch: Batch, R: Floats, indices: Ints, totals: Floats, models: Floats
 ) -> tuple[Floats, int]:
-    """Let one example after the other leave the same optimum; NaN where ``solve`` needs help.
+    """Remove one example after the other from the same optimum; return f of each, or NaN if ``solve`` needs help.
 
-    ``R`` is the factor at that optimum. ``models`` (m, n + 1), or (m, 0), gets the models without the examples.
+    ``R`` is the factor at that optimum. ``models`` (m, n + 1) receives the models without one example each, unless it
+    is (m, 0).
     """
     decisions, events, now = np.full(indices.size, np.nan), 0, s.now[0]
     b, kappa, since, heaviest, drift = now.b, now.kappa, now.since, now.heaviest, now.drift
@@ -207,7 +211,7 @@ def _leave_portion(
 
 @compiled
 def _put_back(w: Walk, s: Work, R: Floats) -> None:
-    """Undo the changes of a solve to the examples and to the factor."""
+    """Undo the changes that a solve made to the examples and to the factor."""
     e, fac, old, slot = w.examples, w.factor, s.before, s.leave[0]
     for j in range(w.n):
         e.segment[j], e.f[j], e.beta[j] = old.segment[j], old.f[j], old.beta[j]

@@ -1,8 +1,8 @@
-"""Leave-one-out by block pivots on one tableau of an optimum, see ``pivots``.
+"""Leave-one-out by block pivots on one tableau of an optimum (see ``pivots``).
 
-Columns are made by matrix products, for all examples that leave together and then for those that change sides. At the
-end it is checked that f has changed as the betas have. If it has not, or if too many change sides, the example is left
-to the ordinary path.
+Columns of the tableau are computed by matrix products, first for the examples to remove, then for examples that change
+sides. For each result the change of f is compared with the change of the betas. If the two disagree, or if too many
+examples change sides, the example is removed by the ordinary path instead.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ EXACT = 1e-12  # allowed error of beta at the end, relative to the largest level
 
 @dataclass(frozen=True)
 class ModelChanges:
-    """Differences between models' coefficients and one model's, by place: for free examples all, else nonzero ones."""
+    """Differences of the coefficients of m models from those of one model, stored by position in the window."""
 
     free: Ints  #: (F,) places
     of_free: Floats  #: (m, F)
@@ -47,11 +47,11 @@ class ModelChanges:
         return sum(array.nbytes for array in arrays)
 
     def renamed(self, place_of: Ints) -> ModelChanges:
-        """Return the same changes with each place renamed by ``place_of``."""
+        """Return the same changes with each position p replaced by ``place_of[p]``."""
         return replace(self, free=place_of[self.free], places=place_of[self.places])
 
     def decide(self, values: Floats) -> Floats:
-        """Return the differences of decisions, (m, r), on rows with kernel values (r, n)."""
+        """Return by how much the decisions of the m models on r rows differ, (m, r), given the kernel values (r, n)."""
         from scipy.sparse import csr_array  # imported on first use, so that a start does not wait for it
 
         rest = csr_array((self.of_others, self.places, self.starts), shape=(self.of_b.size, values.shape[1]))
@@ -60,7 +60,7 @@ class ModelChanges:
 
 
 class Left(NamedTuple):
-    """The results for the models without each of m examples."""
+    """The results of removing each of m examples."""
 
     decisions: Floats  #: (m,) f of each example by the model without it; NaN: left to the ordinary path
     f: Floats  #: (n_slots,) of the model as it is, fresh
@@ -70,10 +70,11 @@ class Left(NamedTuple):
 
 @one_blas_thread()
 def leave_by_pivots(state: PathState, indices: Ints, look: Callable[[], object]) -> Left | None:
-    """Find the models without each of the examples ``indices``; None: this method cannot be used.
+    """Find the models that lack one example of ``indices`` each; return None if this method cannot be used.
 
-    The state must be optimal, and the sum of its betas must not depend on which examples are in the window. It is not
-    changed, and need not be prepared. An error that ``look`` raises ends the work.
+    The state must be optimal, and the sum of its betas must not depend on which examples are in the window. The state
+    is not changed, and needs neither cached rows nor a factor. ``look`` is called now and then; an error that it raises
+    ends the work.
     """
     free, decisions = state.free_slots(), np.full(indices.size, np.nan)
     if free.size < 2 or not indices.size:
@@ -113,7 +114,7 @@ def leave_by_pivots(state: PathState, indices: Ints, look: Callable[[], object])
 
 
 def _in_order(state: PathState, free: Ints, indices: Ints) -> tuple[Ints, Ints]:
-    """Return slots of free examples, the nearest to a limit first, and of other relevant ones, the nearest last."""
+    """Sort the free slots by distance from a limit, nearest first, and other relevant slots, nearest last."""
     e, n = state.examples, state.n_slots
     counts = (e.n_kinks[:n] > 0) & np.any(e.levels[:n] != 0.0, axis=1) | (e.beta[:n] != 0.0)
     counts[indices] = True
@@ -125,7 +126,7 @@ def _in_order(state: PathState, free: Ints, indices: Ints) -> tuple[Ints, Ints]:
 
 
 def _waiting(places: Ints, change: Floats) -> Leaving:
-    """Return empty records for examples that are to leave, by place, with ``change`` as the array for results."""
+    """Return empty records for the removal of the examples at ``places``, with ``change`` as the array for results."""
     m, members = places.size, (places.size, MOST_CHANGED + 1)
     waiting = Leaving(
         np.full(m, WAITS),
@@ -143,7 +144,7 @@ def _waiting(places: Ints, change: Floats) -> Leaving:
 
 
 def _of_others(tableau: Tableau, leaving: Leaving, good: Bools) -> tuple[Ints, Ints, Floats, Floats]:
-    """Return how many betas of other examples changed, (m,), their slots and changes, and the changes of b."""
+    """Return, for m removals, how many bound examples changed their beta, their slots and changes, and those of b."""
     is_member = np.arange(MOST_CHANGED + 1) < np.where(good, leaving.n_members, 0)[:, None]
     is_member &= leaving.members < tableau.n_others
     slots = tableau.order[leaving.members[is_member]]
@@ -157,7 +158,7 @@ def _together(tableau: Tableau, change: Floats, parts: list[tuple[Ints, Ints, Fl
 
 
 def _sides(state: PathState, tableau: Tableau, f: Floats, tol_f: float, tol_beta: float) -> Sides:
-    """Return the sides of all examples by place; ``f`` is by slot."""
+    """Return the state of all examples relative to their limits, by tableau position; ``f`` is given by slot."""
     e, order, q = state.examples, tableau.order, tableau.n_others
     segment, beta, f = e.segment[order] // 2, e.beta[order], f[order]
     rows, is_free = np.arange(order.size), np.arange(order.size) >= q

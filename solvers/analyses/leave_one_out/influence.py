@@ -1,7 +1,7 @@
-"""Exact decisions on any rows by the models without one example of the window each.
+"""Exact decisions on any rows by the models that lack one example of the window each.
 
-Without an example that has no coefficient every decision stays as it is. Without each of the others there is another
-model, see ``leave_one_out.models_without``.
+Removing an example without a coefficient changes no decision. The models without one of the other examples each are
+those of ``leave_one_out.models_without``.
 """
 
 from __future__ import annotations
@@ -163,7 +163,7 @@ def data_values(model: LiveEstimator, X: Any, y: ArrayLike, *, progress: Progres
 
 
 def _loss(view: View, decisions: Floats, targets: Floats) -> float:
-    """Return the mean loss of rows by their decisions, (m,) or (m, n_pairs)."""
+    """Return the mean loss of rows, given their decisions, (m,) or (m, n_pairs)."""
     if view.prices is not None:
         return view.error(decisions, targets)
     if not view.pairs:

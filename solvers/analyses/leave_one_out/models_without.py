@@ -1,4 +1,4 @@
-"""The models without one example of the window each, as coefficients of the others: exact, by unlearning on a copy."""
+"""The coefficients of the models that lack one example of the window each, computed exactly by unlearning on a copy."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ LEAST_OF_A_KIND = 4  #: fewest examples leaving the same losses that share a pat
 
 @dataclass
 class _Part:
-    """The models of one problem without one example each; each of ``rows`` has coefficients (n,), then b.
+    """The models of one problem that lack one example each; each of ``rows`` holds coefficients (n,) and then b.
 
-    ``own`` (n,) has the decision on each example by the model without it. If models are not kept, nothing else is
-    known. ``which`` (n,) has the row of the model without each example, 0 where that is the present model. The models
-    of ``changes``, each relative to one of the rows, are numbered after all rows.
+    ``own`` (n,) holds the decision on each example by the model without the example. If ``is_kept`` is false, only
+    ``own`` is stored. ``which`` (n,) holds the number of the model without each example; number 0 is the present model.
+    Models are numbered: first those of ``rows``, then those of ``changes``, which are relative to one of the rows.
     """
 
     own: Floats
@@ -51,7 +51,7 @@ class _Part:
         self.which = np.zeros(self.own.size, np.int64)
 
     def know(self, view: View, members: Ints, own: Floats | float) -> None:
-        """Record that the model without any of ``members`` is that of ``view``, and its decisions ``own`` on them."""
+        """Record the model of ``view`` as the model without each of ``members``, and ``own`` as the decisions."""
         self.own[members], self.which[members] = own, len(self.rows)
         if self.is_kept:
             beta = view.state.examples.beta[view.window.slots]
@@ -60,9 +60,9 @@ class _Part:
             self.rows.append(np.append(beta, view.state.b))
 
     def leave(self, view: View, members: Ints, tell: Tell, *, is_private: bool = True) -> int:
-        """Find the models that lack one of ``members`` each, starting from the model of ``view``; return all events.
+        """Find the models that lack one of ``members`` each, from the model of ``view``; return the number of events.
 
-        If the view is not private, models must be kept, and paths are walked on a copy.
+        A view that is not private is allowed only if ``is_kept``; then paths are followed on a copy.
         """
         state, slots = view.state, view.window.slots
         if not self.is_kept:
@@ -94,7 +94,7 @@ class _Part:
         return events if left is None else events + left.changes
 
     def _walk(self, view: View, places: Ints, totals: Floats, tell: Tell) -> int:
-        """Find the models that lack one of some examples each, by paths from the model of a private view."""
+        """Find the models that lack one example at ``places`` each, by paths from the model of a private view."""
         state, slots = view.state, view.window.slots
         found = np.empty((places.size, state.n_slots + 1)) if self.is_kept else None
         self.own[places], events = leave_by_paths(state, slots[places], totals, tell, found)
@@ -104,13 +104,13 @@ class _Part:
         return events
 
     def finished(self) -> _Models:
-        """Return the models in their final form."""
+        """Return the completed models."""
         which = np.where(self.which < 0, len(self.rows) - 1 - self.which, self.which)
         return _Models(np.array(self.rows), self.changes, which)
 
 
 class _Models(NamedTuple):
-    """The final form of the models in a ``_Part``."""
+    """The completed models of a ``_Part``, with ``rows`` as one array."""
 
     rows: Floats
     changes: list[tuple[int, ModelChanges]]
@@ -122,19 +122,19 @@ class _Models(NamedTuple):
 
     @property
     def products(self) -> int:
-        """Number of products for all decisions on a row, including the work of writing results for each example."""
+        """The work of all decisions on a row: the number of products, and of results to write."""
         of_changes = sum(one.of_free.size + one.of_others.size + one.of_b.size for _, one in self.changes)
         return int(self.rows.size + of_changes + self.which.size)
 
     def decide(self, values: Floats) -> Floats:
-        """Return the decisions of all models, (rows and changes, m), on rows with kernel values (m, n)."""
+        """Return the decisions of all models, by number, on m rows, given their kernel values (m, n)."""
         f = self.rows[:, :-1] @ values.T + self.rows[:, -1:]
         return np.concatenate([f, *(one.decide(values) + f[base] for base, one in self.changes)])
 
 
 @dataclass(frozen=True)
 class ModelsWithout:
-    """A model, and the models without one of its examples each."""
+    """A model, and the models that lack one example of its window each."""
 
     keys: tuple[Key, ...]  #: (n,) of the window's examples, oldest first
     predictor: Predictor  #: the model as it is
@@ -146,17 +146,17 @@ class ModelsWithout:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the coefficients."""
+        """The number of bytes that the coefficients of all models take."""
         return sum(models.nbytes for models in self._models)
 
     @property
     def matters(self) -> Ints:
-        """Places of the examples that affect the model, oldest first; no other changes a decision."""
+        """Positions of the examples that affect the model, oldest first; removing any other changes no decision."""
         return np.flatnonzero(np.any(np.stack([models.which for models in self._models]) != 0, axis=0))
 
     @one_blas_thread()
     def decisions(self, X: Features, places: Ints | None = None) -> Floats:
-        """Return the decisions of the models without each example, or without each of those at ``places``.
+        """Return the decisions on ``X`` of the models that lack one example each, of all or of those at ``places``.
 
         Parameters
         ----------
@@ -187,7 +187,7 @@ class ModelsWithout:
 
 
 def models_without_each(model: LiveEstimator, *, progress: Progress | None = None) -> ModelsWithout:
-    """Return the models without one example of a model's window each.
+    """Return the models that lack one example of a model's window each.
 
     Parameters
     ----------
@@ -217,7 +217,7 @@ def models_without_each(model: LiveEstimator, *, progress: Progress | None = Non
 
 
 def checked(model: LiveEstimator) -> View:
-    """Return a model as analyses see it; raises InvalidInput for a window of fewer than two examples."""
+    """Return a view of a model for an analysis; raise InvalidInput if its window holds fewer than two examples."""
     view = View(model)
     if model.n_window_ < 2:
         raise InvalidInput(f"the window holds {model.n_window_} examples; at least two are needed", field="window")
@@ -225,9 +225,10 @@ def checked(model: LiveEstimator) -> View:
 
 
 def leave_each(view: View, members: Ints, tell: Tell, *, is_kept: bool) -> tuple[Floats, int, list[_Part]]:
-    """Let each example in ``members`` leave by itself; if losses depend on the whole window, let every example.
+    """Remove each example of ``members`` alone; if the losses depend on the whole window, remove every example alone.
 
-    Returns the decisions on the examples that leave, (n,) or (n, n_pairs), all events, and models that are kept.
+    Returns the decisions on the removed examples, (n,) or (n, n_pairs), the number of events, and the models if
+    ``is_kept``.
     """
     pairs, events = view.pairs, 0
     if view.shares_costs or not is_kept:
@@ -246,11 +247,11 @@ def leave_each(view: View, members: Ints, tell: Tell, *, is_kept: bool) -> tuple
 
 
 def _leave_kind_by_kind(copy: View, parts: list[_Part], tell: Tell) -> int:
-    """Let each example leave a private copy by itself, for losses that depend on which examples are there.
+    """Remove each example of a private copy alone, for losses that depend on the examples in the window.
 
-    Losses depend on the number of examples of each kind, such as a class, and not on which of them leaves. So one path
-    takes the window to the losses that others have once any of a kind has left; from there each of the kind leaves
-    alone.
+    The losses depend only on the number of examples of each kind, such as a class. So for each kind one path leads to
+    the losses that all other examples have after any example of the kind is removed; from there each example of the
+    kind is removed alone.
     """
     n, kinds = copy.model.n_window_, copy.kinds
     names, counts = np.unique(kinds, return_counts=True)
@@ -290,12 +291,12 @@ def _tell_nothing(done: int, count: int) -> None:
 
 
 def _after(tell: Tell, before: int, total: int) -> Tell:
-    """Return the progress function for a part of the work that ``before`` examples precede."""
+    """Return the progress function for a part of the work that starts after ``before`` of ``total`` examples."""
     return lambda done, _: tell(before + done, total)
 
 
 def _may_be_missed(view: View, slots: Ints) -> Bools:
-    """Return which examples in ``slots`` (m,) affect the model, so that it differs without them."""
+    """Return a mask of the examples in ``slots`` (m,) that may affect the model, which differs without them."""
     state, e = view.state, view.state.examples
     if view.total_of(1.0) or (state.intercept and state.n_free == 0):  # b depends on the others too
         return np.ones(slots.size, dtype=bool)
@@ -303,7 +304,7 @@ def _may_be_missed(view: View, slots: Ints) -> Bools:
 
 
 def _views(view: View) -> Iterator[View]:
-    """Yield the view itself, or for several classes a private view of each pair with the whole window."""
+    """Yield the view itself, or with several classes a private view of each pair of classes on the whole window."""
     if not view.pairs:
         yield view
     for two in view.pairs:
@@ -311,7 +312,7 @@ def _views(view: View) -> Iterator[View]:
 
 
 def _support(view: View) -> Predictor:
-    """Return a predictor with the kernel and the examples of the window, without coefficients."""
+    """Return a predictor with the kernel and examples of the window, but without coefficients."""
     state, slots = view.state, view.window.slots
     scale, support, width = getattr(view.model, "feature_scale_", None), state.columns(slots), state.n_features
     kernel = state.kernel

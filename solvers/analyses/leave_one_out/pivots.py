@@ -1,9 +1,10 @@
-"""The optimum without one example, by block pivots on the tableau of the optimum with it [Júdice & Pires 1994].
+"""Removal of one example from an optimum, by block pivots on the tableau of that optimum [Júdice & Pires 1994].
 
-Examples with a following quantity that ends beyond a limit change sides together: that quantity then rests at the
-limit, and the one that rested is solved for, among the few that have changed sides. If that does not lessen the number
-of wrong ones, only the last of them changes, which ends for certain [Murty 1974]. A round costs the number of places
-times that of changes.
+Of each example one of beta and f *rests* and the other *follows*, see ``tableau``. All examples with a following
+quantity that ends beyond a limit change sides in one round: that quantity then rests at the limit, and a linear system
+of all examples that have changed sides gives the other quantity. If such rounds do not reduce the number of wrong
+examples, only the last wrong example changes sides in each round, which is certain to end [Murty 1974]. The time of a
+round is proportional to the number of examples times the number of changes.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ OTHERS, INTERCEPT, FIRST_NEAR, LAST_NEAR = range(4)  # entries of the numbers of
 
 @by_reference
 class Sides(NamedTuple):
-    """State of all examples by place: first bound examples, which move in f, then free examples, which move in beta."""
+    """State of all examples by tableau position: first bound ones, which move in f, then free ones, in beta."""
 
     follows: Floats  #: (N,) the following quantity
     low: Floats  #: (N,) its limits
@@ -50,7 +51,7 @@ class Sides(NamedTuple):
 
 @by_reference
 class Leaving(NamedTuple):
-    """Arrays for the removal of some examples, a row for each removal."""
+    """Arrays for the separate removal of m examples; each row is for one removal."""
 
     outcome: Ints  #: (m,) WAITS: for columns
     decision: Floats  #: (m,) f of the example that leaves, at the end
@@ -65,7 +66,7 @@ class Leaving(NamedTuple):
 
 @by_reference
 class PivotWork(NamedTuple):
-    """Arrays for the removal of one example, and the linear system of examples that have changed sides."""
+    """Work arrays for the removal of one example, with the linear system of the examples that have changed sides."""
 
     ends: Floats  #: (N,) the following quantity at the end
     side: Ints  #: (N,) 0: as it was; 1, -1: at its upper or lower limit; 2, -2: past it; LEAVES
@@ -80,7 +81,7 @@ class PivotWork(NamedTuple):
 
 @compiled_allocating
 def leave_each(s: Sides, columns: Columns, leaving: Leaving, tol_f: float, tol_beta: float) -> None:
-    """Let each waiting example leave by itself; mark the columns that are needed for this as wanted."""
+    """Continue the removal of each waiting example alone; mark missing columns that it needs as wanted."""
     n = s.low.size
     work = PivotWork(
         np.empty(n),
@@ -107,7 +108,7 @@ def leave_each(s: Sides, columns: Columns, leaving: Leaving, tol_f: float, tol_b
 
 @compiled
 def leave(s: Sides, columns: Columns, w: PivotWork, i: int, leaving: Leaving) -> None:
-    """Search for the optimum without one example, and continue an earlier search where it stopped."""
+    """Search for the optimum without example ``i`` of ``leaving``, from where an earlier search for it has stopped."""
     count = leaving.n_members[i]
     for a in range(count):
         w.members[a] = leaving.members[i, a]
@@ -123,7 +124,7 @@ def leave(s: Sides, columns: Columns, w: PivotWork, i: int, leaving: Leaving) ->
 
 @compiled
 def pivot(s: Sides, columns: Columns, w: PivotWork, count: int) -> tuple[int, int, int]:
-    """Change sides of members until none is wrong; return the outcome, the number of members, and that of changes."""
+    """Change sides until no example is wrong; return the outcome, the number of members, and the number of changes."""
     changes, fewest, patience, leaver = 0, w.side.size + 1, PATIENCE, w.members[0]
     for _ in range(ROUNDS):
         if not solve(s, columns, w, count, leaver):
@@ -155,7 +156,7 @@ def pivot(s: Sides, columns: Columns, w: PivotWork, count: int) -> tuple[int, in
 
 @compiled
 def change_sides(columns: Columns, w: PivotWork, count: int, first: int, stop: int) -> int:
-    """Change sides on a part of the list, or mark columns as wanted; return the number of members."""
+    """Change sides of wrong examples ``first`` to ``stop``, or mark missing columns; return the number of members."""
     for k in range(first, stop):
         j = w.wrong[k]
         if columns.column_of[j] < 0:
@@ -175,9 +176,9 @@ def change_sides(columns: Columns, w: PivotWork, count: int, first: int, stop: i
 
 @compiled
 def solve(s: Sides, columns: Columns, w: PivotWork, count: int, leaver: int) -> bool:
-    """Find how far the resting quantities of all members have moved; False: they depend on one another.
+    """Compute how far the resting quantity of each member moves; return False if the equations are dependent.
 
-    The system is solved by elimination with pivots scaled by rows.
+    The linear system is solved by Gaussian elimination with row scaling.
     """
     G, x, unknown, m = w.system, w.solution, w.unknown, 0
     for a in range(count):
@@ -209,7 +210,7 @@ def solve(s: Sides, columns: Columns, w: PivotWork, count: int, leaver: int) -> 
 
 @compiled
 def eliminate(G: Floats, x: Floats, m: int) -> bool:
-    """Solve the first ``m`` equations in place; False: they depend on one another."""
+    """Solve the first ``m`` equations in place; return False if they are linearly dependent."""
     for a in range(m):
         largest = 0.0
         for c in range(m):
@@ -244,7 +245,7 @@ def eliminate(G: Floats, x: Floats, m: int) -> bool:
 
 @compiled
 def find_wrong_members(s: Sides, columns: Columns, w: PivotWork, count: int) -> int:
-    """List the members that end on another side; return the length of the list, or -1 if one passes two sides."""
+    """List the members that must change sides; return the number of entries, or -1 if a member passes two sides."""
     wrong = 0
     for a in range(1, count):
         j, side = w.members[a], w.side[w.members[a]]
@@ -273,7 +274,7 @@ def find_wrong_members(s: Sides, columns: Columns, w: PivotWork, count: int) -> 
 
 @compiled
 def find_wrong(s: Sides, columns: Columns, w: PivotWork, count: int, wrong: int, first: int, last: int) -> int:
-    """Compute changes of f or beta in a range of places; list examples beyond a limit; return the list's length."""
+    """Compute the following quantities of a range of examples; list those beyond a limit; return the list's length."""
     for start in range(first, last, BLOCK):
         stop = min(last, start + BLOCK)
         if follow_part(s, columns, w, count, start, stop) > 0:
@@ -286,7 +287,7 @@ def find_wrong(s: Sides, columns: Columns, w: PivotWork, count: int, wrong: int,
 
 @compiled
 def follow_part(s: Sides, columns: Columns, w: PivotWork, count: int, start: int, stop: int) -> int:
-    """Compute the changes of f or beta in some places; return how many examples end beyond a limit, members or not."""
+    """Compute the following quantities of examples ``start`` to ``stop``; return how many end beyond a limit."""
     values, column_of, members, last, beyond = columns.values, columns.column_of, w.members, count - 1, 0
     ends, least, most = w.ends[start:stop], s.least[start:stop], s.most[start:stop]
     for j in range(stop - start):
@@ -311,7 +312,7 @@ def follow_part(s: Sides, columns: Columns, w: PivotWork, count: int, start: int
 
 @compiled
 def note(s: Sides, columns: Columns, w: PivotWork, i: int, leaving: Leaving, tol_f: float, tol_beta: float) -> bool:
-    """Record the model without one example; False: rounding has spoiled the result, or b is not unique."""
+    """Record the model without example ``i``; return False if rounding has spoiled the result, or b is not unique."""
     q, n, count, leaver = s.numbers[OTHERS], w.ends.size, leaving.n_members[i], leaving.members[i, 0]
     is_held, db, total = s.numbers[INTERCEPT] == 0, 0.0, 0.0
     decision = s.f[leaver] + (leaving.moved[i, 0] if leaver >= q else 0.0)
@@ -341,7 +342,7 @@ def note(s: Sides, columns: Columns, w: PivotWork, i: int, leaving: Leaving, tol
 
 @compiled
 def agrees(s: Sides, columns: Columns, w: PivotWork, i: int, count: int, leaving: Leaving, tol_f: float) -> bool:
-    """Say whether f of the free examples changed as the betas did, by randomly signed sums of all errors."""
+    """Say whether the changes of f and of the betas agree, by sums of f's errors at free examples with random signs."""
     q, n = s.numbers[OTHERS], w.ends.size
     for z in range(columns.signs.shape[0]):
         signs, sketch, off = columns.signs[z], columns.sketch[z], 0.0

@@ -1,7 +1,8 @@
-"""The tableau of an optimum: which quantities follow from which, while no example changes sides.
+"""The tableau of an optimum: how betas and f follow from each other as long as no example changes sides.
 
-Each example has one quantity that rests, f of the free and beta of the others, and one that follows. A *column* says
-how a unit change of what rests in one example changes what follows in all [Ong et al., eq. 30-34].
+Of each example one quantity *rests* (f of a free example, beta of a bound one), and the other *follows*. The *column*
+of an example holds the changes of all following quantities per unit change of its resting quantity [Ong et al., eq.
+30-34].
 
 With F the free examples, M = [K_FF 1; 1' 0] is the system of the direction [Karasuyama & Takeuchi, eqs. 3-4]. Let
 P = (K_FF + kappa 1 1')^-1, u = P 1, s = 1'u. Then M^-1 = [A v; v' kappa - 1/s] with A = P - u u'/s and v = u/s,
@@ -32,7 +33,7 @@ INVERTED = 64  # least rows of the inverse at once
 
 @by_reference
 class Columns(NamedTuple):
-    """Columns of the tableau, by place: first the other examples, then the free."""
+    """Columns of the tableau; positions in the tableau are numbered with bound examples first, then the free ones."""
 
     column_of: Ints  #: (N,) the column of a place, -1: not made
     wanted: Ints  #: (N,) 1: its column is needed
@@ -44,17 +45,17 @@ class Columns(NamedTuple):
 
 
 def bytes_of(n: int, n_free: int) -> int:
-    """Return the most bytes that a tableau of ``n`` examples takes while it is made."""
+    """Return the largest number of bytes that the computation of a tableau of ``n`` examples takes."""
     return 8 * (2 * _room(n) * n + 2 * n_free * n + 4 * n_free**2)
 
 
 def _room(n: int) -> int:
-    """Return how many columns are kept at most."""
+    """Return the largest number of columns that are stored for ``n`` examples."""
     return min(n, max(TOGETHER + FEWEST, ROOM // n))
 
 
 class Tableau:
-    """The free examples of an optimum, the inverse of their system, and the columns computed from it."""
+    """The free examples of an optimum, the inverse of their linear system, and the columns computed from it."""
 
     def __init__(self, state: PathState, free: Ints, others: Ints) -> None:
         self._state = state
@@ -86,7 +87,7 @@ class Tableau:
         )
 
     def invert(self) -> bool:
-        """Compute the inverse; return False if there is none."""
+        """Compute the inverse of the system of the free examples; return False if the system is not invertible."""
         p, state = self._M.shape[0] - 1, self._state
         kappa = state.kappa if state.intercept else 0.0
         P = _inverse(self._M[:p, :p] + kappa)
@@ -102,7 +103,7 @@ class Tableau:
         return True
 
     def fresh_f(self) -> Floats:
-        """Return f by slot, computed from the betas; if there is space, kernel rows are kept for the columns."""
+        """Compute f from the betas, and return it by slot; if there is space, store the kernel rows for the columns."""
         state, q, n = self._state, self.n_others, self._state.n_slots
         moved = state.examples.beta[self.order]
         support = np.flatnonzero(moved[:q])
@@ -123,7 +124,7 @@ class Tableau:
         return f + state.b
 
     def make_leaving(self, places: Ints) -> None:
-        """Make the columns of examples that leave together, where necessary in place of those that left before."""
+        """Compute the columns of the next examples to remove, if needed in place of the columns of earlier ones."""
         column_of = self.columns.column_of
         if self._kept:
             column_of[(column_of >= 0) & (column_of < self._kept)] = -1
@@ -132,14 +133,14 @@ class Tableau:
             self._made = self._make(places[column_of[places] < 0], self._made)
 
     def make_wanted(self) -> bool:
-        """Make the columns that are marked as wanted, as far as there is space; say whether any column was made."""
+        """Compute the columns marked as wanted, as far as there is space; return whether any column was computed."""
         wanted = np.flatnonzero(self.columns.wanted)[: self.columns.db.size - self._made]
         self.columns.wanted[:] = 0
         self._made = self._make(wanted, self._made)
         return wanted.size > 0
 
     def _make(self, places: Ints, start: int) -> int:
-        """Make columns from the number ``start`` on; return the next number."""
+        """Compute the columns of ``places``, numbered from ``start`` on; return the next number."""
         free, others = places[places >= self.n_others], places[places < self.n_others]
         step = max(1, BLAS_AT_ONCE // self._rows.size)
         for those, make in ((free, self._of_free), (others, self._of_others)):
@@ -152,14 +153,14 @@ class Tableau:
         return start
 
     def _of_free(self, places: Ints, out: slice) -> None:
-        """Make the columns of free examples."""
+        """Compute the columns of free examples."""
         own = places - self.n_others
         unit = np.zeros((own.size, self._M.shape[0]))
         unit[np.arange(own.size), own] = -1.0
         self._write(out, self._Z[own], unit)
 
     def _of_others(self, places: Ints, out: slice) -> None:
-        """Make the columns of examples that are not free."""
+        """Compute the columns of bound examples."""
         q, columns = self.n_others, self.columns
         pulls = self._rows[:, places].T
         pulls[:, -1] = float(self._state.intercept)
@@ -174,17 +175,17 @@ class Tableau:
         columns.values[out, :q] += self._kernel_rows(places)
 
     def _kernel_rows(self, places: Ints) -> Floats:
-        """Return the kernel values of some of the other examples with all other examples."""
+        """Return the kernel values of the bound examples at ``places`` with all bound examples."""
         row_of, rows = self._pulls
         if rows.size and (row_of[places] >= 0).all():
             return rows[row_of[places]]
         return self._state.kernel.matrix(self._state.features(self.order[places]), self._XT, self.n_others)
 
     def _write(self, out: slice, made: Floats, pulls: Floats) -> None:
-        """Write columns, without the kernel, from their effect on the betas of the free examples and b, (m, F + 1).
+        """Write columns from ``made`` (m, F + 1), their effects on the betas of the F free examples and on b.
 
-        If they leave the f of the free examples off, which a unit pulls by ``pulls`` (m, F + 1), one step of iterative
-        refinement improves them.
+        The kernel values of bound examples are not included yet. If the effects do not balance ``pulls`` (m, F + 1),
+        the change of f of the free examples per unit, one step of iterative refinement improves the effects.
         """
         q, columns = self.n_others, self.columns
         signs = np.append(columns.signs, np.zeros((SKETCHES, 1)), axis=1).T
@@ -195,7 +196,7 @@ class Tableau:
 
 
 def _inverse(K: Floats) -> Floats | None:
-    """Return the inverse of a symmetric matrix; None where it is not positive definite."""
+    """Return the inverse of a symmetric matrix, or None if the matrix is not positive definite."""
     from scipy.linalg import cho_solve  # imported on first use, so that a start does not wait for it
     from scipy.linalg.lapack import dpotri
 

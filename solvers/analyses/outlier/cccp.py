@@ -1,9 +1,10 @@
 """The concave-convex procedure, the baseline of the outlier paths [Yuille & Rangarajan; Collobert et al.].
 
-At each candidate value, every example is put on the side where it stands and the convex problem of that partition is
-solved, again and again until no example stands elsewhere. The first candidate starts from the convex model, and each
-later one from the solution before. The losses are those of the paths, and the same compiled rounds solve the convex
-problems (``livesvm.solvers.robust.d_step``): the two methods differ in what they compute, not in how well.
+For each candidate value of the parameter the procedure repeats two steps until no example changes sides: it puts every
+example on the side of its cutoffs where its f is, and solves the convex problem of this partition. The first candidate
+starts from the convex model, and each later candidate from the previous solution. The losses are the same as for the
+outlier paths, and the same compiled code solves the convex problems (``livesvm.solvers.robust.d_step``), so that a
+comparison of the two methods does not depend on the implementation.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from livesvm.solvers.robust.settings import Robustness
 
 @dataclass(frozen=True)
 class Candidate:
-    """The solution of the procedure at one value."""
+    """The solution of the procedure for one value of the parameter."""
 
     value: float  #: of theta or s
     robustness: Robustness
@@ -39,13 +40,13 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Candidates:
-    """The solutions of the procedure at all values."""
+    """The solutions of the procedure for all candidate values."""
 
     found: tuple[Candidate, ...]
     begun: Begun
 
     def at(self, i: int) -> LiveEstimator:
-        """Return the model of a candidate: a copy, fitted and live."""
+        """Return the model of candidate ``i`` as a fitted, live copy."""
         one = self.found[i]
         return self.begun.path.restored(arrays_at(self.begun.path.arrays, one.solution, one.sides, one.robustness))
 
@@ -97,7 +98,7 @@ def cccp(
 
 
 def _solve(rounds: Rounds, begun: Begun, parameter: Parameter, value: float) -> Candidate:
-    """Solve for one value, starting from the solution for the value before."""
+    """Solve the robust problem for ``value``, starting from the solution for the previous value."""
     before = rounds.events
     _turn_to(rounds, begun, parameter, value)
     rounds.run(course(WITHOUT_CROSSING))
@@ -117,7 +118,7 @@ def _solve(rounds: Rounds, begun: Begun, parameter: Parameter, value: float) -> 
 
 
 def _turn_to(rounds: Rounds, begun: Begun, parameter: Parameter, value: float) -> None:
-    """Set theta or the cutoffs to a value, and choose the examples with levels that this changes."""
+    """Set theta or the cutoffs to ``value``, and mark the examples with losses that this changes."""
     p, now = rounds.p, rounds.p.now[0]
     if parameter == "theta":
         now.theta = value

@@ -1,7 +1,8 @@
-"""The outlier paths of several classes: one for each pair of them, and one list of suspected labels from all.
+"""The outlier paths of several classes: one path for each pair of classes, and one list of suspected labels.
 
-An example is in a pair with each other class. If its label contradicts the examples of another class, it becomes an
-outlier on the path of that pair; the first such pair names the label that suits the example better.
+An example belongs to the pairs of its class with each other class. If the label of an example contradicts the examples
+of another class, it becomes an outlier on the path of that pair. The other class of the first such pair is the label
+that suits the example better.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ class Suspect(NamedTuple):
 
 
 class LeastError(NamedTuple):
-    """The value of the parameter with the least validation error, the first of equals along the path."""
+    """The value of the parameter with the least validation error; of equal errors the first along the path."""
 
     value: float
     error: float  #: share of wrong labels
@@ -194,11 +195,11 @@ class PairwiseOutlierPath:
 
     @property
     def _labels(self) -> list[Any]:
-        """The label of each example of the window, oldest first."""
+        """The label of each example in the window, oldest first."""
         return [self.copy.labels[int(place)] for place in self.copy.window.y]
 
     def _values(self) -> Floats:
-        """Return the breakpoints of all pairs along the path, from start to end, thinned out if there are many."""
+        """Return the parameter values of all pairs' breakpoints, from start to end, thinned out if there are many."""
         every = [one.value for path in self.pairs.values() for one in path.breakpoints]
         values = np.unique([self.start, self.end, *every])
         if values.size > MOST_VALUES:
@@ -214,7 +215,7 @@ def pairwise_outlier_path(
     s: float | None = None,
     progress: Progress | None = None,
 ) -> PairwiseOutlierPath:
-    """Follow the outlier path of each pair of a window of several classes from its convex optimum.
+    """Follow the outlier path of each pair of classes in a window, from the convex optimum of the pair.
 
     Parameters as of ``outlier_path``; the model is not changed.
 

@@ -1,9 +1,9 @@
-"""Outlier paths of a live window: which labels or targets look wrong, and models that do not follow them.
+"""Outlier paths of a live window: they find labels or targets that look wrong, and models that ignore these.
 
 OP-theta reduces the weight of the examples beyond their cutoffs from 1 to 0. OP-s moves the cutoffs, beyond which
-examples have no weight, inwards from far out [Suzumura et al., Algorithm 1]. A path starts from the convex model and
-ends at the most robust one; every model on it is a local optimum of its own robust problem, by the paper's Theorems 4
-and 5. The live model is not changed: everything happens on a copy.
+examples have no weight, towards the decision boundary [Suzumura et al., Algorithm 1]. A path starts at the convex model
+and ends at the most robust one; every model on the path is a local optimum of the robust problem for its parameter
+value, by the paper's Theorems 4 and 5. The live model is not changed: the path is followed on a copy.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def outlier_path(
 
 
 class Begun(NamedTuple):
-    """The convex model at the start of a path, and where the path leads."""
+    """A path before its first step: the convex model at the start, and the range of the parameter."""
 
     partition: Partition  #: of a private copy of the model
     cutoff_rule: CutoffRule
@@ -74,7 +74,7 @@ class Begun(NamedTuple):
 
 
 def begin(model: LiveEstimator, parameter: Parameter, theta: float, s: float | None) -> Begun:
-    """Check what was asked for, and return a copy of the model at its convex optimum; see ``outlier_path``."""
+    """Check the parameters of ``outlier_path``, and return the start of the path, at a copy's convex optimum."""
     if parameter not in ("theta", "s"):
         raise InvalidInput(f'must be "theta" or "s", not {parameter!r}', field="parameter")
     if share(theta) == 1.0:
@@ -118,7 +118,7 @@ def begin(model: LiveEstimator, parameter: Parameter, theta: float, s: float | N
 
 
 def _convex(view: View) -> View:
-    """Return a view of a model with convex losses: the view itself, or one of a copy."""
+    """Return a view of the model with convex losses: ``view`` itself, or a view of a copy if its losses are robust."""
     if view.model.n_window_ == 0:
         raise InvalidInput("the window is empty", field="window")
     if view.robustness is None:

@@ -1,4 +1,4 @@
-"""The result of an outlier path: a model at every value, the outliers in order, and the best value for new data."""
+"""The result of an outlier path: a model for every parameter value, the outliers in order, and the best value."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from livesvm.solvers.validation import Key
 
 
 class Breakpoint(NamedTuple):
-    """A change of one example along a path."""
+    """A change of one example along an outlier path, such as becoming an outlier."""
 
     value: float  #: of theta or s
     key: Key
@@ -33,7 +33,7 @@ class Breakpoint(NamedTuple):
 
 
 class BestRobust(NamedTuple):
-    """The breakpoint with the least validation error, the first of equals along the path."""
+    """The breakpoint with the least validation error; of equal errors the first along the path."""
 
     value: float  #: of theta or s
     error: float  #: share of wrong labels, or mean absolute error in units of y (regression; or pinball loss)
@@ -41,13 +41,13 @@ class BestRobust(NamedTuple):
 
 
 def arrays_at(arrays: Mapping[str, Any], found: RobustSolution, sides: Sides, robust: Robustness) -> dict[str, Any]:
-    """Return the arrays of a model (see ``to_arrays``) with another solution of the same window."""
+    """Return a model's ``arrays`` (see ``to_arrays``) with the solution ``found`` of the same window in them."""
     place = {"beta": found.beta, "segments": found.segment, "intercept": found.b, "sides": sides}
     return {**arrays, **place, "robust": np.array([robust.theta, robust.s])}
 
 
 def _decisions(kernel: Floats, nodes: Nodes) -> Floats:
-    """Return f of examples with these ``kernel`` values (m, n), at each of k nodes, (k, m)."""
+    """Return f of m rows at each of k nodes of the path, (k, m), given the rows' ``kernel`` values (m, n)."""
     f = np.empty((nodes.b.size, kernel.shape[0]))
     for part in parts(kernel.shape[0], nodes.beta.size):
         f[:, part] = (kernel[part] @ nodes.beta.T + nodes.b).T
@@ -72,27 +72,27 @@ class OutlierPath:
 
     @property
     def d_steps(self) -> int:
-        """How often examples switched sides."""
+        """The number of D-steps, at which examples become outliers or inliers."""
         return len(self.walked.jumps)
 
     @property
     def drops(self) -> Floats:
-        """The fall of the objective at each D-step, (d_steps,)."""
+        """The decrease of the objective at each D-step, (d_steps,)."""
         return np.array([jump.drop for jump in self.walked.jumps])
 
     @property
     def events(self) -> int:
-        """Breakpoints of the path, including those within D-steps."""
+        """The number of breakpoints of the path, including those within D-steps."""
         return self.walked.events
 
     @property
     def stalls(self) -> int:
-        """How often ties had to be spread, by 1e-8 of a loss."""
+        """How often tied limits had to be moved apart, by 1e-8 of a loss."""
         return self.walked.stalls
 
     @property
     def breakpoints(self) -> list[Breakpoint]:
-        """The changes of examples along the path, in its order."""
+        """The changes of examples in the order of the path."""
         out = []
         for i, leg in enumerate(self.walked.legs):
             out += [Breakpoint(value, self.keys[j], event) for value, j, event in leg.breakpoints_within()]
@@ -105,10 +105,10 @@ class OutlierPath:
         return out
 
     def at(self, value: float) -> LiveEstimator:
-        """Return the model at a value of the parameter: a fitted and live copy, robust with that value.
+        """Return the robust model for a value of the parameter, as a fitted, live copy.
 
-        At the value of a D-step it is the model after the step. Where s does not reach any example yet, it is the
-        convex one.
+        At the value of a D-step this is the model after the step. For a value of s at which no example is beyond its
+        cutoff yet, this is the convex model.
 
         Raises
         ------
@@ -125,14 +125,14 @@ class OutlierPath:
         return Robustness(theta, s, {self.keys[j]: int(leg.sides[j]) for j in np.flatnonzero(leg.sides)})
 
     def outliers(self, value: float | None = None) -> list[Key]:
-        """Return the keys of examples that count as outliers at a value, by default at the end, oldest first."""
+        """Return the keys of the outliers at a value of the parameter, by default at the end, oldest first."""
         leg = self._leg(self.end if value is None else value)
         return [self.keys[j] for j in np.flatnonzero(leg.sides)]
 
     def order_of_outliers(self) -> list[tuple[Key, float]]:
-        """Return the outliers at the end of the path, in the order in which they gave way, each with the value there.
+        """Return key and parameter value of each outlier at the end, in the order in which they became outliers.
 
-        Examples that were beyond their cutoff from the start come first, the worst of them at the front.
+        Examples beyond their cutoff at the start of the path come first, those furthest beyond it before others.
         """
         sides = self.walked.legs[0].sides
         worst_first = np.argsort(self.depth, kind="stable")
@@ -145,7 +145,7 @@ class OutlierPath:
         return [(self.keys[j], value) for j, value in since.items()]
 
     def validation_errors(self, X: ArrayLike, y: ArrayLike) -> tuple[Floats, Floats]:
-        """Return the values of the breakpoints, (k,), and the error there on examples ``X`` (m, d), ``y`` (m,)."""
+        """Return the parameter values of all breakpoints, (k,), and the errors at these on ``X`` (m, d), ``y`` (m,)."""
         model = self.at(self.start)
         view = View(model)
         rows = view.scaled(view.rows(X))
@@ -161,7 +161,7 @@ class OutlierPath:
         return np.concatenate(values), np.array(errors)
 
     def decisions(self, X: ArrayLike | SparseRows, values: Floats) -> Floats:
-        """Return f of the rows ``X`` (m, d) at each of k values of the parameter, (k, m)."""
+        """Return f of the rows ``X`` (m, d) for each of k ``values`` of the parameter, (k, m)."""
         model = self.at(self.start)
         view = View(model)
         kernel = view.window.kernel_values(view.scaled(view.rows(X)))

@@ -1,4 +1,4 @@
-"""The walk behind a regularization path: in legs, up and down from the value of a model, on a private copy."""
+"""Computation of a regularization path on a private copy of a model, in legs up and down from the model's value."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ MOST_HALVINGS = 6
 
 
 class Leg(NamedTuple):
-    """A tracked path from one value of the parameter to another."""
+    """A leg: the recorded path from one value of the parameter to another, at most a factor of ten away."""
 
     start: float
     end: float
@@ -44,21 +44,21 @@ class Leg(NamedTuple):
 
     @property
     def ends(self) -> tuple[Ints, Ints]:
-        """Return every example's place at the least and at the largest value, (n,) each."""
+        """Return every example's ``segment`` (n,) at the least, and at the largest value of the leg."""
         both = self.places, places(self.places, self.changes, self.changes.tau.size)
         return both if self.start < self.end else both[::-1]
 
     def value(self, tau: Floats) -> Floats:
-        """Return the parameter at ``tau``."""
+        """Return the value of the parameter at ``tau``."""
         return self.end - tau * (self.end - self.start)
 
     def tau(self, value: float) -> float:
-        """Return the tau at which the parameter has a value."""
+        """Return the tau at which the parameter has the given value."""
         return (self.end - value) / (self.end - self.start)
 
 
 class Ended(NamedTuple):
-    """The value at which a path ended too early, and the reason."""
+    """The parameter value at which a path ended before its goal, and the reason."""
 
     value: float
     reason: str
@@ -79,7 +79,7 @@ class PathReport:
 
 
 class Walker:
-    """Walks the legs of a path on a private copy of a model."""
+    """Follows a regularization path leg by leg on a private copy of a model."""
 
     def __init__(self, copy: View, parameter: str, low: float, high: float, teller: Teller) -> None:
         self.copy = copy
@@ -95,7 +95,7 @@ class Walker:
         self.ended: list[Ended] = []
 
     def walk(self) -> list[Leg]:
-        """Walk up and down from the value of the model; return the legs by ascending value.
+        """Follow the path up and down from the model's value of the parameter; return the legs by ascending value.
 
         Raises
         ------
@@ -121,7 +121,7 @@ class Walker:
         return sorted(self.legs, key=lambda leg: leg.low)
 
     def report(self, seconds: float) -> PathReport:
-        """Return the report of the walk."""
+        """Return the report on the path: its cost and its accuracy."""
         legs = sorted(self.legs, key=lambda leg: leg.low)
         events = sum(leg.changes.tau.size for leg in legs)
         events += sum(int(np.count_nonzero(low.ends[1] != high.ends[0])) for low, high in pairwise(legs))
@@ -129,17 +129,17 @@ class Walker:
         return PathReport(*counts, self.gap, seconds, tuple(self.ended))
 
     def move_to(self, value: float) -> None:
-        """Bring the copy to a value of the parameter, by any path."""
+        """Move the copy to its optimum for a value of the parameter, by a path that is not recorded."""
         self.state.set_losses(self.slots, self.copy.losses_at(self.parameter, value))
         self.state.total = self.total()
         follow(self.state)
 
     def total(self) -> float:
-        """Return the sum of the betas at the copy's present value of the parameter."""
+        """Return the required sum of the betas for the copy's present value of the parameter."""
         return self.copy.total_of(float(self.copy.window.weights.sum()))
 
     def walk_to(self, value: float, goal: float) -> None:
-        """Walk leg by leg from ``value`` to ``goal``, or until a leg cannot be followed to an acceptable end."""
+        """Follow the path leg by leg from ``value`` to ``goal``, or until a leg ends with too large a gap."""
         while value != goal:
             far = min(value * LEG, goal) if goal > value else max(value / LEG, goal)
             if (goal > value and self.is_at_rest()) or abs(np.log(goal / far)) < 1e-6:
@@ -150,7 +150,7 @@ class Walker:
             value = far
 
     def is_at_rest(self) -> bool:
-        """Say whether larger C changes nothing: no example is at a moving bound, and no beta is beyond its box."""
+        """Say whether a larger C changes nothing: every bound beta is 0, and every free beta is inside its box."""
         e, free = self.state.examples, self.state.free_slots()
         q = e.segment[free] // 2
         is_inside = (e.beta[free] < e.levels[free, q]) & (e.beta[free] > e.levels[free, q + 1])
@@ -158,7 +158,7 @@ class Walker:
         return bool(self.parameter == "C" and not np.any(e.beta[self.slots][bound]) and np.all(is_inside))
 
     def leg(self, start: float, end: float, halvings: int) -> bool:
-        """Walk one leg, or two halves of it if it does not end well; return whether its end was reached."""
+        """Follow one leg, or two halves of it if it ends with too large a gap; return whether its end was reached."""
         self.tell()
         before = take_checkpoint(self.state)
         try:
@@ -194,5 +194,5 @@ class Walker:
         return Leg(start, end, *path)
 
     def tell(self, more: float = 0.0) -> None:
-        """Report how much of the path is done, with ``more`` beyond the finished legs; may raise Cancelled."""
+        """Report the finished share of the path, ``more`` of it in the present leg; may raise Cancelled."""
         self.teller(min(round((self.done + more) * STEPS), STEPS), STEPS)

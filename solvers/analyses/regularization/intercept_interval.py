@@ -1,10 +1,10 @@
-"""Parts of a path on which no example is free: every example is bound, and b is the middle of its interval.
+"""Parts of a path without a free example: all examples are made bound, and b is set to the middle of its interval.
 
-There any b of an interval is optimal. The loop keeps the b that it happens to have, and an example that is free at an
-end of its box; which one depends on how the model was made. Such an example counts as bound here, so that breakpoints
-are where a part begins and ends. Each end of the interval of b is the upper or lower envelope of straight lines, so its
-middle is piecewise linear: segments are cut at its bends. An update that ends there centers b too
-(``degeneracy.center``), so that a model of the path equals the one that training gives there.
+On such a part any b of an interval is optimal. The compiled loop keeps its last b, and one example that is free at an
+end of its box; both depend on the history of the model. Here that example counts as bound, so that breakpoints are at
+the beginning and the end of a part. Each end of the interval of b is the upper or lower envelope of straight lines. So
+the middle of the interval is piecewise linear, and segments are cut at its bends. An update that ends without a free
+example also sets b to the middle (``degeneracy.center``), so a model of the path equals a trained one.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from livesvm.solvers.runtime.types import Floats, Ints
 
 
 class Tables(NamedTuple):
-    """The losses at both ends of a straight path, with equally many kinks."""
+    """The losses at both ends of a path, between which kinks and levels are linear in tau."""
 
     start: Losses
     end: Losses
@@ -39,9 +39,9 @@ class Tables(NamedTuple):
 def centered(
     state: PathState, start: Ints, segments: Segments, changes: Changes, tables: Tables
 ) -> tuple[Ints, Segments, Changes]:
-    """Return a path with all examples bound, and b in the middle, wherever no example is free.
+    """Return the path with all examples bound and b in the middle of its interval on all parts without a free example.
 
-    Segments are cut where this b has a bend. ``state`` is used for kernel rows only.
+    Segments are cut at the bends of this b. ``state`` is used for kernel rows only.
     """
     runs = _runs(start, segments, changes, tables)
     start, segments, changes = _bound(runs, start, segments, changes)
@@ -58,7 +58,7 @@ def centered(
 def _bound(
     runs: list[tuple[int, int, Ints]], start: Ints, segments: Segments, changes: Changes
 ) -> tuple[Ints, Segments, Changes]:
-    """Return a path with all examples bound on its runs; they change sides where a run begins and where it ends."""
+    """Return the path with all examples bound on the given runs, and with their changes at both ends of each run."""
     before = segments.changes_before  # of each segment
     begin, counts = start, before.copy()
     parts = [changes.part(slice(0, 0))]
@@ -92,7 +92,7 @@ def _bound(
 
 
 def _changed(tau: float, before: Ints, after: Ints) -> Changes:
-    """Return the changes of all examples from some places to others, at one ``tau``."""
+    """Return the changes that take all examples from the segments ``before`` to ``after``, all at the same ``tau``."""
     slots = np.flatnonzero(before != after)
     return Changes(np.full(slots.size, tau), slots, before[slots], after[slots])
 
@@ -103,7 +103,7 @@ def _between(start: Floats, end: Floats, tau: float) -> Floats:
 
 
 def _runs(start: Ints, segments: Segments, changes: Changes, tables: Tables) -> list[tuple[int, int, Ints]]:
-    """Return the first and last segment of each idle run without a change of pieces, and the pieces of each run."""
+    """Return the runs of idle segments with constant pieces: the first and the last segment, and the pieces."""
     runs: list[tuple[int, int, Ints]] = []
     for i in np.flatnonzero(segments.idle).tolist():
         segment = places(start, changes, int(segments.changes_before[i]))
@@ -116,7 +116,7 @@ def _runs(start: Ints, segments: Segments, changes: Changes, tables: Tables) -> 
 
 
 def _pieces(segment: Ints, segments: Segments, i: int, tables: Tables) -> Ints:
-    """Return the piece that every example is on; a free example at an end of its box is on the piece there."""
+    """Return the piece of every example in segment ``i``; a free one at an end of its box gets the piece there."""
     piece = segment // 2
     pool = segments.pool(i)
     slots, beta = segments.slot[pool], 0.5 * (segments.start_beta[pool] + segments.end_beta[pool])
@@ -132,7 +132,7 @@ def _without_b(state: PathState, beta: Floats) -> Floats:
 
 
 def _limits(tables: Tables, piece: Ints, taus: tuple[float, float], w: list[Floats]) -> tuple[Floats, Floats]:
-    """Return lines (m, 2), by their values at the start and end of a run, that bound b from below, and from above."""
+    """Return the lines that bound b from below, and from above, as values at the start and end of a run, (m, 2)."""
     kinks = [tables.kinks(tau) for tau in taus]
     above = np.flatnonzero(piece > 0)
     below = np.flatnonzero(piece < tables.end.n_kinks)
@@ -142,7 +142,7 @@ def _limits(tables: Tables, piece: Ints, taus: tuple[float, float], w: list[Floa
 
 
 def _middle(low: Floats, high: Floats) -> tuple[Floats, Floats]:
-    """Return places in [0, 1] and the middle of the interval there, linear in between; both empty without limits."""
+    """Return bends in [0, 1] and the middle of the interval of b at each bend; both are empty if b has no limits."""
     lower, upper = envelope(low), envelope(-high)
     ends = [side for side in (lower, upper) if side is not None]
     if not ends:
@@ -153,7 +153,7 @@ def _middle(low: Floats, high: Floats) -> tuple[Floats, Floats]:
 
 
 def envelope(lines: Floats) -> tuple[Floats, Floats] | None:
-    """Return bends in [0, 1], and values there, of the upper envelope of lines with values (m, 2) at 0 and 1."""
+    """Return the bends, in [0, 1], and the values there, of the upper envelope of lines given by values at 0 and 1."""
     if lines.shape[0] == 0:
         return None
     slopes = lines[:, 1] - lines[:, 0]
@@ -179,7 +179,7 @@ def envelope(lines: Floats) -> tuple[Floats, Floats] | None:
 
 
 def _with_b(old: Segments, first: int, last: int, bends: Floats, b: Floats) -> Segments:
-    """Cut the segments ``first`` to ``last`` at the bends, and give them the b that is linear between bends."""
+    """Cut the segments ``first`` to ``last`` at ``bends``, and set their b to ``b`` at the bends, linear in between."""
     parts = cut(old, first, last, bends[1:-1])
     many = slice(first, parts.start_tau.size - (old.start_tau.size - last - 1))
     parts.start_b[many] = np.interp(-parts.start_tau[many], -bends, b)
@@ -188,7 +188,7 @@ def _with_b(old: Segments, first: int, last: int, bends: Floats, b: Floats) -> S
 
 
 def cut(old: Segments, first: int, last: int, taus: Floats) -> Segments:
-    """Cut the segments ``first`` to ``last`` at each of ``taus``, descending."""
+    """Cut the segments ``first`` to ``last`` at each tau of ``taus``, which are in descending order."""
     owner = np.array([first + int(np.argmax(old.end_tau[first : last + 1] < r)) for r in taus], np.int64)
     inside = (old.end_tau[owner] < taus) & (taus < old.start_tau[owner])
     owner, taus = owner[inside], taus[inside]

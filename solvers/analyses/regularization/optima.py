@@ -1,8 +1,8 @@
-"""Results of a path, of one problem or of several: the optimum and the error for every value of a parameter.
+"""Results of a regularization path: the optimum and the validation error for every value of a parameter.
 
-Errors are exact. Along a leg every f is linear between events, so the places where a decision changes its sign can be
-computed. The mean absolute error, or the mean pinball loss, is linear between the places where a residual changes its
-sign. Nothing is sampled.
+Errors are exact. Every f is linear between two events, so the parameter values at which a decision changes its sign can
+be computed. The mean absolute error and the mean pinball loss are linear between the values at which a residual changes
+its sign. No error is interpolated between sampled values.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ def from_counts(wrong: int, values: Floats, delta: Ints, ends: tuple[float, floa
 
 
 def from_residuals(sums: Floats, bends: Floats, taus: Floats, ends: tuple[float, float], m: int) -> ErrorCurve:
-    """Return the mean absolute residual along one leg.
+    """Return the mean absolute residual, or pinball loss, as a function of the parameter on one leg.
 
     Parameters
     ----------
@@ -134,7 +134,7 @@ def from_residuals(sums: Floats, bends: Floats, taus: Floats, ends: tuple[float,
 
 
 def joined(curves: list[ErrorCurve]) -> ErrorCurve:
-    """Join consecutive curves; neighbouring intervals with the same constant error become one."""
+    """Join curves over consecutive ranges, and merge neighbouring intervals with the same constant error."""
     edges = np.concatenate([*(curve.edges[:-1] for curve in curves), curves[-1].edges[-1:]])
     left, right = (np.concatenate([getattr(curve, side) for curve in curves]) for side in ("left", "right"))
     new = np.ones(left.size, np.bool_)

@@ -1,6 +1,7 @@
-"""The regularization path of several classes: one path for each pair over one range of C, and their joint results.
+"""The regularization path of several classes: one path over C for each pair of classes, and the joint results.
 
-Every pair is a separate problem [Hsu & Lin, one-against-one], so the optimum for a C is that of every pair for it.
+Every pair of classes is a separate problem [Hsu & Lin, one-against-one], so the optimum for a C consists of the optima
+of all pairs for this C.
 """
 
 from __future__ import annotations
@@ -132,15 +133,15 @@ class PairwiseRegularizationPath(Optima):
     # -- inside --------------------------------------------------------------------------------------------------------
 
     def _here(self, two: Two) -> Ints:
-        """Return the places of a pair's examples in the window."""
+        """Return the positions in the window of the examples of a pair of classes."""
         return np.flatnonzero(np.isin(self._classes, two))
 
     def _winners(self, wins: Bools) -> Ints:
-        """Return the class that wins most of its pairs; ``wins`` (m, n_pairs) says whether the second class wins."""
+        """Return, for each row, the class that wins most pairs; ``wins`` (m, n_pairs) is true for its second class."""
         return winners(np.where(wins, -1.0, 1.0), len(self._view.labels))
 
     def _turns(self, q: int, two: Two, rows: Features) -> Turns:
-        """Return where decisions of a pair change their sign; those of a pair that lacks a class never do."""
+        """Return where decisions of pair ``q`` change their sign; if one of its classes is empty, they never do."""
         if two not in self._paths:
             decisions = self._view.model.predictor().decide(rows)[:, q]
             return Turns(~(decisions > 0), np.empty(0), np.empty(0, np.int64))
@@ -148,7 +149,7 @@ class PairwiseRegularizationPath(Optima):
         return self._paths[two].turns(dense(rows)[:, self._here(two)] if given else rows)
 
     def _counts(self, value: float) -> tuple[Ints, Ints]:
-        """Return in how many pairs each example (n,) is free, and in how many it is a support vector."""
+        """Return, for each example, the number of pairs in which it is free, and in which it is a support vector."""
         free, support = np.zeros((2, len(self.keys)), np.int64)
         for two, path in self._paths.items():
             found, here = path.position(value), self._here(two)
@@ -177,7 +178,7 @@ class PairwiseRegularizationPath(Optima):
 
 
 def _how_many(example: Ints, change: Ints, at_first: Ints) -> Ints:
-    """Return how many examples have a count above 0 after each of m changes, (m,).
+    """Return the number of examples with a count above 0, after each of m changes of counts, (m,).
 
     Parameters
     ----------
@@ -195,7 +196,7 @@ def _how_many(example: Ints, change: Ints, at_first: Ints) -> Ints:
 
 
 def _together(reports: list[PathReport], seconds: float) -> PathReport:
-    """Return the report of all paths together: counts summed up, the gap at its worst."""
+    """Return one report on all paths: the sums of their counts, and the largest gap."""
     sums = {
         name: sum(getattr(one, name) for one in reports) for name in ("events", "legs", "exchanges", "last_resorts")
     }
@@ -207,7 +208,7 @@ def _together(reports: list[PathReport], seconds: float) -> PathReport:
 def pairwise_regularization_path(
     model: LiveEstimator, minimum: float, maximum: float, progress: Progress | None = None
 ) -> PairwiseRegularizationPath:
-    """Return the path of a window of several classes over all values of C from ``minimum`` to ``maximum``.
+    """Return the path of a window with several classes over all values of C from ``minimum`` to ``maximum``.
 
     The model is not changed.
 

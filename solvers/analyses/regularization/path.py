@@ -1,9 +1,10 @@
 """The whole regularization path: the optimum for every value of a parameter, exact between its breakpoints.
 
-The parameter is C [Ong, Shao & Yang], epsilon of a regression, or nu of a one-class model. All three move kinks, levels
-or the sum of the coefficients in straight lines, so each path is tracked (``parametric``), leg by leg up and down from
-the value of the model; a leg spans at most a factor of ten, so that small values keep their digits. A path keeps its
-linear segments and the changes of sides: memory grows with events times the examples that were free.
+The parameter is C [Ong, Shao & Yang], epsilon of a regression, or nu of a one-class model. Kinks, levels and the sum of
+the coefficients are linear in each of the three, so the path can be tracked by ``parametric``. It is computed in legs,
+up and down from the model's value; a leg spans at most a factor of ten, so that small values keep their digits. A path
+stores its linear segments and all changes of sides, so its memory grows with the number of events times that of free
+examples.
 """
 
 from __future__ import annotations
@@ -45,8 +46,8 @@ BLOCK = 512  # rows whose kernel values are held at once
 class Breakpoints(NamedTuple):
     """Every change of sides along a path, by ascending value of the parameter; m of them.
 
-    ``before`` and ``after`` are places on the example's staircase (``segment`` of ``problem.state``), as met on the way
-    up. An even number is bound, an odd one is free, at the margin.
+    ``before`` and ``after`` are segments of the example (``segment`` of ``problem.state``) just below and above the
+    value. An even segment means that the example is bound, an odd one that it is free, at the margin.
     """
 
     value: Floats  #: (m,)
@@ -58,7 +59,7 @@ class Breakpoints(NamedTuple):
 
 
 class Turns(NamedTuple):
-    """Where decisions on m rows change their sign along a path."""
+    """The parameter values at which decisions on m rows change their sign along a path."""
 
     positive: Bools  #: (m,) at the least value of the parameter
     value: Floats  #: (k,)
@@ -257,9 +258,9 @@ def _residual_curve(leg: Leg, parts: list[tuple[Floats, Floats]], m: int) -> Err
 def regularization_path(
     model: LiveEstimator, parameter: str, minimum: float, maximum: float, progress: Progress | None = None
 ) -> RegularizationPath:
-    """Return the path of a fitted model's window over all values of ``parameter`` from ``minimum`` to ``maximum``.
+    """Return the path of a fitted model's optimum over all values of ``parameter`` from ``minimum`` to ``maximum``.
 
-    The model is not changed: everything happens on a copy.
+    The model is not changed: the path is computed on a copy.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""f of given rows along a leg of a path, segment by segment: where decisions and residuals change their sign."""
+"""Computation of f of given rows along one leg of a path, to find where decisions and residuals change their sign."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SEGMENT, DISTANCE, TURN = range(3)
 
 @by_reference
 class Pieces(NamedTuple):
-    """One leg as arrays that compiled code walks over; see ``livesvm.solvers.homotopy.piecewise``."""
+    """One leg of a path as arrays for compiled code; see ``livesvm.solvers.homotopy.piecewise``."""
 
     segments: Segments
     change_slot: Ints
@@ -35,7 +35,7 @@ class Pieces(NamedTuple):
 
 @compiled_allocating
 def sign_changes(p: Pieces, K: Floats, positive: Bools, boundary: float) -> tuple[Bools, Floats, Ints, Ints]:
-    """Return which decisions are wrong at the start of a leg, (m,), and tau, step and row of each change of that.
+    """Return a mask (m,) of the wrong decisions at the start of a leg, and tau, step (1 or -1) and row of each change.
 
     Parameters
     ----------
@@ -79,7 +79,7 @@ def sign_changes(p: Pieces, K: Floats, positive: Bools, boundary: float) -> tupl
 
 @compiled_allocating
 def residual_sums(p: Pieces, K: Floats, y: Floats, above: float, below: float) -> tuple[Floats, Floats]:
-    """Return the sums of absolute residuals of each segment, and the places where a residual changes its sign.
+    """Return the sums of weighted absolute residuals by segment, and the points at which residuals change their sign.
 
     See ``optima.from_residuals`` for both. ``above`` is the cost of a unit by which y is above f, ``below`` of one
     below.
@@ -115,7 +115,7 @@ def residual_sums(p: Pieces, K: Floats, y: Floats, above: float, below: float) -
 
 @compiled
 def set_out(p: Pieces, K: Floats, g: Floats, dg: Floats) -> None:
-    """Set f without b, and its rate due to the bound examples, at the start of a leg."""
+    """Compute f without b, and the rate at which bound examples change f, at the start of a leg."""
     for j in range(p.start.size):
         if p.start[j] != 0.0:
             add_scaled(K[j], p.start[j], g, g.size)
@@ -125,7 +125,7 @@ def set_out(p: Pieces, K: Floats, g: Floats, dg: Floats) -> None:
 
 @compiled
 def advance_rows(p: Pieces, K: Floats, s: int, g: Floats, dg: Floats, g_end: Floats) -> None:
-    """Update the rate of f for segment ``s``, and compute f without b at the end of the segment."""
+    """Update the rate of f for segment ``s``, and compute f without b at the end of this segment."""
     line = p.segments
     for c in range(line.changes_before[s - 1] if s > 0 else 0, line.changes_before[s]):
         j, before, after = p.change_slot[c], p.change_from[c], p.change_to[c]

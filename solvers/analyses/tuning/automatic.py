@@ -1,10 +1,11 @@
-"""The parameters that a model gets by itself: how columns are encoded and count, gamma, C and epsilon, by its window.
+"""Automatic choice of a model's parameters by its window: encoding and relevance of columns, gamma, C and epsilon.
 
-Each way to encode the columns gets the widths with the largest evidence, see ``relevance``. Of a regression the
-evidence chooses: f and what it leaves have known variances then, from which C and epsilon follow, C as for noise of
-Laplace's kind with that deviation. Of a classifier folds choose, C along the path of each, by the decisions of examples
-that their model did not see: by their log loss, made probabilities by one sigmoid [Platt 1999], and twice the share of
-wrong labels. The first tells settings apart that label alike, the second is what is asked for.
+For each encoding of the columns, the kernel widths with the largest evidence are found (see ``relevance``). For a
+regression the encoding with the largest evidence is chosen. It also gives the variances of f and of the noise, from
+which C and epsilon follow; C is that for Laplacian noise with the same deviation. For a classifier encoding and C are
+chosen by cross-validation, with C along a path in each fold. The loss of held-out decisions is their log loss, after
+one sigmoid has turned them into probabilities [Platt 1999], plus twice the share of wrong labels. The log loss
+distinguishes settings that give the same labels; the share of wrong labels is what users want to be small.
 """
 
 from __future__ import annotations
@@ -108,7 +109,7 @@ def choose(model: Any) -> TunedParameters:
 
 
 class Parameters(NamedTuple):
-    """What a model may have."""
+    """The parameters that can be chosen for a model."""
 
     C: float
     gamma: float
@@ -116,14 +117,14 @@ class Parameters(NamedTuple):
     epsilon: float | None = None  #: of regression
 
     def document(self) -> dict[str, Any]:
-        """Return them as ``change`` takes them."""
+        """Return the parameters as arguments of ``change``."""
         found: dict[str, Any] = {"C": self.C, "gamma": self.gamma}
         found |= {} if self.epsilon is None else {"epsilon": self.epsilon}
         return found if self.columns is None else found | {"columns": self.columns.documents()}
 
 
 class Likeliest(NamedTuple):
-    """A way to encode columns, with its widths."""
+    """An encoding of the columns, with the kernel widths of largest evidence."""
 
     widths: Evidence
     columns: TableColumns | None
@@ -132,7 +133,7 @@ class Likeliest(NamedTuple):
 
 
 def default_columns(columns: TableColumns) -> TableColumns:
-    """Return columns with what is done with each where nothing is chosen."""
+    """Return the columns with their default encodings and a relevance of 1; ignored columns stay ignored."""
     each = tuple(
         one._replace(encoding=one.encoding if one.encoding == "ignored" else ENCODINGS[one.kind][0], relevance=1.0)
         for one in columns.each
@@ -141,7 +142,7 @@ def default_columns(columns: TableColumns) -> TableColumns:
 
 
 class _TableWindow:
-    """A window as rows of numbers, with the ways in which its columns may be encoded."""
+    """The examples of a window as rows of numbers, and the possible encodings of its columns."""
 
     def __init__(self, model: Any) -> None:
         View(model)  # it is fitted
@@ -164,13 +165,13 @@ class _TableWindow:
 
     @property
     def defaults(self) -> Parameters:
-        """What it would have by default, but for numbers that were given."""
+        """The parameters that the model would have by default, except that numbers given by its user stay."""
         columns, epsilon = None if self.columns is None else default_columns(self.columns), self.present.epsilon
         gamma = self.fixed or scaling.gamma(self.features(columns)[0], self.weights)
         return Parameters(1.0, gamma, columns, 0.1 if isinstance(vars(self.model).get("epsilon"), str) else epsilon)
 
     def judged(self, loss_of: Callable[[Parameters], float], loss: float, found: Parameters) -> TunedParameters:
-        """Return what was found, or what is there, or the defaults: whichever has the least loss."""
+        """Return the parameters of least loss: those ``found`` with ``loss``, the present ones, or the defaults."""
         present = loss_of(self.present)
         default = present if self.present == self.defaults else loss_of(self.defaults)
         best = found
@@ -179,7 +180,7 @@ class _TableWindow:
         return TunedParameters(best.document(), loss, present, default, self.model.n_window_, 0.0)
 
     def ways(self) -> list[list[TableColumns | None]]:
-        """Return columns with each way to encode them, by how numbers are; of rows of numbers there is one."""
+        """Return all encodings of the columns to try, grouped by how numbers are encoded."""
         if self.columns is None or self.model.columns != "auto" or self.fixed is not None:
             return [[self.columns]]
         few = [column.kind == "number" and _is_few(self.rows[:, at]) for at, column in enumerate(self.columns.each)]
@@ -195,7 +196,7 @@ class _TableWindow:
         return out
 
     def features(self, columns: TableColumns | None) -> tuple[Floats, Ints]:
-        """Return features (n, d) and the column that each is made of, (d,), numbered from 0 without a gap."""
+        """Return features (n, d) by the encoding ``columns``, and the number of each feature's column (d,)."""
         if columns is not None:
             fitted = encoding.fitted(columns, self.rows, self.weights)
             places = np.unique(fitted.places, return_inverse=True)[1]
@@ -205,9 +206,10 @@ class _TableWindow:
         return X, np.zeros(X.shape[1], np.int64)
 
     def likeliest(self, ways: list[TableColumns | None], t: Floats, places: Ints, start: Evidence | None) -> Likeliest:
-        """Return, of ways to encode the columns, the one with the largest evidence of some examples.
+        """Return the encoding among ``ways`` with the largest evidence on the examples at ``places``.
 
-        Each search sets out from the widths of the one before, as most columns count as much in every way.
+        Each search starts from the widths of the previous one, because most columns have a similar relevance in every
+        encoding.
         """
         tried = []
         for columns in ways:
@@ -220,7 +222,7 @@ class _TableWindow:
         return min(tried, key=lambda one: one.widths.loss)
 
     def with_widths(self, columns: TableColumns | None, widths: Floats) -> tuple[float, TableColumns | None]:
-        """Return gamma, and columns with their relevance: 1 for the one along which the kernel is narrowest."""
+        """Return gamma, and the columns with their relevance, which is 1 for the narrowest kernel."""
         if self.fixed is not None:
             return self.fixed, columns
         gamma = float(widths.max())
@@ -239,7 +241,7 @@ def _is_few(cells: Floats) -> bool:
 
 
 def _encoded(column: TableColumn, numbers: Encoding) -> TableColumn:
-    """Return a column with relevance 1; of numbers with this encoding, unless they are ignored."""
+    """Return a column with relevance 1, and with the encoding ``numbers`` if it holds numbers and is not ignored."""
     is_number = column.kind == "number" and column.encoding != "ignored"
     return column._replace(encoding=numbers if is_number else column.encoding, relevance=1.0)
 
@@ -248,10 +250,10 @@ def _encoded(column: TableColumn, numbers: Encoding) -> TableColumn:
 
 
 class _Folds:
-    """Folds of a classifier's window, each walked over C in compiled code."""
+    """Folds of a classifier's window, for each of which compiled code follows the path over C."""
 
     def __init__(self, window: _TableWindow, which: Ints, judging: int) -> None:
-        """Lay out the folds of the examples ``which``; so many of them judge."""
+        """Divide the examples ``which`` into folds, of which the first ``judging`` are held out in turn."""
         model, y = window.model, window.y[which]
         self.which, self.judging = which, judging
         classes, y_of = np.unique(y, return_inverse=True)
@@ -273,7 +275,7 @@ class _Folds:
         self.intercept = bool(model.fit_intercept)
 
     def losses(self, Z: Floats, C: Floats) -> Floats:
-        """Return the loss (p,) of held-out examples at each C (p,), by the kernel of gamma 1."""
+        """Return the loss (p,) of held-out examples for each C (p,), with features ``Z`` scaled for a gamma of 1."""
         Z = Z[self.which]
         total = np.zeros(C.size)
         for mine, edges in self.pairs:
@@ -295,7 +297,7 @@ class _Folds:
         return total / len(self.pairs)
 
     def best(self, Z: Floats) -> tuple[float, float]:
-        """Return the least loss over C, and that C."""
+        """Return the least loss over the values of C that are tried, and the C with this loss."""
         losses, C = np.empty(0), np.empty(0)
         for more in COSTS:
             losses, C = np.concatenate([losses, self.losses(Z, more)]), np.concatenate([C, more])
@@ -305,9 +307,10 @@ class _Folds:
 
 
 def _log_losses(f: Floats, positive: Bools) -> Floats:
-    """Return the mean log loss (p,) of decisions (p, m) made probabilities by the best sigmoid; infinite for a NaN.
+    """Return the mean log loss (p,) of decisions (p, m) after the best sigmoid; infinite if a decision is NaN.
 
-    The targets are Platt's, a little inside of 0 and 1, so that decisions without an error have a best sigmoid, too.
+    The target probabilities are Platt's, a little above 0 and below 1, so that a best sigmoid exists even if no label
+    is wrong.
     """
     most, m = int(np.count_nonzero(positive)), positive.size
     t = np.where(positive, (most + 1.0) / (most + 2.0), 1.0 / (m - most + 2.0))
@@ -352,7 +355,7 @@ def _of_classes(window: _TableWindow) -> TunedParameters:
 
 
 def _loss_of(folds: _Folds, window: _TableWindow, given: Parameters) -> float:
-    """Return the loss of held-out examples with these parameters."""
+    """Return the mean loss of held-out examples for the parameters ``given``."""
     Z = window.features(given.columns)[0] * math.sqrt(given.gamma)
     return float(folds.losses(Z, np.array([given.C]))[0])
 
@@ -377,7 +380,7 @@ def _of_values(window: _TableWindow) -> TunedParameters:
 
 
 def _error_of(window: _TableWindow, parts: list[Split], given: Parameters) -> float:
-    """Return the mean absolute error of held-out examples with these parameters, in units of y."""
+    """Return the mean error of held-out examples for the parameters ``given``, in units of y."""
     X, _ = window.features(given.columns)
     model = window.model._like(C=given.C, gamma=given.gamma, epsilon=given.epsilon, columns=None, scale="none")
     wrong = []

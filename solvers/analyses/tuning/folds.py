@@ -1,4 +1,4 @@
-"""Folds: which examples are learnt and which judge, and whose labels are wrong for one value of C after the other."""
+"""Folds: training and held-out examples, and the wrong labels of the latter at several values of C."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Judge = Literal["k_fold", "rolling_origin", "leave_one_out"]
 
 
 def splits(y: NDArray[Any], judge: Judge, folds: int, *, classes: bool) -> list[Split]:
-    """Return (learnt, judging) places of the window, oldest first.
+    """Return, for each fold, the positions of the training examples and of the held-out examples, oldest first.
 
     Parameters
     ----------
@@ -57,7 +57,7 @@ def splits(y: NDArray[Any], judge: Judge, folds: int, *, classes: bool) -> list[
 
 
 class Fold(NamedTuple):
-    """A part of the window that is learnt, and the held-out examples, on the scale of that part."""
+    """The training examples and the held-out examples of a fold, scaled by the scale of the training examples."""
 
     learnt: Floats  #: (n, d) features
     judging: Floats  #: (m, d) features
@@ -67,7 +67,7 @@ class Fold(NamedTuple):
     n_classes: int  #: of those learnt
 
     def wrong(self, kernel: Any, C: Floats, workspace: FoldWorkspace, *, intercept: bool) -> Bools | None:
-        """Return which of the judging examples are labelled wrongly, (p, m), at each C (p,); None: not to be had."""
+        """Return a mask (p, m) of the wrongly labelled held-out examples for each C (p,), or None if a path fails."""
         n, m = self.y.size, self.truth.size
         K = kernel.matrix(self.learnt, np.concatenate([self.learnt, self.judging]).T)
         edges = np.searchsorted(self.y, np.arange(self.n_classes + 1))
@@ -91,7 +91,7 @@ class Fold(NamedTuple):
 
 
 def folds_of(model: Any, X: Features, y: Any, weights: Floats, parts: list[Split]) -> list[Fold]:
-    """Return the folds of a classifier with small convex problems, one for each pair; else none.
+    """Return the folds of a classifier if its pairs of classes are small convex problems, and otherwise no folds.
 
     Parameters
     ----------

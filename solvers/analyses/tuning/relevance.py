@@ -1,9 +1,10 @@
-"""How much each column counts: widths of a Gaussian kernel along the columns of a table, by the window's evidence.
+"""Relevance of columns: the widths of a Gaussian kernel along a table's columns, found by maximizing the evidence.
 
-The targets are taken for values of a Gaussian process with noise. Their likelihood given the widths, the evidence, is
-in closed form, and its gradient [Rasmussen & Williams 2006, section 5.4, "automatic relevance determination"]; L-BFGS
-finds the widths with the largest. Each may differ from their mean as a log-normal prior allows, so that few examples do
-not make few columns the only ones. The window's own problem, which is exact, is then solved with these widths.
+The targets are modelled as values of a Gaussian process with noise. The evidence, which is the likelihood of the
+targets given the widths, has a closed form, and so has its gradient [Rasmussen & Williams 2006, section 5.4, "automatic
+relevance determination"]. L-BFGS finds the widths with the largest evidence. A log-normal prior keeps each width near
+the mean width, so that a small window does not reduce the relevant columns to a few. The support vector problem of the
+window is then solved exactly with these widths.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ _FAILED = 1e10  #: what stands for a likelihood of 0
 
 
 class Evidence(NamedTuple):
-    """What was found."""
+    """The widths, signal and noise with the largest evidence."""
 
     widths: Floats  #: (p,) gamma of each column, in one over squared units of its features
     signal: float  #: variance of f, in units of the targets' variance
@@ -34,12 +35,12 @@ class Evidence(NamedTuple):
 
 
 def spread_evenly(n: int, most: int = EXAMPLES) -> Ints:
-    """Return places of at most so many of n examples, ascending."""
+    """Return the positions of at most ``most`` of ``n`` examples, evenly spaced and ascending."""
     return np.unique(np.linspace(0, n - 1, min(n, most)).round().astype(np.int64))
 
 
 def gaussian(Z: Floats) -> Floats:
-    """Return kernel values (n, n) of features (n, d) for gamma 1; by products, as nothing is solved with them."""
+    """Return the Gaussian kernel values (n, n) of features (n, d) for gamma 1, quickly, with some cancellation."""
     squares = np.einsum("ij,ij->i", Z, Z)
     K = Z @ Z.T
     K *= 2.0
@@ -50,7 +51,7 @@ def gaussian(Z: Floats) -> Floats:
 
 
 def outputs_of(y: Floats, *, classes: bool) -> Floats:
-    """Return targets as the process has them, (n, k): with the mean 0; of several classes one for each."""
+    """Return standardized targets (n, k) of the Gaussian process; with several classes an indicator of each class."""
     if not classes:
         t = y[:, None]
     else:
@@ -64,7 +65,7 @@ def outputs_of(y: Floats, *, classes: bool) -> Floats:
 def evidence(
     X: Floats, places: Ints, t: Floats, *, iterations: int, start: Evidence | None = None, fixed: float | None = None
 ) -> Evidence:
-    """Return the widths of columns with the largest evidence.
+    """Return the widths of the columns with the largest evidence, by L-BFGS.
 
     Parameters
     ----------
@@ -97,10 +98,10 @@ def evidence(
 
 
 def _loss(theta: Floats, X: Floats, places: Ints, t: Floats) -> tuple[float, Floats]:
-    """Return minus the logarithm of the evidence and the prior, and its gradient by logarithms of the parameters.
+    """Return minus the logarithm of evidence times prior, and its gradient with respect to the logarithmic parameters.
 
-    Matrices are symmetric, and only one triangle of them is computed: the upper one as Fortran has it, the lower one as
-    rows of NumPy have it.
+    All matrices are symmetric, and only one triangle of each is computed: the upper triangle in Fortran order, which is
+    the lower one in NumPy's row order.
     """
     from scipy.linalg import blas, lapack
 

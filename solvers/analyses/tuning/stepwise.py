@@ -1,7 +1,8 @@
-"""f of given rows at one value of C after the other, of a problem of two classes that begins with nothing.
+"""Decisions on given rows for several values of C, by a two-class problem that starts with coefficients of 0.
 
-It is the path of the engine from value to value, with no return to Python between: a tuning asks for thousands of small
-problems, of which the engine's own work is a tenth. What cannot be walked so is left to models.
+Compiled code follows the usual path from one value to the next without returning to Python: a tuning solves thousands
+of small problems, for which Python would take nine tenths of the time. Values of C that this code cannot reach are left
+to ordinary models.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ DUST = SETTINGS.dust
 
 @by_reference
 class Steps(NamedTuple):
-    """What a walk over values of C is, besides the problem."""
+    """The losses at C = 1, the values of C, and the constants of a walk over these values."""
 
     n_kinks: Ints  #: (n,)
     kinks: Floats  #: (n, MAX_KINKS)
@@ -46,7 +47,7 @@ class Steps(NamedTuple):
 
 
 class FoldWorkspace:
-    """The memory of problems of up to ``capacity`` examples, one after the other."""
+    """Work arrays for solving problems of up to ``capacity`` examples, one after the other."""
 
     def __init__(self, capacity: int) -> None:
         c = capacity
@@ -59,7 +60,7 @@ class FoldWorkspace:
         self.scratch = aligned(1 << 20)
 
     def decisions(self, K: Floats, signs: Floats, costs: Floats, C: Floats, *, intercept: bool) -> Floats:
-        """Return f (p, m) at others for each C; NaN from the first on that was not walked to.
+        """Return f (p, m) of the m held-out rows for each C; NaN from the first C on that could not be reached.
 
         Parameters
         ----------
@@ -89,7 +90,7 @@ class FoldWorkspace:
 
 @compiled_allocating
 def _walk_over(w: Walk, s: Work, batch: Batch, steps: Steps, out: Floats) -> int:
-    """Walk from value to value; return how many were reached."""
+    """Solve for one value of C after the other and write decisions to ``out``; return the number of values reached."""
     _begin(w, steps)
     e = w.examples
     for i in range(steps.C.size):
@@ -109,7 +110,7 @@ def _walk_over(w: Walk, s: Work, batch: Batch, steps: Steps, out: Floats) -> int
 
 @compiled
 def _is_at_rest(w: Walk) -> bool:
-    """Say whether nothing changes on the way to larger C: no example is at a bound that moves, or beyond a box."""
+    """Say whether a larger C changes nothing: every bound beta is 0, and every free beta is inside its box."""
     e = w.examples
     for j in range(w.n):
         q = e.segment[j] // 2
@@ -123,7 +124,7 @@ def _is_at_rest(w: Walk) -> bool:
 
 @compiled
 def _begin(w: Walk, steps: Steps) -> None:
-    """Let every example be at nothing, on the piece where f = 0 is."""
+    """Set f and beta of every example to 0, and put it on the piece of its loss that contains f = 0."""
     e = w.examples
     clear(w.factor)
     for j in range(w.n):
@@ -136,7 +137,7 @@ def _begin(w: Walk, steps: Steps) -> None:
 
 @compiled_allocating
 def _reach(w: Walk, s: Work, batch: Batch, steps: Steps) -> bool:
-    """Solve for the present losses, in rounds as ``follow`` makes them; say whether the optimum was reached."""
+    """Solve for the present losses, in rounds like those of ``follow``; return whether the optimum was reached."""
     now, at = s.now[0], w.at[0]
     for round_ in range(ROUNDS):
         now.stage, now.precision, now.dust = Stage.SET_OUT, 0.01**round_, DUST if round_ <= 1 else 0.0
@@ -155,7 +156,7 @@ def _reach(w: Walk, s: Work, batch: Batch, steps: Steps) -> bool:
 
 @compiled
 def _decide(w: Walk, out: Floats) -> None:
-    """Compute f of the others."""
+    """Compute f of the held-out rows."""
     n, beta = w.n, w.examples.beta
     out[:] = w.at[0].b
     for j in range(n):

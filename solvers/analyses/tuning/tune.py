@@ -1,4 +1,4 @@
-"""Choose gamma on a grid, C and epsilon along exact paths, by how well models of a part do on the rest."""
+"""Choice of gamma on a grid, and of C and epsilon along exact paths, by the errors of held-out examples."""
 
 from __future__ import annotations
 
@@ -161,7 +161,7 @@ def tune(
 
 
 def _values(view: View, low: float, high: float, judge: Judge) -> Floats:
-    """Return values of C: those of a picture of a curve, or, where there is none, those that are tried."""
+    """Return the values of C to try, or for a regression by folds, which tries all, those to report errors at."""
     if view.shares_costs or judge == "leave_one_out":
         return np.geomspace(low, high, STEPS)
     if hasattr(view.model, "classes_"):
@@ -186,9 +186,9 @@ def _gammas(model: Any, given: Sequence[float] | None) -> list[float]:
 
 
 def _over(search: _Search, gammas: list[float], *, thin: bool) -> None:
-    """Try gammas from the middle outwards; if ``thin``, every second and then the neighbours of the best.
+    """Try gammas from the middle of the grid outwards; if ``thin``, every second, then neighbours of the best.
 
-    Beyond one of those that was given up none is tried.
+    If ``thin``, no gamma beyond one that was given up is tried.
     """
     middle = len(gammas) // 2
     order = sorted(range(len(gammas)), key=lambda i: (abs(i - middle), i))
@@ -211,7 +211,7 @@ def _over(search: _Search, gammas: list[float], *, thin: bool) -> None:
 
 @dataclass(frozen=True)
 class _Line:
-    """The error for every C at one gamma: a curve, or its values on a grid; or a bound that says enough."""
+    """The error as a function of C at one gamma: a curve, or values on a grid, or only a bound of a gamma given up."""
 
     C: float
     error: float  #: there, the least
@@ -221,30 +221,30 @@ class _Line:
 
     @property
     def is_given_up(self) -> bool:
-        """Whether it was plain before the end that it is not the best."""
+        """Whether this gamma was given up before all folds were judged, because it cannot be the best."""
         return self.curve is None and self.values is None
 
     def on(self, grid: Floats) -> Floats:
-        """Return the errors at values of C."""
+        """Return the errors at the values of C in ``grid``; NaN for a gamma that was given up."""
         if self.curve is not None:
             return np.array([self.curve(value) for value in grid])
         return np.full(grid.size, np.nan) if self.values is None else self.values
 
 
 def _given_up(C: float, error: float, least: float) -> _Line:
-    """Return the line of a gamma that is known not to be the best, with an error above the ``least`` so far."""
+    """Return the record of a gamma that cannot be the best, with an error above ``least``, the least error so far."""
     return _Line(C, max(error, math.nextafter(least, math.inf)), None)
 
 
 def _least(errors: Floats) -> int:
-    """Return the place of the least error: of several in a row the middle, of several rows the first longest."""
+    """Return the index of the least error; of equal ones the middle of the first longest run of consecutive indices."""
     least = np.flatnonzero(errors == errors.min())
     longest = max(np.split(least, np.flatnonzero(np.diff(least) > 1) + 1), key=len)
     return int(longest[(longest.size - 1) // 2])
 
 
 def _is_behind(mine: Bools, best: Bools | None, share: float) -> bool:
-    """Return whether there are clearly more wrong labels than the best has, for the share that was judged."""
+    """Return whether ``mine`` has clearly more wrong labels than ``best``, for the ``share`` judged so far."""
     if best is None:
         return False
     best = best[: mine.size]
@@ -254,7 +254,7 @@ def _is_behind(mine: Bools, best: Bools | None, share: float) -> bool:
 
 @dataclass
 class _Search:
-    """What has been tried so far."""
+    """The state of a search: the settings, and the errors of the gammas tried so far."""
 
     view: View
     C: Floats
@@ -283,11 +283,11 @@ class _Search:
             raise InvalidInput("at least three examples are needed", field="window")
 
     def best(self) -> float:
-        """Return the best gamma so far; of equals the one nearest to what was tried first."""
+        """Return the gamma with the least error so far; of equal errors the one that was tried first."""
         return min(self.lines, key=lambda one: self.lines[one].error)
 
     def try_gamma(self, gamma: float) -> None:
-        """Try every C with this gamma."""
+        """Compute and store the errors of all values of C for this gamma."""
         self.tell(len(self.lines), len(GAMMAS))
         if self.judge == "leave_one_out":
             self.lines[gamma] = self._left_out(gamma)
@@ -303,7 +303,7 @@ class _Search:
             self.lines[gamma] = self._along(lambda part: regularization_path(part, "C", *limits), start)
 
     def with_epsilon(self, gamma: float, C: float, limits: tuple[float, float]) -> tuple[float, _Line]:
-        """Return the best epsilon at the best gamma and C, and the errors over C with it."""
+        """Return the best epsilon for the given gamma and C, and the errors over C with this epsilon."""
         if not self.parts or not hasattr(self.view.model, "epsilon_path"):
             raise InvalidInput("is chosen for regression, by folds", field="epsilon")
         start = {"gamma": gamma, "C": C, "epsilon": limits[0]}
@@ -319,7 +319,7 @@ class _Search:
         return made
 
     def _along(self, walk: Callable[[Any], Any], parameters: dict[str, float], *, bounded: bool = True) -> _Line:
-        """Follow one path a fold; given up once the folds so far are worse than the best with all of them."""
+        """Follow a path in each fold; give up once the errors so far exceed those of the best gamma in all folds."""
         least = min((line.error for line in self.lines.values()), default=math.inf) if bounded else math.inf
         curves, sizes, total = [], [], sum(judging.size for _, judging in self.parts)
         for learnt, judging in self.parts:
@@ -333,11 +333,12 @@ class _Search:
         return _Line(value, whole(value), whole)
 
     def _on_grid(self, gamma: float) -> _Line:
-        """Follow C from value to value, fold by fold, and see which examples are labelled wrongly.
+        """Follow C from value to value in each fold, and count the held-out examples with a wrong label.
 
-        Given up once the folds so far have more wrong labels than the best has with all of them; or than it has on
-        the same, by more than the labels that only one of the two has wrong make likely: a race [Maron and Moore 1994].
-        How likely falls with what is still to be judged, as nothing much is lost of two that are nearly as good.
+        The gamma is given up once the folds so far have more wrong labels than the best gamma has in all folds. It is
+        also given up once it has more wrong labels than the best gamma on the same examples, by more than chance
+        explains: a race [Maron and Moore 1994]. The margin for chance shrinks as fewer examples remain to be judged,
+        because little is lost between two gammas that are nearly as good.
         """
         best = min(self.lines.values(), key=lambda line: line.error, default=None)
         total, seen = sum(judging.size for _, judging in self.parts), 0
@@ -353,7 +354,7 @@ class _Search:
         return _Line(float(self.C[at]), float(errors[at]), None, errors, mine)
 
     def _wrong(self, fold: int, gamma: float) -> Bools:
-        """Return the examples of a fold that are labelled wrongly, (p, m), at each value of C."""
+        """Return a mask (p, m) of the wrongly labelled held-out examples of a fold, for each value of C."""
         model: Any = self.view.model
         if self.laid_out and self.workspace is not None:
             intercept = bool(model.fit_intercept)
@@ -364,7 +365,7 @@ class _Search:
         return np.array([one.predict(self.X[judging]) != self.y[judging] for one in self._along_C(learnt, gamma)])
 
     def _along_C(self, learnt: Any, gamma: float) -> Iterator[Any]:
-        """Yield a model of a part of the window at each value of C."""
+        """Yield a model trained on the examples ``learnt``, for one value of C after the other."""
         model = self._model(learnt, {"gamma": gamma, "C": float(self.C[0])})
         yield model
         for value in self.C[1:].tolist():
@@ -372,9 +373,10 @@ class _Search:
             yield model
 
     def _together(self, gamma: float) -> _Line:
-        """Follow C from value to value, fold by fold, and judge all decisions at once: the error is no mean over them.
+        """Follow C from value to value in each fold, and compute the error from all held-out decisions together.
 
-        That is how it is of positive and unlabelled examples, whose labels do not say what is wrong.
+        This is for positive and unlabelled examples: their error is not a mean over examples, as their labels do not
+        show which decisions are wrong.
         """
         f = np.empty((self.C.size, self.y.size))
         for learnt, judging in self.parts:
@@ -385,10 +387,10 @@ class _Search:
         return self._of_values(np.array([self.view.error(line, targets) for line in f[:, indices]]))
 
     def _left_out(self, gamma: float) -> _Line:
-        """Follow C from value to value on the whole window, and assess exactly at each."""
+        """Follow C from value to value on the whole window, and compute the leave-one-out error at each value."""
         return self._of_values(np.array([leave_one_out(model).error for model in self._along_C(slice(None), gamma)]))
 
     def _of_values(self, errors: Floats) -> _Line:
-        """Return the line of errors on the grid."""
+        """Return the record of a gamma with these ``errors`` at the values of C."""
         at = _least(errors)
         return _Line(float(self.C[at]), float(errors[at]), None, errors)
