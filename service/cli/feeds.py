@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
+from time import monotonic
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -32,9 +33,11 @@ FEEDS = ("id", "state", "position", "time", "every", "season")
 _HINTS = {
     "must be a number, not": "say --missing if it is a mark of a missing value",
     "came before with other values": "say --zone if the clock goes back there",
+    "not on the clock": "say --align nearest, mean or last",
 }
 """Advice on an option, by a part of the reason for which the service refused a row."""
-CALL = 24
+CALL, MOST_CALL, QUICK = 24, 10_000, 0.5
+"""Readings of the first call and of the largest one, and the seconds below which the next call has twice as many."""
 CALL_ROWS = 50_000
 
 
@@ -75,7 +78,7 @@ def create(
     if dry_run:
         return first_rows(found)
     client.create_feed(feed, target=target or found.likeliest, **of_file | asked)
-    return _run(client, feed, file, CALL, given, as_json=as_json, said=found.said)
+    return _run(client, feed, file, None, given, as_json=as_json, said=found.said)
 
 
 app.command("list")(plain(feeds.feeds, columns=FEEDS))
@@ -143,7 +146,9 @@ def run(
     client: Client,
     feed: FeedId,
     file: File,
-    size: Annotated[int, typer.Option(help="Readings of one call.", min=1, max=10_000)] = CALL,
+    size: Annotated[
+        int | None, typer.Option(help="Readings of one call; more and more if not given.", min=1, max=MOST_CALL)
+    ] = None,
     dry_run: DryRun = False,
     as_json: AsJson = False,
     *,
@@ -254,7 +259,7 @@ def _run(
     client: Client,
     feed: str,
     file: Path,
-    size: int,
+    size: int | None,
     given: dict[str, Any],
     dry_run: bool = False,
     as_json: bool = False,
@@ -347,9 +352,15 @@ def _announced(settings: dict[str, Any], names: Line, lines: list[Line]) -> list
     return [[*line[:target], "", *line[target + 1 :]] for line in lines]
 
 
-def _pieces(lines: Iterator[Line], size: int, ahead: int) -> Iterator[tuple[list[Line], list[Line]]]:
-    """Yield pieces of ``size`` rows to send, each with the ``ahead`` rows after the piece, which are announced."""
-    held = [*islice(lines, size + ahead)]
-    while held:
-        yield held[:size], held[size : size + ahead]
-        held = [*held[size:], *islice(lines, size)]
+def _pieces(lines: Iterator[Line], size: int | None, ahead: int) -> Iterator[tuple[list[Line], list[Line]]]:
+    """Yield pieces of ``size`` rows to send, each with the ``ahead`` rows after the piece, which are announced.
+
+    Without a size, pieces grow as long as the caller asks for the next one soon.
+    """
+    held, each = list[Line](), size or CALL
+    while held := [*held, *islice(lines, each + ahead - len(held))]:
+        begun, end = monotonic(), each
+        yield held[:end], held[end : end + ahead]
+        held = held[end:]
+        if size is None and monotonic() - begun < QUICK:
+            each = min(2 * each, MOST_CALL)

@@ -11,7 +11,7 @@ import typer
 
 from livesvm.service.cli.commands import FleetId, RequestName, calling, plain
 from livesvm.service.cli.feeds import CALL_ROWS, File, columns_in, settings_in, steps_among
-from livesvm.service.cli.output import Told
+from livesvm.service.cli.output import Told, tracked
 from livesvm.service.cli.readings import DryRun, Line, csv_of, first_rows, reading, table, told
 from livesvm.service.client import fleets
 
@@ -79,7 +79,7 @@ def push(
 ) -> Any:
     """Send all readings in a file, in calls of --size rows; exits with 1 if the readings of a series were refused."""
     found = _table(client.fleet(fleet)["settings"], file, given)
-    return _sent(client.observe_fleet, fleet, found.names, found.rows(), size, idempotency_key)
+    return _sent(client.observe_fleet, fleet, found, found.rows(), size, idempotency_key)
 
 
 @app.command("run")
@@ -102,7 +102,7 @@ def run(
     found = _table(settings, file, given)
     if dry_run:
         return first_rows(found)
-    sent = _sent(client.observe_fleet, fleet, found.names, _new(client, fleet, settings, found), size, None)
+    sent = _sent(client.observe_fleet, fleet, found, _new(client, fleet, settings, found), size, None)
     return sent._replace(
         answer=sent.answer | {"understood": found.understood}, parts=[told(found.understood), *sent.parts]
     )
@@ -122,7 +122,7 @@ def announce(
 ) -> Any:
     """Announce values of known columns for future times, for the series that the file names, or for all series."""
     found = _table(client.fleet(fleet)["settings"], file, given)
-    return _sent(client.announce_fleet, fleet, found.names, found.rows(), size, idempotency_key)
+    return _sent(client.announce_fleet, fleet, found, found.rows(), size, idempotency_key)
 
 
 @app.command("forecast")
@@ -186,14 +186,15 @@ def _new(client: Client, fleet: str, settings: dict[str, Any], found: InspectedT
             yield row
 
 
-def _sent(send: Any, fleet: str, names: Line, lines: Iterator[Line], size: int, key: str | None) -> Told:
+def _sent(send: Any, fleet: str, found: InspectedTable, lines: Iterator[Line], size: int, key: str | None) -> Told:
     """Send rows in several calls, and return sums of the answers; ``key`` gives each call its own Idempotency-Key."""
     total: dict[str, Any] = dict.fromkeys(COUNTS, 0) | {"calls": 0}
     refused: list[dict[str, Any]] = []
     begin = 0
-    while piece := [*islice(lines, size)]:
+    pieces = iter(lambda: [*islice(lines, size)], [])
+    for piece in tracked(pieces, fleet, -(-found.count // size)):
         named = None if key is None else f"{key}-{begin}"
-        answer = send(fleet, csv_of([names, *piece]), idempotency_key=named)
+        answer = send(fleet, csv_of([found.names, *piece]), idempotency_key=named)
         for name in COUNTS[1:]:
             total[name] += answer[name]
         total["series"] = max(total["series"], answer["series"])

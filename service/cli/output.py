@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, NamedTuple, TypeVar
 
 import typer
 
+T = TypeVar("T")
 AsJson = Annotated[bool, typer.Option("--json", help="Print the whole answer as JSON.")]
 
 
@@ -27,6 +28,16 @@ class Told(NamedTuple):
     answer: Any
     parts: Sequence[Any]
     status: int = 0
+
+
+def tracked(pieces: Iterable[T], what: str, total: int, *, is_quiet: bool = False) -> Iterable[T]:
+    """Yield the pieces, of which there are about ``total``, with a progress bar on a terminal."""
+    from rich.console import Console
+    from rich.progress import track
+
+    console = Console(stderr=True)
+    is_shown = console.is_terminal and not is_quiet
+    return track(pieces, what, total, console=console, transient=True, disable=not is_shown)
 
 
 def show(found: Any, as_json: bool) -> None:

@@ -34,6 +34,9 @@ def _options(
     missing: Annotated[list[str] | None, typer.Option(help="Another mark of a missing value; repeated.")] = None,
     series: Annotated[str | None, typer.Option(help="Column that names the series, or its parts with +.")] = None,
     wide: Annotated[bool, typer.Option("--wide", help="Every column is a series.")] = False,
+    align: Annotated[
+        str | None, typer.Option(help="Put readings on a grid: nearest, mean or last, also as mean:1h.")
+    ] = None,
 ) -> None:
     """Declare by the signature the options that describe a file; absent options are inferred from the file."""
 
@@ -41,7 +44,7 @@ def _options(
 OPTIONS = inspect.signature(_options, eval_str=True).parameters
 
 
-OF_SERIES = frozenset(("series", "wide"))
+OF_SERIES = frozenset(("series", "wide", "align"))
 """Options that tables of examples do not have."""
 
 

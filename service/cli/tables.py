@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from livesvm.service.cli.files import Examples, ExampleTable, Line
-from livesvm.service.cli.output import Told
+from livesvm.service.cli.output import Told, tracked
 from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.tables.cells import kind_of
 
@@ -101,20 +101,13 @@ def learnt(
 
 def create(client: Client, model: str, spec: dict[str, Any], found: TableToLearn, *, is_quiet: bool) -> Told:
     """Create a model, and send the rows to learn to it; if this fails, delete the model, and raise ValueError."""
-    from rich.console import Console
-    from rich.progress import track
-
     from livesvm.service.client import ServiceProblem
 
     client.create_model(model, **spec)
-    console, sent = Console(stderr=True), 0
-    is_shown = console.is_terminal and not is_quiet
-    total = -(-min(found.most, found.with_target) // CALL)
+    sent, total = 0, -(-min(found.most, found.with_target) // CALL)
     numbers = list[int]()
     try:
-        for numbers, batch in track(
-            found.batches(), model, total, console=console, transient=True, disable=not is_shown
-        ):
+        for numbers, batch in tracked(found.batches(), model, total, is_quiet=is_quiet):
             client.update(model, **vars(batch))
             sent += len(numbers)
     except (ServiceProblem, InvalidInput, ValueError) as error:

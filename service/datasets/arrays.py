@@ -79,6 +79,7 @@ class Sink:
         self._bytes = 0
         self._last_start = 0
         self.width = 0
+        self.understood: Document | None = None  #: how a text table was read
 
     def __enter__(self) -> Self:
         return self
@@ -177,6 +178,7 @@ class Sink:
             "n_stored": self._size("values") if is_sparse else n * self.width,
             "labels": self._told() if "y" in self._columns else None,
             **({"words": list(self._words)} if self._words else {}),
+            "understood": self.understood,
             "has_targets": "y" in self._columns,
             "has_weights": "weights" in self._columns,
             "has_keys": "keys" in self._columns,

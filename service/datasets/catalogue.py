@@ -63,12 +63,18 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class UploadFormat:
-    """The way to read an upload: its format, and which columns of a table have targets, weights and keys."""
+    """The way to read an upload: its format, and which columns of a table have targets, weights and keys.
+
+    Parameters
+    ----------
+    options : those of :class:`.FileOptions` that describe a text table, as far as they are set
+    """
 
     format: Format
     target: str | None = None
     weights: str | None = None
     key: str | None = None
+    options: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True)

@@ -1,54 +1,90 @@
-"""Tables as text: one example a line, numbers between commas, semicolons or tabs, with or without a header."""
+"""Tables as text in any dialect: one example a line, with or without a header."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import chain, islice
+from itertools import chain, islice, zip_longest
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from livesvm.service.datasets.arrays import Sink
-from livesvm.service.files import csv_text
+from livesvm.service.files import csv_text, dialect
+from livesvm.service.files.dialect import FileOptions, Line
 from livesvm.service.models.labels import targets
 from livesvm.service.models.row_marks import marks_of
 from livesvm.solvers.errors import InvalidInput
 
-LONGEST = 2**22
-"""Most characters of a line."""
 NUMBERS = 2**19
 """Numbers that are read at once."""
+SAMPLE = 500
+"""Rows that show the decimal mark."""
 Document = dict[str, Any]
 
 
 def read(path: Path, sink: Sink, asked: Document) -> None:
     """Read a table; targets are in column ``asked["target"]``, by default "y" or else the last; keys are text.
 
-    Targets may be words if the table has a header. Raises InvalidInput with row and column.
+    The text is read as ``livesvm inspect`` reads it, with ``asked["options"]``. Targets may be words if the table has a
+    header. Raises InvalidInput with row and column.
     """
-    with path.open(encoding="utf-8", errors="replace", newline=None) as file:
-        lines = _lines(file)
-        first = next(lines, None)
-        if first is None:
-            raise InvalidInput("the file is empty", field="body")
-        comma = csv_text.separator_of(first)
-        [cells] = _cells([first], None, comma)
-        numbers = [cell for column, cell in enumerate(cells) if str(column) != asked.get("key")]
-        names = None if all(map(csv_text.is_number, numbers)) else cells
-        columns = Columns(len(cells), names, asked)
-        sink.declare(len(columns.features))
-        begun = [first] if names is None else list(islice(lines, 1))
-        texts = columns.texts(_cells(begun, len(cells), comma))
-        if columns.target in texts and all(csv_text.is_number(cells[column]) for column in columns.features):
-            raise InvalidInput("is no head, which a table needs whose labels are words", field="body", row=0)
-        lines = chain(begun, lines)
-        row, each = 0, max(1, NUMBERS // len(cells))
-        while block := list(islice(lines, each)):
-            found = csv_text.numbers(block, len(cells), texts, comma, row)
-            reported = _cells(block, len(cells), comma, row) if texts else []
-            columns.hand_over(found, sink, {at: [cells[at] for cells in reported] for at in texts}, row)
-            row += len(block)
+    try:
+        lines, comma, names, width, sink.understood = _opened(path, FileOptions(**asked.get("options") or {}))
+    except InvalidInput as error:
+        field = "body" if error.field == "rows" else str(error.field).removeprefix("--")
+        raise InvalidInput(error.reason, field=field, row=error.row) from error
+    columns = Columns(width, names, asked)
+    sink.declare(len(columns.features))
+    begun = list(islice(lines, 1))
+    texts = columns.texts(_cells(begun, width, comma))
+    if names is None and columns.target in texts:
+        raise InvalidInput("is no header, which a table needs whose labels are words", field="body", row=0)
+    lines = chain(begun, lines)
+    row, each = 0, max(1, NUMBERS // width)
+    while block := list(islice(lines, each)):
+        found = csv_text.numbers(block, width, texts, comma, row)
+        reported = _cells(block, width, comma, row) if texts else []
+        columns.hand_over(found, sink, {at: [cells[at] for cells in reported] for at in texts}, row)
+        row += len(block)
+
+
+def _opened(path: Path, given: FileOptions) -> tuple[Iterator[str], str, Line | None, int, Document]:
+    """Return the lines of a table below its header, their separator, the names, the width, and what was understood."""
+    one = dialect.understood(path, given)
+    for row, line in enumerate(one.units):
+        if any(dialect.kind_of(cell) == "number" for cell in line.split(", ")):
+            raise InvalidInput(
+                "has text in columns of numbers; say skip if it is before the header", field="rows", row=row
+            )
+    first = zip_longest(*islice(dialect.rows(path, one), SAMPLE), fillvalue="")
+    numbers = [{cell.strip() for cell in column if dialect.kind_of(cell) == "number"} for column in first]
+    decimal, thousands = dialect.decimal_of(numbers, one.separator, given.decimal)
+    names = [re.sub(r" \d+$", "", name) if name in one.renamed else name for name in one.names]
+    said: Document = {
+        "encoding": one.encoding,
+        "separator": dialect.NAMES.get(one.separator, one.separator),
+        "decimal": decimal,
+        "thousands": thousands or None,
+        "skipped": len(one.lead),
+        "units": len(one.units),
+        "header": one.header is not None,
+    }
+    is_plain = one.separator != " " and not one.has_comments and one.used == (*range(one.width),)
+    is_plain = (
+        is_plain
+        and decimal == "."
+        and not thousands
+        and not any({*cell} & {*dialect.SIGNS} for cells in numbers for cell in cells)
+    )
+    if is_plain:
+        lines = (line for line in islice(dialect.lines(path, one.encoding), one.skip, None) if line.strip())
+    else:
+        pattern = dialect.pattern_of(decimal)
+        rows = ([dialect.number(cell, decimal, pattern) for cell in row] for row in dialect.rows(path, one))
+        lines = ('"' + '","'.join(cell.replace('"', '""') for cell in row) + '"\n' for row in rows)
+    return lines, one.separator if is_plain else ",", None if one.header is None else names, len(one.used), said
 
 
 class Columns:
@@ -78,8 +114,6 @@ class Columns:
 
     def hand_over(self, block: Any, sink: Sink, texts: Mapping[int, Sequence[str]], row: int) -> None:
         """Pass rows (m, count), and the cells of text columns, to the sink; raises InvalidInput for a missing key."""
-        for column, cells in texts.items():
-            _check_text(cells, row, column)
         if self.keys is not None:
             keys = texts[self.keys]
             if "" in keys:
@@ -117,21 +151,5 @@ def _labels(words: Sequence[str], row: int) -> Any:
         raise InvalidInput(error.reason, field="y", row=row + (error.row or 0)) from None
 
 
-def _lines(file: Any) -> Iterator[str]:
-    """Yield the lines that are not empty; raises InvalidInput for a line that is too long."""
-    while line := file.readline(LONGEST):
-        if len(line) == LONGEST:
-            raise InvalidInput(f"has a line of more than {LONGEST} characters", field="body")
-        if line.strip():
-            yield line.lstrip("\ufeff")
-
-
 def _cells(lines: list[str], width: int | None, comma: str, row: int = 0) -> list[list[str]]:
     return [[cell.strip() for cell in cells] for cells in csv_text.rows(lines, width, comma, row)]
-
-
-def _check_text(cells: Sequence[str], row: int, column: int) -> None:
-    """Raise InvalidInput for text that was not UTF-8: different bytes may have become the same text."""
-    for at, cell in enumerate(cells, row):
-        if "\ufffd" in cell:
-            raise InvalidInput("is no text in UTF-8", field="body", row=at, column=column)

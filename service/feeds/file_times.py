@@ -30,7 +30,9 @@ _JOINS = (" ", "T", ", ", ":", "-")
 _OFFSETS = {
     **dict.fromkeys(("Z", "UTC", "GMT"), "+00:00"),
     **dict.fromkeys(("CET", "MEZ"), "+01:00"),
-    **dict.fromkeys(("CEST", "MESZ"), "+02:00"),
+    **dict.fromkeys(("CEST", "MESZ", "EET"), "+02:00"),
+    **{"EEST": "+03:00", "JST": "+09:00", "AEST": "+10:00", "AEDT": "+11:00"},
+    **{"EDT": "-04:00", "EST": "-05:00", "MDT": "-06:00", "MST": "-07:00", "PDT": "-07:00", "PST": "-08:00"},
 }
 _ZONE = re.compile(rf"(.*\d)\s*\(?({'|'.join(sorted(_OFFSETS, reverse=True))}|[+-]\d\d:?\d\d)\)?")
 _MONTHS = (
@@ -71,6 +73,9 @@ _PARTS = (
     ("minute", "mn", "mm", "minuten"),
 )
 """Names of columns that are a part of a time each."""
+_NUMBERED = {"doy": "%Y %j", "yday": "%Y %j", "dayofyear": "%Y %j"}
+_NUMBERED |= dict.fromkeys(("week", "isoweek", "wk", "woche", "kw", "semaine", "semana"), "%G %V %u")
+"""Names of columns that number the days or the weeks of a year, with the formats of both."""
 _PERIOD = (
     re.compile(r"(?P<year>\d{4})\W*(?P<kind>[QW])\s?(?P<number>\d{1,2})"),
     re.compile(r"(?P<kind>Q|[KC]?W)\s?(?P<number>\d{1,2})\W+(?P<year>\d{4})"),
@@ -78,6 +83,7 @@ _PERIOD = (
 )
 _WEEK = re.compile(r"(?i).*(week|woche|\bkw\b|semaine|semana).*")
 _SERIAL = re.compile(r"[2-7]\d{4}([.,]\d+)?")  #: days from 1900, of the years 1954 to 2119
+_DECIMAL_YEAR = re.compile(r"(1[5-9]|2[01])\d\d([.,]\d+)?")
 _EPOCHS = {9: "seconds", 10: "seconds", 13: "milliseconds", 16: "microseconds", 19: "nanoseconds"}
 _DIGITS = "YYYYMMDDHHMMSS"
 AS_IT_IS = ("ISO 8601", "digits", "since 1970")
@@ -120,6 +126,10 @@ def find(cells: Sequence[str], name: str, *, alone: bool = False) -> list[TimeFo
         cells[0].isdigit() and _WEEK.fullmatch(name) and (weeks := _period(cells))
     ):  # 202401 is a week there, and no month
         return [weeks]
+    if is_named and any(not cell.isdigit() for cell in cells):
+        years = TimeFormat("years with decimals, in months", _of_decimal_year)
+        if years.reads(cells):
+            return [years]
     as_weeks = None if cells[0].isdigit() else _period(cells)
     found = [one for one in (_as_it_is(cells, is_named), _serial(cells, is_named), as_weeks) if one is not None]
     return found[:1] or _written(cells)
@@ -130,8 +140,28 @@ def parts_in(names: Sequence[str]) -> tuple[int, ...]:
     found = list[int | None]()
     for part in _PARTS:
         found.append(next((at for at, name in enumerate(names) if name.lower() in part and at not in found), None))
+    numbered = next((at for at, name in enumerate(names) if _plain(name) in _NUMBERED), None)
+    if found[0] is not None and found[1] is None and numbered is not None:
+        return found[0], numbered
     there = [at for at in found[: found.index(None) if None in found else len(found)] if at is not None]
     return tuple(there) if len(there) > 1 else ()
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[ _-]", "", name.lower())
+
+
+def numbered(name: str) -> TimeFormat | None:
+    """Return the format of a year and the number of a day or week in it, if the column of numbers has such a name."""
+    form = _NUMBERED.get(_plain(name))
+    if form is None:
+        return None
+
+    def read(cell: str) -> str:
+        """Return the time in a cell as ISO 8601; raises ValueError."""
+        return _iso(datetime.strptime(f"{cell} 1" if form.endswith("%u") else cell, form))
+
+    return TimeFormat("year and ISO week" if form.endswith("%u") else "year and day of it", read)
 
 
 def by_format(given: str) -> TimeFormat:
@@ -204,6 +234,15 @@ def _of_serial(cell: str) -> str:
     return _iso(
         datetime(1899, 12, 30) + timedelta(milliseconds=nearest if abs(milliseconds - nearest) < 500 else milliseconds)
     )
+
+
+def _of_decimal_year(cell: str) -> str:
+    if not _DECIMAL_YEAR.fullmatch(cell):
+        raise ValueError(cell)
+    months = float(cell.replace(",", ".")) * 12
+    if abs(months - round(months)) > 0.07:  # of two decimals
+        raise ValueError(cell)
+    return _iso(datetime(round(months) // 12, round(months) % 12 + 1, 1))
 
 
 def _period(cells: list[str]) -> TimeFormat | None:
@@ -299,12 +338,15 @@ def _reader(text: str) -> Callable[[str], str]:
             if len(digits[1]) > size:
                 raise ValueError(cell)
             cell = cell[: digits.start()] + digits[1].zfill(size)
-        if (late := _MIDNIGHT.fullmatch(cell)) and "%H" in text:  # 24:00 is the end of the day
-            return _iso(datetime.strptime(f"{late[1]}00{late[2]}", text) + timedelta(days=1))
-        if not is_split or " " not in cell:
-            return _iso(datetime.strptime(cell, text))
-        first, _, second = cell.rpartition(" ")
-        return part(first.rstrip(), day)[:11] + part(second, clock)[11:]
+        try:
+            if not is_split or " " not in cell:
+                return _iso(datetime.strptime(cell, text))
+            first, _, second = cell.rpartition(" ")
+            return part(first.rstrip(), day)[:11] + part(second, clock)[11:]
+        except ValueError:
+            if (late := _MIDNIGHT.fullmatch(cell)) is None or "%H" not in text:
+                raise
+            return _iso(datetime.strptime(f"{late[1]}00{late[2]}", text) + timedelta(days=1))  # 24:00 ends the day
 
     def read(cell: str) -> str:
         """Return the time in a cell as ISO 8601; raises ValueError."""

@@ -16,7 +16,7 @@ from itertools import islice, pairwise
 from pathlib import Path
 from typing import Any
 
-from livesvm.service.feeds import file_times, interval, times
+from livesvm.service.feeds import alignment, file_times, interval, times
 from livesvm.service.feeds.file_times import TimeFormat
 from livesvm.service.files import dialect, documents, raw_tables
 from livesvm.service.files.dialect import FileOptions as FileOptions
@@ -42,6 +42,7 @@ _PERIODS = re.compile(r"(?i)(settlement[ _]?)?period|sp|settlementperiod|interva
 _TIMES = ("time", "timestamp", "datetime", "date", "_time", "ts", "ds")  #: names that are taken first
 _FORECAST = re.compile(r"(?i).*(forecast|prognos|predict|planned|day-ahead total)")
 _WHOLE = re.compile(r"-?\d{1,15}(\.0*)?")
+_GROUPED = re.compile(r"[(+-]?[1-9]\d{0,2}\.\d{3}\)?")
 _ODD = re.compile(r"-9{3,4}(\.0*)?")
 _TARGET = re.compile(r"(?i)_?(value|y|target|state|load|demand)")
 _NUMBERS = {"number", "missing"}
@@ -136,12 +137,13 @@ class _Reader:
             times.zone_of(given.zone)
         self.raw, self.given, self.said, self.of_examples = raw, given, dict[str, Any](raw.said), of_examples
         self.missing = {*given.missing}
+        self.every: interval.Every | None = None
         self.kept = [*islice(raw.rows(), KEPT)]
         good = [row for row in self.kept if len(row) == raw.width]
         self.columns = [*zip(*good, strict=True)] if good else [()] * raw.width
         self.parts, formats = self._examples_time() if of_examples else self._time(time)
         self._look(formats)
-        good = [row for row in self.kept[: self.count] if len(row) == raw.width] + self.later
+        good = [row for row in self.kept[self.begin : self.end] if len(row) == raw.width] + self.later
         self.columns = [*zip(*good, strict=True)] if good else [()] * raw.width
         self.format = self._decided(self.parts, formats)
         self.formats = self._formats_of_examples() if of_examples else {}
@@ -151,13 +153,18 @@ class _Reader:
         for at in {*self.parts, *self.formats}:
             self.kinds[at] = "time"
         self.series = self._series()
-        numbers = {cell.strip() for at in self._of_kind("number") for cell in self.columns[at]}
-        numbers = {cell for cell in numbers if self._kind(cell) == "number"}
+        counts = [Counter(map(str.strip, self.columns[at])) for at in self._of_kind("number")]
+        often = {one for cells in counts for one, count in cells.items() if count > 1 and one}
+        self.words = set() if of_examples else {one for one in often if not any(map(str.isdigit, one))}
+        numbers = [{cell for cell in cells if self._kind(cell) == "number"} for cells in counts]
         self.decimal, self.thousands = ".", ""
-        self.has_signs = any(not {*cell}.isdisjoint(dialect.SIGNS) for cell in numbers)
+        self.has_signs = any(not {*cell}.isdisjoint(dialect.SIGNS) for cells in numbers for cell in cells)
         if raw.is_text:
             self.decimal, self.thousands = dialect.decimal_of(numbers, raw.separator, given.decimal)
         self.pattern = dialect.pattern_of(self.decimal)
+        points = [cell for cells in numbers for cell in cells if "." in cell]
+        may_be_thousands = self.decimal == "." and raw.separator != "," and all(map(_GROUPED.fullmatch, points))
+        self.says_point = raw.is_text and given.decimal is None and bool(points) and may_be_thousands
 
     def _kind_of(self, column: Sequence[str]) -> str:
         """Return the most frequent kind of a column's cells; in examples, numbers mixed with text count as text."""
@@ -214,6 +221,8 @@ class _Reader:
     def _formats(self, parts: tuple[int, ...], alone: bool = False) -> list[TimeFormat]:
         if len(parts) == 2 and (periods := self._periods(parts)):
             return periods
+        if len(parts) == 2 and (one := file_times.numbered(self.raw.names[parts[1]])) and one.reads(self._cells(parts)):
+            return [one]
         cells, name = self._cells(parts), self.raw.names[parts[0]]
         few = [*cells[:50], *cells[len(cells) // 2 :][:20]]
         if not few:
@@ -251,6 +260,11 @@ class _Reader:
         if usual in self.raw.names and (formats := self._formats((self.raw.names.index(usual),), True)):
             return (self.raw.names.index(usual),), formats
         found = {at: formats for at in range(len(names)) if (formats := self._formats((at,)))}
+        is_bare = (
+            not found and self.raw.said.get("header") == "none" and len({*self.columns[0]}) == len(self.columns[0])
+        )
+        if is_bare and (formats := self._formats((0,), True)):
+            return (0,), formats
         spoken = [at for at in found if dialect.kind_of(self.columns[at][0]) != "number" or names[at] in _TIMES]
         found = {at: found[at] for at in spoken or found}  # numbers are times where nothing else is
         clocks = [at for at, cells in enumerate(self.columns) if cells and _CLOCK.fullmatch(cells[0].strip())]
@@ -273,6 +287,11 @@ class _Reader:
     def _look(self, formats: list[TimeFormat]) -> None:
         """Read all rows once: count the rows before a summary at the end, and keep a sample of each block."""
         self.later, stream, count, tail = list[Line](), self.raw.rows(), 0, list[Line]()
+        has_time = (
+            not self.parts or len(row) != self.raw.width or not all(self._is_missing(row[at]) for at in self.parts)
+            for row in self.kept
+        )
+        self.begin = 0 if self.of_examples else next((at for at, has in enumerate(has_time) if has), 0)
         while block := [*islice(stream, BLOCK)]:
             self._check_widths(tail, count - len(tail))
             tail = block[-SUMMARY:]
@@ -281,7 +300,10 @@ class _Reader:
                 self.later += block[: min(EACH, len(block) - len(tail))]
             count += len(block)
         ends = next((at for at, row in enumerate(tail) if not self._is_reading(row, formats)), len(tail))
-        left_out, self.count = tail[ends:], count - len(tail) + ends
+        left_out, self.end = tail[ends:], count - len(tail) + ends
+        self.begin = min(self.begin, self.end)
+        self.count = self.end - self.begin
+        self.said["rows at the beginning left out, as they have no time"] = self.begin or None
         if left_out:
             self.said["lines at the end left out"] = [self.raw.separator.join(row) for row in left_out]
         if count > KEPT:
@@ -318,7 +340,7 @@ class _Reader:
                 field=name,
             )
         if len(formats) > 1:
-            rows = ([row[at] for at in parts] for row in islice(self.raw.rows(), self.count))
+            rows = ([row[at] for at in parts] for row in islice(self.raw.rows(), self.begin, self.end))
             formats = file_times.narrowed(
                 formats, (file_times.joined(row) for row in rows if not all(map(self._is_missing, row)))
             )
@@ -394,7 +416,24 @@ class _Reader:
             found.rows = lambda: ([row[stamp], names[one], row[one]] for row in source() for one in at)
             found.names, found.time, found.series, found.is_wide = [*documents.LONG], "time", "series", True
             found.numbers, found.targets, found.likeliest = ["value"], ["value"], "value"
+        if given.align is not None:
+            self._align(found, given.align)
         return found
+
+    def _align(self, found: InspectedTable, wanted: str) -> None:
+        """Replace the rows of a table by rows on a regular grid; raises InvalidInput."""
+        method, every = alignment.parsed(wanted)
+        every = every or self.every
+        if found.time is None or every is None or every.months:
+            raise InvalidInput(f"needs times and an interval of at most weeks, as in {method}:1h", field="--align")
+        names, counts = found.names, Counter[str]()
+        places = names.index(found.time), None if found.series is None else names.index(found.series)
+        columns = (*places, {names.index(name) for name in found.numbers if name in names})
+        work = partial(alignment.aligned, found.rows, method, every, columns)
+        found.count = sum(1 for _ in work(counts))
+        found.rows = lambda: work(Counter[str]())
+        told = [f"{count} {what}" for what, count in counts.items() if count]
+        self.said["aligned"] = f"{method}, every {every}: {', '.join(told) or 'none moved'}"
 
     def _unlikely(self, name: str) -> tuple[bool, ...]:
         """Return a sort key that is lowest for the most likely target, from the column's name and values."""
@@ -409,8 +448,8 @@ class _Reader:
 
     def _sent(self, kept: list[int]) -> Iterator[Line]:
         """Yield the converted rows; raises ValueError for a time that the format does not read."""
-        rows, number = islice(self.raw.rows(), self.count), 0
-        turned = iter([*rows][::-1]) if self.is_newest_first else rows
+        rows, number = islice(self.raw.rows(), self.begin, self.end), self.begin
+        turned = iter([*rows][::-1]) if self.is_newest_first else self._sorted(rows) if self.is_unsorted else rows
         local = {at: self._local(form) for at, form in self.formats.items()}
         of_parts = self._local(self.format)
         while block := [*islice(turned, BLOCK)]:
@@ -444,7 +483,11 @@ class _Reader:
             return cells
         are_words = self.of_examples and kind != "number"
         if marks := {
-            one for one in {*cells} if one.strip() in self.missing or (not are_words and dialect.is_missing(one))
+            one
+            for one in {*cells}
+            if one.strip() in self.missing
+            or (not are_words and dialect.is_missing(one))
+            or (kind == "number" and one.strip() in self.words)
         }:
             cells = ["" if cell in marks else cell for cell in cells]
         if kind == "number" and (self.decimal != "." or self.thousands or self.has_signs):
@@ -487,6 +530,22 @@ class _Reader:
         first = self._seconds(self._cells(self.parts)[:200])
         return len(first) > 2 and all(one > other for one, other in pairwise(first))
 
+    @property
+    def is_unsorted(self) -> bool:
+        """Whether the file has a single series, of which all rows are at hand, and its times go up and down."""
+        if self.format is None or self.series or self.of_examples or self.count >= KEPT or self.is_newest_first:
+            return False
+        found = self._seconds(self._cells(self.parts))
+        falls = sum(one > other for one, other in pairwise(found))
+        return falls > max(2, len(found) / 10)
+
+    def _sorted(self, rows: Iterator[Line]) -> Iterator[Line]:
+        held = [*rows]
+        found = self._seconds([file_times.joined([row[at] for at in self.parts]) for row in held])
+        if len(found) < len(held):
+            return iter(held)
+        return iter([held[at] for at in sorted(range(len(held)), key=found.__getitem__)])
+
     def _seconds(self, cells: list[str], form: TimeFormat | None = None) -> list[float]:
         form = form or self.format
         assert form is not None
@@ -502,7 +561,11 @@ class _Reader:
         said["rows"] = self.count
         if self.raw.is_text:
             said["decimal mark"] = {".": "point", ",": "comma"}[self.decimal]
+            if self.says_point:
+                said["decimal mark"] += "; --decimal , takes points as marks of thousands"
             said["thousands mark"] = self.thousands and repr(self.thousands)
+            if "," in self.thousands and self.raw.separator == "," and self.given.decimal is None:
+                said["thousands mark"] += "; --decimal , takes commas as decimal marks"
         marks = Counter(
             cell for at in self._of_kind("number") for cell in self.columns[at] if self._kind(cell) == "missing"
         )
@@ -511,7 +574,9 @@ class _Reader:
             cell for at in self._of_kind("number") for cell in self.columns[at] if self._kind(cell) not in _NUMBERS
         )
         marks_of = ", ".join(f"{mark!r} {count} times" for mark, count in texts.most_common(5))
-        said["texts among numbers"] = f"{marks_of}; say --missing" if texts else None
+        is_refused = any(one.strip() not in self.words for one in texts)
+        taken = "; say --missing" if is_refused else ", which are taken as missing"
+        said["texts among numbers"] = marks_of + taken if texts else None
         odd = {one for at in self._of_kind("number") for one in self.columns[at] if _ODD.fullmatch(one)}
         said["perhaps missing"] = f"{', '.join(sorted(odd))}; say --missing" if odd else None
         if self.of_examples:
@@ -547,10 +612,12 @@ class _Reader:
         if self.is_newest_first:
             seconds.reverse()
             self.said["order"] = "newest first; it is sent oldest first"
+        if self.is_unsorted:
+            self.said["order"] = "none; it is sent oldest first"
         rising = sorted({*seconds})
         if len(rising) < 2:
             return
-        every = interval.found_in(rising[:1000])
+        self.every = every = interval.found_in(rising[:1000])
         steps = [every.between(one, other) for one, other in pairwise(rising)]
         if self.count > KEPT:
             steps = steps[: KEPT // 2]

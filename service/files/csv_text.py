@@ -11,13 +11,7 @@ from numpy.typing import NDArray
 from livesvm.service.files.malformed import Malformed
 from livesvm.solvers.errors import InvalidInput
 
-SEPARATORS = ",;\t"
 Line = list[str]
-
-
-def separator_of(line: str) -> str:
-    """Return the separator that occurs most often in a line."""
-    return max(SEPARATORS, key=line.count)
 
 
 def rows(

@@ -14,7 +14,7 @@ import re
 import zipfile
 import zlib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -24,9 +24,9 @@ from livesvm.service.files.malformed import Malformed
 from livesvm.solvers.errors import InvalidInput
 
 Line = list[str]
-HEAD = 2**16
-"""Number of bytes at the start of a file that decide its dialect."""
-MOST_LINE = 2**20
+HEAD, FEWEST_LINES = 2**16, 10
+"""Number of bytes at the start of a file that decide its dialect; more, if these have fewer lines."""
+MOST_LINE = 2**22
 """Largest number of characters in one line."""
 FREE, RATIO = 2**26, 200
 """A compressed file may unpack to ``FREE`` bytes, or to ``RATIO`` times its size if that is more."""
@@ -40,7 +40,7 @@ MISSING = frozenset(
         *("#n/a", "#value!", "#ref!", "#div/0!", "#num!"),
     ]
 )  #: lower case
-SIGNS = "%$€£"
+SIGNS = "%$€£()"
 _NUMBER = re.compile(
     r"(?:[$€£] ?)?[+-]?(?:[$€£] ?)?"
     r"(?:\d+|\d{1,3}(?:(?P<mark>[.,'\u2019 \u00a0\u202f])\d{3})(?:(?P=mark)\d{3})*)?(?:[.,]\d*)?(?:[eE][+-]?\d+)?"
@@ -69,6 +69,7 @@ class FileOptions:
     missing : additional marks of missing values
     series : the column that names series, or several columns joined by ``+``
     wide : whether every column is a series
+    align : how readings are put on a regular grid: nearest, mean or last, and perhaps the interval, as in mean:1h
     """
 
     separator: str | None = None
@@ -82,6 +83,7 @@ class FileOptions:
     missing: Sequence[str] = ()
     series: str | None = None
     wide: bool = False
+    align: str | None = None
 
 
 @dataclass(frozen=True)
@@ -213,12 +215,17 @@ def is_missing(cell: str) -> bool:
     return cell.strip().lower() in MISSING
 
 
+def _signed(cell: str) -> str:
+    """Return a number in brackets, as accountants write negative ones, with a sign."""
+    return f"-{cell[1:-1]}" if cell.startswith("(") and cell.endswith(")") else cell
+
+
 def kind_of(cell: str) -> str:
     """Return the kind of a cell, guessed from its text: "missing", "number", "time" or "text"."""
     cell = cell.strip()
     if cell.lower() in MISSING:
         return "missing"
-    if _NUMBER.fullmatch(cell) and any(map(str.isdigit, cell)):
+    if _NUMBER.fullmatch(_signed(cell)) and any(map(str.isdigit, cell)):
         return "number"
     return "time" if _TIME.fullmatch(cell) else "text"
 
@@ -227,6 +234,8 @@ def understood(path: Path, given: FileOptions) -> Dialect:
     """Infer the dialect of a text table; raises Malformed, or InvalidInput, which names an option."""
     with unpacked(path) as raw:
         head = raw.read(HEAD)
+        while head.count(b"\n") < FEWEST_LINES and len(head) < 8 * MOST_LINE and (more := raw.read(len(head))):
+            head += more
         is_whole = not raw.read(1)
     if not head.strip():
         raise Malformed("is empty; the first row has the names of columns", field="body")
@@ -382,46 +391,47 @@ def _named_by_comment(before: list[str], separator: str, width: int) -> Line | N
     return found
 
 
-def decimal_of(cells: Iterable[str], separator: str, given: str | None) -> tuple[str, str]:
+def decimal_of(columns: Iterable[Collection[str]], separator: str, given: str | None) -> tuple[str, str]:
     """Return the decimal mark and the thousands separators; raises InvalidInput if a character may be either.
 
     Parameters
     ----------
-    cells : the texts of numbers
+    columns : the texts of numbers, by column
     """
-    votes, unclear, groups, plain = set[str](), set[str](), set[str](), 0
-    for cell in cells:
-        marks = [mark for mark in cell if mark in ".,"]
-        groups.update(mark for mark in cell if mark in _MARKS)
-        whole, _, rest = cell.strip(f"+- {SIGNS}").partition(marks[0]) if marks else ("", "", "")
-        if not marks:
-            plain += 1
-        elif len(marks) > 1:
-            groups.add(marks[0])
-            votes.add(marks[-1] if marks[-1] != marks[0] else "." if marks[0] == "," else ",")
-        elif len(rest) == 3 and whole.isdigit() and len(whole) <= 3 and whole[0] != "0":
-            unclear.add(marks[0])
-        else:
-            votes.add(marks[0])
+    votes, unclear, groups, asks = set[str](), set[str](), set[str](), set[str]()
+    for cells in columns:
+        may_be, plain = set[str](), 0
+        for cell in cells:
+            marks = [mark for mark in cell if mark in ".,"]
+            groups.update(mark for mark in cell if mark in _MARKS)
+            whole, _, rest = cell.strip(f"+- {SIGNS}").partition(marks[0]) if marks else ("", "", "")
+            if not marks:
+                plain += 1
+            elif len(marks) > 1:
+                groups.add(marks[0])
+                votes.add(marks[-1] if marks[-1] != marks[0] else "." if marks[0] == "," else ",")
+            elif len(rest) == 3 and whole.isdigit() and len(whole) <= 3 and whole[0] != "0":
+                may_be.add(marks[0])
+            else:
+                votes.add(marks[0])
+        unclear |= may_be
+        if separator != ",":  # between commas, numbers are written as in English
+            asks |= may_be & ({"."} if plain else {","})
     if given is not None:
         votes = {given}
     if len(votes) > 1 or (not votes and unclear and len(unclear) > 1):
         raise InvalidInput("numbers have both a decimal comma and a decimal point; say which", field="--decimal")
-    if not votes and "," in unclear and not plain:
-        raise InvalidInput(
-            "a comma may mark decimals or thousands, as in 1,234; say --decimal , or .", field="--decimal"
-        )
-    if not votes and "." in unclear and plain and separator != ",":
-        raise InvalidInput(
-            "a point may mark decimals or thousands, as in 1.234; say --decimal . or ,", field="--decimal"
-        )
+    for mark, name in ((",", "comma"), (".", "point")):
+        if not votes and mark in asks:
+            reason = f"a {name} may mark decimals or thousands, as in 1{mark}234; say --decimal , or ."
+            raise InvalidInput(reason, field="--decimal")
     decimal = votes.pop() if votes else "."
     return decimal, "".join(sorted((groups | unclear) - {decimal}))
 
 
 def number(cell: str, decimal: str, pattern: re.Pattern[str]) -> str:
     """Return a number's text with a decimal point and no thousands separators; other text is returned unchanged."""
-    text = cell.strip()
+    text = _signed(cell.strip())
     if not pattern.fullmatch(text):
         return cell
     return "".join(c for c in text if c.isdigit() or c in "+-eE" or c == decimal).replace(",", ".")

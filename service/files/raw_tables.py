@@ -16,8 +16,12 @@ from livesvm.service.files.dialect import FileOptions, Line
 MEMORY_MB = 512
 """Largest memory, in MB, for unpacking a Parquet file."""
 _HOUR = re.compile(r"\d{1,2}:\d\d(:\d\d)?|[Hh][Ee]?[ _]?\d{1,2}")
-FEWEST_HOURS = 20
-"""Fewest columns named after hours of a day by which a table counts as one with a column for each hour."""
+_MONTH = re.compile(
+    r"(?i)(jan|jän|ene|gen|feb|f[eé]v|mar|mär|mrz|maa|mrt|apr|avr|abr|ma[iyjg]|jun|juin|giu|jul|juil|lug|aug|ao[uû]|ago|se[pt]|"
+    r"o[ck]t|out|ott|nov|d[eé][cz]|dic)[^\W\d]*\.?"
+)
+_SPREAD = (("hour", _HOUR, 20), ("month", _MONTH, 12))
+"""Parts of a time that may each have a column, the names of these columns, and the fewest of them."""
 BLOCK = 10_000
 """Number of rows of a Parquet file that are read at a time."""
 
@@ -90,23 +94,28 @@ def _text(path: Path, given: FileOptions, said: dict[str, Any], held: Any = None
 
 
 def _by_the_hour(raw: Raw) -> Raw:
-    """Convert a table with a column for each hour of a day to one row an hour; return other tables unchanged."""
-    clocks = [at for at, name in enumerate(raw.names) if _HOUR.fullmatch(name)]
-    if len(clocks) < FEWEST_HOURS or [*range(clocks[0], clocks[-1] + 1)] != clocks:
-        return raw
-    rest = [at for at in range(raw.width) if at not in clocks]
-    hours = [(at, raw.names[at].lower().removeprefix("he").removeprefix("h").strip(" _")) for at in clocks]
+    """Turn a table with a column for each hour or month into one with a row for each; return others unchanged."""
+    for part, pattern, fewest in _SPREAD:
+        spread = [at for at, name in enumerate(raw.names) if pattern.fullmatch(name)]
+        if len(spread) >= fewest and [*range(spread[0], spread[-1] + 1)] == spread and len(spread) < raw.width:
+            return _a_row_each(raw, part, spread)
+    return raw
+
+
+def _a_row_each(raw: Raw, part: str, spread: list[int]) -> Raw:
+    rest = [at for at in range(raw.width) if at not in spread]
+    parts = [(at, re.sub(r"(?i)^h(e|(?=[\d _]))[ _]*", "", raw.names[at])) for at in spread]
 
     def rows() -> Iterator[Line]:
-        """Yield a row for each hour; yield rows of unexpected width unchanged, with empty cells appended."""
+        """Yield a row for each hour or month; yield rows of another width as they are, with empty cells appended."""
         for row in raw.rows():
             if len(row) == raw.width:
-                yield from ([*(row[at] for at in rest), hour, row[place]] for place, hour in hours)
+                yield from ([*(row[at] for at in rest), name, row[place]] for place, name in parts)
             else:
                 yield row + [""] * 3
 
-    names = [*(raw.names[at] for at in rest), "hour", "value"]
-    said = raw.said | {"columns that are hours": f"{len(clocks)}, a row each"}
+    names = [*(raw.names[at] for at in rest), part, "value"]
+    said = raw.said | {f"columns that are {part}s": f"{len(spread)}, a row each"}
     return Raw(names, rows, said, len(names), raw.separator)
 
 

@@ -13,7 +13,7 @@ from livesvm.service.client import Client
 from tests.service.conftest import Told
 from tests.service.process import ServiceProcess
 from tests.support.raw_exports import exports
-from tests.support.raw_files import files, hours
+from tests.support.raw_files import files, hours, text
 
 SMALL = json.dumps({"every": "1h", "lags": 6, "rolling": {}, "season": 0, "calendar": False})
 OPTIONS = ("--window", 40, "--settings", SMALL)
@@ -124,14 +124,15 @@ def test_series_have_names_of_256_characters(raw: Path, reported: Told, service:
 
 
 @pytest.mark.parametrize(
-    ("name", "option"), [("ice.rdb", ("--missing", "Ice")), ("autumn.csv", ("--zone", "Europe/Berlin"))]
+    ("name", "option"), [("autumn.csv", ("--zone", "Europe/Berlin")), ("late.csv", ("--align", "nearest"))]
 )
 def test_a_file_that_is_refused_names_the_option_that_helps(
     name: str, option: tuple[str, str], raw: Path, reported: Told, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (wanted,) = (one for one in exports() if one.name == name)
-    (raw / name).write_bytes(wanted.content)
-    create = ["feed", "create", "hinted", wanted.target, *map(str, OPTIONS[:2]), "--from", name]
+    (autumn,) = (one for one in exports() if one.name == "autumn.csv")
+    late = text(lambda when, one: f"{when},{one}", f"time,{autumn.target}").replace(b" 09:00", b" 09:21")
+    (raw / name).write_bytes(autumn.content if name == autumn.name else late)
+    create = ["feed", "create", "hinted", autumn.target, *map(str, OPTIONS[:2]), "--from", name]
     assert main(create) == 1
     assert f"say {option[0]}" in capsys.readouterr().err
     reported("feed", "delete", "hinted", "--yes")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import zipfile
 from functools import partial
@@ -207,13 +208,33 @@ def test_columns_are_of_tables_alone(name: str, format: str, data: bytes, tmp_pa
     assert caught.value.field == name
 
 
-def test_text_that_is_not_utf8_is_refused(tmp_path: Path) -> None:
-    """Read as well as may be, two labels would become one."""
-    data = "Größe,y\n1,Äpe\n2,Öpe\n".encode("latin-1")
-    with pytest.raises(InvalidInput, match="UTF-8") as caught:
-        parsed(tmp_path, "csv", data)
-    assert (caught.value.row, caught.value.column) == (0, 1)
-    assert parsed(tmp_path, "csv", "Größe,y\n1,1\n2,-1\n".encode("latin-1")).n == 2
+TABLE = "Größe;y\n1,5;Äpe\n1002,25;Öpe\n"
+DIALECTS = {
+    "latin-1": TABLE.encode("latin-1"),
+    "utf-16": TABLE.replace(";", "\t").encode("utf-16"),
+    "title, units and thousands": ("Werk 7\n\n" + TABLE.replace("y\n", "y\n[cm];\n").replace("1002", "1.002")).encode(),
+    "packed": gzip.compress(TABLE.encode()),
+    "comments and separators at the end": ("# by hand\n" + TABLE.replace("\n", ";\n")).encode(),
+    "blanks": TABLE.replace(",", ".").replace(";", "   ").encode(),
+}
+
+
+@pytest.mark.parametrize("name", DIALECTS)
+def test_a_table_may_have_any_dialect(name: str, tmp_path: Path) -> None:
+    found = parsed(tmp_path, "csv", DIALECTS[name])
+    assert found.X().tolist() == [[1.5], [1002.25]]
+    assert np.asarray(found.y()).tolist() == ["Äpe", "Öpe"]
+
+
+def test_options_decide_how_a_table_is_read(tmp_path: Path) -> None:
+    table = b"a;y\n1,234;1\n2,345;-1\n"
+    with pytest.raises(InvalidInput, match="say --decimal") as caught:
+        parsed(tmp_path, "csv", table)
+    assert caught.value.field == "decimal"
+    for mark, value in ((",", 1.234), (".", 1234.0)):
+        found = parsed(tmp_path, "csv", table, options={"decimal": mark})
+        assert found.X().tolist()[0] == [value]
+        assert found._described["understood"]["separator"] == "semicolon"
 
 
 def test_parquet_with_text_that_is_not_utf8_or_an_index(tmp_path: Path) -> None:
@@ -261,7 +282,8 @@ BAD: dict[str, tuple[str, bytes, str | None, int | None, int | None]] = {
     "an empty cell": ("csv", b"a,b\n1,\n", "body", 0, 1),
     "a column that no number holds": ("svmlight", b"1 2:1\n1 1:1 99999999999999999999:1\n", "body", 1, None),
     "a cell that NumPy does not take": ("csv", b"1,2,1\n1_000,2,1\n", "body", 1, 0),
-    "a short line": ("csv", b"1,2,1\n\n3,1\n", "body", 1, None),
+    "a short line": ("csv", b"1,2,1\n\n3,1\n4,5,1\n6,7,1\n", "body", 1, None),
+    "text under the header": ("csv", b"a,b,y\nx,z,1\n3,4,1\n5,6,1\n", "body", 0, None),
     "an infinite cell": ("csv", b"y,a,b\n1,2,1\n3,1,inf\n", "body", 1, 2),
     "an empty table": ("csv", b"\n", "body", None, None),
     "one column": ("csv", b"1\n2\n", "body", None, None),

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import gzip
+from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -49,6 +51,7 @@ SHORT = [f"2024-01-01T{hour:02d}:00" for hour in range(6)]
         ("time;v\n" + "".join(f"{day:02d}/02/2024;1\n" for day in range(1, 9)), "--time-format"),
         ("time;v\n" + "".join(f"{day:02d}-02-03;1\n" for day in range(1, 9)), "--time-format"),
         ("time;v\n" + "".join(f"{one};1,{at}34\n" for at, one in enumerate(SHORT)), "--decimal"),
+        ("time;v;w\n" + "".join(f"{one};1,{at}34;7\n" for at, one in enumerate(SHORT)), "--decimal"),
         ("time;v\n" + "".join(f"{one};{'1.234' if at else 950}\n" for at, one in enumerate(SHORT)), "--decimal"),
         ("time;v;w\n" + "".join(f"{one};1,5;2.5\n" for one in SHORT), "--decimal"),
         ("time,v\n" + "".join(f"{one},1\n" for one in SHORT[:3]) + "2024-01-01T04:00,1,2\n" * 9, "--skip"),
@@ -304,3 +307,131 @@ def test_columns_with_one_name_are_numbered_and_that_is_said(tmp_path: Path) -> 
     lines = [f"2024-01-{day:02d},{day},{day + 1}.5" for day in range(1, 29)]
     found = read(tmp_path / "x.csv", "\n".join(["time,load,load", *lines]).encode())
     assert found.said["columns renamed"] == "load 2"
+
+
+MINUTES = [f"13/3/2024;{at // 60:02d}:{at % 60:02d}:00;{at}" for at in range(60)]
+DEXCOM = ["Index,Timestamp,Event,Glucose,Rate", "1,,FirstName,,", "2,,Alert,,3"]
+DEXCOM += [
+    f"{at + 3},2024-03-01T00:{5 * at:02d}:37,EGV,{'Low' if at in (4, 5) else 90 + at},0.{at}" for at in range(12)
+]
+
+
+@pytest.mark.parametrize(
+    ("lines", "target", "found", "said"),
+    [
+        (["Date;Time;W", *MINUTES], "W", {24: ("2024-03-13T00:24:00", "24")}, {"interval": "1min"}),
+        (
+            ["YY MM DD hh mm W", *(f"2024 01 01 00 {at} {at}.5" for at in range(10, 60, 2))],
+            "W",
+            {7: ("2024-01-01T00:24:00", "24.5")},
+            {"interval": "2min"},
+        ),
+        (
+            DEXCOM,
+            "Glucose",
+            {0: ("2024-03-01T00:00:37", "90"), 4: ("2024-03-01T00:20:37", "")},
+            {
+                "rows at the beginning left out, as they have no time": 2,
+                "texts among numbers": "'Low' 2 times, which are taken as missing",
+            },
+        ),
+        (
+            ["Month,Riders", *(f'{month}-24,"1,{at + 100}"' for at, month in enumerate(("Jan", "Feb", "Mar")))],
+            "Riders",
+            {2: ("2024-03-01T00:00:00", "1102")},
+            {"thousands mark": "','; --decimal , takes commas as decimal marks"},
+        ),
+        (
+            ["rownames,time,value", *(f"{at + 1},{1949 + at / 12:.6g},{at}" for at in range(36))],
+            "value",
+            {0: ("1949-01-01T00:00:00", "0"), 23: ("1950-12-01T00:00:00", "23")},
+            {"interval": "1mo"},
+        ),
+        (
+            ["Year,Jan,Feb,Mar,Apr,May,Jun,Jul,Aug,Sep,Oct,Nov,Dec"]
+            + [",".join([str(year), *(f"{year % 10}.{at}" for at in range(12))]) for year in (1990, 1991)],
+            "value",
+            {11: ("1990-12-01T00:00:00", "0.11"), 12: ("1991-01-01T00:00:00", "1.0")},
+            {"columns that are months": "12, a row each"},
+        ),
+        (
+            ["year,doy,flow", *(f"{2022 + at // 365},{at % 365 + 1},{at}" for at in range(400))],
+            "flow",
+            {31: ("2022-02-01T00:00:00", "31"), 399: ("2023-02-04T00:00:00", "399")},
+            {"interval": "1d"},
+        ),
+        (
+            ["Year,Week,cases", *(f"2024,{at + 1},{at}" for at in range(52))],
+            "cases",
+            {0: ("2024-01-01T00:00:00", "0"), 51: ("2024-12-23T00:00:00", "51")},
+            {"interval": "1w"},
+        ),
+        (
+            ["time,kW", *(f"2024-03-01 {at * 7 % 24:02d}:00:00 EST,{at * 7 % 24}" for at in range(24))],
+            "kW",
+            {5: ("2024-03-01T05:00:00-05:00", "5")},
+            {"order": "none; it is sent oldest first", "interval": "1h"},
+        ),
+        (
+            ["Month;Net", *(f"2024-{at + 1:02d};{'(1.250)' if at % 2 else '2.500'}" for at in range(12))],
+            "Net",
+            {0: ("2024-01", "2.500"), 1: ("2024-02", "-1.250")},
+            {"decimal mark": "point; --decimal , takes points as marks of thousands"},
+        ),
+        (
+            [f"{when:%Y%m%d%H};{one}" for when, one in hours()],
+            "column2",
+            {2: ("2024010102", "20.74")},
+            {"header": "none", "interval": "1h"},
+        ),
+    ],
+)
+def test_exports_of_devices_and_statistics(
+    lines: list[str], target: str, found: dict[int, tuple[str, str]], said: dict[str, Any], tmp_path: Path
+) -> None:
+    one = read(tmp_path / "x.csv", "\n".join(lines))
+    assert one.time is not None
+    rows = [*zip(column(one, one.time), column(one, target), strict=True)]
+    assert {at: rows[at] for at in found} == found
+    assert said.items() <= one.understood.items()
+
+
+@pytest.mark.parametrize("method", ["nearest", "mean", "last"])
+@pytest.mark.parametrize("zone", [None, "Europe/Berlin"])
+def test_aligned_readings_are_on_the_grid(method: str, zone: str | None, tmp_path: Path) -> None:
+    chance = Random(65)
+    seconds = sorted(chance.sample(range(86_400 * 3), 300))
+    when = [datetime(2024, 5, 30) + timedelta(seconds=one) for one in seconds]
+    lines = [f"{one:{ISO}},{name},{at if at % 7 else ''}" for at, one in enumerate(when) for name in "ab"]
+    given = FileOptions(align=f"{method}:1h")
+    (tmp_path / "x.csv").write_text("\n".join(["time,sensor,v", *lines]))
+    found = table(tmp_path / "x.csv", replace(given, zone=zone))
+    rows = [*found.rows()]
+    assert len(rows) == found.count == len({(row[0], row[1]) for row in rows})
+    assert {row[0][14:19] for row in rows} == {"00:00"}
+    places: dict[int, list[int]] = {}
+    for at, one in enumerate(seconds):
+        place = {"nearest": (one + 1800) // 3600, "mean": one // 3600, "last": -(-one // 3600)}[method]
+        places.setdefault(place, []).append(at)
+    if method != "nearest":
+        places.popitem()  # the last hour is not complete
+    for row, (place, held) in zip(rows[::2], places.items(), strict=True):
+        there = [at for at in held if at % 7]
+        near = min(there, key=lambda at: abs(seconds[at] - 3600 * place), default=None)
+        mean = sum(there) / len(there) if there else None
+        wanted = {"nearest": near, "mean": mean, "last": there[-1] if there else None}[method]
+        assert (float(row[2]) if row[2] else None) == (wanted if wanted is None else pytest.approx(wanted))
+    (tmp_path / "x.csv").write_text("\n".join(["time,sensor,v", *lines[:400]]))
+    before = [*table(tmp_path / "x.csv", replace(given, zone=zone)).rows()]
+    if method != "nearest":  # of a file that grows, no row changes
+        assert before == rows[: len(before)]
+
+
+def test_what_cannot_be_aligned_says_so(tmp_path: Path) -> None:
+    lines = "\n".join(["time,v", *(f"{when:{ISO}},{one}" for when, one in hours())])
+    said = read(tmp_path / "x.csv", lines, align="mean:1d").said["aligned"]
+    assert said == "mean, every 1d: 57 moved, 57 joined with others, 12 left out, as their interval is not complete"
+    assert read(tmp_path / "x.csv", lines, align="nearest").said["aligned"] == "nearest, every 1h: none moved"
+    for wrong in ("middle", "mean:1mo", "mean:"):
+        with pytest.raises(ValueError, match=r"--align|a duration is"):
+            read(tmp_path / "x.csv", lines, align=wrong)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import BaseModel, Field
 
@@ -21,6 +21,7 @@ class Dataset(BaseModel):
     has_targets: bool
     has_weights: bool
     has_keys: bool = Field(default=False, description="Whether erasures find rows by key.")
+    understood: dict[str, Any] | None = Field(default=None, description="How a csv file was read: `separator`, ...")
     bytes: int = Field(description="Size of its numbers on the disk.")
     uploaded_bytes: int
     sha256: str = Field(description="Of the upload; after an erasure of rows, of the checksums of its files.")

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from typing import Annotated, Any
 
 from fastapi import Header, Path, Query, Request
+from pydantic import AfterValidator
 from starlette.responses import Response
 
 from livesvm.service.api.answers.datasets import Dataset, DatasetList
@@ -35,6 +36,17 @@ DatasetName = Annotated[str, Path(json_schema_extra={"pattern": MODEL_ID, "maxLe
 ColumnName = Annotated[str | None, Query(min_length=1, max_length=64, description="Name of a column, or its number.")]
 
 
+def _one(text: str | None) -> str | None:
+    return text if text is None else _MARKS.get(text, text)
+
+
+_MARKS = {"tab": "\t", "space": " ", "comma": ",", "semicolon": ";", "bar": "|"}
+Text = Annotated[str | None, Query(max_length=256)]
+Separator = Annotated[str | None, AfterValidator(_one), Query(pattern=f"^(.|{'|'.join(_MARKS)})$")]
+Decimal = Annotated[str | None, Query(pattern="^[.,]$")]
+Skip = Annotated[int | None, Query(ge=0)]
+
+
 @calls("PUT /datasets/{name}", "learn", "Upload a dataset", body=binary(*MEDIA))
 @answers(Dataset, "The dataset, which has replaced another one.")
 @answers(Dataset, "The new dataset.", status=201)
@@ -45,16 +57,22 @@ async def put(
     target: ColumnName = None,
     weights: ColumnName = None,
     key: ColumnName = None,
+    separator: Separator = None,
+    decimal: Decimal = None,
+    encoding: Text = None,
+    skip: Skip = None,
+    header: bool | None = None,
     sha256: Annotated[str | None, Header(alias="x-content-sha256", pattern="^[0-9A-Fa-f]{64}$")] = None,
 ) -> Response:
     """Store a dataset completely or not at all; an earlier dataset of this name is kept until the new one is complete.
 
     An `npz` file has the arrays `X` (n, d) and `y` (n,), and may have `weights` and `keys`. In place of `X`, an `npz`
     file may have the arrays `data`, `indices`, `indptr` and `shape` of a CSR array, as SciPy's `save_npz` writes them.
-    A dataset in svmlight format is stored as a sparse array. In tables, which are csv in UTF-8 or parquet, the
-    parameter `target` names the column of targets; without this parameter, the targets are in the column `y`, or if
-    there is none, in the last column. If the first line of a csv file has only numbers, it is an example; otherwise it
-    has the names of the columns. In a problem document, rows and columns are counted from 0.
+    A dataset in svmlight format is stored as a sparse array. In tables, which are csv or parquet, the parameter
+    `target` names the column of targets; without this parameter, the targets are in the column `y`, or if there is
+    none, in the last column. A csv file may have any separator, encoding, decimal mark and lines before its header. It
+    is read as `POST /inspect` reads it, and `understood` says how; the other parameters replace what would be inferred.
+    In a problem document, rows and columns are counted from 0, without the header.
 
     The parameter `key` names a column of text or whole numbers that identifies the owner of each row. If examples with
     the key of a row are erased from any model, the dataset's rows with this key are removed. The dataset stores only
@@ -62,7 +80,9 @@ async def put(
     """
     service.models()
     check_name(name)
-    asked = UploadFormat(_format(request), target, weights, key)
+    options = {"separator": separator, "decimal": decimal, "encoding": encoding, "skip": skip, "header": header}
+    options = {option: value for option, value in options.items() if value is not None}
+    asked = UploadFormat(_format(request), target, weights, key, options)
     expected, largest = request.headers.get("content-length", "0"), service.settings.dataset_bytes
     if expected.isdigit() and int(expected) > largest:
         raise BodyTooLarge(f"the dataset has {expected} bytes, the limit is {largest} (LIVESVM_DATASET_BYTES)")

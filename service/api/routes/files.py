@@ -7,13 +7,12 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from fastapi import Query, Request
-from pydantic import AfterValidator
 from starlette.responses import Response
 
 from livesvm.service.api.answers.files import InspectedFile
 from livesvm.service.api.routes.access import Parts, response_of
 from livesvm.service.api.routes.calls import Calls, answers, binary
-from livesvm.service.api.routes.datasets import receive
+from livesvm.service.api.routes.datasets import Decimal, Separator, Skip, Text, receive
 from livesvm.service.errors import BodyTooLarge
 from livesvm.solvers.errors import InvalidInput
 
@@ -23,15 +22,6 @@ CSV = "text/csv"
 Name = Annotated[str, Query(max_length=255, description="Of the file, by which its format may be known.")]
 
 
-def _one(text: str | None) -> str | None:
-    return text if text is None else _MARKS.get(text, text)
-
-
-_MARKS = {"tab": "\t", "space": " ", "comma": ",", "semicolon": ";", "bar": "|"}
-Text = Annotated[str | None, Query(max_length=256)]
-Separator = Annotated[str | None, AfterValidator(_one), Query(pattern=f"^(.|{'|'.join(_MARKS)})$")]
-
-
 @calls("POST /inspect", "learn", "Understand a file", body=binary("application/octet-stream"))
 @answers(InspectedFile, "What was understood, with the first rows.", other=(CSV,))
 async def inspect(
@@ -39,9 +29,9 @@ async def inspect(
     service: Parts,
     name: Name = "file",
     separator: Separator = None,
-    decimal: Annotated[str | None, Query(pattern="^[.,]$")] = None,
+    decimal: Decimal = None,
     encoding: Text = None,
-    skip: Annotated[int | None, Query(ge=0)] = None,
+    skip: Skip = None,
     header: bool | None = None,
     time: Text = None,
     time_format: Text = None,
@@ -49,6 +39,7 @@ async def inspect(
     missing: Annotated[list[str] | None, Query(max_length=32)] = None,
     series: Text = None,
     wide: bool = False,
+    align: Text = None,
     examples: Annotated[bool, Query(description="Whether rows are examples for a model, not readings.")] = False,
 ) -> Response:
     """Tell how a file is read, as the command `livesvm inspect` does. The file is not stored.
@@ -69,6 +60,7 @@ async def inspect(
         "missing": missing or [],
         "series": series,
         "wide": wide,
+        "align": align,
     }
     largest, length = service.settings.dataset_bytes, request.headers.get("content-length", "0")
     if length.isdigit() and int(length) > largest:

@@ -59,6 +59,7 @@ function correction(found, options, again, isOpen) {
     ["Marks of missing values", text("missing", ""), "With blanks between."],
     ["Column of series", h("input", { type: "text", name: "series", list: known.id, placeholder: "as found" })],
     ["Series", select("wide", { true: "every column is one" })],
+    ["Grid of times", text("align", "as they are"), "nearest, mean or last, also mean:1h."],
   ];
   for (const [, control] of given) {
     const value = options[control.name];
@@ -152,7 +153,7 @@ function choices(file, found, options) {
 
 /** Rows with a target, as a model takes them: the last ones where it has a window, else at most 5,000, evenly apart. */
 async function learnable(file, options, { target, key, names, task, size }) {
-  const { series, wide, ...asked } = options, { columns, rows } = await examples(file, asked);
+  const { series, wide, align, ...asked } = options, { columns, rows } = await examples(file, asked);
   const at = new Map(columns.map(({ column }, j) => [column, j])), isNumber = new Map(columns.map(({ column, kind }) => [column, kind === "number"]));
   const cell = (row, name) => { const text = row[at.get(name)]; return text === "" ? null : isNumber.get(name) ? Number(text) : text; };
   const there = target ? rows.filter((row) => row[at.get(target.column)] !== "") : rows;
