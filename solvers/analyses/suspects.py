@@ -173,7 +173,8 @@ def _margins(decisions: Floats, places: Ints, counts: Ints) -> tuple[Floats, Int
 
 
 def _nearest(view: View, places: Ints, better: Ints, worst: Ints) -> list[list[int]]:
-    """Return the nearest examples of the better class, by place, the nearest first; none but for ``worst`` (m,)."""
+    """Return the positions of each example's nearest examples in its ``better`` class, only for the examples ``worst``
+    (m,)."""
     found: list[list[int]] = [[] for _ in places]
     for label in np.unique(better[worst]):
         members, others = worst[better[worst] == label], np.flatnonzero(places == label)

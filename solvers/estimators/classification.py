@@ -215,7 +215,7 @@ class LiveSVC(WithPaths):
         return LABELS
 
     def _of_pair(self, two: tuple[int, int], arrays: Mapping[str, Any], *, alone: bool) -> LiveSVC:
-        """Return the model of one pair of places in ``classes_``, positive for the second; ``arrays`` are all.
+        """Return the model of two classes, given as indices into ``classes_``; ``arrays`` are those of the whole model.
 
         With ``alone`` its window holds only the examples of the two classes; otherwise it holds all examples, those of
         other classes without weight.

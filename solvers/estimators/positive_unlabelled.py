@@ -338,7 +338,7 @@ class LivePUClassifier(WithThresholds, ChangingEstimator):
             self._find_open(window, rows, targets, weights)
 
     def _find_open(self, window: Window, rows: Features, y: Floats, weights: Floats) -> None:
-        """Estimate the prior and choose lam, if they are open and not known yet."""
+        """Estimate the prior and choose lam, each only if it is to be determined automatically and has no value yet."""
         kernel, X = numbered(window.state.kernel, rows)
         if not is_open(self.prior):
             self.prior_estimate_ = None

@@ -107,9 +107,9 @@ class View:
     def of_pair(self, two: Two, arrays: Mapping[str, Any] | None = None, *, alone: bool = False) -> LiveEstimator:
         """Return a private model of one pair with the whole window, in which examples of other classes have no weight.
 
-        With ``alone`` it has only the examples of its classes, under their labels. The kernel rows of all such models
-        together may take as much memory as those of this model. ``arrays`` are those of ``to_arrays``, if they are
-        known: they take as long to make as all pairs.
+        With ``alone`` the model has only the examples of the two classes, with their labels as targets. The kernel rows
+        of the models of all pairs may take as much memory as those of this model. ``arrays`` is the result of
+        ``to_arrays``, if the caller has it: making it takes as long as making all pairs.
         """
         arrays = self.model.to_arrays() if arrays is None else arrays
         return cast("LiveEstimator", cast(Any, self.model)._of_pair(two, arrays, alone=alone))

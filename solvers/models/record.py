@@ -86,7 +86,7 @@ class Record:
         return out
 
     def count(self) -> None:
-        """Count the predictions that are noted."""
+        """Add the noted predictions to the scores and the confusion counts."""
         if self._notes:
             out = copy(self)
             out._pairs, out._history, out.window = self._pairs.copy(), self._history.copy(), self.window.copy()
@@ -180,7 +180,7 @@ class Record:
 
     @property
     def lately(self) -> Score:
-        """The score of the newer examples: each counts 1/200 less than the next one."""
+        """The score of recent examples: each example weighs 1/200 less than the next newer one."""
         self.count()
         return Score.of(self._lately, self._newest)
 
@@ -198,7 +198,7 @@ class Record:
 
     @property
     def confusion_lately(self) -> dict[tuple[Label, Label], float]:
-        """The same of the newer examples, as sums of their weights."""
+        """Sums of the weights of examples by (label, predicted label); recent examples weigh most."""
         self.count()
         return {two: weight / self._newest for two, (_, weight) in self._pairs.items()}
 
@@ -237,7 +237,7 @@ class Record:
     # -- keeping -------------------------------------------------------------------------------------------------------
 
     def frozen(self) -> Self:
-        """Return a copy that later updates leave as it is, and that knows no window."""
+        """Return a copy that later updates do not change, and that has no reference to the window."""
         self.count()
         out = copy(self)  # counting replaces what it changes
         out.window = None
@@ -269,7 +269,8 @@ class Record:
 
 
 def _named(values: Sequence[Any], names: list[Label] | None) -> Sequence[Any]:
-    """Return the labels of places, or of f or targets of two classes; the values themselves where none are given."""
+    """Return the labels for class positions or, for two classes, for decisions or targets; without ``names``,
+    ``values``."""
     if names is None:
         return values
     return [names[int(value)] for value in values] if len(names) > 2 else [names[-(value > 0.0)] for value in values]

@@ -122,7 +122,7 @@ class Folds:
         return HeldOut(np.sort(decisions[self.positive]), np.sort(decisions[~self.positive]), prior)
 
     def _decided(self, rest: Ints, out: Ints, prior: float, lam: float) -> Floats:
-        """Return decisions on the examples ``out``, by the optimum of the ``rest``."""
+        """Return the decisions on the examples ``out`` by the model trained on the examples ``rest``."""
         X, y = self.X[rest], self.y[rest]
         problem, places = labelled_problem(self.kernel, X, y, self.weights[rest], prior, lam)
         found = usmo(problem, TAU)

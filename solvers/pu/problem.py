@@ -168,10 +168,12 @@ def pu_problem(kernel: Kernel, P: Floats, U: Floats, c1: Floats, c2: Floats) -> 
 def labelled_problem(
     kernel: Kernel, X: Floats, y: Floats, weights: Floats, prior: float, lam: float
 ) -> tuple[PUProblem, Ints]:
-    """Return the problem of examples (m, d) with labels 1, 0 and -1, and the places of those with a ``sigma``, (n,).
+    """Return the problem for examples (m, d) with labels 1, 0 and -1, and the index of the example of each ``sigma``,
+    (n,).
 
-    With the double hinge, ``l(f) = l(-f) - f``. So where negatives are confirmed, the loss of a positive with the cost
-    ``c1`` is ``-c1 f`` plus ``(1 - share) c1`` times that of an unlabelled example, and it has a ``sigma``, too.
+    With the double hinge, ``l(f) = l(-f) - f``. So with confirmed negatives, the loss of a positive with the cost
+    ``c1`` is ``-c1 f`` plus ``(1 - share) c1`` times the loss of an unlabelled example, and the positive has a
+    ``sigma``, too.
 
     Raises
     ------
@@ -187,7 +189,7 @@ def labelled_problem(
 
 
 def coefficients(problem: PUProblem, sigma: Floats, y: Floats, places: Ints) -> Floats:
-    """Return beta (m,) of all examples of a :func:`labelled_problem`, from the ``sigma`` (n,) of some."""
+    """Return the coefficients (m,) of all examples of a :func:`labelled_problem` from its solution ``sigma`` (n,)."""
     beta = np.zeros(y.size)
     beta[y > 0.0] = problem.c1
     beta[places] -= sigma

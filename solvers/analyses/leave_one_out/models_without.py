@@ -50,7 +50,7 @@ class _OfPair(NamedTuple):
     window: _Standing
 
     def total_of(self, C: float) -> float:
-        """Return 0, as betas of classes sum up to 0 whichever examples are there."""
+        """Return 0, the sum of the coefficients of a classifier, whichever examples the window holds."""
         return 0.0
 
     def copy(self) -> View:
@@ -79,7 +79,7 @@ class _Part:
         self.which = np.zeros(self.own.size, np.int64)
 
     def know(self, view: View | _OfPair, members: Ints, own: Floats | float) -> None:
-        """Record that the model without any of ``members`` is that of ``view``, and its decisions ``own`` on them."""
+        """Record the model of ``view`` as the model without each of ``members``, and ``own`` as the decisions."""
         self.own[members], self.which[members] = own, len(self.rows)
         if self.is_kept:
             beta = view.state.examples.beta[view.window.slots]
@@ -88,7 +88,7 @@ class _Part:
             self.rows.append(np.append(beta, view.state.b))
 
     def leave(self, view: View | _OfPair, members: Ints, tell: Tell, *, is_private: bool = True) -> int:
-        """Find the models that lack one of ``members`` each, starting from the model of ``view``; return all events.
+        """Find the models that lack one of ``members`` each, from the model of ``view``; return the number of events.
 
         If the view is not private, paths are walked on a copy.
         """
@@ -123,7 +123,7 @@ class _Part:
         return events if left is None else events + left.changes
 
     def _walk(self, view: View | _OfPair, places: Ints, totals: Floats, tell: Tell) -> int:
-        """Find the models that lack one of some examples each, by paths from the model of a private view."""
+        """Find the models that lack one example at ``places`` each, by paths from the model of a private view."""
         state, slots = view.state, view.window.slots
         found = np.empty((places.size, state.n_slots + 1)) if self.is_kept else None
         self.own[places], events = leave_by_paths(state, slots[places], totals, tell, found)
@@ -276,9 +276,10 @@ def leave_each(view: View, members: Ints, tell: Tell, *, is_kept: bool) -> tuple
 
 
 def leave_own(view: View, tell: Tell) -> Floats:
-    """Return the decisions on each example without it, (n,), or by the pairs of its class, (n, n_pairs), others 0.
+    """Return each example's leave-one-out decision, (n,), or (n, n_pairs) with 0 for pairs without the example's class.
 
-    The losses must not depend on which examples are in the window. No model is copied but for paths.
+    The losses of the examples must not depend on which examples the window holds. A model is copied only if a path must
+    be followed.
     """
     if not view.pairs:
         alone = _Part(np.empty(view.model.n_window_), is_kept=False)
