@@ -169,7 +169,8 @@ class ModelSpec(Request):
     lam: Lam | None = Field(
         default=None,
         description="`pu`: weight of |w|^2; `auto`, which is also what holds when absent: chosen by the risk on "
-        "folds of the first examples of both kinds, and kept. `C`, by which it is moved later, is 1 / (2 lam).",
+        "folds of the first examples of both kinds, and again when a model with C `auto` chooses. `C`, by which it is "
+        "moved later, which ends that, is 1 / (2 lam).",
     )
     fit_intercept: bool = Field(default=True, description="Whether the decision function has an intercept.")
     class_weight: ClassWeights | None = Field(
@@ -281,7 +282,7 @@ class ModelSpec(Request):
     @property
     def _can_tune_itself(self) -> bool:
         """Whether the model can choose its own parameters by the examples in its window."""
-        return TASKS[self.task].tunes and self.kernel.name == "rbf" and self.components is None
+        return TASKS[self.task].tuned_by == "C" and self.kernel.name == "rbf" and self.components is None
 
     def first(self, name: Literal["C", "epsilon"]) -> float | None:
         """Return the value of C or epsilon that the model uses before it first chooses its parameters."""
