@@ -169,8 +169,8 @@ class ModelSpec(Request):
     lam: Lam | None = Field(
         default=None,
         description="`pu`: weight of |w|^2; `auto`, which is also what holds when absent: chosen by the risk on "
-        "folds of the first examples of both kinds, and again when a model with C `auto` chooses. `C`, by which it is "
-        "moved later, which ends that, is 1 / (2 lam).",
+        "folds of the first examples of both kinds. It is chosen again when a model with C `auto` would choose, until "
+        "an update gives `C`, which is 1 / (2 lam).",
     )
     fit_intercept: bool = Field(default=True, description="Whether the decision function has an intercept.")
     class_weight: ClassWeights | None = Field(

@@ -15,6 +15,7 @@ import duckdb
 import httpx
 import numpy as np
 import pandas as pd
+import polars as pl
 import pyarrow as pa
 import pytest
 from pyarrow.feather import write_feather
@@ -554,3 +555,30 @@ def test_questions_about_a_table_show_rows_with_names(service: ServiceProcess, m
         assert client.versions(model)
         client.restore(model, 1)
         assert client.examples(model, keys=["c0"])["examples"][0]["x"].keys() == names
+
+
+@pytest.mark.parametrize("kind", ["pandas", "polars", "arrow"])
+def test_clients_send_frames_for_many_models(service: ServiceProcess, make: Make, kind: str) -> None:
+    one, other, alone = (make(**SPEC) for _ in range(3))
+    rows = [{**row, "left": y, "id": f"c{at}"} for at, (row, y) in enumerate(zip(ROWS, Y, strict=True))]
+    as_frame: Any = {"pandas": pd.DataFrame, "polars": pl.DataFrame, "arrow": pa.Table.from_pylist}[kind]
+    roles: dict[str, Any] = {"target": "left", "keys": "id"}
+    named = as_frame([{**row, "model": (one, other)[at % 2]} for at, row in enumerate(rows[:60])])
+    with Client(service.url) as client:
+        client.update(alone, ROWS[:60:2], Y[:60:2], keys=[row["id"] for row in rows[:60:2]])
+        found = client.update_many(named, **roles)["updates"]
+        assert [(entry["model"], entry["status"]) for entry in found] == [(one, 200), (other, 200)]
+        assert client.predict(one, ROWS)["decision"] == client.predict(alone, ROWS)["decision"]
+        repeated = client.update_many({one: as_frame(rows[:2]), "nobody": as_frame(rows[2:3])}, **roles)["updates"]
+        assert [entry["status"] for entry in repeated] == [422, 404]
+        ignored = client.update_many({one: as_frame(rows[:62])}, **roles, on_repeat="ignore")["updates"]
+        assert len(ignored[0]["answer"]["added"]) == 32
+        wrong = [{**row, "age": "old" if at == 1 else str(row["age"])} for at, row in enumerate(rows[70:73])]
+        problem = client.update_many({one: as_frame(wrong)}, **roles)["updates"][0]["problem"]
+        assert (problem["row"], problem["name"]) == (1, "age")
+        if kind == "pandas":
+            mixed = pd.DataFrame([rows[70], {**rows[71], "age": "old"}])
+            with pytest.raises(ValueError, match="column 'age', row 1: is 'old'"):
+                client.update_many({one: mixed}, **roles)
+        with pytest.raises(TypeError, match="target"):
+            client.update_many({one: {"X": ROWS[:1], "y": Y[:1]}}, target="left")
