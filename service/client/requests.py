@@ -429,7 +429,7 @@ def regularization_path(
     """Start a job that computes the whole regularization path for a model's window, or for other ``data`` (X, y)."""
     examples = {"validation": validation, "data": data}
     body: Document = {"parameter": parameter, "minimum": minimum, "maximum": maximum}
-    body |= {name: given and {"X": _rows(given[0]), "y": _targets(given[1])} for name, given in examples.items()}
+    body |= {name: given and {**_features(given[0]), "y": _targets(given[1])} for name, given in examples.items()}
     return post(f"/models/{id}/regularization-path", body)
 
 
@@ -454,7 +454,7 @@ def outlier_path(
 ) -> Request[Document]:
     """Start a job that finds labels or targets in a model's window that may be wrong, and computes robust models."""
     body: Document = {"parameter": parameter, "theta": theta, "s": s, "hold_out": hold_out}
-    body["validation"] = validation and {"X": _rows(validation[0]), "y": _targets(validation[1])}
+    body["validation"] = validation and {**_features(validation[0]), "y": _targets(validation[1])}
     return post(f"/models/{id}/outlier-path", body)
 
 

@@ -257,7 +257,9 @@ class ModelSpec(Request):
         for name, default in OPTIONS.items():
             its_own = name in task.options or (name == "probability" and task.has_labels and task.is_exact)
             if not its_own and getattr(self, name) != default:
-                raise InvalidInput(f"is no parameter of {kind}", field=name)
+                is_table = name == "columns"
+                reason = f"a model of task {kind} takes numbers only" if is_table else f"is no parameter of {kind}"
+                raise InvalidInput(reason, field=name)
         if self.drift_alarms is not None and not self.has_errors:
             raise InvalidInput(f"is no parameter of {kind}", field="drift_alarms")
         if self.columns is not None and self.scale != "none":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import json
 import pickle
@@ -20,7 +21,7 @@ import pyarrow as pa
 import pytest
 from pyarrow.feather import write_feather
 
-from livesvm.service.client import Client, ServiceProblem
+from livesvm.service.client import AsyncClient, Client, ServiceProblem
 from livesvm.service.history.replay import together
 from livesvm.service.models.commands import Batch, Command, Edits, Removal, Update
 from livesvm.service.models.examples import WantedExamples, page_of
@@ -582,3 +583,68 @@ def test_clients_send_frames_for_many_models(service: ServiceProcess, make: Make
                 client.update_many({one: mixed}, **roles)
         with pytest.raises(TypeError, match="target"):
             client.update_many({one: {"X": ROWS[:1], "y": Y[:1]}}, target="left")
+
+
+FAULTS: dict[str, tuple[Row, dict[str, Any]]] = {
+    "a word among numbers": ({"age": "old"}, {"row": 1, "name": "age"}),
+    "a new column": ({"colour": "red"}, {"row": 1, "name": "colour"}),
+    "another date": ({"joined": "31/12/2024"}, {"row": 1, "name": "joined"}),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_both_clients_name_row_and_column_and_nothing_changes(service: ServiceProcess, make: Make, fault: str) -> None:
+    cells, named = FAULTS[fault]
+    rows = [ROWS[0], {**ROWS[1], **cells}]
+    model = make(**SPEC)
+    calls: dict[str, tuple[Any, dict[str, Any]]] = {
+        "update": (Y[:2], {}),
+        "predict": (None, {}),
+        "explain": (None, {}),
+        "what_if": (None, {"C": 2.0}),
+    }
+
+    def check(refused: ServiceProblem) -> None:
+        found = refused.document
+        assert (found["status"], {name: found[name] for name in named}) == (422, named)
+
+    async def awaiting() -> None:
+        async with AsyncClient(service.url) as client:
+            for call, (y, more) in calls.items():
+                with pytest.raises(ServiceProblem) as refused:
+                    await getattr(client, call)(model, rows, *([] if y is None else [y]), **more)
+                check(refused.value)
+
+    with Client(service.url) as client:
+        client.update(model, ROWS, Y)
+        for call, (y, more) in calls.items():
+            with pytest.raises(ServiceProblem) as refused:
+                getattr(client, call)(model, rows, *([] if y is None else [y]), **more)
+            check(refused.value)
+        asyncio.run(awaiting())
+        assert client.model(model)["version"] == 1
+
+
+def test_tables_are_learnt_by_updates_and_not_from_datasets(service: ServiceProcess, make: Make) -> None:
+    model = make(**SPEC)
+    with Client(service.url) as client:
+        client.update(model, ROWS, Y)
+        with pytest.raises(ServiceProblem, match="row 0, column 0: 'gold' is not a number"):
+            client.put_dataset("words", b"plan,left\ngold,1\nfree,2\n", "csv")
+        with pytest.raises(ServiceProblem, match="task l2svc takes numbers only"):
+            client.create_model(task="l2svc", columns="auto")
+        with pytest.raises(ServiceProblem, match="is for models of task l2svc"):
+            client.retrain(model, dataset="words")
+        before, columns = client.predict(model, PROBE)["decision"], client.model(model)["columns"]
+        for asked in ({}, {"hold_out": 0.2}):  # on its window
+            client.apply(client.wait(client.retrain(model, **asked)["id"])["id"])
+            assert client.predict(model, PROBE)["decision"] == pytest.approx(before, abs=1e-6)
+            assert client.model(model)["columns"] == columns
+        pu = make(task="pu", prior=0.4, lam=0.01, columns="auto")
+        client.update(pu, ROWS, [int(y == "stays" and at % 3 > 0) for at, y in enumerate(Y)])
+        before = client.predict(pu, PROBE)["decision"]
+        for solver in ("usmo", "batch"):
+            client.apply(client.wait(client.retrain(pu, solver)["id"])["id"])
+            assert client.predict(pu, PROBE)["decision"] == pytest.approx(before, abs=1e-4)
+        with pytest.raises(ServiceProblem, match=r"validation\.rows: is not one of X"):
+            client.regularization_path(model, validation=(ROWS, Y))
