@@ -646,5 +646,5 @@ def test_tables_are_learnt_by_updates_and_not_from_datasets(service: ServiceProc
         for solver in ("usmo", "batch"):
             client.apply(client.wait(client.retrain(pu, solver)["id"])["id"])
             assert client.predict(pu, PROBE)["decision"] == pytest.approx(before, abs=1e-4)
-        with pytest.raises(ServiceProblem, match=r"validation\.rows: is not one of X"):
+        with pytest.raises(ServiceProblem, match="validation/rows: is not one of X"):
             client.regularization_path(model, validation=(ROWS, Y))
