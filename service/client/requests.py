@@ -147,21 +147,48 @@ def update(
 
 
 def update_many(
-    updates: Mapping[str, Mapping[str, Any]], *, idempotency_key: str | None = None, max_seconds: float | None = None
+    updates: Any,
+    *,
+    model: str = "model",
+    target: str | None = None,
+    keys: str | None = None,
+    weights: str | None = None,
+    times: str | None = None,
+    on_repeat: Literal["refuse", "ignore", "replace"] | None = None,
+    idempotency_key: str | None = None,
+    max_seconds: float | None = None,
 ) -> Request[Document]:
     """Update many models in one call, each completely or not at all; a refused update does not affect other models.
 
     Parameters
     ----------
-    updates : by model, what :func:`update` takes besides the model, as ``{"river": {"X": X, "y": y}}``
+    updates : by model, what :func:`update` takes besides the model, as ``{"river": {"X": X, "y": y}}``. For models with
+        columns also a data frame or Arrow table of examples to add, or one for each model, ``{"river": frame}``; these
+        are sent as Arrow, by pyarrow
+    model : of one table, the name of its column with the model that learns each row
+    target, keys, weights, times : of tables, the names of their columns that are not features
+    on_repeat : of tables, as in :func:`update`
     max_seconds : time limit of the call; models that are not updated by then stay as they are
 
     Returns
     -------
-    document : ``updates``, in their order, each with ``model``, ``status`` and ``answer`` or ``problem``
+    document : ``updates``, in their order, each with ``model``, ``status`` and ``answer`` or ``problem``. Rows of a
+        problem count the rows of its model from 0
+
+    Raises
+    ------
+    ValueError : a column mixes words and numbers, with the row and column; nothing was sent
     """
-    body = {"updates": [{"model": id, **_changes(**change)} for id, change in updates.items()]}
-    return once("/updates", body, idempotency_key, max_seconds=max_seconds)
+    roles = given(target=target, keys=keys, weights=weights, times=times, on_repeat=on_repeat)
+    if isinstance(updates, Mapping) and all(isinstance(change, Mapping) for change in updates.values()):
+        if roles:
+            raise TypeError(f"{', '.join(roles)}: for tables; name them in each model's update")
+        body: Any = {"updates": [{"model": id, **_changes(**change)} for id, change in updates.items()]}
+    else:
+        from livesvm.service.client import arrow
+
+        body, roles["model"] = arrow.of_many(updates, model), model
+    return once("/updates", body, idempotency_key, **roles, max_seconds=max_seconds)
 
 
 def _by_key(given: Any) -> tuple[list[Any], list[Any]]:
@@ -402,7 +429,7 @@ def regularization_path(
     """Start a job that computes the whole regularization path for a model's window, or for other ``data`` (X, y)."""
     examples = {"validation": validation, "data": data}
     body: Document = {"parameter": parameter, "minimum": minimum, "maximum": maximum}
-    body |= {name: given and {"X": _rows(given[0]), "y": _targets(given[1])} for name, given in examples.items()}
+    body |= {name: given and {**_features(given[0]), "y": _targets(given[1])} for name, given in examples.items()}
     return post(f"/models/{id}/regularization-path", body)
 
 
@@ -427,7 +454,7 @@ def outlier_path(
 ) -> Request[Document]:
     """Start a job that finds labels or targets in a model's window that may be wrong, and computes robust models."""
     body: Document = {"parameter": parameter, "theta": theta, "s": s, "hold_out": hold_out}
-    body["validation"] = validation and {"X": _rows(validation[0]), "y": _targets(validation[1])}
+    body["validation"] = validation and {**_features(validation[0]), "y": _targets(validation[1])}
     return post(f"/models/{id}/outlier-path", body)
 
 

@@ -64,7 +64,7 @@ class TuningRun:
             with self._interrupt:
                 self._check()
                 model: Any = self.copy.estimator()
-                found = chosen(choose(model), self._reason, is_first=not self.copy.arrays.get("chosen"))
+                found = chosen(choose(model), self._reason, is_first=not model.chosen_)
         except SolverError as error:
             log.info("model %s: nothing is chosen: %s", self.copy.spec.id, error)
         except Exception:

@@ -46,6 +46,8 @@ from livesvm.solvers.pu.usmo import usmo
 from livesvm.solvers.runtime.progress import Progress
 from livesvm.solvers.runtime.threads import threads
 from livesvm.solvers.sparse import SparseRows
+from livesvm.solvers.tables.columns import Codes
+from livesvm.solvers.tables.encoding import TableEncoding
 
 Document = dict[str, Any]
 Floats = NDArray[np.float64]
@@ -80,7 +82,9 @@ class Work:
         """The features, targets, weights and keys of the window."""
         arrays = self.arrays
         y = labels_of(arrays) if task_of(self.spec).has_labels else arrays["y"]
-        return arrays["X"], y, arrays["sample_weight"], arrays["keys"]
+        encoding = feature_scale.restored("none", arrays)  # of a table, whose rows would have no names without it
+        X = Codes.of(arrays["X"], encoding.columns) if isinstance(encoding, TableEncoding) else arrays["X"]
+        return X, y, arrays["sample_weight"], arrays["keys"]
 
     def untrained(self) -> LiveEstimator:
         """Return an untrained estimator with the requested parameters, which knows the model's classes."""

@@ -129,7 +129,8 @@ class Edits:
         """The new C as a number, given or chosen; None if C stays the same, or will be chosen later."""
         given = (self.change or {}).get("C", self.C)
         if self.tuned is not None and self.tuned["changes"]:
-            given = self.tuned["parameters"].get("C")
+            chosen = self.tuned["parameters"]
+            given = 0.5 / chosen["lam"] if "lam" in chosen else chosen.get("C")
         return None if isinstance(given, str) else given
 
     @property

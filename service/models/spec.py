@@ -169,7 +169,8 @@ class ModelSpec(Request):
     lam: Lam | None = Field(
         default=None,
         description="`pu`: weight of |w|^2; `auto`, which is also what holds when absent: chosen by the risk on "
-        "folds of the first examples of both kinds, and kept. `C`, by which it is moved later, is 1 / (2 lam).",
+        "folds of the first examples of both kinds. It is chosen again when a model with C `auto` would choose, until "
+        "an update gives `C`, which is 1 / (2 lam).",
     )
     fit_intercept: bool = Field(default=True, description="Whether the decision function has an intercept.")
     class_weight: ClassWeights | None = Field(
@@ -256,7 +257,9 @@ class ModelSpec(Request):
         for name, default in OPTIONS.items():
             its_own = name in task.options or (name == "probability" and task.has_labels and task.is_exact)
             if not its_own and getattr(self, name) != default:
-                raise InvalidInput(f"is no parameter of {kind}", field=name)
+                is_table = name == "columns"
+                reason = f"a model of task {kind} takes numbers only" if is_table else f"is no parameter of {kind}"
+                raise InvalidInput(reason, field=name)
         if self.drift_alarms is not None and not self.has_errors:
             raise InvalidInput(f"is no parameter of {kind}", field="drift_alarms")
         if self.columns is not None and self.scale != "none":
@@ -281,7 +284,7 @@ class ModelSpec(Request):
     @property
     def _can_tune_itself(self) -> bool:
         """Whether the model can choose its own parameters by the examples in its window."""
-        return TASKS[self.task].tunes and self.kernel.name == "rbf" and self.components is None
+        return TASKS[self.task].tuned_by == "C" and self.kernel.name == "rbf" and self.components is None
 
     def first(self, name: Literal["C", "epsilon"]) -> float | None:
         """Return the value of C or epsilon that the model uses before it first chooses its parameters."""

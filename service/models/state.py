@@ -246,7 +246,7 @@ class ModelState:
 
     def _with_news(self, outcome: Outcome, *, afresh: bool) -> Outcome:
         self.look(afresh=afresh)
-        more: dict[str, Any] = {"tuning": self.tuning.shown()} if self.tunes_itself else {}
+        more: dict[str, Any] = {"tuning": self.tuning.shown()} if self.estimator.tunes_itself else {}
         more |= {"warnings": self.warnings} if self.warnings else {}
         return replace(outcome, more=outcome.more | more) if more else outcome
 
@@ -296,7 +296,7 @@ class ModelState:
             return
         estimator: Any = self.estimator
         has_columns, change = estimator.columns is not None, edits.change or {}
-        if edits.tuned is not None and not self.tunes_itself:
+        if edits.tuned is not None and not self.estimator.tunes_itself:
             raise InvalidInput("the model does not tune itself any more", field="job")
         if edits.rescale and estimator.scale == "none" and not has_columns:
             raise InvalidInput("the model scales nothing; change its scale", field="rescale")
@@ -490,14 +490,9 @@ class ModelState:
         return outcome
 
     @property
-    def tunes_itself(self) -> bool:
-        """Whether the model chooses its own parameters by the examples in its window."""
-        return isinstance(vars(self.estimator).get("C"), str)
-
-    @property
     def basis(self) -> tuple[Any, ...]:
         """The present parameters, by which a choice of parameters that began with other parameters is recognized."""
-        return self.tunes_itself, self.changed, dict(self.estimator.chosen_), self.parameters.get("columns")
+        return self.estimator.tunes_itself, self.changed, dict(self.estimator.chosen_), self.parameters.get("columns")
 
     @property
     def encoding_due(self) -> bool:
@@ -507,7 +502,7 @@ class ModelState:
 
     def tuning_due(self, share: float) -> str | None:
         """Return the reason why a choice of parameters is due, see :meth:`TuningSchedule.due`; None if none is due."""
-        if not (self.tunes_itself and self.is_fitted):
+        if not (self.estimator.tunes_itself and self.is_fitted):
             return None
         raised = None if self.watch is None else self.watch.raised or self.watch.alarm
         alarm = None if raised is None else int(raised["version"])
@@ -516,7 +511,7 @@ class ModelState:
     def _tune_afresh(self, outcome: Outcome) -> Outcome:
         """Choose parameters by the examples in the window alone, and forget all earlier choices."""
         self.tuning = TuningSchedule(fitted=len(self.window.arrivals) if self.estimator.columns is not None else 0)
-        if not (self.tunes_itself and self.is_fitted and self.window.arrivals):
+        if not (self.estimator.tunes_itself and self.is_fitted and self.window.arrivals):
             return outcome
         estimator: Any = self.estimator
         try:
@@ -650,7 +645,7 @@ class ModelState:
     def _done(self, command: Command, outcome: Outcome) -> None:
         self.window.apply(command, self.spec.window.n_remembered)
         self._until_look -= len(command.added)
-        if self.tunes_itself:
+        if self.estimator.tunes_itself:
             self.tuning.came(len(command.added))
         self.sizes = outcome.sizes
         self.version += 1
@@ -724,7 +719,7 @@ class ModelState:
         """Parameters that an update or a retraining may have changed since the model was created."""
         made = self._made
         now = {name: getattr(self.estimator, name) for name in (*KERNEL_PARAMETERS, *CHANGEABLE) if name in made}
-        C = "auto" if self.tunes_itself else None if "lam" in made else self.C
+        C = None if "lam" in made else "auto" if self.estimator.tunes_itself else self.C
         return ({} if C is None else {"C": C}) | {k: v for k, v in now.items() if v != made[k]}
 
     @property
@@ -732,7 +727,7 @@ class ModelState:
         """The changed parameters, except parameters that the model chose by its examples."""
         last = self.tuning.last
         found = {} if last is None else last["parameters"]
-        return {name: value for name, value in self.changed.items() if name == "C" or value != found.get(name)}
+        return {name: value for name, value in self.changed.items() if name in ("C", "lam") or value != found.get(name)}
 
     @cached_property
     def _made(self) -> dict[str, Any]:
@@ -767,7 +762,7 @@ class ModelState:
             warnings=self.warnings,
             updated_at=self.updated_at,
             drift=None if self.watch is None else self.watch.shown(),
-            tuning=self.tuning.shown() if self.tunes_itself else None,
+            tuning=self.tuning.shown() if self.estimator.tunes_itself else None,
             record=model._record,
             can_predict=predictor is not None,
             predictor=predictor,

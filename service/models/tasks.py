@@ -50,7 +50,7 @@ class Task:
     is_changeable : whether a live model's parameters can be changed
     has_cost : whether C, the weight of the losses, can be changed, under that name or another
     walks : the parameter of a regularization path if a request names none, with the ends of its default range
-    tunes : whether C, and the parameters that are chosen with it, can be chosen by the window
+    tuned_by : the parameter that can be `auto`: it, and others with it, are chosen by the window; None: there is none
     is_exact : whether each update leads to the optimum of the window; if not, only retraining does
     solvers : solvers that can retrain a model; the first one is the default
     ends_of : turns a range of that parameter into the arguments of the estimator's ``regularization_path``
@@ -71,7 +71,7 @@ class Task:
     options: dict[str, Any] = field(default_factory=dict)
     is_changeable: bool = False
     has_cost: bool = True
-    tunes: bool = False
+    tuned_by: str | None = None
     is_exact: bool = True
     solvers: tuple[str, ...] = ("batch",)
     walks: tuple[str, float, float] = ("C", 1e-3, 1e3)
@@ -153,7 +153,7 @@ TASKS: dict[str, Task] = {
             "components": None,
         },
         is_changeable=True,
-        tunes=True,
+        tuned_by="C",
     ),
     "svr": Task(
         LiveSVR,
@@ -164,7 +164,7 @@ TASKS: dict[str, Task] = {
         has_values=True,
         options={"scale": "none", "columns": None, "components": None},
         is_changeable=True,
-        tunes=True,
+        tuned_by="C",
     ),
     "oneclass": Task(
         LiveOneClassSVM,
@@ -190,6 +190,7 @@ TASKS: dict[str, Task] = {
         has_thresholds=True,
         options={"scale": "none", "columns": None},
         is_changeable=True,
+        tuned_by="lam",
         solvers=("usmo", "batch"),
         ends_of=lambda low, high: (0.5 / high, 0.5 / low),  # C is 1 / (2 lam), and its path is walked over lam
     ),

@@ -64,7 +64,7 @@ ERASURES = ("done", "refused", "unfinished")
 WATCHED = tuple(name for name, task in TASKS.items() if task.is_exact and (task.has_labels or task.has_values))
 """Tasks with models that can be tested for drift."""
 
-TUNING = tuple(name for name, task in TASKS.items() if task.tunes)
+TUNING = tuple(name for name, task in TASKS.items() if task.tuned_by)
 """Tasks with models that can tune themselves."""
 
 CUTS = (

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 
 from livesvm.solvers import validation
 from livesvm.solvers.analyses.regularization.path import RegularizationPath, regularization_path
+from livesvm.solvers.analyses.tuning.automatic import LEAST, TunedParameters, choose_lam
 from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.estimators.thresholds import WithThresholds
 from livesvm.solvers.models.base import LiveEstimator, keep
@@ -54,7 +55,8 @@ class LivePUClassifier(WithThresholds, ChangingEstimator):
         kept; ``change(prior=None)`` estimates it from the window as it is.
     lam : float, None or "auto", default None
         Weight of ``|w|^2``, above 0; None or "auto": chosen from the first examples of both kinds, by the risk on
-        folds, and kept; ``change(lam=None)`` chooses it by the window as it is.
+        folds. ``IncrementalPUClassifier`` chooses it again, see ``choice_``: at 40 examples, when the window has twice
+        as many as at the last choice, and when as many have come since as it has. ``change(lam=None)`` chooses it now.
     kernel, gamma, degree, coef0, cache_mb, scale, columns : as in ``IncrementalSVC``
 
     Attributes
@@ -67,6 +69,8 @@ class LivePUClassifier(WithThresholds, ChangingEstimator):
         Where it comes from, with its interval; None where it was given.
     lam_ : float
         The lam that counts.
+    choice_ : TunedParameters
+        The last choice of an open lam, from 40 examples on: its risk, that of the lam before, and that of 0.01.
     is_waiting_ : bool
         Whether examples of one kind wait for the other.
     class_mass_ : ndarray, shape (3,)
@@ -92,10 +96,11 @@ class LivePUClassifier(WithThresholds, ChangingEstimator):
     classes_ = np.array([0, 1])
     class_mass_: Floats
     prior_estimate_: PriorEstimate | None
-    chosen_lam_: float | None  #: None: lam was given
+    choice_: TunedParameters
     _begun: bool  # whether there have been both kinds
     _loss_parameters = ("prior_", "lam_")
     _shares_costs = True
+    _tuned_by = "lam"
 
     def __init__(
         self,
@@ -206,8 +211,16 @@ class LivePUClassifier(WithThresholds, ChangingEstimator):
         """The lam in use; NaN before an open one has been chosen."""
         if not is_lam_open(self.lam):
             return validation.positive(self.lam, "lam")
-        chosen: float | None = getattr(self, "chosen_lam_", None)
-        return math.nan if chosen is None else chosen
+        return math.nan if self.chosen_lam_ is None else self.chosen_lam_
+
+    @property
+    def chosen_lam_(self) -> float | None:
+        """The lam that was chosen; None: it was given, or has not been chosen yet."""
+        return self.chosen_.get("lam")
+
+    @chosen_lam_.setter
+    def chosen_lam_(self, value: float | None) -> None:
+        self.chosen_ = {} if value is None else {"lam": value}
 
     @property
     def C(self) -> float:
@@ -329,8 +342,7 @@ class LivePUClassifier(WithThresholds, ChangingEstimator):
         super()._check_fitted()
 
     def _begin_window(self, window: Window, rows: Features, targets: Floats, weights: Floats) -> None:
-        for name in ("prior_estimate_", "chosen_lam_"):
-            vars(self).setdefault(name, None)
+        vars(self).setdefault("prior_estimate_", None)
         if not is_lam_open(self.lam):
             validation.positive(self.lam, "lam")
         self._begun = not self._lacking(targets, weights)
@@ -347,7 +359,10 @@ class LivePUClassifier(WithThresholds, ChangingEstimator):
         if not is_lam_open(self.lam):
             self.chosen_lam_ = None
         elif self.chosen_lam_ is None:
-            self.chosen_lam_ = Folds(kernel, X, y, weights).best_lam(self.prior_)
+            found = choose_lam(Folds(kernel, X, y, weights), self.prior_, y.size)
+            self.chosen_lam_ = found.parameters["lam"]
+            if y.size >= LEAST:
+                self.choice_ = found
 
     def _bring_up(self) -> None:
         """Determine prior and lam if ``set_params`` left them open; drop estimates of parameters that it has set."""
@@ -377,7 +392,9 @@ class LivePUClassifier(WithThresholds, ChangingEstimator):
 
     def to_arrays(self) -> dict[str, Any]:
         estimate, lam = self.prior_estimate_, self.chosen_lam_
-        return super().to_arrays() | {
+        arrays = super().to_arrays()
+        arrays.pop("chosen", None)  # it is ``chosen_lam``, the name that it had first
+        return arrays | {
             "prior_estimate": np.array([] if estimate is None else astuple(estimate)),
             "chosen_lam": np.array([] if lam is None else [lam]),
             "begun": self._begun,

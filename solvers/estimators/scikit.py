@@ -240,7 +240,7 @@ class _TwoClassEstimator(ClassifierMixin, _Estimator):  # type: ignore[misc]
         return tags
 
 
-class IncrementalPUClassifier(_TwoClassEstimator, LivePUClassifier):  # type: ignore[misc]
+class IncrementalPUClassifier(SelfTuning, _TwoClassEstimator, LivePUClassifier):  # type: ignore[misc]
     __doc__ = _written_out(LivePUClassifier.__doc__)
 
     def _warn(self) -> None:

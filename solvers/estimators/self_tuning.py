@@ -18,9 +18,9 @@ class SelfTuning(ChangingEstimator):
 
     The encoding of columns, if fitted to fewer than 40 rows, is fitted again when the window has twice as many rows.
 
-    With ``C="auto"`` the first choice is made once there are 40 examples, by ``fit`` or by an update; the next one when
-    the window has twice as many examples as at the last choice, or when as many new examples have come as the window
-    holds. Later choices take at most a fifth of the time of updates since the first.
+    With ``C="auto"``, or an open ``lam``, the first choice is made once there are 40 examples, by ``fit`` or by an
+    update; the next one when the window has twice as many examples as at the last choice, or when as many new examples
+    have come as the window holds. Later choices take at most a fifth of the time of updates since the first.
     """
 
     choice_: TunedParameters  #: the last that was made: parameters, their score, and that of the defaults
@@ -52,7 +52,7 @@ class SelfTuning(ChangingEstimator):
         elif self.columns is not None and n >= 2 * self._of_encoding and self._of_encoding < LEAST:
             self._of_encoding = n
             self._resolved()  # the first rows said little of the columns
-        if not isinstance(self.C, str):
+        if not self.tunes_itself:
             return
         if report is None:
             self._of_updates = self._of_choices = 0.0

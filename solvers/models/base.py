@@ -77,6 +77,7 @@ class LiveEstimator(Fitted):
         None  #: landmarks of a kernel of that rank, see ``kernels.nystroem``; None: the whole kernel
     )
     chosen_: Mapping[str, Any] = MappingProxyType({})  #: values of parameters that are "auto"
+    _tuned_by: str = "C"  # the parameter that is "auto" in a model that tunes itself
     columns_: TableColumns  #: as they were given, or found in the first rows, with the words of the window
     _loss_parameters: tuple[str, ...] = ()  # names of the parameters that losses depend on
     _shares_costs = False  # whether the losses of each example depend on the others
@@ -140,6 +141,12 @@ class LiveEstimator(Fitted):
         """The weight of the losses: C, or if that is "auto" the chosen value, which is 1 at first."""
         value: Any = self.C
         return float(self._chosen("C", 1.0)) if isinstance(value, str) else value
+
+    @property
+    def tunes_itself(self) -> bool:
+        """Whether the model chooses its own parameters by the examples in its window."""
+        value = vars(self).get(self._tuned_by, 0.0)
+        return value is None or isinstance(value, str)
 
     def _chosen(self, name: str, first: float) -> Any:
         """Return a parameter's value; for "auto" the value that was chosen, or ``first`` before any choice."""

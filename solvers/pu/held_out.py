@@ -134,13 +134,19 @@ class Folds:
         """Return the lam with the least estimated risk, of equal risks the largest; or 0.01 for very few examples."""
         if min(self.sizes) < FEWEST:
             return LAM
-        best, least, worse = LAM, np.inf, 0
+        risks = self.risks(prior)
+        return min(risks, key=lambda lam: risks[lam], default=LAM)
+
+    def risks(self, prior: float) -> dict[float, float]:
+        """Return the estimated risk for descending values of lam, until three in a row are worse than the best."""
+        found: dict[float, float] = {}
+        least, worse = np.inf, 0
         for lam, risk in self._risks(prior):
-            best, worse = (lam, 0) if risk < least else (best, worse + 1)
-            least = min(least, risk)
+            found[lam] = risk
+            least, worse = (risk, 0) if risk < least else (least, worse + 1)
             if worse == WORSE and least < prior:  # which is the risk of a model that flags nothing
                 break
-        return best
+        return found
 
     def _risks(self, prior: float) -> Iterator[tuple[float, float]]:
         """Yield descending values of lam, each with its estimated risk, until a model cannot be trained."""
@@ -148,11 +154,17 @@ class Folds:
         unit = round(2.0 * np.log10(size)) / 2.0 if size > 0.0 else 0.0
         for step in STEPS:
             lam = float(f"{10.0 ** (unit + step):.2g}")
-            try:
-                found = self.held_out(prior, lam)
-            except NotOptimal:
+            if (risk := self.risk(prior, lam)) == np.inf:
                 return
-            yield lam, zero_one_risk(found.positives, found.unlabelled, prior)
+            yield lam, risk
+
+    def risk(self, prior: float, lam: float) -> float:
+        """Return the estimated risk of held-out examples for ``lam``; infinite if a model cannot be trained."""
+        try:
+            found = self.held_out(prior, lam)
+        except NotOptimal:
+            return np.inf
+        return zero_one_risk(found.positives, found.unlabelled, prior)
 
 
 def _above(ascending: Floats, value: float) -> float:

@@ -21,7 +21,7 @@ from livesvm.service.models.spec import KernelSpec, ModelSpec
 from livesvm.service.models.state import ModelState
 from livesvm.service.models.table_rows import checked
 from livesvm.service.models.window import WindowLimits
-from livesvm.solvers import IncrementalSVC
+from livesvm.solvers import IncrementalPUClassifier, IncrementalSVC
 from livesvm.solvers.analyses.tuning.automatic import TunedParameters, choose
 from livesvm.solvers.runtime.interrupt import check
 from tests.service.conftest import Make
@@ -193,6 +193,40 @@ def test_an_alarm_of_drift_is_a_reason_to_choose_again(store: FailingStore) -> N
 def kept(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Any]:
     with keeping(request.param, tmp_path) as found:
         yield found
+
+
+def test_lam_is_chosen_again_survives_a_kill_and_is_chosen_without_what_is_erased(kept: Any) -> None:
+    s = ((Y == 1) & (np.arange(400) % 3 == 0)).astype(int)
+    with kept[0] as service, Client(service.url) as client, service.http() as http:
+        client.create_model("m", task="pu", prior=0.4, kernel={"gamma": 0.5})
+        client.update("m", X[:20], s[:20], keys=[*range(20)])
+        first = client.model("m")
+        assert first["tuning"] == {"chosen": None, "n_since": 20}
+        client.update("m", X[20:200], s[20:200], keys=[*range(20, 200)])
+        before = tuned(http, "m")
+        found = before["tuning"]["chosen"]
+        assert (found["reason"], found["version"], found["n_examples"]) == ("first", 3, 200)
+        assert found["loss"] <= min(found["present"], found["defaults"])
+        assert before["lam"] == found["parameters"]["lam"] != first["lam"]
+        assert before["C"] == pytest.approx(0.5 / before["lam"])
+        assert http.get("/models/m/recent").json()["updates"][0]["action"] == "tune"
+        counted = 'livesvm_tunings_total{reason="first",task="pu"} 1.0'
+        assert counted in http.get("/metrics").text.splitlines()
+        again = IncrementalPUClassifier(0.4, before["lam"], gamma=0.5).fit(X[:200], s[:200])
+        assert client.predict("m", X)["decision"] == pytest.approx(again.decision_function(X), abs=1e-6)
+        service.kill()
+    with kept[0] as service, Client(service.url) as client:
+        found = client.model("m")
+        for name in ("C", "lam", "prior", "tuning", "version"):
+            assert found[name] == before[name]
+        assert client.predict("m", X)["decision"] == pytest.approx(again.decision_function(X), abs=1e-6)
+        client.erase("m", [3, 4])
+        found, stay = client.model("m"), np.setdiff1d(np.arange(200), [3, 4])
+        again = IncrementalPUClassifier(0.4, gamma=0.5).fit(X[stay], s[stay])
+        assert found["tuning"]["chosen"]["reason"] == "erased"
+        assert found["lam"] == again.lam_
+        client.update("m", C=30.0)
+        assert client.model("m")["tuning"] is None
 
 
 def test_what_was_chosen_comes_back_and_holds_nothing_of_what_is_erased(kept: Any) -> None:

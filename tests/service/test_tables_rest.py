@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import json
 import pickle
@@ -15,11 +16,12 @@ import duckdb
 import httpx
 import numpy as np
 import pandas as pd
+import polars as pl
 import pyarrow as pa
 import pytest
 from pyarrow.feather import write_feather
 
-from livesvm.service.client import Client, ServiceProblem
+from livesvm.service.client import AsyncClient, Client, ServiceProblem
 from livesvm.service.history.replay import together
 from livesvm.service.models.commands import Batch, Command, Edits, Removal, Update
 from livesvm.service.models.examples import WantedExamples, page_of
@@ -554,3 +556,95 @@ def test_questions_about_a_table_show_rows_with_names(service: ServiceProcess, m
         assert client.versions(model)
         client.restore(model, 1)
         assert client.examples(model, keys=["c0"])["examples"][0]["x"].keys() == names
+
+
+@pytest.mark.parametrize("kind", ["pandas", "polars", "arrow"])
+def test_clients_send_frames_for_many_models(service: ServiceProcess, make: Make, kind: str) -> None:
+    one, other, alone = (make(**SPEC) for _ in range(3))
+    rows = [{**row, "left": y, "id": f"c{at}"} for at, (row, y) in enumerate(zip(ROWS, Y, strict=True))]
+    as_frame: Any = {"pandas": pd.DataFrame, "polars": pl.DataFrame, "arrow": pa.Table.from_pylist}[kind]
+    roles: dict[str, Any] = {"target": "left", "keys": "id"}
+    named = as_frame([{**row, "model": (one, other)[at % 2]} for at, row in enumerate(rows[:60])])
+    with Client(service.url) as client:
+        client.update(alone, ROWS[:60:2], Y[:60:2], keys=[row["id"] for row in rows[:60:2]])
+        found = client.update_many(named, **roles)["updates"]
+        assert [(entry["model"], entry["status"]) for entry in found] == [(one, 200), (other, 200)]
+        assert client.predict(one, ROWS)["decision"] == client.predict(alone, ROWS)["decision"]
+        repeated = client.update_many({one: as_frame(rows[:2]), "nobody": as_frame(rows[2:3])}, **roles)["updates"]
+        assert [entry["status"] for entry in repeated] == [422, 404]
+        ignored = client.update_many({one: as_frame(rows[:62])}, **roles, on_repeat="ignore")["updates"]
+        assert len(ignored[0]["answer"]["added"]) == 32
+        wrong = [{**row, "age": "old" if at == 1 else str(row["age"])} for at, row in enumerate(rows[70:73])]
+        problem = client.update_many({one: as_frame(wrong)}, **roles)["updates"][0]["problem"]
+        assert (problem["row"], problem["name"]) == (1, "age")
+        if kind == "pandas":
+            mixed = pd.DataFrame([rows[70], {**rows[71], "age": "old"}])
+            with pytest.raises(ValueError, match="column 'age', row 1: is 'old'"):
+                client.update_many({one: mixed}, **roles)
+        with pytest.raises(TypeError, match="target"):
+            client.update_many({one: {"X": ROWS[:1], "y": Y[:1]}}, target="left")
+
+
+FAULTS: dict[str, tuple[Row, dict[str, Any]]] = {
+    "a word among numbers": ({"age": "old"}, {"row": 1, "name": "age"}),
+    "a new column": ({"colour": "red"}, {"row": 1, "name": "colour"}),
+    "another date": ({"joined": "31/12/2024"}, {"row": 1, "name": "joined"}),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_both_clients_name_row_and_column_and_nothing_changes(service: ServiceProcess, make: Make, fault: str) -> None:
+    cells, named = FAULTS[fault]
+    rows = [ROWS[0], {**ROWS[1], **cells}]
+    model = make(**SPEC)
+    calls: dict[str, tuple[Any, dict[str, Any]]] = {
+        "update": (Y[:2], {}),
+        "predict": (None, {}),
+        "explain": (None, {}),
+        "what_if": (None, {"C": 2.0}),
+    }
+
+    def check(refused: ServiceProblem) -> None:
+        found = refused.document
+        assert (found["status"], {name: found[name] for name in named}) == (422, named)
+
+    async def awaiting() -> None:
+        async with AsyncClient(service.url) as client:
+            for call, (y, more) in calls.items():
+                with pytest.raises(ServiceProblem) as refused:
+                    await getattr(client, call)(model, rows, *([] if y is None else [y]), **more)
+                check(refused.value)
+
+    with Client(service.url) as client:
+        client.update(model, ROWS, Y)
+        for call, (y, more) in calls.items():
+            with pytest.raises(ServiceProblem) as refused:
+                getattr(client, call)(model, rows, *([] if y is None else [y]), **more)
+            check(refused.value)
+        asyncio.run(awaiting())
+        assert client.model(model)["version"] == 1
+
+
+def test_tables_are_learnt_by_updates_and_not_from_datasets(service: ServiceProcess, make: Make) -> None:
+    model = make(**SPEC)
+    with Client(service.url) as client:
+        client.update(model, ROWS, Y)
+        with pytest.raises(ServiceProblem, match="row 0, column 0: 'gold' is not a number"):
+            client.put_dataset("words", b"plan,left\ngold,1\nfree,2\n", "csv")
+        with pytest.raises(ServiceProblem, match="task l2svc takes numbers only"):
+            client.create_model(task="l2svc", columns="auto")
+        with pytest.raises(ServiceProblem, match="is for models of task l2svc"):
+            client.retrain(model, dataset="words")
+        before, columns = client.predict(model, PROBE)["decision"], client.model(model)["columns"]
+        for asked in ({}, {"hold_out": 0.2}):  # on its window
+            client.apply(client.wait(client.retrain(model, **asked)["id"])["id"])
+            assert client.predict(model, PROBE)["decision"] == pytest.approx(before, abs=1e-6)
+            assert client.model(model)["columns"] == columns
+        pu = make(task="pu", prior=0.4, lam=0.01, columns="auto")
+        client.update(pu, ROWS, [int(y == "stays" and at % 3 > 0) for at, y in enumerate(Y)])
+        before = client.predict(pu, PROBE)["decision"]
+        for solver in ("usmo", "batch"):
+            client.apply(client.wait(client.retrain(pu, solver)["id"])["id"])
+            assert client.predict(pu, PROBE)["decision"] == pytest.approx(before, abs=1e-4)
+        with pytest.raises(ServiceProblem, match="validation/rows: is not one of X"):
+            client.regularization_path(model, validation=(ROWS, Y))

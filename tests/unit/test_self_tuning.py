@@ -12,7 +12,7 @@ import pytest
 from sklearn.base import clone
 from sklearn.model_selection import cross_val_score
 
-from livesvm.solvers import IncrementalSVC, IncrementalSVR
+from livesvm.solvers import IncrementalPUClassifier, IncrementalSVC, IncrementalSVR
 from livesvm.solvers.analyses.tuning import automatic, relevance
 from livesvm.solvers.analyses.tuning.automatic import LEAST, choose
 from livesvm.solvers.errors import InvalidInput
@@ -171,3 +171,39 @@ def test_nothing_of_the_future_decides() -> None:
     np.testing.assert_array_equal(
         before.decision_function(ROWS.assign(marker=0.0)), without.decision_function(ROWS.assign(marker=0.0))
     )
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")  # the first few are all predicted alike
+def test_lam_is_chosen_again_as_the_window_changes_within_the_budget(monkeypatch: pytest.MonkeyPatch) -> None:
+    positive = RNG.random(N) < 0.3
+    X = RNG.normal(size=(N, 3)) + 1.5 * positive[:, None]
+    s = (positive & (RNG.random(N) < 0.4)).astype(float)
+    order = np.concatenate([np.flatnonzero(s)[:8], np.flatnonzero(s == 0)[:12]])
+    order = np.concatenate([order, np.setdiff1d(np.arange(N), order)])
+    X, s = X[order], s[order]
+    monkeypatch.setattr(self_tuning, "TUNE_SHARE", 1e6)
+    model = IncrementalPUClassifier(prior=0.2, gamma=0.3).fit(X[:20], s[:20])
+    assert "choice_" not in vars(model)  # lam is by too few examples to be judged
+    seen, lams = [], {model.lam_}
+    for start in range(20, N, 20):
+        report = model.update((X[start : start + 20], s[start : start + 20]))
+        assert not report.retrained
+        found = model.choice_
+        assert found.loss <= min(found.present, found.defaults)
+        seen.append(found.n_examples)
+        lams.add(model.lam_)
+    assert sorted({*seen}) == [40, 80, 160]
+    assert len(lams) > 1
+    again = IncrementalPUClassifier(0.2, model.lam_, gamma=0.3).fit(X, s)
+    np.testing.assert_allclose(model.decision_function(X), again.decision_function(X), atol=1e-6)
+    assert model.certificate().relative_gap < 1e-8
+    back = IncrementalPUClassifier.from_arrays(model.get_params(), pickle.loads(pickle.dumps(model.to_arrays())))
+    assert (back.lam, back.lam_, back.choice_) == (None, model.lam_, model.choice_)
+    model.update(remove=model.keys_[:150])
+    monkeypatch.setattr(self_tuning, "TUNE_SHARE", 0.0)
+    model.update((X[:150], s[:150]))
+    assert model.choice_ == back.choice_
+    model.update(lam=0.02)
+    monkeypatch.setattr(self_tuning, "TUNE_SHARE", 1e6)
+    model.update((X[:200], s[:200]))
+    assert (model.lam_, model.choice_) == (0.02, back.choice_)

@@ -97,11 +97,12 @@ class Chosen(BaseModel):
         "before. `full`: as many as it may. `renewed`: as many had come since as it held. `drift`: after an alarm. "
         "`asked`: by a job. `erased`: without examples that were erased."
     )
-    parameters: dict[str, float] = Field(description="C, gamma, epsilon. `columns` have their own place.")
+    parameters: dict[str, float] = Field(description="C, gamma, epsilon; `pu`: lam. `columns` have their own place.")
     changes: bool = Field(description="False where nothing was clearly better than what the model had.")
     n_examples: int
     loss: float | None = Field(
-        description="Of held-out examples: `svc` log loss and twice the share of wrong labels, `svr` the error."
+        description="Of held-out examples: `svc` log loss and twice the share of wrong labels, `svr` the error, `pu` "
+        "the estimated risk."
     )
     present: float | None = Field(description="The same with the parameters that the model had before.")
     defaults: float | None = Field(description="The same with the defaults of a model that does not tune itself.")
@@ -193,7 +194,7 @@ class ModelDescription(BaseModel):
     record: KeptRecord | None = Field(
         default=None, description="Since the first examples, or since the last erasure; null: it keeps none."
     )
-    tuning: TuningShown | None = Field(default=None, description="Of a model that tunes itself (C `auto`).")
+    tuning: TuningShown | None = Field(default=None, description="Of a model that tunes itself (C or lam `auto`).")
     labels: list[str] | list[int] | None = Field(default=None, description="The only ones there may be; null: any.")
     classes: list[ClassCount] | None = Field(default=None, description="In the order of decisions; null: has none.")
     window: dict[str, Any]

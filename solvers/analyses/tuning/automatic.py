@@ -1,4 +1,4 @@
-"""Automatic choice of a model's parameters by its window: encoding and relevance of columns, gamma, C and epsilon.
+"""Automatic choice of a model's parameters by its window: encoding and relevance of columns, gamma, C, epsilon, lam.
 
 For each encoding of the columns, the kernel widths with the largest evidence are found (see ``relevance``). For a
 regression the encoding with the largest evidence is chosen. The search for the largest evidence also finds the
@@ -7,6 +7,7 @@ For a classifier, the encoding and C are chosen by cross-validation, along a pat
 held-out decisions is their log loss, after one sigmoid has turned them into probabilities [Platt 1999], plus twice the
 share of wrong labels. The log loss distinguishes settings that give the same labels; the share of wrong labels is what
 users want to be small.
+Of positive and unlabelled examples only lam is chosen, by the estimated risk of held-out examples.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from livesvm.solvers.analyses.tuning.stepwise import FoldWorkspace
 from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.models import feature_scale, scaling
 from livesvm.solvers.models.model_view import View
+from livesvm.solvers.pu.held_out import FEWEST, LAM, Folds
 from livesvm.solvers.runtime.interrupt import check
 from livesvm.solvers.runtime.types import Bools, Floats, Ints
 from livesvm.solvers.sparse import SparseRows, dense
@@ -60,7 +62,8 @@ class TunedParameters:
     parameters : dict
         What ``change`` takes: C, gamma, epsilon and columns, as far as they were asked for.
     loss : float
-        Of held-out examples: mean log loss and twice the share of wrong labels, or the error of the task, in its units.
+        Of held-out examples: mean log loss and twice the share of wrong labels, or the error of the task, in its units;
+        of positive and unlabelled examples the estimated risk, which chance may make negative.
     present, defaults : float
         The same of the parameters that the model has, and of those that it would have by default.
     n_examples : int
@@ -79,7 +82,7 @@ class TunedParameters:
     @property
     def is_better(self) -> bool:
         """Whether the chosen parameters are so much better that a change of the model is worthwhile."""
-        return self.loss < (1.0 - CLOSE) * self.present
+        return self.loss < self.present - CLOSE * abs(self.present)
 
 
 def choose(model: Any) -> TunedParameters:
@@ -88,7 +91,7 @@ def choose(model: Any) -> TunedParameters:
     Parameters
     ----------
     model : live classifier or regressor
-        Fitted, with the kernel "rbf".
+        Fitted, with the kernel "rbf"; any kernel for positive and unlabelled examples.
 
     Returns
     -------
@@ -104,8 +107,11 @@ def choose(model: Any) -> TunedParameters:
 
     started = time.thread_time()
     with threadpool_limits(1, "blas"):
-        chooser = _of_classes if hasattr(model, "classes_") else _of_values
-        found = chooser(_TableWindow(model))
+        if hasattr(model, "lam_"):
+            found = _of_kinds(model)
+        else:
+            chooser = _of_classes if hasattr(model, "classes_") else _of_values
+            found = chooser(_TableWindow(model))
     return replace(found, seconds=time.thread_time() - started)
 
 
@@ -133,6 +139,11 @@ class Likeliest(NamedTuple):
     places: Ints  #: (d,) the column of each
 
 
+def _check_enough(model: Any) -> None:
+    if model.n_window_ < LEAST:
+        raise InvalidInput(f"holds {model.n_window_} examples; {LEAST} are needed to choose by", field="window")
+
+
 def default_columns(columns: TableColumns) -> TableColumns:
     """Return the columns with their default encodings and a relevance of 1; ignored columns stay ignored."""
     each = tuple(
@@ -149,8 +160,7 @@ class _TableWindow:
         View(model)  # it is fitted
         if model.kernel != "rbf":
             raise InvalidInput("parameters are chosen for the kernel 'rbf'", field="kernel")
-        if model.n_window_ < LEAST:
-            raise InvalidInput(f"holds {model.n_window_} examples; {LEAST} are needed to choose by", field="window")
+        _check_enough(model)
         some, rows = spread_evenly(model.n_window_, MOST), model.window_features
         if isinstance(rows, SparseRows) and rows.shape[1] > WIDEST:
             raise InvalidInput(f"holds sparse rows of more than {WIDEST} features", field="window")
@@ -389,3 +399,27 @@ def _error_of(window: _TableWindow, parts: list[Split], given: Parameters) -> fl
         model.fit(X[learnt], window.y[learnt], sample_weight=window.weights[learnt])
         wrong.append(model._error(model.predict(X[judging]), window.y[judging]) * judging.size)
     return float(sum(wrong) / sum(judging.size for _, judging in parts))
+
+
+# -- positive and unlabelled examples ----------------------------------------------------------------------------------
+
+
+def _of_kinds(model: Any) -> TunedParameters:
+    View(model)  # it is fitted
+    _check_enough(model)
+    folds = model._folds()
+    if min(folds.sizes) < FEWEST:
+        raise InvalidInput(f"holds fewer than {FEWEST} positive or unlabelled examples to choose by", field="window")
+    return choose_lam(folds, model.prior_, model.n_window_, float(model.lam_))
+
+
+def choose_lam(folds: Folds, prior: float, n: int, present: float = LAM) -> TunedParameters:
+    """Return the lam of least risk on the folds of a window of ``n`` examples, where it is ``present`` now."""
+    started = time.thread_time()
+    if min(folds.sizes) < FEWEST:
+        return TunedParameters({"lam": LAM}, math.inf, math.inf, math.inf, n, 0.0)
+    risks = folds.risks(prior)
+    for lam in (present, LAM):
+        risks[lam] = risks[lam] if lam in risks else folds.risk(prior, lam)
+    best = min(risks, key=lambda lam: risks[lam])
+    return TunedParameters({"lam": best}, risks[best], risks[present], risks[LAM], n, time.thread_time() - started)
