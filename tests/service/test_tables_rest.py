@@ -636,8 +636,8 @@ def test_tables_are_learnt_by_updates_and_not_from_datasets(service: ServiceProc
         with pytest.raises(ServiceProblem, match="is for models of task l2svc"):
             client.retrain(model, dataset="words")
         before, columns = client.predict(model, PROBE)["decision"], client.model(model)["columns"]
-        for asked in ({}, {"hold_out": 0.2}):  # on its window
-            client.apply(client.wait(client.retrain(model, **asked)["id"])["id"])
+        for share in (None, 0.2):  # on its window
+            client.apply(client.wait(client.retrain(model, hold_out=share)["id"])["id"])
             assert client.predict(model, PROBE)["decision"] == pytest.approx(before, abs=1e-6)
             assert client.model(model)["columns"] == columns
         pu = make(task="pu", prior=0.4, lam=0.01, columns="auto")
@@ -647,4 +647,4 @@ def test_tables_are_learnt_by_updates_and_not_from_datasets(service: ServiceProc
             client.apply(client.wait(client.retrain(pu, solver)["id"])["id"])
             assert client.predict(pu, PROBE)["decision"] == pytest.approx(before, abs=1e-4)
         with pytest.raises(ServiceProblem, match="validation/rows: is not one of X"):
-            client.regularization_path(model, validation=(ROWS, Y))
+            client.regularization_path(model, validation=(ROWS, Y))  # type: ignore[arg-type]
