@@ -7,8 +7,8 @@ The relative gap is the gap in units of the objective, primal or dual, whichever
 optimum, as with constant targets; the relative gap would then be 1 after a single rounding. For this reason the unit of
 the gap has a lower limit, see ``unit_of_gap``. The lower limit of the unit is the gap caused by one rounding of the
 decision values, divided by ``ROUNDING_COUNTS``. The limit is at least ``NOTHING`` times the cost of the model that is 0
-everywhere, and at most that cost. A gap that is a share of the cost of the model that is 0 everywhere is therefore
-reported as at least that share, whatever the coefficients are.
+everywhere, and at most that cost. So if the true gap is a given share of the zero model's cost, the reported gap is at
+least this share, whatever the coefficients are.
 """
 
 from __future__ import annotations

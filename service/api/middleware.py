@@ -299,7 +299,7 @@ def _policed(send: Send) -> Send:
     start: Message = {}
 
     async def sending(message: Message) -> None:
-        """Delay the answer's first message until the message with the page, from which the policy is computed."""
+        """Hold the answer's head back until its body is there, from which the content security policy is computed."""
         nonlocal start
         if message["type"] == "http.response.start":
             start = message

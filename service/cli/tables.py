@@ -100,7 +100,7 @@ def learnt(
 
 
 def create(client: Client, model: str, spec: dict[str, Any], found: TableToLearn, *, is_quiet: bool) -> Told:
-    """Create a model, and send the rows to learn to it; if this fails, delete the model, and raise ValueError."""
+    """Create a model, and send it the rows to learn; if this fails, delete the model, and raise ValueError."""
     from livesvm.service.client import ServiceProblem
 
     client.create_model(model, **spec)

@@ -19,7 +19,8 @@ Document = dict[str, Any]
 
 
 def without(arrays: Arrays, marks: Marks, directory: Path) -> Document | None:
-    """Write a dataset's arrays to a directory, without the rows with these marks (m, 2); return their description.
+    """Write a dataset's arrays to a directory without the rows that have one of the ``marks`` (m, 2); return the
+    arrays' description.
 
     Return None if no row is left. Raises OSError.
     """

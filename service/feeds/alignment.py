@@ -5,22 +5,25 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from itertools import islice
 from operator import itemgetter
+from typing import get_args
 
 from livesvm.service.feeds import interval, times
+from livesvm.service.feeds.align import Align, grid_time
 from livesvm.service.feeds.interval import Every
 from livesvm.solvers.errors import InvalidInput
 
 Line = list[str]
-METHODS = ("nearest", "mean", "last")
+METHODS: tuple[Align, ...] = get_args(Align)
 BLOCK = 10_000
 """Number of rows that are read at a time."""
-_Slot = tuple[int, str, list[tuple[float, Line]]]  #: number of the interval, its time, distances and rows
+_Slot = tuple[float, str, list[tuple[float, Line]]]  #: the time of the grid, as number and text, distances and rows
 
 
-def parsed(given: str) -> tuple[str, Every | None]:
+def parsed(given: str) -> tuple[Align, Every | None]:
     """Return the method and the interval of an option such as ``mean`` or ``mean:1h``; raises InvalidInput."""
     method, colon, every = given.partition(":")
     found = interval.duration(every) if colon else None
@@ -32,7 +35,7 @@ def parsed(given: str) -> tuple[str, Every | None]:
 
 def aligned(
     rows: Callable[[], Iterator[Line]],
-    method: str,
+    method: Align,
     every: Every,
     columns: tuple[int, int | None, Collection[int]],
     counts: Counter[str],
@@ -55,19 +58,18 @@ def aligned(
         stamps, _ = times.column([row[time] for row in block], "time")
         for row, stamp in zip(block, stamps, strict=True):
             offset = _offset(row[time]) if stamp.zoned and every.seconds % interval.DAY == 0 else 0.0
-            place = round((stamp.seconds + offset) / every.seconds, 6)
-            slot = math.floor(place + 0.5) if method == "nearest" else math.floor(place)
-            slot = math.ceil(place) if method == "last" else slot
-            counts["moved"] += place != slot
+            grid = replace(every, zone=timezone(timedelta(seconds=offset)))
+            slot = grid_time(stamp.seconds, grid, method)
+            counts["moved"] += stamp.seconds != slot
             name = "" if series is None else row[series]
             held = open_slots.get(name)
             if held is None or held[0] != slot:
                 if held is not None:
                     yield _joined(held, method, time, numbers)
-                held = open_slots[name] = slot, _written(slot * every.seconds - offset, offset, stamp.zoned), []
+                held = open_slots[name] = slot, _written(slot, offset, stamp.zoned), []
             else:
                 counts["joined with others"] += 1
-            held[2].append((abs(place - slot), row))
+            held[2].append((abs(stamp.seconds - slot), row))
     for held in open_slots.values():
         if method == "nearest" or (method == "last" and held[2][-1][0] == 0):
             yield _joined(held, method, time, numbers)
@@ -88,7 +90,7 @@ def _written(seconds: float, offset: float, zoned: bool) -> str:
     return (when if zoned else when.replace(tzinfo=None)).isoformat()
 
 
-def _joined(slot: _Slot, method: str, time: int, numbers: Collection[int]) -> Line:
+def _joined(slot: _Slot, method: Align, time: int, numbers: Collection[int]) -> Line:
     """Return the row of an interval."""
     _, when, found = slot
     if method == "nearest":

@@ -394,7 +394,8 @@ class Forecaster:
         return reference(self.rows.layout, self.models[step].recipe.represent, shared, own[:, step])[:, None]
 
     def reference(self, step: int, ordinals: Sequence[int]) -> Floats:
-        """Return the reference values (n,) that are subtracted from the targets of rows; zeros for directions."""
+        """Return the reference values (n,) that are subtracted from the targets of rows; zeros if the feed forecasts
+        directions."""
         assert self.rows is not None
         return self._level(step, *self.rows.features(ordinals))[:, 0]
 

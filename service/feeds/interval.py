@@ -76,7 +76,8 @@ class Every:
             year, month = divmod((when.year * 12 + when.month - 1) // self.months * self.months, 12)
             return seconds_of(datetime(year, month + 1, 1, tzinfo=when.tzinfo))
         if self.seconds % DAY:
-            return time - time % self.seconds
+            at = round(1e6 * time)  # whole microseconds have exact remainders
+            return (at - at % round(1e6 * self.seconds)) / 1e6
         when, days = moment(time, self.zone), int(self.seconds // DAY)
         first = when.date() - timedelta(days=(when.toordinal() - 1) % days)  # day 1 is a Monday
         return seconds_of(datetime(first.year, first.month, first.day, tzinfo=when.tzinfo))

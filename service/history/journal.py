@@ -100,7 +100,7 @@ class Journal:
 
     @property
     def is_settled(self) -> bool:
-        """Whether there is no debt."""
+        """Whether all debts, the calls to the store that must precede the next append, have succeeded."""
         return not self._debts
 
     def settle(self) -> None:

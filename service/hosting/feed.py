@@ -125,7 +125,7 @@ class HostedFeed(Replica[FeedState]):
         return None if self._fault is not None or self.shown is not None else self.wake()
 
     def stamp(self) -> object:
-        """Return the feed's serving state and its view."""
+        """Return the feed's serving state, and the view of the feed that readers get."""
         return self.state, self.shown
 
     def sample(self) -> FeedSample | None:
@@ -221,7 +221,8 @@ class HostedFeed(Replica[FeedState]):
 
     @queued(reads=True)
     def what_if(self, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-        """Forecast with ``rows`` as future values of columns known in advance; the future may raise InvalidInput."""
+        """Forecast with ``rows`` as the coming values of columns known in advance; the result may raise
+        InvalidInput."""
         return what_if(self.current.forecaster, rows)
 
     @queued(reads=True)

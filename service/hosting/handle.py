@@ -243,7 +243,8 @@ class ModelHandle(Hosted, Reader, Protocol):
     def seen(self, keys: Sequence[Key], tags: Sequence[str] = ()) -> Future[Seen]:
         """Return how many of these keys are in the window.
 
-        If the model was last trained on a dataset, also return the marks of its rows that have these keys or tags.
+        If the model was last trained on a dataset, also return the hashes that mark the dataset's rows with these keys
+        or tags.
         """
 
     def calibrated(self, solve: Solve | None = None) -> Future[Published]:

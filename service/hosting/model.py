@@ -179,7 +179,8 @@ class HostedModel(Replica[ModelState]):
     def seen(self, keys: Sequence[Key], tags: Sequence[str] = ()) -> Seen:
         """Return how many of these keys are in the window; raises StoreError if the model is not live.
 
-        If the model was last trained on a dataset, also return the marks of its rows that have these keys or tags.
+        If the model was last trained on a dataset, also return the hashes that mark the dataset's rows with these keys
+        or tags.
         """
         self.check_stored()
         state = self.current

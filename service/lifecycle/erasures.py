@@ -72,7 +72,8 @@ class ErasureRequest:
     body: str
 
     def asks(self, intent: Intent) -> Intent:
-        """Return the erasure with this request's label, and hashes of its idempotency key and of its content."""
+        """Return the erasure with the label of this request and the hashes of the request's idempotency key and
+        content."""
         request = None if self.request is None else intent.hash(self.request)
         return replace(intent, asked_by=self.by, request=request, body=intent.hash(self.body))
 

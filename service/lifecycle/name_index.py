@@ -1,9 +1,9 @@
 """An index of models and feeds that may contain a key or a tag, so that an erasure need not read all stored histories.
 
 For each history, the index has marks: 32-bit hashes of all keys, all tags and all words in names of requests. The index
-is stored in documents. Two names may have the same mark, and a name may have left the history since; then the history
-is read in vain. No mark is missing: an index entry is valid only while the history is unchanged, or while the snapshot
-that was then the newest still exists; in the latter case the log after this snapshot is read too.
+is stored in documents. A history is read in vain if another name has the same mark, or if the name has left the history
+since it was marked. No mark is missing: an index entry is valid only while the history is unchanged, or while the
+snapshot that was then the newest still exists; in the latter case the log after this snapshot is read too.
 
 No mark of an erased name remains, because entries with such a mark are removed before the erasure begins.
 """

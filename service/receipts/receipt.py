@@ -1,8 +1,8 @@
 """Receipts of erasures: signed JSON in one canonical form.
 
-A receipt proves that the service that owns the receipt's public key declared the listed steps done, for the examples
-with keys that have the listed salted hashes. A receipt says nothing about backups, replicas, disks below the files, or
-copies that clients keep.
+A receipt proves that the owner of its public key, a service, declared the listed steps done. The listed salted hashes
+are those of the erased examples' keys. A receipt says nothing about backups, replicas, disks below the files, or copies
+that clients keep.
 """
 
 from __future__ import annotations

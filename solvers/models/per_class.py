@@ -54,7 +54,7 @@ class Parts:
         self.changes = changed.size > 0
 
     def touches(self, two: Two) -> bool:
-        """Say whether an update changes a pair."""
+        """Return whether an update changes a pair of classes."""
         return two[0] in self.classes or two[1] in self.classes
 
     def counts(self, y: Ints, n_classes: int) -> Ints:
@@ -76,7 +76,7 @@ class Parts:
         return PairsWork(batch, kind_of(batch), np.diff(self.come.start).tolist(), moving)
 
     def of(self, two: Two) -> PairChange:
-        """Return the change that the update makes to one pair."""
+        """Return the change that the update makes to one pair of classes."""
         leave = [self.leave.of(c)[0] for c in two]
         come = [(*self.come.of(c), sign) for c, sign in zip(two, (-1.0, 1.0), strict=True)]
         stay = [(*self.stay.of(c), sign) for c, sign in zip(two, (-1.0, 1.0), strict=True)]

@@ -1,5 +1,5 @@
-"""The compiled D-step: all examples on the wrong side of a cutoff switch, and a path leads to the new optimum; both are
-repeated until no example is on the wrong side.
+"""The compiled D-step: every example on the wrong side of a cutoff changes sides, and a path leads to the new optimum;
+the D-step repeats this until no example is on the wrong side.
 
 An outlier path makes dozens of D-steps of a few events each. So everything around the events is compiled too, and a
 whole run of steps is one call. A round costs little more than its events: quantities that do not change along a path
@@ -179,7 +179,7 @@ def landed(w: Walk, p: Split) -> bool:
 
 @compiled
 def exact(w: Walk, p: Split) -> bool:
-    """Say whether the state is optimal; also False if the check takes long, so that interruptible code makes it."""
+    """Return whether the state is optimal; False also means that the check is too long for code without interrupts."""
     p.now[0].since_audit = -w.at[0].events
     outcome: bool = judge(w, p.work) == Exit.DONE
     return outcome

@@ -548,7 +548,7 @@ UNEVEN = st.lists(
 
 def aligned(rows: list[dict[str, Any]], align: str) -> dict[float, float]:
     """Return the readings of rows by the hour, as pandas aligns them; those of the last hour are not over."""
-    grid = pd.Series({pd.Timestamp(row["time"], unit="s"): row["y"] for row in rows}, dtype=float)
+    grid = pd.Series({pd.Timestamp(row["time"]): row["y"] for row in rows}, dtype=float)
     if align == "nearest":
         kept = grid.groupby(grid.index.round("h")).first()  # of hours with nothing but empty values NaN
     else:
@@ -563,7 +563,8 @@ def test_aligned_readings_are_those_of_pandas_however_they_come(
     align: str, rows: list[tuple[float, int | None]], cuts: set[int], again: bool
 ) -> None:
     hours = np.cumsum([gap for gap, _ in rows]).round(3) + 0.0005  # never halfway
-    sent = [at(float(hour), y) for hour, (_, y) in zip(hours, rows, strict=True)]
+    times = [moment(HOUR * float(hour)).isoformat() for hour in hours]
+    sent = [{"time": time, "y": y} for time, (_, y) in zip(times, rows, strict=True)]
     whole = line = timeline(align=align)
     whole = read(whole, *sent).timeline
     ends = [*sorted(cut for cut in cuts if cut < len(sent)), len(sent)]

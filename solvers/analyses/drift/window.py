@@ -1,4 +1,4 @@
-"""Detection of changes in a window by exact leave-one-out scores, and comparison of remedies, computed by exact paths.
+"""Detection of changes in a window by exact leave-one-out scores, and comparison of smaller windows and other settings.
 
 The false alarm rate of the test holds for any scores that do not depend on the order of the examples, such as
 leave-one-out scores. The reported errors of classifiers are k-fold errors, with folds that hold equally many examples

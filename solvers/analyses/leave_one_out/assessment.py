@@ -161,8 +161,8 @@ def held_out_by_class(
 
     The examples of each class are assigned to the folds in turn. While a fold is held out, the other examples of each
     class get the weight of the whole class. So the models without a fold have the same balance of classes as the whole
-    model. The intercept depends on this balance: if no example is free, one example more or less changes the intercept
-    by up to 2.
+    model. The intercept depends on the balance of the classes: if no example is free, one example more or less changes
+    the intercept by up to 2.
 
     Parameters
     ----------

@@ -182,7 +182,8 @@ class Tableau:
         return self._state.kernel.matrix(self._state.features(self.order[places]), self._XT, self.n_others)
 
     def _write(self, out: slice, made: Floats, pulls: Floats) -> None:
-        """Write columns from ``made`` (m, F + 1), their effects on the betas of the F free examples and on b.
+        """Write columns of the tableau from ``made`` (m, F + 1), which has the columns' effects on the F free betas and
+        on b.
 
         The written columns do not include the kernel values of bound examples yet. If the effects do not balance
         ``pulls`` (m, F + 1), the change of f of the free examples per unit, one step of iterative refinement improves
