@@ -18,6 +18,7 @@ from livesvm.solvers import IncrementalPUClassifier
 from tests.service.conftest import Make
 from tests.service.process import ServiceProcess
 from tests.support.jobs_over_rest import awaited
+from tests.support.waiting import until
 
 KERNEL = {"name": "rbf", "gamma": 0.5}
 RNG = np.random.default_rng(7)
@@ -47,7 +48,7 @@ def test_what_it_cannot_learn_is_said(make: Make, http: httpx.Client) -> None:
     for prior in (0, 1, -0.1, "half"):
         assert http.post("/models", json={"task": "pu", "prior": prior}).status_code == 422
     assert http.post("/models", json={"task": "svc", "prior": 0.5}).status_code == 422
-    model = make(task="pu", prior=0.4, kernel=KERNEL)
+    model = make(task="pu", prior=0.4, lam=0.02, kernel=KERNEL)
 
     def update(**body: object) -> httpx.Response:
         return http.post(f"/models/{model}/update", json=body)
@@ -227,6 +228,7 @@ def test_positives_alone_wait_for_unlabelled_ones(tmp_path: Path) -> None:
             assert described["warnings"] == waiting["warnings"]
             client.update("m", X[12:40], S[12:40], keys=list(range(12, 40)))
             client.update("m", X[40:], S[40:], keys=list(range(40, 60)))
+            until(lambda: client.model("m")["tuning"]["chosen"])  # lam, by 40 examples or more
             before, found = client.model("m"), client.predict("m", Z)
         service.kill()
         service.start()
