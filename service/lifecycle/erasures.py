@@ -346,8 +346,9 @@ class Erasures:
     def _end(self, intent: Intent, *, first: bool = False) -> Document | None:
         """Erase in models, feeds, jobs, datasets and files, and store the receipt; None if all parts were deleted.
 
-        If no model can be solved without the examples at the ``first`` try, the erasure is dropped and nothing changes:
-        raises SolverError or NotSolved. After StoreError or ModelUnavailable the erasure must be tried again.
+        If no model can be solved without the examples at the ``first`` try, the erasure is dropped and no model
+        changes, but their jobs are gone: raises SolverError or NotSolved. After StoreError or ModelUnavailable the
+        erasure must be tried again.
         """
         stored = [part.stored for part in intent.parts if part.in_jobs]
         n_jobs = self._erase_jobs(stored, directories_in(intent.rows))
