@@ -68,17 +68,25 @@ def create(
             raise typer.BadParameter("the column that is forecast is needed, or --from", param_hint="TARGET")
         return client.create_feed(feed, target=target, **asked)
     found = table(file, given, asked.get("time"))
-    if target is None and found.likeliest is None:
-        raise typer.BadParameter(f"name one of {', '.join(found.targets)[:500]}", param_hint="TARGET")
+    if found.unread_times is not None and "time" not in asked:
+        raise ValueError(f"{file}: {found.unread_times}; or --settings '{{\"time\": null}}' for rows without times")
+    if target is None and not found.targets:
+        raise typer.BadParameter("the file has no column of numbers that vary", param_hint="TARGET")
+    column = target or found.likeliest or found.targets[0]
     if target is None and len(found.targets) > 1:
-        found.said["target"] = f"{found.likeliest}; TARGET takes another"
+        others = ", ".join(one for one in found.targets if one != column)
+        found.said["target"] = f"{column}; TARGET takes another: {others[:200]}"
     of_file: dict[str, Any] = (
         {"time": found.time} if given["zone"] is None else {"time": found.time, "timezone": given["zone"]}
     )
     if dry_run:
         return first_rows(found)
-    client.create_feed(feed, target=target or found.likeliest, **of_file | asked)
-    return _run(client, feed, file, None, given, as_json=as_json, said=found.said)
+    client.create_feed(feed, target=column, **of_file | asked)
+    try:
+        return _run(client, feed, file, None, given, as_json=as_json, said=found.said)
+    except ValueError:  # a row is refused: the same command with another option has to work
+        client.delete_feed(feed)
+        raise
 
 
 app.command("list")(plain(feeds.feeds, columns=FEEDS))

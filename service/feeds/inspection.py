@@ -33,6 +33,8 @@ EACH = 20
 DAY = 86_400.0
 SUMMARY = 5
 """Rows at the end that may be summaries and notes."""
+_OF_SERIES = re.compile(r"(?i)(series|entity_id|(sensor|meter|station|device)([ _]?(id|name))?|symbol|metric|_field)")
+"""Names of columns whose words are series, although no two rows have the same time."""
 _SERIES = re.compile(
     r"(?i)(series|name|id|key|sensor|meter|station|entity_id|site|item|store|symbol|metric|_field|.*_id)"
 )
@@ -76,6 +78,7 @@ class InspectedTable:
     said: dict[str, Any] = field(default_factory=dict)
     is_wide: bool = False
     times: list[str] = field(default_factory=list)
+    unread_times: str | None = None
 
     @property
     def understood(self) -> dict[str, Any]:
@@ -375,7 +378,9 @@ class _Reader:
             return ()
         stamps = [" ".join(cells) for cells in zip(*(self.columns[at] for at in self.parts), strict=True)]
         if len({*stamps}) >= 0.98 * len(stamps):
-            return ()
+            names = [(at, {*self.columns[at]}) for at, name in enumerate(self.raw.names) if _OF_SERIES.fullmatch(name)]
+            many = [at for at, each in names if self.kinds[at] == "text" and 1 < len(each) <= len(stamps) / 20]
+            return tuple(many[:1])
         named = [at for at, name in enumerate(self.raw.names) if _SERIES.fullmatch(name)]
         texts = [at for at, kind in enumerate(self.kinds) if kind == "text" and len({*self.columns[at]}) > 1]
         for tried in (*((at,) for at in [*named, *texts] if at not in self.parts), tuple(texts)):
@@ -582,13 +587,23 @@ class _Reader:
         if self.of_examples:
             said["times"] = [f"{self.raw.names[at]}: {one.name}" for at, one in self.formats.items()]
         elif self.format is None:
-            said["time"] = "none found; say --time"
+            found.unread_times = self._unread_times()
+            said["time"] = found.unread_times or "none found; say --time"
         else:
             name = "+".join(self.raw.names[at] for at in self.parts)
             zone = "with a zone" if self.format.zoned else self.given.zone or "without a zone; --zone gives it one"
             said["time"] = f"{name}: {self.format.name}, {zone}"
             self._say_times()
         said["series"] = None if self.of_examples else self._said_series(found)
+
+    def _unread_times(self) -> str | None:
+        """Return which column may have times in an unknown format, and what to say; None if there is no such column."""
+        for at, cells in enumerate(self.columns):
+            some = [cell for cell in cells if not self._is_missing(cell)]
+            if some and self.kinds[at] != "number" and sum(any(map(str.isdigit, one)) for one in some) > len(some) / 2:
+                name = self.raw.names[at]
+                return f"{name!r} has no times in a known format, such as {some[0]!r}; say --time-format, or --skip"
+        return None
 
     def _said_series(self, found: InspectedTable) -> str:
         if self.series:

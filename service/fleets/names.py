@@ -70,13 +70,13 @@ def quoted(name: str) -> str:
     """Return a name as ids and paths have it: bytes other than letters, digits, ``.``, ``_`` and ``-`` become ~ and two
     hexadecimal digits.
 
-    Different names have different results. Raises InvalidInput for a name of more than 256 characters.
+    Different names have different results. Raises InvalidInput for an empty name, or one of more than 256 characters.
 
     >>> quoted("meter-17"), quoted("Zähler 7"), quoted("plot")
     ('meter-17', 'Z~C3~A4hler~207', '~70lot')
     """
-    if len(name) > LONGEST:
-        raise InvalidInput(f"has {len(name)} characters, the limit is {LONGEST}", field="series")
+    if not 0 < len(name) <= LONGEST:
+        raise InvalidInput(f"has {len(name)} characters, and needs 1 to {LONGEST}", field="series")
     is_special = not name.strip(".") or name.partition(".")[0] in OF_FEEDS
     found = quote(name, safe="", errors="surrogatepass").replace("~", "~7E").replace("%", "~")
     if is_special:

@@ -102,8 +102,17 @@ def test_what_is_understood_is_printed(raw: Path, capsys: pytest.CaptureFixture[
     assert main(["inspect", "x.csv", "--separator", "ab"]) == 2
     assert main(["inspect", "x.csv", "--decimal", "x"]) == 2
     assert main(["feed", "create", "none"]) == 2
-    assert main(["feed", "create", "none", "--from", "wide.csv"]) == 2
-    assert "name one of north, south, west" in capsys.readouterr().err
+    (raw / "words.csv").write_text("".join(f"day {day} of it,{day}\n" for day in range(9)))
+    assert main(["feed", "create", "none", "--from", "words.csv"]) == 1
+    assert "has no times in a known format, such as 'day 0 of it'; say --time-format" in capsys.readouterr().err
+
+
+def test_the_first_of_equal_columns_is_forecast_and_said(raw: Path, reported: Told) -> None:
+    answer = reported("feed", "create", "first", "--from", "wide.csv", *map(str, OPTIONS[:2]))
+    assert (answer["settings"]["target"], answer["understood"]["target"]) == (
+        "north", "north; TARGET takes another: south, west",
+    )  # fmt: skip
+    reported("feed", "delete", "first", "--yes")
 
 
 def test_series_have_names_of_256_characters(raw: Path, reported: Told, service: ServiceProcess) -> None:
@@ -134,7 +143,6 @@ def test_a_file_that_is_refused_names_the_option_that_helps(
     (raw / name).write_bytes(autumn.content if name == autumn.name else late)
     create = ["feed", "create", "hinted", autumn.target, *map(str, OPTIONS[:2]), "--from", name]
     assert main(create) == 1
-    assert f"say {option[0]}" in capsys.readouterr().err
-    reported("feed", "delete", "hinted", "--yes")
+    assert f"say {option[0]}" in capsys.readouterr().err  # and there is no feed
     assert reported(*create, *option)["sent"] == 60
     reported("feed", "delete", "hinted", "--yes")

@@ -14,7 +14,7 @@ from livesvm.service.feeds.commands import Observations
 from livesvm.service.feeds.sources.base import SourceEntry
 from livesvm.service.feeds.sources.spec import MqttSpec
 from livesvm.service.fleets.catalogue import Fleet, Fleets
-from livesvm.service.fleets.names import name_of, series_of
+from livesvm.service.fleets.names import feed_of, name_of, series_of
 from livesvm.service.fleets.readings import create_series, observe
 from livesvm.service.fleets.spec import FleetSpec
 from livesvm.service.fleets.split import Table, split
@@ -115,3 +115,9 @@ def test_readings_create_only_so_many_series(limits: dict[str, int], named: str,
 def test_a_number_of_any_length_is_no_name() -> None:
     with pytest.raises(InvalidInput, match="a whole number up to 2\\*\\*63, not a larger one"):
         name_of(10**5000, 3)
+
+
+@pytest.mark.parametrize("name", ["", "a" * 257])
+def test_ids_are_of_names_with_1_to_256_characters(name: str) -> None:
+    with pytest.raises(InvalidInput, match="needs 1 to 256"):
+        feed_of("meters", name)

@@ -60,7 +60,9 @@ SHORT = [f"2024-01-01T{hour:02d}:00" for hour in range(6)]
 )
 def test_a_file_that_may_be_read_in_two_ways_asks(content: str, option: str | None, tmp_path: Path) -> None:
     if option is None:  # no column reads as times, which the file says of itself
-        assert read(tmp_path / "x.csv", content).said["time"] == "none found; say --time"
+        found = read(tmp_path / "x.csv", content)
+        assert found.unread_times == found.said["time"]
+        assert "'time' has no times in a known format, such as 'day 0 of it'; say --time-format" in found.said["time"]
         return
     with pytest.raises(ValueError, match=option):
         read(tmp_path / "x.csv", content)
@@ -435,3 +437,9 @@ def test_what_cannot_be_aligned_says_so(tmp_path: Path) -> None:
     for wrong in ("middle", "mean:1mo", "mean:"):
         with pytest.raises(ValueError, match=r"--align|a duration is"):
             read(tmp_path / "x.csv", lines, align=wrong)
+
+
+def test_rows_of_two_sensors_with_times_of_their_own_are_two_series(tmp_path: Path) -> None:
+    rows = [f"sensor.{'ab'[at % 2]},{at},2024-01-01T00:{at:02d}:1{at % 7}" for at in range(60)]
+    found = read(tmp_path / "x.csv", "\n".join(["entity_id,state,last_changed", *rows]))
+    assert (found.series, found.said["series"]) == ("entity_id", "2 or more, named by entity_id")
