@@ -6,6 +6,9 @@ followed among *members* alone: the examples that change, the free ones, and tho
 of all other examples to f is constant on that path, so it only shifts the members' kinks. At the end of the path all
 decision values are computed; examples that have crossed a kink become members, and the path is continued. Only the
 features and the members' kernel rows take memory.
+
+If many examples change, the coefficients of the members first move near their optimum by coordinate descent, until few
+other examples cross a kink.
 """
 
 from __future__ import annotations
@@ -13,7 +16,7 @@ from __future__ import annotations
 import numpy as np
 
 from livesvm.solvers.errors import NotOptimal
-from livesvm.solvers.homotopy.coordinate_descent import cross_over, descend, put_all
+from livesvm.solvers.homotopy.coordinate_descent import Known, cross_over, descend, put_all
 from livesvm.solvers.homotopy.edit import place
 from livesvm.solvers.homotopy.follow import follow
 from livesvm.solvers.homotopy.optimality import audited
@@ -23,7 +26,7 @@ from livesvm.solvers.homotopy.warm_start import near_state
 from livesvm.solvers.kernels.kernel import Kernel
 from livesvm.solvers.kernels.nystroem import ProjectedKernel
 from livesvm.solvers.problem.piecewise_linear import Losses, leaving
-from livesvm.solvers.problem.state import Examples, PathState, are_free, is_free
+from livesvm.solvers.problem.state import Examples, PathState, are_free, empty_examples, is_free
 from livesvm.solvers.runtime.compile import compiled, compiled_allocating
 from livesvm.solvers.runtime.interrupt import check
 from livesvm.solvers.runtime.memory import padded
@@ -35,6 +38,7 @@ EACH = 12  #: examples for each feature, below which kernel rows are no more wor
 MEMBERS = 4  #: examples near a kink that are members, for each feature,
 MOST_NEAR = 0.25  #: but no more than this part of the window
 SPARE = 16  #: part of the window that has space for new examples before any leaves
+MANY = 500  #: examples that change: a descent comes before the path
 ROUNDS = 40  #: how often examples that crossed a kink may be added
 
 
@@ -79,11 +83,11 @@ def fill(state: PathState, X: Floats, losses: Losses, total: float) -> tuple[Int
     state.resize(padded(64 + len(X) + len(X) // SPARE))
     slots = state.insert(X, losses)
     state.total = total
-    beta, state.b = descend(X, losses, total, state.intercept, np.random.default_rng(0))
-    e = state.examples
-    put_all(e, beta)
+    found, e = descend(X, losses, total, state.intercept), state.examples
+    state.b = found.b
+    put_all(e, found.beta)
     cross_over(X, e, state.intercept)
-    e.f[: slots.size] = X @ weights(state) + state.b
+    _compute_f(state)
     off = beyond_kinks(e, slots.size)
     return slots, settle(state, np.flatnonzero(off))
 
@@ -98,16 +102,25 @@ def settle(state: PathState, moving: Ints) -> Trace:
     e, n, trace = state.examples, state.n_slots, Trace()
     is_member = np.zeros(n, np.bool_)
     is_member[moving] = True
+    come = moving.size
     for _ in range(ROUNDS):
         check()
         _admit_near(state, is_member)
         members = np.flatnonzero(is_member)
-        _follow_among(state, members, trace)
+        is_followed = come <= MANY
+        if is_followed:
+            _follow_among(state, members, trace)
+        else:
+            _descend_among(state, members)
         off = beyond_kinks(e, n)
-        off[members] = False
-        if not off.any():
-            break
-        trace.refreshed += 1
+        come = int(np.count_nonzero(off & ~is_member))
+        if is_followed:
+            off[members] = False
+            if not come:
+                break
+            trace.refreshed += 1
+        elif come <= MANY:  # the path needs only the members that violate the conditions now
+            is_member[:] = False
         is_member |= off
     state.forget_rows(np.flatnonzero(are_free(e.segment[:n])))
     audit = trace.noted(audited(state))
@@ -146,9 +159,32 @@ def _follow_among(state: PathState, members: Ints, trace: Trace) -> None:
     m = members.size
     e.beta[members], e.segment[members] = near.examples.beta[:m], near.examples.segment[:m]
     state.b = near.b
-    f = np.full(n, state.b)
-    add_products(XT, others + near.examples.beta[:m] @ X, f)
-    e.f[:n] = f
+    _compute_f(state, others + near.examples.beta[:m] @ X)
+
+
+def _descend_among(state: PathState, members: Ints) -> None:
+    """Move the coefficients of ``members`` near their optimum, and compute the f of every example."""
+    e, n, X, losses = state.examples, state.n_slots, dense(state.features(members)), state.losses(members)
+    known = Known(e.beta[members], weights(state), float(e.beta[:n].sum()), state.b)
+    found = descend(X, losses, state.total, state.intercept, known)
+    near = empty_examples(members.size)
+    near.kinks[:], near.levels[:], near.n_kinks[:] = losses
+    put_all(near, found.beta)
+    cross_over(X, near, state.intercept)
+    e.beta[members], e.segment[members], state.b = near.beta, near.segment, found.b
+    _compute_f(state)
+
+
+def fresh_f(state: PathState, w: Floats | None = None) -> Floats:
+    """Return the f (n_slots,) of every slot from the weight vector, which is computed if it is not given."""
+    f = np.full(state.n_slots, state.b)
+    add_products(dense(state.XT), weights(state) if w is None else w, f)
+    return f
+
+
+def _compute_f(state: PathState, w: Floats | None = None) -> None:
+    """Set the f of every example to what features and coefficients give."""
+    state.examples.f[: state.n_slots] = fresh_f(state, w)
     state.events_since_refresh, state.heaviest, state.drift = 0, 0.0, 0.0
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -102,8 +103,14 @@ ESTIMATORS: dict[str, Any] = {
 
 
 @pytest.mark.usefixtures("from_features")
+@pytest.mark.parametrize("many", [by_features.MANY, 10])
 @pytest.mark.parametrize("kind", ESTIMATORS)
-def test_updates_from_features_end_where_training_anew_does(kind: str) -> None:
+def test_updates_from_features_end_where_training_anew_does(
+    kind: str, many: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(by_features, "MANY", many)
+    counted = mock.Mock(wraps=by_features._descend_among)
+    monkeypatch.setattr(by_features, "_descend_among", counted)
     X, numbers = made(420, seed=3)
     y: Any = numbers if kind in ("svr", "pinball") else numbers > 0
     model = ESTIMATORS[kind]().fit(X[:200], y[:200])
@@ -121,6 +128,7 @@ def test_updates_from_features_end_where_training_anew_does(kind: str) -> None:
         at += 25
         assert report.relative_gap <= SETTINGS.acceptable
         assert model.certificate().relative_gap <= SETTINGS.acceptable
+        assert counted.called == (many == 10)
     mapped, window = model.feature_scale_.apply(model.window_features), model.window_y
     anew = type(model)(**{**model.get_params(), "kernel": "linear", "components": None, "C": model.C})
     anew.fit(mapped, window, sample_weight=model.window_sample_weight)
@@ -261,7 +269,7 @@ def test_crossing_over_moves_neither_w_nor_the_sum(kind: str, intercept: bool) -
     X, numbers = made(300, d=6)
     C = np.full(300, 0.5)
     losses = hinge(np.sign(numbers), C) if kind == "hinge" else epsilon_insensitive(numbers, 0.1, C)
-    beta, _ = coordinate_descent.descend(X, losses, 0.0, intercept, np.random.default_rng(0))
+    beta = coordinate_descent.descend(X, losses, 0.0, intercept).beta
     rng = np.random.default_rng(1)
     low, high = losses.levels[np.arange(300), losses.n_kinks], losses.levels[:, 0]
     inside = rng.random(300) < 0.3
