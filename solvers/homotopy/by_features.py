@@ -22,9 +22,10 @@ from livesvm.solvers.homotopy.follow import follow
 from livesvm.solvers.homotopy.optimality import audited
 from livesvm.solvers.homotopy.run import NO_EXAMPLES, Trace
 from livesvm.solvers.homotopy.tolerances import SETTINGS
-from livesvm.solvers.homotopy.warm_start import near_state
+from livesvm.solvers.homotopy.warm_start import f_of_linear, near_state, weights_of_linear
 from livesvm.solvers.kernels.kernel import Kernel
 from livesvm.solvers.kernels.nystroem import ProjectedKernel
+from livesvm.solvers.linalg.products import weigh
 from livesvm.solvers.problem.piecewise_linear import Losses, leaving
 from livesvm.solvers.problem.state import Examples, PathState, are_free, empty_examples, is_free
 from livesvm.solvers.runtime.compile import compiled, compiled_allocating
@@ -58,7 +59,7 @@ def update(state: PathState, slots: Ints, leave: Ints, changed: Ints, losses: Lo
     """
     e = state.examples
     state.forget_rows(np.flatnonzero(are_free(e.segment[: state.n_slots])))
-    e.f[slots] = dense(state.features(slots)) @ weights(state) + state.b
+    e.f[slots] = dense(state.features(slots)) @ weights_of_linear(state) + state.b
     place(e, slots)
     state.unlearnt = e.f[slots].tolist()
     state.set_losses(leave, leaving(leave.size))
@@ -165,7 +166,7 @@ def _follow_among(state: PathState, members: Ints, trace: Trace) -> None:
 def _descend_among(state: PathState, members: Ints) -> None:
     """Move the coefficients of ``members`` near their optimum, and compute the f of every example."""
     e, n, X, losses = state.examples, state.n_slots, dense(state.features(members)), state.losses(members)
-    known = Known(e.beta[members], weights(state), float(e.beta[:n].sum()), state.b)
+    known = Known(e.beta[members], weights_of_linear(state), float(e.beta[:n].sum()), state.b)
     found = descend(X, losses, state.total, state.intercept, known)
     near = empty_examples(members.size)
     near.kinks[:], near.levels[:], near.n_kinks[:] = losses
@@ -175,55 +176,10 @@ def _descend_among(state: PathState, members: Ints) -> None:
     _compute_f(state)
 
 
-def fresh_f(state: PathState, w: Floats | None = None) -> Floats:
-    """Return the f (n_slots,) of every slot from the weight vector, which is computed if it is not given."""
-    f = np.full(state.n_slots, state.b)
-    add_products(dense(state.XT), weights(state) if w is None else w, f)
-    return f
-
-
 def _compute_f(state: PathState, w: Floats | None = None) -> None:
     """Set the f of every example to what features and coefficients give."""
-    state.examples.f[: state.n_slots] = fresh_f(state, w)
+    state.examples.f[: state.n_slots] = f_of_linear(state, w)
     state.events_since_refresh, state.heaviest, state.drift = 0, 0.0, 0.0
-
-
-def weights(state: PathState) -> Floats:
-    """Return the weight vector of the linear model, ``sum_j beta_j x_j`` (d,)."""
-    out = np.empty(state.n_features)
-    weigh(dense(state.XT), state.examples.beta[: state.n_slots], out)
-    return out
-
-
-@compiled
-def weigh(XT: Floats, beta: Floats, out: Floats) -> None:
-    """Write ``sum_j beta_j x_j`` to ``out`` (d,), where ``x_j`` is column j of ``XT`` (d, c)."""
-    for k in range(XT.shape[0]):
-        row, total = XT[k], 0.0
-        for j in range(beta.size):
-            total += row[j] * beta[j]
-        out[k] = total
-
-
-@compiled
-def add_products(XT: Floats, w: Floats, f: Floats) -> None:
-    """Add the product of ``w`` (d,) with each column of ``XT`` (d, c) to ``f`` (n,)."""
-    d, tile = XT.shape[0], 2048
-    for start in range(0, f.size, tile):
-        out = f[start : start + tile]
-        stop = start + out.size
-        k = 0
-        while k + 4 <= d:
-            x0, x1, x2, x3 = XT[k, start:stop], XT[k + 1, start:stop], XT[k + 2, start:stop], XT[k + 3, start:stop]
-            w0, w1, w2, w3 = w[k], w[k + 1], w[k + 2], w[k + 3]
-            for j in range(out.size):
-                out[j] += w0 * x0[j] + w1 * x1[j] + w2 * x2[j] + w3 * x3[j]
-            k += 4
-        while k < d:
-            x, own = XT[k, start:stop], w[k]
-            for j in range(out.size):
-                out[j] += own * x[j]
-            k += 1
 
 
 @compiled

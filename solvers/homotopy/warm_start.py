@@ -19,13 +19,14 @@ from livesvm.solvers.homotopy.run import NO_EXAMPLES, Trace
 from livesvm.solvers.homotopy.tolerances import SETTINGS
 from livesvm.solvers.kernels.kernel import times
 from livesvm.solvers.linalg.cholesky import Factor
+from livesvm.solvers.linalg.products import add_products, weigh
 from livesvm.solvers.problem.piecewise_linear import Losses
 from livesvm.solvers.problem.state import Examples, PathState, are_free, capacity_for
 from livesvm.solvers.runtime.compile import compiled
 from livesvm.solvers.runtime.memory import padded
 from livesvm.solvers.runtime.threads import in_parts
 from livesvm.solvers.runtime.types import Floats, Ints
-from livesvm.solvers.sparse import Features, SparseRows
+from livesvm.solvers.sparse import Features, SparseRows, dense
 
 ROUNDING = 1e-9  #: part of the largest f: distance by which b may be outside the interval that the kinks allow
 
@@ -135,6 +136,9 @@ def compute_all_f(state: PathState) -> None:
     part's end.
     """
     e, n = state.examples, state.n_slots
+    if state.kernel.is_projected:
+        e.f[:n], state.events_since_refresh = f_of_linear(state), 0
+        return
     is_support = e.beta[:n] != 0.0
     order = np.argsort(is_support, kind="stable")
     XT, beta = state.columns(order), e.beta[order]
@@ -151,6 +155,20 @@ def compute_all_f(state: PathState) -> None:
         f[given.size : given.size + taken.size] += taken
     e.f[order] = f + state.b
     state.events_since_refresh = 0
+
+
+def f_of_linear(state: PathState, w: Floats | None = None) -> Floats:
+    """Return the f of every slot (n,) of a linear model of dense features; its weights are computed if not given."""
+    f = np.full(state.n_slots, state.b)
+    add_products(dense(state.XT), weights_of_linear(state) if w is None else w, f)
+    return f
+
+
+def weights_of_linear(state: PathState) -> Floats:
+    """Return the weight vector of a linear model of dense features, ``sum_j beta_j x_j`` (d,)."""
+    out = np.empty(state.n_features)
+    weigh(dense(state.XT), state.examples.beta[: state.n_slots], out)
+    return out
 
 
 def _rows_of(XT: Features, start: int, stop: int) -> Features:
