@@ -780,7 +780,7 @@ class ModelState:
 
     def _n_support(self, predictor: Any) -> int:
         """Return the number of support vectors; a model with components keeps only a weighted sum of them."""
-        is_sum = predictor.kernel.is_projected and predictor.n_support == 1
+        is_sum = predictor.kernel.is_projected
         return self.sizes.n_free + self.sizes.n_bound if is_sum else int(predictor.n_support)
 
     @property

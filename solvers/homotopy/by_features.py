@@ -16,23 +16,23 @@ from __future__ import annotations
 import numpy as np
 
 from livesvm.solvers.errors import NotOptimal
+from livesvm.solvers.homotopy import linear
 from livesvm.solvers.homotopy.coordinate_descent import Known, cross_over, descend, put_all
 from livesvm.solvers.homotopy.edit import place
 from livesvm.solvers.homotopy.follow import follow
 from livesvm.solvers.homotopy.optimality import audited
 from livesvm.solvers.homotopy.run import NO_EXAMPLES, Trace
 from livesvm.solvers.homotopy.tolerances import SETTINGS
-from livesvm.solvers.homotopy.warm_start import f_of_linear, near_state, weights_of_linear
+from livesvm.solvers.homotopy.warm_start import near_state
 from livesvm.solvers.kernels.kernel import Kernel
 from livesvm.solvers.kernels.nystroem import ProjectedKernel
-from livesvm.solvers.linalg.products import weigh
 from livesvm.solvers.problem.piecewise_linear import Losses, leaving
 from livesvm.solvers.problem.state import Examples, PathState, are_free, empty_examples, is_free
 from livesvm.solvers.runtime.compile import compiled, compiled_allocating
 from livesvm.solvers.runtime.interrupt import check
 from livesvm.solvers.runtime.memory import padded
 from livesvm.solvers.runtime.types import Bools, Floats, Ints
-from livesvm.solvers.sparse import Features, SparseRows, dense
+from livesvm.solvers.sparse import Features, SparseRows
 
 LEAST = 6000  #: examples: in smaller windows kernel rows take less time than choosing members
 EACH = 12  #: examples for each feature, below which kernel rows are no more work
@@ -45,9 +45,10 @@ ROUNDS = 40  #: how often examples that crossed a kink may be added
 
 def is_for(state: PathState, X: Features, n: int) -> bool:
     """Say whether to solve a window of ``n`` examples, with ``X`` (m, d) among them, from its features."""
-    kernel = state.kernel
+    kernel = linear.kernel_of(state)
     is_linear = kernel.name == "linear" and type(kernel) in (Kernel, ProjectedKernel) and kernel.center is None
-    return is_linear and not isinstance(X, SparseRows) and n >= max(LEAST, EACH * X.shape[1])
+    width = X.shape[1] if kernel is state.kernel else linear.width(state)
+    return is_linear and not isinstance(X, SparseRows) and n >= max(LEAST, EACH * width)
 
 
 def update(state: PathState, slots: Ints, leave: Ints, changed: Ints, losses: Losses) -> Trace:
@@ -59,7 +60,7 @@ def update(state: PathState, slots: Ints, leave: Ints, changed: Ints, losses: Lo
     """
     e = state.examples
     state.forget_rows(np.flatnonzero(are_free(e.segment[: state.n_slots])))
-    e.f[slots] = dense(state.features(slots)) @ weights_of_linear(state) + state.b
+    e.f[slots] = linear.rows_of(state, slots) @ linear.weights(state) + state.b
     place(e, slots)
     state.unlearnt = e.f[slots].tolist()
     state.set_losses(leave, leaving(leave.size))
@@ -83,7 +84,7 @@ def fill(state: PathState, X: Floats, losses: Losses, total: float) -> tuple[Int
     state.forget_rows(NO_EXAMPLES)
     state.resize(padded(64 + len(X) + len(X) // SPARE))
     slots = state.insert(X, losses)
-    state.total = total
+    state.total, X = total, linear.rows(state, X)
     found, e = descend(X, losses, total, state.intercept), state.examples
     state.b = found.b
     put_all(e, found.beta)
@@ -135,7 +136,7 @@ def _admit_near(state: PathState, is_member: Bools) -> None:
     e, n = state.examples, state.n_slots
     way = np.empty(n)
     ways_to_kinks(e, way)
-    most = min(MEMBERS * state.n_features + int(np.count_nonzero(is_member)), int(MOST_NEAR * n))
+    most = min(MEMBERS * linear.width(state) + int(np.count_nonzero(is_member)), int(MOST_NEAR * n))
     if most < n:
         is_member |= way <= np.partition(way, most)[most]
     else:
@@ -147,10 +148,7 @@ def _follow_among(state: PathState, members: Ints, trace: Trace) -> None:
     e, n = state.examples, state.n_slots
     rest = e.beta[:n].copy()
     rest[members] = 0.0
-    XT = dense(state.XT)
-    others = np.empty(XT.shape[0])
-    weigh(XT, rest, others)
-    X = dense(state.features(members))
+    others, X = linear.weights(state, rest), linear.rows_of(state, members)
     shift = X @ others
     losses = state.losses(members)
     losses = losses._replace(kinks=losses.kinks - shift[:, None])
@@ -165,8 +163,8 @@ def _follow_among(state: PathState, members: Ints, trace: Trace) -> None:
 
 def _descend_among(state: PathState, members: Ints) -> None:
     """Move the coefficients of ``members`` near their optimum, and compute the f of every example."""
-    e, n, X, losses = state.examples, state.n_slots, dense(state.features(members)), state.losses(members)
-    known = Known(e.beta[members], weights_of_linear(state), float(e.beta[:n].sum()), state.b)
+    e, n, X, losses = state.examples, state.n_slots, linear.rows_of(state, members), state.losses(members)
+    known = Known(e.beta[members], linear.weights(state), float(e.beta[:n].sum()), state.b)
     found = descend(X, losses, state.total, state.intercept, known)
     near = empty_examples(members.size)
     near.kinks[:], near.levels[:], near.n_kinks[:] = losses
@@ -178,7 +176,7 @@ def _descend_among(state: PathState, members: Ints) -> None:
 
 def _compute_f(state: PathState, w: Floats | None = None) -> None:
     """Set the f of every example to what features and coefficients give."""
-    state.examples.f[: state.n_slots] = f_of_linear(state, w)
+    state.examples.f[: state.n_slots] = linear.decisions(state, w)
     state.events_since_refresh, state.heaviest, state.drift = 0, 0.0, 0.0
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from livesvm.solvers.errors import MemoryLimit, NotOptimal
+from livesvm.solvers.homotopy import linear
 from livesvm.solvers.homotopy.follow import follow
 from livesvm.solvers.homotopy.optimality import audited
 from livesvm.solvers.homotopy.refactorize import refactorize
@@ -19,14 +20,13 @@ from livesvm.solvers.homotopy.run import NO_EXAMPLES, Trace
 from livesvm.solvers.homotopy.tolerances import SETTINGS
 from livesvm.solvers.kernels.kernel import times
 from livesvm.solvers.linalg.cholesky import Factor
-from livesvm.solvers.linalg.products import add_products, weigh
 from livesvm.solvers.problem.piecewise_linear import Losses
 from livesvm.solvers.problem.state import Examples, PathState, are_free, capacity_for
 from livesvm.solvers.runtime.compile import compiled
 from livesvm.solvers.runtime.memory import padded
 from livesvm.solvers.runtime.threads import in_parts
 from livesvm.solvers.runtime.types import Floats, Ints
-from livesvm.solvers.sparse import Features, SparseRows, dense
+from livesvm.solvers.sparse import Features, SparseRows
 
 ROUNDING = 1e-9  #: part of the largest f: distance by which b may be outside the interval that the kinks allow
 
@@ -79,12 +79,12 @@ def resume(
 
 
 def near_state(state: PathState, X: Floats, losses: Losses, standing: tuple[Floats, Ints, Floats]) -> PathState:
-    """Return a new state, in slots 0 to m - 1, with examples ``X`` (m, d) of ``state`` and new ``losses``.
+    """Return a new state, in slots 0 to m - 1, with examples of features ``X`` (m, d) of ``state`` and new ``losses``.
 
     ``standing`` holds the coefficients, segments and f of these examples, which need not be optimal for the new losses.
     Free examples that depend linearly on other free ones become bound, at the nearer end of their box.
     """
-    near = PathState(state.kernel, state.build, intercept=state.intercept, cache_bytes=state.cache_bytes)
+    near = PathState(linear.kernel_of(state), state.build, intercept=state.intercept, cache_bytes=state.cache_bytes)
     near.put_off(NO_EXAMPLES)
     near.resize(padded(len(X)))
     slots = near.insert(X, losses)
@@ -137,7 +137,7 @@ def compute_all_f(state: PathState) -> None:
     """
     e, n = state.examples, state.n_slots
     if state.kernel.is_projected:
-        e.f[:n], state.events_since_refresh = f_of_linear(state), 0
+        e.f[:n], state.events_since_refresh = linear.decisions(state), 0
         return
     is_support = e.beta[:n] != 0.0
     order = np.argsort(is_support, kind="stable")
@@ -155,20 +155,6 @@ def compute_all_f(state: PathState) -> None:
         f[given.size : given.size + taken.size] += taken
     e.f[order] = f + state.b
     state.events_since_refresh = 0
-
-
-def f_of_linear(state: PathState, w: Floats | None = None) -> Floats:
-    """Return the f of every slot (n,) of a linear model of dense features; its weights are computed if not given."""
-    f = np.full(state.n_slots, state.b)
-    add_products(dense(state.XT), weights_of_linear(state) if w is None else w, f)
-    return f
-
-
-def weights_of_linear(state: PathState) -> Floats:
-    """Return the weight vector of a linear model of dense features, ``sum_j beta_j x_j`` (d,)."""
-    out = np.empty(state.n_features)
-    weigh(dense(state.XT), state.examples.beta[: state.n_slots], out)
-    return out
 
 
 def _rows_of(XT: Features, start: int, stop: int) -> Features:

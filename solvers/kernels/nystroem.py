@@ -110,7 +110,10 @@ class Nystroem:
 class ProjectedKernel(Kernel):
     """The products of mapped features: a linear kernel, which has the gamma of the kernel that it approximates."""
 
-    is_projected = True
+    @property
+    def is_projected(self) -> bool:
+        """True: features are mapped ones."""
+        return True
 
 
 def fitted(kernel: Kernel, scale: Any, X: Features, components: int) -> Nystroem:
