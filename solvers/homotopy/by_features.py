@@ -17,7 +17,7 @@ import numpy as np
 
 from livesvm.solvers.errors import NotOptimal
 from livesvm.solvers.homotopy import linear
-from livesvm.solvers.homotopy.coordinate_descent import Known, cross_over, descend, put_all
+from livesvm.solvers.homotopy.coordinate_descent import DescentPoint, cross_over, descend, put_all
 from livesvm.solvers.homotopy.edit import place
 from livesvm.solvers.homotopy.follow import follow
 from livesvm.solvers.homotopy.optimality import audited
@@ -164,7 +164,7 @@ def _follow_among(state: PathState, members: Ints, trace: Trace) -> None:
 def _descend_among(state: PathState, members: Ints) -> None:
     """Move the coefficients of ``members`` near their optimum, and compute the f of every example."""
     e, n, X, losses = state.examples, state.n_slots, linear.rows_of(state, members), state.losses(members)
-    known = Known(e.beta[members], linear.weights(state), float(e.beta[:n].sum()), state.b)
+    known = DescentPoint(e.beta[members], linear.weights(state), float(e.beta[:n].sum()), state.b)
     found = descend(X, losses, state.total, state.intercept, known)
     near = empty_examples(members.size)
     near.kinks[:], near.levels[:], near.n_kinks[:] = losses

@@ -43,7 +43,7 @@ class Pass(Scalars):
     violation: float  #: the largest before its example was moved
 
 
-class Known(NamedTuple):
+class DescentPoint(NamedTuple):
     """Where a descent begins."""
 
     beta: Floats  #: (n,) coefficients of the examples that move, which the descent overwrites
@@ -52,7 +52,9 @@ class Known(NamedTuple):
     b: float  #: intercept
 
 
-def descend(X: Floats, losses: Losses, total: float, intercept: bool, known: Known | None = None) -> Known:
+def descend(
+    X: Floats, losses: Losses, total: float, intercept: bool, known: DescentPoint | None = None
+) -> DescentPoint:
     """Return near-optimal coefficients for examples ``X`` (n, d), which are to sum up to ``total`` with all others.
 
     By default there are no others, and the coefficients begin at the levels nearest to 0.
@@ -63,7 +65,7 @@ def descend(X: Floats, losses: Losses, total: float, intercept: bool, known: Kno
     if known is None:
         beta = np.empty(n)
         start(losses, beta)
-        known = Known(beta, beta @ X, float(beta.sum()), 0.0)
+        known = DescentPoint(beta, beta @ X, float(beta.sum()), 0.0)
     beta, w, total_beta, b = known
     finite = losses.kinks[np.isfinite(losses.kinks)]
     tolerance = TOLERANCE * (float(np.abs(finite).max(initial=0.0)) or 1.0)
@@ -79,7 +81,7 @@ def descend(X: Floats, losses: Losses, total: float, intercept: bool, known: Kno
             at[0].active, at[0].slack = n, np.inf
         else:
             at[0].slack = float(at[0].violation)
-    return Known(beta, w, float(at[0].sum), unit * float(at[0].sum - at[0].total))
+    return DescentPoint(beta, w, float(at[0].sum), unit * float(at[0].sum - at[0].total))
 
 
 @compiled

@@ -136,7 +136,7 @@ def compute_all_f(state: PathState) -> None:
     part's end.
     """
     e, n = state.examples, state.n_slots
-    if state.kernel.is_projected:
+    if linear.kernel_of(state).is_projected:
         e.f[:n], state.events_since_refresh = linear.decisions(state), 0
         return
     is_support = e.beta[:n] != 0.0

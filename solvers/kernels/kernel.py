@@ -9,7 +9,7 @@ from the features of both examples.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -46,11 +46,7 @@ class Kernel:
     coef0: float = 0.0
     gram: Gram | None = field(default=None, compare=False, repr=False)
     center: Floats | None = field(default=None, compare=False, repr=False)
-
-    @property
-    def is_projected(self) -> bool:
-        """Whether features are mapped ones, see ``kernels.nystroem``."""
-        return False
+    is_projected: ClassVar[bool] = False  #: whether features are mapped ones, see ``kernels.nystroem``
 
     def __post_init__(self) -> None:
         form_of(self.name)

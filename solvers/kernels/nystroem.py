@@ -110,10 +110,7 @@ class Nystroem:
 class ProjectedKernel(Kernel):
     """The products of mapped features: a linear kernel, which has the gamma of the kernel that it approximates."""
 
-    @property
-    def is_projected(self) -> bool:
-        """True: features are mapped ones."""
-        return True
+    is_projected = True
 
 
 def fitted(kernel: Kernel, scale: Any, X: Features, components: int) -> Nystroem:

@@ -245,11 +245,6 @@ class ByNumber(Kernel):
         return self.shared.kernel.is_of_distances
 
     @property
-    def is_projected(self) -> bool:
-        """Whether the kernel of ``shared`` is of mapped features."""
-        return self.shared.kernel.is_projected
-
-    @property
     def has_gamma(self) -> bool:
         """Whether the kernel of ``shared`` has a parameter gamma."""
         return self.shared.kernel.has_gamma

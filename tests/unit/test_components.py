@@ -299,20 +299,51 @@ def test_crossing_over_moves_neither_w_nor_the_sum(kind: str, intercept: bool) -
 
 
 ANALYSES: dict[str, Any] = {
-    "leave one out": lambda model, X: solvers.leave_one_out(model).decisions,
-    "folds": lambda model, X: solvers.k_fold(model, 4).decisions,
-    "influences": lambda model, X: solvers.influences(model, X[:3]).decisions,
-    "C": lambda model, X: model.regularization_path(0.2, 4.0).breakpoints.value,
+    "leave one out": lambda model, X, y: solvers.leave_one_out(model).decisions,
+    "folds": lambda model, X, y: solvers.k_fold(model, 4).decisions,
+    "influences": lambda model, X, y: solvers.influences(model, X[:3]).decisions,
+    "C": lambda model, X, y: model.regularization_path(0.2, 4.0).breakpoints.value,
+    "outliers": lambda model, X, y: model.outlier_path().at(0.5).decision_function(X),
+    "probabilities": lambda model, X, y: model.predict_proba(X),
+    "suspects": lambda model, X, y: solvers.suspected_labels(model).doubt,
+    "values": lambda model, X, y: solvers.data_values(model, X[:20], y[:20]).values,
+    "drift": lambda model, X, y: list(solvers.drift(model).errors.values()),
+    "conformal": lambda model, X, y: solvers.conformal(model).scores,
+    "coefficients": lambda model, X, y: model.window_coefficients,
+}
+KINDS: dict[str, Any] = {
+    "two classes": (lambda **more: IncrementalSVC(C=1.0, probability=True, **more), lambda numbers: numbers > 0),
+    "three classes": (
+        lambda **more: IncrementalSVC(C=1.0, probability=True, **more),
+        lambda numbers: np.digitize(numbers, [-0.7, 0.7]),
+    ),
+    "regression": (lambda **more: IncrementalSVR(C=1.0, epsilon=0.2, **more), lambda numbers: numbers),
+}
+ONLY = {
+    "outliers": ("two classes",),
+    "probabilities": ("two classes", "three classes"),
+    "suspects": ("two classes", "three classes"),
 }
 
 
-@pytest.mark.parametrize("name", ANALYSES)
-@pytest.mark.parametrize("classes", [2, 3])
-def test_an_analysis_is_that_of_the_linear_model_on_the_map(name: str, classes: int) -> None:
+@pytest.mark.parametrize(("name", "kind"), [(name, kind) for name in ANALYSES for kind in ONLY.get(name, KINDS)])
+def test_an_analysis_is_that_of_the_linear_model_on_the_map(name: str, kind: str) -> None:
     X, numbers = made(120)
-    y = numbers > 0 if classes == 2 else np.digitize(numbers, [-0.7, 0.7])
-    model = IncrementalSVC(C=1.0, gamma=0.3, components=15).fit(X, y)
+    make, targets = KINDS[kind]
+    y = targets(numbers)
+    model = make(gamma=0.3, components=15).fit(X, y)
     mapped = model.feature_scale_.apply(X)
-    linear = IncrementalSVC(C=1.0, kernel="linear").fit(mapped, y)
-    found = [np.asarray(ANALYSES[name](one, rows), np.float64) for one, rows in ((model, X), (linear, mapped))]
-    np.testing.assert_allclose(found[0], found[1], atol=1e-6)
+    linear = make(kernel="linear").fit(mapped, y)
+    found = [ANALYSES[name](one, rows, y) for one, rows in ((model, X), (linear, mapped))]
+    if isinstance(found[0], tuple):
+        found = [np.concatenate([np.ravel(part) for part in one]) for one in found]
+    np.testing.assert_allclose(*(np.asarray(one, np.float64) for one in found), atol=1e-8)
+
+
+@pytest.mark.parametrize("name", ["tune", "to_sklearn", "to_onnx"])
+def test_what_takes_no_map_says_so(name: str) -> None:
+    X, numbers = made(60)
+    model = ESTIMATORS["svc"]().fit(X, numbers > 0)
+    with pytest.raises(InvalidInput) as refused:
+        solvers.tune(model) if name == "tune" else getattr(model, name)()
+    assert refused.value.field == "components"
