@@ -423,8 +423,8 @@ def regularization_path(
     maximum: float | None = None,
     *,
     parameter: str | None = None,
-    validation: tuple[ArrayLike, ArrayLike | None] | None = None,
-    data: tuple[ArrayLike, ArrayLike | None] | None = None,
+    validation: tuple[Any, ArrayLike | None] | None = None,
+    data: tuple[Any, ArrayLike | None] | None = None,
 ) -> Request[Document]:
     """Start a job that computes the whole regularization path for a model's window, or for other ``data`` (X, y)."""
     examples = {"validation": validation, "data": data}
@@ -449,7 +449,7 @@ def outlier_path(
     *,
     theta: float = 0.0,
     s: float | None = None,
-    validation: tuple[ArrayLike, ArrayLike] | None = None,
+    validation: tuple[Any, ArrayLike] | None = None,
     hold_out: float | None = None,
 ) -> Request[Document]:
     """Start a job that finds labels or targets in a model's window that may be wrong, and computes robust models."""

@@ -43,7 +43,7 @@ class TableRows:
 
     def first_columns(self) -> TableColumns:
         """Return the columns of a table, inferred from these rows; raises InvalidInput."""
-        with _of_rows():
+        with in_field("rows"):
             return found_in(self.rows)
 
     def read_by(self, columns: TableColumns) -> Codes:
@@ -54,17 +54,18 @@ class TableRows:
                 place, name = next((place, name) for place, name in enumerate(row) if name not in known)
                 reason = "is no column of the model; GET /models/{id} shows those that it has"
                 raise InvalidInput(reason, field="rows", row=at, column=place, name=name)
-        with _of_rows():
+        with in_field("rows"):
             return columns.read(self.rows)[1]
 
 
 @contextmanager
-def _of_rows() -> Iterator[None]:
-    """Make errors in the block name the request's field ``rows``."""
+def in_field(name: str) -> Iterator[None]:
+    """Make errors in the block name the request's field ``name``, in which {} stands for the field that they name."""
     try:
         yield
     except InvalidInput as error:
-        raise InvalidInput(error.reason, field="rows", row=error.row, column=error.column, name=error.name) from None
+        field = name.format(error.field)
+        raise InvalidInput(error.reason, field=field, row=error.row, column=error.column, name=error.name) from None
 
 
 def check_form(X: Any, *, has_columns: bool) -> None:

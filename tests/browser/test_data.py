@@ -99,3 +99,19 @@ def test_customers_become_a_model(service: ServiceProcess, http: httpx.Client, o
     reported = http.get("/models/kunden").json()
     assert (reported["task"], reported["n_examples"]) == ("svc", 90)
     assert [one["kind"] for one in reported["columns"]] == ["category", "number", "time"]
+    page.get_by_label("Features").fill("gold,3,2024-03-05\nfree,,")
+    page.get_by_role("button", name="Predict").click()
+    row = page.get_by_role("region", name="Predictions").locator("tbody tr")
+    asked = [{"Tarif": "gold", "Anrufe": 3, "seit": "2024-03-05"}, {"Tarif": "free"}]
+    said = http.post("/models/kunden/predict", json={"rows": asked}).json()["prediction"]
+    expect(row.locator("td").nth(0)).to_have_text(said[0])
+    page.get_by_role("button", name="Say why").click()
+    expect(page.get_by_text("Because of")).to_be_visible()
+    page.goto(f"{service.url}/#/models/kunden/path")
+    page.get_by_label("Validation examples").set_input_files(
+        files={"name": "Neue.csv", "mimeType": "text/csv", "buffer": text}
+    )
+    page.get_by_role("button", name="Walk the path").click()
+    expect(page.get_by_role("slider")).to_be_visible(timeout=120_000)
+    result = http.get(f"/jobs/{http.get('/jobs').json()['jobs'][-1]['id']}").json()["result"]
+    assert result["validation"]["best"]["error"] < 0.2

@@ -180,3 +180,17 @@ def test_numbers_of_any_dialect_are_those_of_a_matrix(reported: Told, service: S
         client.delete_model("lists")
     assert reported("predict", "matrix", "x.csv", "--target", "label")["decision"] == expected
     reported("models", "delete", "matrix", "--yes")
+
+
+def test_paths_choose_by_a_table(reported: Told, here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    reported("models", "create", "kunden", "--csv", "kunden.csv", "--target", "geht", "--C", 2)
+    (here / "neue.csv").write_text(german(customers(30, 7)), encoding="latin-1")
+    for command in ("path", "outliers"):
+        result = reported(command, "kunden", "--validation", "neue.csv")["result"]
+        assert result["validation"]["best"]["error"] < 0.3
+    (here / "neue.csv").write_text(german(customers(9)).replace("free", "2024").replace("10:30", "spaet", 3))
+    assert main(["path", "kunden", "--validation", "neue.csv"]) == 1
+    said = capsys.readouterr().err
+    assert "validation.rows" in said
+    assert "seit" in said
+    reported("models", "delete", "kunden", "--yes")

@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
+from sklearn.base import clone
 
 from livesvm.solvers import (
     IncrementalOneClassSVM,
@@ -24,9 +25,11 @@ from livesvm.solvers import (
     data_values,
     drift,
     influences,
+    k_fold,
     leave_one_out,
     load_model,
     save_model,
+    suspected_labels,
     update_singly,
 )
 from livesvm.solvers.errors import InvalidInput
@@ -288,7 +291,25 @@ def test_several_classes_are_learnt_from_tables() -> None:
     assert model.regularization_path(0.5, 2.0).best(ROWS, three).error < 0.2
 
 
+def corrected(model: Any, rows: Any) -> Any:
+    """Return the decisions and the window's order after changes of all kinds."""
+    model.update((rows, Y[:9]), remove=model.keys_[:5], keys=[f"new {at}" for at in range(9)])
+    model.update(relabel={"new 1": "left"}, reweight={7: 0.5}, decay=0.9)
+    model.update((rows[:2], ["stay", "left"]), keys=["new 0", "new 2"], on_repeat="replace")
+    return [model.keys_.index("new 0"), *model.decision_function(rows)]
+
+
+def suspects(model: Any, rows: Any) -> Any:
+    found = suspected_labels(model)
+    return [*found.keys, *found.margin]
+
+
 ANALYSES: dict[str, Callable[[Any, Any], Any]] = {
+    "updates": corrected,
+    "folds": lambda model, rows: k_fold(model, 4).decisions,
+    "suspected labels": suspects,
+    "robust": lambda model, rows: model.outlier_path("theta").validation_errors(rows, Y[:9])[1],
+    "errors along a path": lambda model, rows: model.regularization_path(0.5, 2.0).validation_error(rows, Y[:9]).left,
     "leave-one-out": lambda model, rows: leave_one_out(model).decisions,
     "influences": lambda model, rows: influences(model, rows).decisions,
     "data values": lambda model, rows: data_values(model, rows, Y[:9]).values,
@@ -311,6 +332,84 @@ def test_analyses_of_tables_are_those_of_their_features(name: str, C: Any) -> No
     plain = IncrementalSVC(C=model.C_, gamma=model.gamma_, probability=True).fit(X, Y)
     found, expected = (ANALYSES[name](one, rows[:9]) for one, rows in ((model, ROWS), (plain, X)))
     np.testing.assert_allclose(np.asarray(found, float), np.asarray(expected, float), atol=1e-6)
+
+
+def slid(model: Any, rows: Any, y: Any) -> Any:
+    model.update((rows, None if y is None else y[:9]), remove=model.keys_[:9])
+    return model.predictor().decision_function(rows)
+
+
+AGES = ROWS["age"].fillna(40.0).to_numpy()
+MARKED = ((Y == "stay") & (np.arange(N) % 3 > 0)).astype(int)
+THREE = np.where(AGES > 45, "high", np.where(AGES > 35, "middle", "low"))
+Analysis = Callable[[Any, Any, Any], Any]
+OF_TASKS: dict[str, tuple[Any, Any, dict[str, Analysis]]] = {
+    "regression": (
+        IncrementalSVR(C=3.0, epsilon=0.5),
+        AGES,
+        {
+            "leave-one-out": lambda model, rows, y: leave_one_out(model).decisions,
+            "influences": lambda model, rows, y: influences(model, rows).without,
+            "data values": lambda model, rows, y: data_values(model, rows, y[:9]).values,
+            "intervals": lambda model, rows, y: conformal(model).intervals(rows, 0.8),
+            "drift": lambda model, rows, y: drift(model).rolling,
+            "a path over epsilon": lambda model, rows, y: model.epsilon_path(0.1, 2.0).at(1.0).predict(rows),
+            "errors along a path": lambda model, rows, y: (
+                model.regularization_path(0.5, 2.0).validation_error(rows, y[:9]).left
+            ),
+            "robust": lambda model, rows, y: model.outlier_path("theta").validation_errors(rows, y[:9])[1],
+            "slid": slid,
+        },
+    ),
+    "one class": (
+        IncrementalOneClassSVM(nu=0.3),
+        None,
+        {
+            "folds": lambda model, rows, y: k_fold(model, 4).decisions,
+            "influences": lambda model, rows, y: influences(model, rows).without,
+            "a path over nu": lambda model, rows, y: (
+                model.regularization_path(0.1, 0.6).at(0.4).decision_function(rows)
+            ),
+            "slid": slid,
+        },
+    ),
+    "positive and unlabelled": (
+        IncrementalPUClassifier(prior=0.4, lam=0.01),
+        MARKED,
+        {
+            "thresholds": lambda model, rows, y: [*model.threshold(alerts=0.2), *model.threshold(precision=0.5)],
+            "flagged": lambda model, rows, y: model.predict(rows, alerts=0.2),
+            "influences": lambda model, rows, y: influences(model, rows).without,
+            "a path": lambda model, rows, y: model.regularization_path(0.005, 0.02).at(50.0).decision_function(rows),
+            "slid": slid,
+        },
+    ),
+    "several classes": (
+        IncrementalSVC(C=3.0, probability=True),
+        THREE,
+        {
+            "probabilities": lambda model, rows, y: model.predict_proba(rows),
+            "conformal sets": lambda model, rows, y: conformal(model).sets(rows, 0.8),
+            "leave-one-out": lambda model, rows, y: leave_one_out(model).decisions,
+            "influences": lambda model, rows, y: influences(model, rows).without,
+            "suspected labels": lambda model, rows, y: suspects(model, rows),
+            "an outlier path": lambda model, rows, y: model.outlier_path("theta").validation_errors(rows, y[:9])[1],
+            "slid": slid,
+        },
+    ),
+}
+
+
+@pytest.mark.parametrize("task", OF_TASKS)
+def test_analyses_of_tables_of_every_task_are_those_of_their_features(task: str) -> None:
+    estimator, y, analyses = OF_TASKS[task]
+    model = clone(estimator).set_params(columns="auto").fit(ROWS, y)
+    scale = model.feature_scale_
+    X = scale.apply(scale.read(ROWS))
+    plain = clone(estimator).set_params(gamma=model.gamma_).fit(X, y)
+    for name, ask in analyses.items():
+        found, expected = (np.asarray(ask(one, rows[:9], y), float) for one, rows in ((model, ROWS), (plain, X)))
+        np.testing.assert_allclose(found, expected, atol=1e-6, err_msg=name)
 
 
 def test_models_of_tables_are_kept_in_files(tmp_path: Path) -> None:
