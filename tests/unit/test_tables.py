@@ -412,6 +412,18 @@ def test_analyses_of_tables_of_every_task_are_those_of_their_features(task: str)
         np.testing.assert_allclose(found, expected, atol=1e-6, err_msg=name)
 
 
+@pytest.mark.parametrize("task", OF_TASKS)
+def test_columns_keep_their_kinds_when_a_model_is_solved_again(task: str) -> None:
+    estimator, y, _ = OF_TASKS[task]
+    rows = ROWS.assign(zone=["north", *(str(at % 5) for at in range(1, N))])
+    model = clone(estimator).set_params(columns="auto").fit(rows, y)
+    model.update(remove=model.keys_[:1])
+    for changed in (model.rescale, lambda: model.change(gamma=0.3)):
+        changed()
+        assert {one.name: one.kind for one in model.columns_.each}["zone"] == "category"
+        assert model.certificate().relative_gap < 1e-8
+
+
 def test_models_of_tables_are_kept_in_files(tmp_path: Path) -> None:
     for model in (live(), IncrementalSVC(C="auto", columns="auto").fit(ROWS, Y)):
         save_model(model, tmp_path / "model")
