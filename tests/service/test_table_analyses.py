@@ -55,10 +55,11 @@ class Asked:
 
     def retrained(self, **asked: Any) -> Any:
         """Return the decisions after a retraining, which is applied."""
-        job = self.call("retrain", **asked)
+        columns, job = self.call("model")["columns"], self.call("retrain", **asked)
         assert self.client.wait(job["id"])["state"] == "done"
         self.client.apply(job["id"])
         assert self.call("certificate")["relative_gap"] < 1e-8
+        assert self.call("model")["columns"] == columns
         return self.decisions()
 
     def decisions(self) -> Any:

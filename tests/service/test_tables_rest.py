@@ -8,7 +8,8 @@ import json
 import pickle
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
@@ -451,19 +452,50 @@ def test_columns_are_named_of_tables_alone(http: httpx.Client, make: Make) -> No
     assert (table.status_code, table.json()["field"]) == (422, "rows")
 
 
-def test_clients_send_data_frames(service: ServiceProcess, make: Make) -> None:
-    model = make(**SPEC)
-    frame = pd.DataFrame(ROWS)
-    frame["joined"] = pd.to_datetime(frame["joined"])
-    with Client(service.url) as client:
-        client.update(model, frame, Y)
-        found = client.predict(model, frame)["decision"]
-        assert found == client.predict(model, frame.to_dict("records"))["decision"]
-        assert found == pytest.approx(IncrementalSVC(C=3.0, columns="auto").fit(ROWS, Y).decision_function(ROWS))
-        assert client.what_if(model, PROBE, decay=0.5)["rows"]["before"]["decision"]
-        assert client.explain(model, PROBE[:1])["rows"]
-        with pytest.raises(ServiceProblem, match="'age'"):
-            client.predict(model, [{"age": "old"}])
+FRAMES: dict[str, Callable[[pd.DataFrame], Any]] = {
+    "pandas": lambda frame: frame,
+    "pandas with its own types": lambda frame: frame.convert_dtypes().astype({"plan": "category"}),
+    "polars": lambda frame: pl.from_pandas(frame),
+    "arrow": lambda frame: pa.Table.from_pandas(frame, preserve_index=False),
+    "records": lambda frame: frame.to_dict("records"),
+}
+
+
+@pytest.mark.parametrize("kind", FRAMES)
+@pytest.mark.parametrize("is_awaited", [False, True])
+def test_both_clients_send_every_kind_of_frame(
+    service: ServiceProcess, make: Make, kind: str, is_awaited: bool
+) -> None:
+    model, other = make(**SPEC), make(**SPEC)
+    given = pd.DataFrame(ROWS)
+    given["joined"] = pd.to_datetime(given["joined"])
+    frame = FRAMES[kind]
+    probe = frame(given[:7])
+    expected = IncrementalSVC(C=3.0, columns="auto").fit(ROWS, Y).decision_function(ROWS[:7])
+
+    async def asked() -> None:
+        async with AsyncExitStack() as stack:
+            client: Any = AsyncClient(service.url) if is_awaited else Client(service.url)
+            _ = await stack.enter_async_context(client) if is_awaited else stack.enter_context(client)
+
+            async def ask(call: str, *arguments: Any, **named: Any) -> Any:
+                answer = getattr(client, call)(*arguments, **named)
+                return await answer if is_awaited else answer
+
+            await ask("update", model, frame(given), Y)
+            assert (await ask("predict", model, probe))["decision"] == pytest.approx(expected, abs=1e-7)
+            foreseen = await ask("what_if", model, probe, X=probe, y=Y[:7], remove={"oldest": 7})
+            assert foreseen["rows"]["before"]["decision"] == pytest.approx(expected, abs=1e-7)
+            assert [row["decision"] for row in (await ask("explain", model, probe))["rows"]] == pytest.approx(expected)
+            job = await ask("regularization_path", model, 0.5, 2.0, validation=(probe, Y[:7]))
+            assert (await ask("wait", job["id"]))["state"] == "done"
+            if kind != "records":
+                named = frame(given.assign(left=Y))
+                (done,) = (await ask("update_many", {other: named}, target="left"))["updates"]
+                assert done["status"] == 200
+                assert (await ask("predict", other, probe))["decision"] == pytest.approx(expected, abs=1e-7)
+
+    asyncio.run(asked())
 
 
 def test_jobs_take_tables(service: ServiceProcess, make: Make) -> None:
