@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pyarrow as pa
 import pytest
 from sklearn.base import clone
@@ -32,7 +33,7 @@ from livesvm.solvers import (
     suspected_labels,
     update_singly,
 )
-from livesvm.solvers.errors import InvalidInput
+from livesvm.solvers.errors import InvalidInput, InvalidType
 from livesvm.solvers.tables import encoding
 from livesvm.solvers.tables.cells import MARKS, code_of
 from livesvm.solvers.tables.columns import TableColumn, found_in, given
@@ -148,6 +149,18 @@ def test_normal_scores_have_the_order_and_go_on_beyond_what_was_seen() -> None:
         ([{"joined": "03/04/2024"}], "joined", 0),
         ([{"age": 1}, {"colour": "red"}], "colour", 1),
         ([{"plan": "x" * 2000}], "plan", 0),
+        ([{"plan": "gold"}, {"plan": ["gold"]}], "plan", 1),
+        ([{"plan": b"gold"}], "plan", 0),
+        ([{"plan": "\ud800"}], "plan", 0),
+        ([{"age": 10**400}], "age", 0),
+        ([{"age": Decimal("Infinity")}], "age", 0),
+        (ROWS[:3].assign(age=[31, 40, np.inf]), "age", 2),
+        (ROWS[:3].assign(age=[True, False, True]), "age", 0),
+        (ROWS[:3].assign(joined=["2024-01-02", "02/01/2024", None]), "joined", 1),
+        (ROWS[:3].assign(joined=[1, 2, 3]), "joined", 0),
+        (pd.concat([ROWS[:3], ROWS[["age"]][:3]], axis=1), "age", None),
+        (pl.from_pandas(ROWS[:3]).with_columns(pl.lit("old").alias("age")), "age", 0),
+        (pa.Table.from_pandas(ROWS[:3]).drop_columns("plan"), "plan", None),
         (ROWS.drop(columns="age"), "age", None),
         (ROWS.assign(more=1), "more", None),
     ],
@@ -183,7 +196,7 @@ def test_columns_that_cannot_be_are_named(columns: Any, row: int | None) -> None
 
 
 def test_kinds_are_found_in_the_cells() -> None:
-    table: dict[str, list[Any]] = {
+    table: dict[str, Any] = {
         "number as text": ["1.5", "?", "-2e3", "NA"],
         "yes or no": ["yes", "No", "", "TRUE"],
         "words and true": ["red", True, None, "blue"],
@@ -193,16 +206,50 @@ def test_kinds_are_found_in_the_cells() -> None:
         "two formats": ["2024-01-01", "02/01/2024", "2024-01-03", "2024-01-04"],
         "time as text": ["2024-01-01T10:00:00+01:00", "2024-01-02", "null", "2024-01-02 11:30"],
         "nothing": [None, None, float("nan"), ""],
+        "duration": [dt.timedelta(hours=2), None, pd.Timedelta("1s"), np.timedelta64(3, "m").item()],
+        "signalling": [Decimal("sNaN"), 1, 2, 3],
+        "categories": pd.Series([1, 2, None, 1], dtype="category"),
+        "an enum": pl.Series(["1", "2", None, "1"], dtype=pl.Enum(["1", "2", "3"])),
+        "a dictionary": pa.array(["1", "2", None, "1"]).dictionary_encode(),
     }
     kinds = {one.name: one.kind for one in found_in(table).each}
     assert list(kinds.values()) == [
-        *("number", "yes-no", "category", "category", "number", "time", "category", "time", "number")
+        *("number", "yes-no", "category", "category", "number", "time", "category", "time", "number"),
+        *("number", "number", "category", "category", "category"),
     ]
     columns, codes = found_in(table).read(table)
     assert columns.rows(codes)[1]["words and true"] == "true"
     assert columns.rows(codes)[0]["time as text"] == "2024-01-01T09:00:00Z"
+    assert [row["duration"] for row in columns.rows(codes)] == [7200.0, None, 1.0, 180.0]
+    assert columns.rows(codes)[0]["categories"] == "1"
     assert [row["numbers and words"] for row in columns.rows(codes)] == ["1", "one", "2", None]
     assert "?" in MARKS
+
+
+def test_names_of_columns_are_texts_of_any_kind() -> None:
+    for name in ("", "Größe 漢字", "x" * 300, "x0"):
+        model = IncrementalSVC(C=3.0, columns="auto").fit(ROWS.rename(columns={"age": name}), Y)
+        np.testing.assert_allclose(
+            model.decision_function(ROWS.rename(columns={"age": name})), live().decision_function(ROWS), atol=1e-7
+        )
+    for names in ([0, 1, 2, 3], pd.MultiIndex.from_tuples([("a", 1), ("a", 2), ("b", 1), ("b", 2)])):
+        with pytest.raises(InvalidType, match="names of columns are texts"):
+            live().predict(ROWS.set_axis(names, axis=1))
+    with pytest.raises(InvalidType, match="collect it"):
+        live().predict(pl.from_pandas(ROWS).lazy())
+
+
+def test_rows_without_a_cell_are_rows() -> None:
+    model = live()
+    empty: list[Any] = [{}, {}]
+    assert model.predict(empty).shape == (2,)
+    np.testing.assert_array_equal(model.decision_function(empty), model.decision_function([{"plan": None}] * 2))
+    model.update((empty, ["stay", "left"]))
+    assert model.window_X[-1] == dict.fromkeys(ROWS.columns)
+    assert model.predict(ROWS[:0]).size == 0
+    before = pickle.dumps(model.to_arrays())
+    model.update((ROWS[:0], []))
+    assert pickle.dumps(model.to_arrays()) == before
 
 
 def test_columns_of_which_nothing_can_be_learnt_do_no_harm() -> None:
