@@ -90,7 +90,8 @@ def _row(row: Any, at: int, names: dict[str, None], field: str) -> Row:
         raise InvalidInput("must be an object with a cell by name at least", field=field, row=at)
     for name in row.keys() - names.keys():
         if not 0 < len(name) <= MAX_KEY_LENGTH:
-            raise InvalidInput(f"a name has 1 to {MAX_KEY_LENGTH} characters", field=field, row=at)
+            reason = f"the name of a column has 1 to {MAX_KEY_LENGTH} characters, this one {len(name)}"
+            raise InvalidInput(reason, field=field, row=at, column=[*row].index(name), name=name)
         names[name] = None
     if len(names) > MOST_COLUMNS:
         raise InvalidInput(f"has more than {MOST_COLUMNS} columns", field=field, row=at)
@@ -105,5 +106,7 @@ def _cell(cell: Any, row: int, column: int, name: str, field: str) -> str | floa
         number = float(cell) if -MAX_KEY < cell < MAX_KEY or isinstance(cell, float) else np.inf
         if np.isfinite(number):
             return number
-        reason = f"is no number that double precision holds exactly; a whole one is below {MAX_KEY} in magnitude"
+        reason = "is not finite; null is a missing cell"
+        if isinstance(cell, int):
+            reason = f"is no number that double precision holds exactly; a whole one is below {MAX_KEY} in magnitude"
     raise InvalidInput(reason, field=field, row=row, column=column, name=name)

@@ -10,6 +10,8 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AsyncExitStack
+from datetime import timedelta
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +23,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 from pyarrow.feather import write_feather
+from pyarrow.parquet import write_table
 
 from livesvm.service.client import AsyncClient, Client, ServiceProblem
 from livesvm.service.history.replay import together
@@ -425,6 +428,14 @@ WRONG_FILES = [
     ("application/x-ndjson", b'{"age": 1}\n{"age": {"a": 1}}', {"field": "rows", "row": 1, "name": "age"}),
     ("application/x-ndjson", b'{"age": 1, "age": 2}', {"field": "rows", "row": 0}),
     ("application/x-ndjson", b"[1]", {"field": "rows", "row": 0}),
+    ("application/x-ndjson", b'{"age": 1e999}', {"field": "rows", "row": 0, "name": "age"}),
+    ("application/x-ndjson", b'{"age": 10000000000000000}', {"field": "rows", "row": 0, "name": "age"}),
+    ("application/x-ndjson", b'{"age": true}', {"field": "rows", "row": 0, "name": "age"}),
+    ("text/csv", b"age,\n31,3\n", {"field": "rows", "row": 0, "column": 1}),
+    ("text/csv", b"age," + b"x" * 300 + b"\n31,3\n", {"field": "rows", "row": 0, "column": 1}),
+    ("application/json", b'{"rows": [{"age": 1}, {"plan": ["a"]}]}', {"pointer": "#/rows/1/plan", "name": "plan"}),
+    ("application/json", b'{"rows": [{"a/b": {}}]}', {"pointer": "#/rows/0/a~1b", "name": "a/b"}),
+    ("application/json", b'{"rows": [{}]}', {"pointer": "#/rows/0"}),
 ]
 
 
@@ -613,6 +624,43 @@ def test_clients_send_frames_for_many_models(service: ServiceProcess, make: Make
                 client.update_many({one: mixed}, **roles)
         with pytest.raises(TypeError, match="target"):
             client.update_many({one: {"X": ROWS[:1], "y": Y[:1]}}, target="left")
+
+
+def test_clients_name_what_cannot_be_sent(service: ServiceProcess, make: Make) -> None:
+    model = make(columns=[{"name": "age"}], C=3.0)
+    twice = pd.concat([pd.DataFrame(ROWS[:2]), pd.DataFrame(ROWS[:2])[["age"]]], axis=1)
+    cells = [Decimal("1.5"), timedelta(minutes=1), np.float32(2.5), np.int64(3)]
+    cells += [float("nan"), pd.NA, None, Decimal("NaN")]
+    with Client(service.url) as client:
+        with pytest.raises(ValueError, match="'age' stands twice"):
+            client.update(model, twice, Y[:2])
+        with pytest.raises(TypeError, match="row 1, column 'age': a bytes cannot be sent"):
+            client.update(model, [{"age": 1}, {"age": b"2"}], Y[:2])
+        client.update(model, [{"age": cell} for cell in cells], ["left", "stays"] * 4)
+        learnt = [example["x"]["age"] for example in client.examples(model)["examples"]]
+        assert learnt == [1.5, 60.0, 2.5, 3.0, None, None, None, None]
+
+
+def test_decimals_durations_and_empty_columns_are_numbers(http: httpx.Client, make: Make) -> None:
+    columns = {
+        "plan": pa.array(["gold", "free", "gold"]).dictionary_encode(),
+        "price": pa.array([Decimal("1.25"), None, Decimal("-3")], pa.decimal128(9, 2)),
+        "nothing": pa.nulls(3),
+    }
+    table, parquet = pa.table({**columns, "y": ["left", "stays", "left"]}), io.BytesIO()
+    write_table(table, parquet)
+    for media, body in ((f"{ARROW}.stream", stream_of(table)), (PARQUET, parquet.getvalue())):
+        model, headers = make(**SPEC), {"content-type": media}
+        sent = http.post(f"/models/{model}/update?target=y", content=body, headers=headers)
+        assert sent.status_code == 200, sent.text
+        kept = [example["x"] for example in http.get(f"/models/{model}/examples").json()["examples"]]
+        assert [row["price"] for row in kept] == [1.25, None, -3.0]
+        assert [row["nothing"] for row in kept] == [None] * 3
+    model = make(**SPEC)
+    spans = pa.table({"took": pa.array([1500, None], pa.duration("ms")), "y": ["left", "stays"]})
+    headers = {"content-type": f"{ARROW}.stream"}
+    http.post(f"/models/{model}/update?target=y", content=stream_of(spans), headers=headers).raise_for_status()
+    assert http.get(f"/models/{model}/examples").json()["examples"][0]["x"] == {"took": 1.5}
 
 
 FAULTS: dict[str, tuple[Row, dict[str, Any]]] = {
