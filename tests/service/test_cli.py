@@ -13,9 +13,10 @@ from typing import Any, get_args
 import httpx
 import numpy as np
 import pytest
+import typer
 
 from livesvm.service.access.keys import new_key
-from livesvm.service.cli import files
+from livesvm.service.cli import connection, files
 from livesvm.service.cli.main import main
 from livesvm.service.cli.models import COLUMNS
 from livesvm.service.client import Client
@@ -158,6 +159,12 @@ def test_a_key_is_sent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: 
         monkeypatch.setenv("LIVESVM_URL", service.url)
         assert main(["models", "list", "--json"]) == 0
         assert json.loads(capsys.readouterr().out.splitlines()[-1]) == []
+
+
+def test_an_answer_that_does_not_come_is_no_service_that_cannot_be_reached(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(typer.Exit), connection.connected("http://127.0.0.1:1", ""):
+        raise httpx.ReadTimeout("timed out")
+    assert "has not answered within 600 s" in capsys.readouterr().err
 
 
 def test_models_of_every_task_and_kernel_are_created(reported: Told, capsys: pytest.CaptureFixture[str]) -> None:
