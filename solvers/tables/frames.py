@@ -80,7 +80,8 @@ def _cells(column: Any) -> Cells:
         cells = column.to_list()
     else:
         array = column.to_numpy() if hasattr(column, "to_numpy") else np.asarray(column)
-        cells = array if array.dtype.kind in "fiubM" else column.astype(object).tolist()
+        objects = array if array.dtype.kind in "fiubMO" else column.astype(object)
+        cells = objects.tolist() if objects.dtype.kind == "O" else objects
     if getattr(cells, "ndim", 1) != 1:
         raise InvalidInput("must have one cell for each row and column", field="X")
     held = str(getattr(column, "type", getattr(column, "dtype", ""))).lower()
