@@ -745,7 +745,9 @@ class Forecaster:
                 self.blends[i].learn(values, made_at, forecast.experts, low, actual)
             band, made = Band(forecast.low, forecast.high), (reading.slot, reading.time, forecast.made_at, value)
             ends = _or_nan(band.low), _or_nan(band.high)
-            scored = ScoredForecast(*made, *ends, actual, last, seasonal, change, _or_nan(model), weekly)
+            scored = ScoredForecast(
+                *made, *ends, actual, last, seasonal, change, _or_nan(model), weekly, forecast.mix()
+            )
             self._due_scores[i].append(scored)
             self._scored.append((forecast.step, scored))
             held = self.bands[i]

@@ -18,6 +18,9 @@ SERVED: tuple[Served, ...] = get_args(Served)
 Experts = tuple[float | None, ...]
 
 NOBODY: Experts = (None,) * len(EXPERTS)
+KNOWN = 3  #: experts that scored forecasts keep as numbers: the model, the last value, the seasonal one
+ABSENT, ABSENT_BELOW = 255, 254  #: the share of an absent expert in a mix, and the share that is all
+_FAR = struct.Struct(f"<{len(EXPERTS) - KNOWN}d")
 
 
 class Forecast(NamedTuple):
@@ -33,7 +36,7 @@ class Forecast(NamedTuple):
     served: Served = "model"
     known: bool = True  #: whether the known columns of its time were known; of none they are
     experts: Experts = NOBODY  #: the forecast of each of ``EXPERTS``; None for an absent one
-    weights: Experts = NOBODY  #: weights of the experts; not kept with forecasts that wait
+    weights: Experts = NOBODY  #: weights of the experts
 
     def numbers(self) -> tuple[float, ...]:
         """Return the forecast as numbers for a snapshot, without weights; an absent end of the band is NaN."""
@@ -41,6 +44,16 @@ class Forecast(NamedTuple):
         ends = nan if low is None else low, nan if high is None else high
         said = [nan if one is None else one for one in experts]
         return step, slot, time, made_at, value, *ends, SERVED.index(served), known, *said
+
+    def mix(self) -> bytes:
+        """Return what was served, weights, and experts other than the first three, in few bytes.
+
+        Weights are rounded to 1/254, and the distances of experts from the forecast to 1/4096 of themselves.
+        """
+        value, both = self.value, zip(self.experts, self.weights, strict=True)
+        shares = [ABSENT if one is None or share is None else round(ABSENT_BELOW * share) for one, share in both]
+        far = _FAR.pack(*[0.0 if one is None else one - value for one in self.experts[KNOWN:]])
+        return bytes((1 + SERVED.index(self.served), *shares)) + far[5::8] + far[6::8] + far[7::8]
 
     @classmethod
     def of(cls, numbers: tuple[float, ...] | list[float], weights: Experts = NOBODY) -> Forecast:
@@ -51,6 +64,31 @@ class Forecast(NamedTuple):
         ends = None if isnan(low) else low, None if isnan(high) else high
         which = SERVED[int(served)], bool(known)
         return cls(int(step), int(slot), time, made_at, value, *ends, *which, experts, weights)
+
+
+class Mix(NamedTuple):
+    """What a past forecast was made of."""
+
+    served: Served
+    experts: Experts
+    weights: Experts
+
+    @classmethod
+    def of(cls, mix: bytes, value: float, first: tuple[float, ...]) -> Mix | None:
+        """Return what :meth:`Forecast.mix` packed, of a forecast ``value``; None for a forecast of an older version.
+
+        The experts ``first`` are those that the bytes do not contain.
+        """
+        if not mix or not mix[0]:
+            return None
+        shares, n = mix[1 : 1 + len(EXPERTS)], len(EXPERTS) - KNOWN
+        places = [mix[1 + len(EXPERTS) + k * n :][:n] for k in range(3)]
+        far = _FAR.unpack(b"".join(bytes((0, 0, 0, 0, 0, *one)) for one in zip(*places, strict=True)))
+        said = zip((*first, *(value + off for off in far)), shares, strict=True)
+        experts = tuple(None if share == ABSENT else one for one, share in said)
+        total = sum(share for share in shares if share != ABSENT) or 1  # as all are rounded
+        weights = tuple(None if share == ABSENT else share / total for share in shares)
+        return cls(SERVED[mix[0] - 1], experts, weights)
 
 
 class Pending(NamedTuple):
@@ -66,7 +104,7 @@ class Pending(NamedTuple):
 
 _OLDEST = 9
 FORECAST = _OLDEST + len(EXPERTS)
-_NUMBERS = 1 + FORECAST + 4
+_NUMBERS = 1 + FORECAST + 4 + len(EXPERTS)
 _ROW = struct.Struct(f"={_NUMBERS}d")
 _BEFORE = {13: 7, 16: 9}
 """Of older snapshots, numbers of a pending forecast, and of its forecast: without experts; the model came second."""
@@ -120,7 +158,8 @@ class PendingForecasts(Mapping[int, list[Pending]]):
 
 
 def _packed(pending: Pending) -> bytes:
-    return _ROW.pack(pending.step, *pending.forecast.numbers(), *pending[2:])
+    weights = [nan if one is None else one for one in pending.forecast.weights]
+    return _ROW.pack(pending.step, *pending.forecast.numbers(), *pending[2:], *weights)
 
 
 def _unpacked(row: bytes) -> Pending:
@@ -128,6 +167,10 @@ def _unpacked(row: bytes) -> Pending:
 
 
 def _pending(row: tuple[float, ...] | list[float]) -> Pending:
+    if len(row) == _NUMBERS:
+        row, weights = row[: _NUMBERS - len(EXPERTS)], row[_NUMBERS - len(EXPERTS) :]
+        forecast = Forecast.of(row[1:-4], tuple([None if isnan(one) else one for one in weights]))
+        return Pending(int(row[0]), forecast, *row[-4:])
     if len(row) not in _BEFORE:
         return Pending(int(row[0]), Forecast.of(row[1:-4]), *row[-4:])
     end = 1 + _BEFORE[len(row)]

@@ -11,7 +11,7 @@ from typing import Any, Literal
 from livesvm.service.feeds import times
 from livesvm.service.feeds.blend import EXPERTS, MODEL
 from livesvm.service.feeds.forecaster import Forecaster
-from livesvm.service.feeds.forecasts import Forecast
+from livesvm.service.feeds.forecasts import Forecast, Mix
 from livesvm.service.feeds.interval import moment
 from livesvm.service.feeds.scores import ScoredForecast
 from livesvm.service.feeds.spec import FeedSpec
@@ -97,20 +97,27 @@ def _forecast(timeline: Timeline, one: Forecast) -> Document:
 def with_experts(reported: Iterable[Document], found: Iterable[Forecast]) -> list[Document]:
     """Return reported forecasts; add each expert's forecast and weight to those that are blends."""
     return [
-        told | {"experts": [
-            {"expert": name, "value": value, "weight": weight}
-            for name, value, weight in zip(EXPERTS, one.experts, one.weights, strict=True)
-            if value is not None and weight is not None
-        ]} if one.served == "blend" else told
+        told | {"experts": _experts(one)} if one.served == "blend" else told
         for told, one in zip(reported, found, strict=True)
-    ]  # fmt: skip
+    ]
+
+
+def _experts(one: Forecast | Mix) -> list[Document]:
+    return [
+        {"expert": name, "value": value, "weight": weight}
+        for name, value, weight in zip(EXPERTS, one.experts, one.weights, strict=True)
+        if value is not None and weight is not None
+    ]
 
 
 def forecast_made(timeline: Timeline, step: int, scored: ScoredForecast) -> Document:
-    """Return a past forecast of one step as JSON values, compared with its reading."""
+    """Return a past forecast of one step as JSON values, compared with its reading; of a blend with its experts."""
     reported: Document = {"step": step, "made_at": time_of(timeline, scored.made_at), "value": scored.value}
     if timeline.spec.task == "direction":
         return reported | {"right": (scored.value > 0) == (scored.actual > scored.last)}
+    mix = Mix.of(scored.mix, scored.value, (scored.model, scored.last, scored.seasonal))
+    if mix is not None:
+        reported |= {"served": mix.served, **({"experts": _experts(mix)} if mix.served == "blend" else {})}
     return reported | {
         "low": _finite(scored.low),
         "high": _finite(scored.high),

@@ -151,7 +151,10 @@ class HistoryRow(BaseModel):
     time: str | float | None
     value: float | None
     held: bool = Field(description="True where there was no reading.")
-    forecasts: list[dict[str, Any]]
+    forecasts: list[dict[str, Any]] = Field(
+        description="With `served`, and the `experts` of a blend; weights are rounded to 1/254. Forecasts of older "
+        "versions have neither."
+    )
 
 
 class FeedHistory(BaseModel):
