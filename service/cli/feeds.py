@@ -29,6 +29,7 @@ File = Annotated[Path, typer.Argument(help="Readings, as `livesvm inspect` under
 SCORES = ("step", "n", "mae", "last_value_mae", "seasonal_mae", "mase", "coverage", "accuracy", "ahead")
 FORECASTS = ("step", "time", "value", "low", "high")
 RECIPES = ("step", "represent", "gamma", "C", "error", "before")
+COMING = ("readings", "forecasts")
 FEEDS = ("id", "state", "position", "time", "every", "season")
 _HINTS = {
     "must be a number, not": "say --missing if it is a mark of a missing value",
@@ -98,7 +99,9 @@ def show_one(client: Client, feed: FeedId) -> Any:
     """Show one feed: its state, its forecasts, and their errors next to the errors of naive forecasts."""
     found = _served(client, feed)
     forecasts = client.forecast(feed)["forecasts"]
-    parts = [{name: found[name] for name in FEEDS}, *filter(None, [found["source"]])]
+    parts: list[Any] = [{name: found[name] for name in FEEDS}, *filter(None, [found["source"]])]
+    if found["filling"] is not None:
+        parts += [f"{found['filling']['readings']} readings; from", (found["filling"]["coming"], COMING)]
     return Told(found | {"forecasts": forecasts}, [*parts, (forecasts, FORECASTS), _scored(found["scores"])])
 
 
