@@ -92,7 +92,7 @@ class StepScores:
     def learn(self, scored: Sequence[ScoredForecast]) -> None:
         """Add scored forecasts, in the order of their readings."""
         for one in scored:
-            _RECORD.pack_into(self._block(), self._end % BLOCK * _RECORD.size, *one)
+            _RECORD.pack_into(self._block().data, self._end % BLOCK * _RECORD.size, *one)
             self._count()
         self._n += len(scored)
         if len(scored) == 1:
