@@ -770,7 +770,7 @@ class Forecaster:
             forecast = Forecast(
                 step, reading.slot + step, when, reading.time, value, *band, served, known, experts, weights
             )
-            said.append(Pending(i, forecast, low, high, change, weekly))
+            said.append(Pending(i, forecast, low, high, change, weekly, forecast.mix()))
         return said
 
     def _score(self, reading: Reading) -> None:
@@ -780,7 +780,7 @@ class Forecaster:
             self.knowledge.scored(reading.slot)
             return
         actual = reading.values[0]
-        for i, forecast, low, high, change, weekly in waiting:
+        for i, forecast, low, high, change, weekly, mix in waiting:
             value, (model, last, seasonal, *_) = forecast.value, forecast.experts
             assert last is not None
             seasonal = last if seasonal is None else seasonal
@@ -791,9 +791,7 @@ class Forecaster:
                 self.blends[i].learn(values, made_at, forecast.experts, low, actual)
             band, made = Band(forecast.low, forecast.high), (reading.slot, reading.time, forecast.made_at, value)
             ends = _or_nan(band.low), _or_nan(band.high)
-            scored = ScoredForecast(
-                *made, *ends, actual, last, seasonal, change, _or_nan(model), weekly, forecast.mix()
-            )
+            scored = ScoredForecast(*made, *ends, actual, last, seasonal, change, _or_nan(model), weekly, mix)
             self._due_scores[i].append(scored)
             self._scored.append((forecast.step, scored))
             held = self.bands[i]

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from livesvm.service.feeds.blend import EXPERTS
+from livesvm.service.feeds.scores import MIX_BYTES
 
 Floats = NDArray[np.float64]
 Served = Literal["model", "last-value", "seasonal-naive", "blend", "zero"]
@@ -36,7 +37,7 @@ class Forecast(NamedTuple):
     served: Served = "model"
     known: bool = True  #: whether the known columns of its time were known; of none they are
     experts: Experts = NOBODY  #: the forecast of each of ``EXPERTS``; None for an absent one
-    weights: Experts = NOBODY  #: weights of the experts
+    weights: Experts = NOBODY  #: weights of the experts; of forecasts that wait, the mix has them
 
     def numbers(self) -> tuple[float, ...]:
         """Return the forecast as numbers for a snapshot, without weights; an absent end of the band is NaN."""
@@ -100,12 +101,14 @@ class Pending(NamedTuple):
     high: float
     last_change: float
     weekly: float  #: the value of a week before, or the seasonal one where there is no week
+    mix: bytes = b""  #: as :meth:`Forecast.mix` returns it
 
 
 _OLDEST = 9
 FORECAST = _OLDEST + len(EXPERTS)
-_NUMBERS = 1 + FORECAST + 4 + len(EXPERTS)
-_ROW = struct.Struct(f"={_NUMBERS}d")
+_NUMBERS = 1 + FORECAST + 4
+_ROW = struct.Struct(f"={_NUMBERS}d{MIX_BYTES}s")
+_WIDTH = _ROW.size // 8
 _BEFORE = {13: 7, 16: 9}
 """Of older snapshots, numbers of a pending forecast, and of its forecast: without experts; the model came second."""
 
@@ -147,30 +150,31 @@ class PendingForecasts(Mapping[int, list[Pending]]):
         self._rows = {slot: rows for slot, rows in kept.items() if rows}
 
     def to_array(self) -> Floats:
-        """Return all forecasts as rows of numbers, (n, numbers)."""
+        """Return all forecasts as rows of numbers, (n, width), of which the last are bytes of the mixes."""
         rows = b"".join(row for rows in self._rows.values() for row in rows)
-        return np.frombuffer(rows).reshape(-1, _NUMBERS)
+        return np.frombuffer(rows).reshape(-1, _WIDTH)
 
     def restore(self, array: Floats) -> None:
         """Add the forecasts in the rows that ``to_array`` returned."""
-        for row in array.tolist():
-            self.add(_pending(row))
+        rows = array.tobytes()
+        for pending in map(_unpacked, _chunks(rows)) if array.shape[1] == _WIDTH else map(_pending, array.tolist()):
+            self.add(pending)
 
 
 def _packed(pending: Pending) -> bytes:
-    weights = [nan if one is None else one for one in pending.forecast.weights]
-    return _ROW.pack(pending.step, *pending.forecast.numbers(), *pending[2:], *weights)
+    return _ROW.pack(pending.step, *pending.forecast.numbers(), *pending[2:])
 
 
 def _unpacked(row: bytes) -> Pending:
-    return _pending(_ROW.unpack(row))
+    found = _ROW.unpack(row)
+    return Pending(int(found[0]), Forecast.of(found[1:-5]), *found[-5:])
+
+
+def _chunks(rows: bytes) -> Iterator[bytes]:
+    return (rows[at : at + _ROW.size] for at in range(0, len(rows), _ROW.size))
 
 
 def _pending(row: tuple[float, ...] | list[float]) -> Pending:
-    if len(row) == _NUMBERS:
-        row, weights = row[: _NUMBERS - len(EXPERTS)], row[_NUMBERS - len(EXPERTS) :]
-        forecast = Forecast.of(row[1:-4], tuple([None if isnan(one) else one for one in weights]))
-        return Pending(int(row[0]), forecast, *row[-4:])
     if len(row) not in _BEFORE:
         return Pending(int(row[0]), Forecast.of(row[1:-4]), *row[-4:])
     end = 1 + _BEFORE[len(row)]

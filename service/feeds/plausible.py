@@ -89,7 +89,8 @@ class Plausibility:
         after = Plausibility(self.window, self.least, self.most)
         after.suspects, after.open, after.shifts = self.suspects.copy(), self.open, self.shifts.copy()
         out, cleared = list(readings), list[SuspectReading]()
-        seen, n = np.concatenate([values, np.empty(len(readings))]), len(values)
+        n, is_one = len(values), len(readings) == 1  # after which nothing is judged
+        seen = values if is_one else np.concatenate([values, np.empty(len(readings))])
         for i, reading in enumerate(readings):
             value, first = reading.values[0], after.open
             if reading.held:
@@ -97,7 +98,8 @@ class Plausibility:
                     out[i] = _holding(reading, first.held)
             elif first is not None and after._is_new_level(first, value):
                 back = reading.slot - first.slot
-                seen[n - back] = first.value
+                if not is_one:
+                    seen[n - back] = first.value
                 if back <= i:
                     out[i - back] = _holding(readings[i - back], first.value)
                 cleared.append(first)
@@ -108,7 +110,8 @@ class Plausibility:
                 after.open = SuspectReading(reading.slot, value, float(seen[n - 1]))
                 after.suspects.append(after.open)
                 out[i] = _holding(reading, after.open.held)
-            seen[n] = out[i].values[0]
+            if not is_one:
+                seen[n] = out[i].values[0]
             n += 1
         if readings:
             oldest = readings[-1].slot - self.window
@@ -137,9 +140,9 @@ class Plausibility:
         step = abs(value - values[-1])
         if beyond <= 0.0 and step <= CHANGES * max(abs(values[-1] - values[-2]), abs(values[-2] - values[-3])):
             return False
-        changes = np.abs(np.diff(values))
-        if _is_mostly_still(changes):
+        if _is_mostly_still(values):
             return False
+        changes = np.abs(np.diff(values))
         is_far = beyond > width or step > CHANGES * np.maximum.reduce(changes)
         return bool(is_far) and self._count(reading.slot) < max(1.0, USUAL * n)
 
@@ -210,8 +213,9 @@ class Plausibility:
         self.open = self.suspects[-1] if arrays["is_open"] else None
 
 
-def _is_mostly_still(changes: Floats) -> bool:
-    return bool(2 * np.count_nonzero(changes) < len(changes))
+def _is_mostly_still(values: Floats) -> bool:
+    """Say whether most values repeat the one before."""
+    return bool(2 * np.count_nonzero(values[1:] != values[:-1]) < len(values) - 1)
 
 
 def bounds_of(values: Floats, spec: FeedSpec) -> Bounds:
@@ -229,7 +233,7 @@ def bounds_of(values: Floats, spec: FeedSpec) -> Bounds:
     is_rare = low <= 0.0 <= high and len(values) >= LEAST and 2 * others <= len(values)
     if spec.minimum == "auto" and lowest >= 0.0 and (is_rare or len(values) >= min(LEAST_ABOVE, spec.window)):
         low = 0.0
-    if spec.finds_outliers and len(values) >= ENOUGH and _is_mostly_still(np.diff(values)):
+    if spec.finds_outliers and len(values) >= ENOUGH and _is_mostly_still(values):
         low, high = max(low, lowest), min(high, float(np.maximum.reduce(values)))
     return Bounds(low, max(low, high), (CLEARLY if others < FEW else 1.0) if is_rare else 0.0)
 

@@ -266,14 +266,14 @@ def test_forecasts_that_wait_are_kept_number_for_number_and_older_ones_are_read(
     waiting.restore(np.array([[0.0, 1, 10, 3, 2, 5, np.nan, 6, 1, 2, 3, 4, 7]]))
     (one,) = waiting[10]
     experts = (5.0, 3.0, 4.0, *NOBODY[3:])
-    assert one == (0, Forecast(1, 10, 3.0, 2.0, 5.0, None, 6.0, experts=experts), 1.0, 2.0, 7.0, 4.0)
+    assert one == (0, Forecast(1, 10, 3.0, 2.0, 5.0, None, 6.0, experts=experts), 1.0, 2.0, 7.0, 4.0, bytes(32))
     waiting = PendingForecasts()
     waiting.restore(np.array([[0.0, 1, 10, 3, 2, 5, np.nan, 6, 2, 0, 1, 2, 3, 4, 7, 8]]))
     (other,) = waiting[10]
     assert other.forecast[-4:] == ("seasonal-naive", False, (8.0, *experts[1:]), NOBODY)
     waiting.restore(np.array([[0.0, 1, 11, 3, 2, 5, np.nan, 6, 1, 1, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10]]))
     (six,) = waiting.take(11)
-    assert six == (0, six.forecast, 7.0, 8.0, 9.0, 10.0)
+    assert six == (0, six.forecast, 7.0, 8.0, 9.0, 10.0, bytes(32))
     assert six.forecast.experts == (1.0, 2.0, 3.0, 4.0, 5.0, 6.0, *NOBODY[6:])
     waiting.add(
         one._replace(forecast=one.forecast._replace(served="blend", known=False, experts=(0.1,) * len(EXPERTS)))

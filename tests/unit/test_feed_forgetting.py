@@ -162,7 +162,9 @@ def check_records(feed: Forecaster, untold: Forecaster, never: Known) -> None:
     for slot, these in feed.pending.items():
         for pending in these:
             known_pending = waiting[slot, pending.step, pending.forecast.made_at]
-            ours, theirs = (np.array([*one.forecast.experts[1:3], *one[4:]], float) for one in (pending, known_pending))
+            ours, theirs = (
+                np.array([*one.forecast.experts[1:3], *one[4:6]], float) for one in (pending, known_pending)
+            )
             assert np.allclose(ours, theirs, rtol=1e-12, atol=0, equal_nan=True)
 
 

@@ -23,9 +23,11 @@ TYPED: list[tuple[str, str, Any]] = [
     ("lags", "12", 12), ("lags", "1,2,24", [1, 2, 24]), ("lags", "[1]", [1]), ("rolling", '{"max": [5]}', {"max": [5]}),
     ("calendar", "false", False),
     ("holidays", "null", None), ("season", "0", 0), ("task", "direction", "direction"),
-    ("band", "null", None), ("band", "0.8", 0.8), ("quantiles", "0.1,0.9", [0.1, 0.9]), ("represent", "level", "level"),
+    ("band", "null", None), ("band", "0.8", 0.8), ("quantiles", "0.1,0.9", [0.1, 0.9]),
+    ("represent", "level", "level"),
     ("C", "3", 3), ("gamma", "0.1", 0.1), ("epsilon", "auto", "auto"), ("on_drift", "choose", "choose"),
-    ("batch", "1", 1), ("events", "40", 40), ("generation", "1", 1), ("source", "null", None), ("recipes", "null", None),
+    ("batch", "1", 1), ("events", "40", 40), ("generation", "1", 1),
+    ("source", "null", None), ("recipes", "null", None),
 ]  # fmt: skip
 
 
