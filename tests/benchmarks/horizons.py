@@ -82,7 +82,7 @@ def fed(
         if is_live:
             seconds, taken = seconds + process_time() - began, taken + outcome.accepted
         for step, one in outcome.scored:
-            scored[step].append(one)
+            scored[step].append(one[: len(FIELDS)])
     return feed, {step: np.array(found) for step, found in scored.items()}, seconds / max(1, taken)
 
 
