@@ -51,9 +51,12 @@ class Forecast(NamedTuple):
 
         Weights are rounded to 1/254, and the distances of experts from the forecast to 1/4096 of themselves.
         """
-        value, both = self.value, zip(self.experts, self.weights, strict=True)
-        shares = [ABSENT if one is None or share is None else round(ABSENT_BELOW * share) for one, share in both]
-        far = _FAR.pack(*[0.0 if one is None else one - value for one in self.experts[KNOWN:]])
+        value, experts = self.value, self.experts
+        shares = [
+            ABSENT if one is None or share is None else int(ABSENT_BELOW * share + 0.5)
+            for one, share in zip(experts, self.weights, strict=True)
+        ]
+        far = _FAR.pack(*[0.0 if one is None else one - value for one in experts[KNOWN:]])
         return bytes((1 + SERVED.index(self.served), *shares)) + far[5::8] + far[6::8] + far[7::8]
 
     @classmethod
@@ -166,8 +169,12 @@ def _packed(pending: Pending) -> bytes:
 
 
 def _unpacked(row: bytes) -> Pending:
-    found = _ROW.unpack(row)
-    return Pending(int(found[0]), Forecast.of(found[1:-5]), *found[-5:])
+    i, step, slot, time, made_at, value, low, high, served, known, *rest = _ROW.unpack(row)
+    experts = tuple([None if one != one else one for one in rest[: len(EXPERTS)]])
+    ends = None if isnan(low) else low, None if isnan(high) else high
+    which = SERVED[int(served)], known != 0.0
+    forecast = Forecast(int(step), int(slot), time, made_at, value, *ends, *which, experts)
+    return Pending(int(i), forecast, *rest[len(EXPERTS) :])
 
 
 def _chunks(rows: bytes) -> Iterator[bytes]:

@@ -24,6 +24,7 @@ from livesvm.service.feeds.timeline import Reading
 
 Floats = NDArray[np.float64]
 
+NEAR = 16  #: newest readings that are looked at first
 LEAST, ENOUGH = 8, 40  #: readings from which any is suspected, and from which the usual changes are known
 CHANGES = 3.0  #: times the largest change of the window, which are suspicious
 EXTREME = 100.0  #: ranges of the window that are suspicious where little is known
@@ -86,6 +87,9 @@ class Plausibility:
 
     def judge(self, values: Floats, readings: Sequence[Reading]) -> Verdict:
         """Judge readings that follow ``values`` (n,), oldest first; this object stays unchanged."""
+        if len(readings) == 1 and not (self.suspects or self.shifts or readings[0].held):  # as nearly always
+            if not (len(values) and self._suspects(values[-self.window :], readings[0])):
+                return Verdict(list(readings), [], [], self)
         after = Plausibility(self.window, self.least, self.most)
         after.suspects, after.open, after.shifts = self.suspects.copy(), self.open, self.shifts.copy()
         out, cleared = list(readings), list[SuspectReading]()
@@ -130,6 +134,11 @@ class Plausibility:
             return True
         if n < LEAST:
             return False
+        near = values[-NEAR:].tolist()
+        step = abs(value - near[-1])
+        is_usual = step <= CHANGES * max(abs(near[-1] - near[-2]), abs(near[-2] - near[-3]))
+        if is_usual and min(near) <= value <= max(near):
+            return False
         low, high = float(np.minimum.reduce(values)), float(np.maximum.reduce(values))
         beyond, width = max(low - value, value - high), high - low
         scale = width or abs(high)
@@ -137,8 +146,7 @@ class Plausibility:
             return self._count(reading.slot) < max(1.0, USUAL_EXTREME * n if scale else 1.0)
         if n < ENOUGH:
             return False
-        step = abs(value - values[-1])
-        if beyond <= 0.0 and step <= CHANGES * max(abs(values[-1] - values[-2]), abs(values[-2] - values[-3])):
+        if beyond <= 0.0 and is_usual:
             return False
         if _is_mostly_still(values):
             return False
@@ -229,7 +237,7 @@ def bounds_of(values: Floats, spec: FeedSpec) -> Bounds:
     if spec.task == "direction" or spec.minimum is None or not len(values):
         return Bounds(low, high)
     lowest = float(np.minimum.reduce(values))
-    others = int(np.count_nonzero(values))
+    others = len(values) if lowest > 0.0 else int(np.count_nonzero(values))
     is_rare = low <= 0.0 <= high and len(values) >= LEAST and 2 * others <= len(values)
     if spec.minimum == "auto" and lowest >= 0.0 and (is_rare or len(values) >= min(LEAST_ABOVE, spec.window)):
         low = 0.0

@@ -42,7 +42,7 @@ MIX_BYTES = 32  #: of a mix in a record, with zeros behind it
 _RECORD = Struct(f"={len(FIELDS)}d{MIX_BYTES}s")
 _WIDTH = _RECORD.size // 8
 _SLOT, _TIME, _MADE, _VALUE, _LOW, _HIGH, _ACTUAL, _LAST, _SEASONAL, _CHANGE, _MODEL, _WEEKLY = range(len(FIELDS))
-BLOCK = 32  # forecasts in a piece of a record
+BLOCK = 24  # forecasts in a piece of a record
 _BLOCK_BYTES = BLOCK * _RECORD.size
 SUMS = (
     "n",
