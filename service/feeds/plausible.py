@@ -87,9 +87,9 @@ class Plausibility:
 
     def judge(self, values: Floats, readings: Sequence[Reading]) -> Verdict:
         """Judge readings that follow ``values`` (n,), oldest first; this object stays unchanged."""
-        if len(readings) == 1 and not (self.suspects or self.shifts or readings[0].held):  # as nearly always
-            if not (len(values) and self._suspects(values[-self.window :], readings[0])):
-                return Verdict(list(readings), [], [], self)
+        is_plain = len(readings) == 1 and not (self.suspects or self.shifts or readings[0].held)  # as nearly always
+        if is_plain and not (len(values) and self._suspects(values[-self.window :], readings[0])):
+            return Verdict(list(readings), [], [], self)
         after = Plausibility(self.window, self.least, self.most)
         after.suspects, after.open, after.shifts = self.suspects.copy(), self.open, self.shifts.copy()
         out, cleared = list(readings), list[SuspectReading]()
