@@ -155,10 +155,10 @@ class Blend:
         Absent experts are None, and all forecasts are clipped to ``bounds``.
         """
         found, weights = blend.forecast(self.look, values, len(values) - 1, slot, model, self.state)
-        said, shares, value = list(ABSENT), list(ABSENT), 0.0
+        (low, high, _), said, shares, value = bounds, list(ABSENT), list(ABSENT), 0.0
         for place, one, weight in zip(self._places, found.tolist(), weights.tolist(), strict=True):
             if not isnan(one):
-                said[place] = one = bounds.inside(one)
+                said[place] = one = low if one < low else high if one > high else one
             shares[place] = weight
             if weight > 0.0:
                 value += weight * one
