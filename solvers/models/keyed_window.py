@@ -266,11 +266,14 @@ class KeyedWindow(ABC):
 
     # -- keeping -------------------------------------------------------------------------------------------------------
 
-    def to_arrays(self) -> dict[str, Any]:
-        """Return examples, coefficients and segments for a checkpoint; ``restore`` rebuilds factors and kernel rows."""
+    def to_arrays(self, X: Features | None = None) -> dict[str, Any]:
+        """Return examples, coefficients and segments for a checkpoint; ``restore`` rebuilds factors and kernel rows.
+
+        ``X`` has the features of a model that keeps them elsewhere.
+        """
         beta, segments, intercept = self._solution()
         return {
-            "X": self.X,
+            "X": self.X if X is None else X,
             "y": self.y,
             "sample_weight": self.weights,
             "sides": self.sides,
