@@ -138,7 +138,7 @@ def suspected_labels(model: LiveEstimator, *, progress: Progress | None = None) 
             decisions = left_out(model, every, tell) if view.shares_costs else leave_own(view, tell)
         else:
             decisions = held_out_by_class(model, tell=tell)
-        margin, better = _margins(decisions, places, counts)
+        margin, better = margins(decisions, places, counts)
         order = np.argsort(margin, kind="stable")
         nearest = _nearest(view, places, better, order[: max(EXPLAINED, np.count_nonzero(margin < 0.0))])
         tell(places.size, places.size)
@@ -162,8 +162,18 @@ def _is_worth_its_cost(view: View) -> bool:
     return min(free) > 0 and (n <= SMALL or max(free) <= MOST_FREE * n)
 
 
-def _margins(decisions: Floats, places: Ints, counts: Ints) -> tuple[Floats, Ints]:
-    """Return by how much each example's class is ahead of the best other class with examples, (n,), and that class."""
+def margins(decisions: Floats, places: Ints, counts: Ints) -> tuple[Floats, Ints]:
+    """Return by how much each example's class is ahead of the best other class with examples, (n,), and that class.
+
+    Parameters
+    ----------
+    decisions : ndarray, shape (n,) or (n, n_pairs)
+        Of two classes positive for the second one; of several positive for the first class of a pair.
+    places : ndarray, shape (n,)
+        Numbers of the examples' own classes.
+    counts : ndarray, shape (n_classes,)
+        Numbers of examples by class.
+    """
     first = -decisions[None] if decisions.ndim == 1 else decisions.T  # positive for the first class of each pair
     others = np.arange(counts.size - 1) + (np.arange(counts.size - 1) >= places[:, None])
     ahead = by_other_class(-first, places, counts.size) * np.where(others > places[:, None], 1.0, -1.0)
