@@ -44,7 +44,7 @@ __all__ = [
 BINS = 40
 LEVELS = np.linspace(0.5, 0.98, 13)  #: of coverage
 CAME, LEFT, CHANGED, STAYED = "C2", "C3", "C0", "0.6"
-MOST_PARTS = 32  #: of a record that are drawn
+MOST_PARTS, FEWEST = 32, 10  #: of a record that are drawn, and examples of each but the last
 NAME = 28  #: characters of a name that are drawn
 
 
@@ -214,7 +214,7 @@ def record(found: Record | None, axes: Any = None) -> Any:
         raise InvalidInput("there is no record yet; it begins with the first update after fit", field="found")
     axes, parts = _axes(axes), found.history
     n = np.array([part.n for part in parts])
-    starts = np.arange(0, n.size, -(-n.size // MOST_PARTS))
+    starts = np.arange(0, n.size, max(-(-n.size // MOST_PARTS), -(-FEWEST // int(n[0]))))
     sizes = np.add.reduceat(n, starts)
     for name, label, colour in (("error", "model", "C0"), ("naive_error", "naive", "0.5")):
         lately = getattr(found.lately, name)

@@ -123,13 +123,13 @@ def test_an_update_of_several_classes_shows_margins() -> None:
 
 def test_a_record_is_drawn_by_parts_next_to_the_naive_one() -> None:
     model = IncrementalSVC(gamma=0.5).fit([[0.0], [1.0], [2.0]], ["a", "a", "b"])
-    for value, label in ((0.1, "a"), (2.1, "b"), (0.2, "b")):
-        model.update(add=([[value]], [label]))
+    for i in range(12):
+        model.update(add=([[0.1 * i]], ["b" if i in (5, 11) else "a"]))
     assert model.record is not None
     axes = plot.record(model.record)
-    drawn = [part.get_data().values.tolist() for part in axes.patches]
-    assert [len(values) for values in drawn] == [3, 3]
-    assert drawn[1] == [1.0, 0.0, 0.0]
+    drawn = [part.get_data() for part in axes.patches]
+    assert [one.edges.tolist() for one in drawn] == [[0, 10, 12]] * 2
+    np.testing.assert_allclose(drawn[1].values, [0.9, 0.5])
     assert axes.get_ylabel() == "share of right labels"
     with pytest.raises(InvalidInput, match="no record yet"):
         plot.record(two_classes().record)
