@@ -59,15 +59,39 @@ def suspects(
     model: ModelId,
     most: Annotated[int, typer.Option(min=1, help="Labels that are printed.")] = 20,
     plot: Plot = None,
+    right: Annotated[
+        list[str] | None, typer.Option(help="Keys of labels that are right, and do not come back.")
+    ] = None,
+    relabel: Annotated[
+        list[str] | None, typer.Option(help="Keys that get the better label of the last ranking, in one update.")
+    ] = None,
 ) -> Any:
     """Rank the labels in a model's window by how doubtful each is, and print the most doubtful labels.
 
-    The output also has the label that would fit better, and the nearest examples that have this label.
+    The output also has the label that would fit better, and the nearest examples that have this label. Labels that were
+    confirmed before are left out, too.
     """
-    job, _, _ = _told(client, client.suspected_labels(model), plot, apply=False)
+    from livesvm.service.cli import files
+    from livesvm.service.client import ServiceProblem
+
+    wrong = [*map(files.as_key, relabel or ())]
+    try:
+        last = client.suspects(model, limit=1000)
+    except ServiceProblem as problem:
+        if problem.status != 404 or wrong:
+            raise
+        last = {"confirmed": {"keys": []}}
+    if wrong:
+        better = {one["key"]: one["better"] for one in last["suspects"]}
+        if unknown := [key for key in wrong if key not in better]:
+            raise ValueError(f"{unknown[0]!r} is not among the worst 1,000 labels of the last ranking of {model}")
+        client.update(model, relabel={key: better[key] for key in wrong})
+    confirmed = {*last["confirmed"]["keys"], *map(files.as_key, right or ()), *wrong}
+    asked = client.suspected_labels(model, confirmed=sorted(confirmed, key=str))
+    job, _, _ = _told(client, asked, plot, apply=False)
     rows = [one | {"why": ", ".join(map(str, one["why"]))} for one in job["result"]["suspects"][:most]]
     summary = "{n_doubted} of {n_examples} in doubt".format_map(job["result"])
-    return Told(job, [summary, (rows, tuple(rows[0]))])
+    return Told(job, [summary, (rows, tuple(rows[0]))] if rows else [summary])
 
 
 @calling

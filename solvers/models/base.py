@@ -370,7 +370,6 @@ class LiveEstimator(Fitted):
             if self.components is not None and self._outgrew_landmarks():
                 report = self._with_more_landmarks(report)
             if self._record is not None and (edits.relabel or not is_judged):
-                self._record.count()
                 self._record.window = None  # it is counted again
         except BaseException:
             if window is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from sys import getsizeof
@@ -59,7 +59,7 @@ class KeyedWindow(ABC):
         self.updates = 0  #: number of updates so far: the key of cached results that depend on the window
         self.foretells = False  #: whether ``unlearnt`` is asked for
         #: of the newest examples, by the model before: f, or of several classes the place of the class, (m,)
-        self.unlearnt: list[float] = []
+        self.unlearnt: Sequence[float] = []
         self.left: list[float] = []  #: targets of the examples that left with the newest update
         self.room = NOTHING  #: a scale that fits, and is not smaller than that of the examples here
 
