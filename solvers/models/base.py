@@ -1039,7 +1039,8 @@ class LiveEstimator(Fitted):
         if self.columns is not None:
             self.columns_ = self.columns_.only_in(features)
             self.feature_scale_ = scale = replace(scale, columns=self.columns_)
-        return arrays | scale.to_arrays()
+        kept: dict[str, Any] = scale.to_arrays()
+        return arrays | kept
 
     def to_warm_arrays(self) -> dict[str, Any]:
         """Return ``to_arrays`` with the present decisions, which ``from_arrays`` of this process need not compute.

@@ -243,8 +243,8 @@ class ClassWindow(KeyedWindow):
         if self.kernel.is_projected:  # one weight vector of each pair has the place of support vectors
             q, slots = len(self.pairs), self.slots
             W = np.column_stack([weights_of(dense(self.shared.XT), slots, beta) for beta in self.beta])
-            places, ones = tuple(np.arange(q)[:, None]), (np.ones(1),) * q
-            return PairsPredictor(self.kernel, W, places, ones, self.intercepts, self.width, self.n_classes)
+            each, ones = tuple(np.arange(q)[:, None]), (np.ones(1),) * q
+            return PairsPredictor(self.kernel, W, each, ones, self.intercepts, self.width, self.n_classes)
         beta = self.beta
         places = np.flatnonzero((beta != 0.0).any(axis=0))
         given = self.kernel.gram is not None
