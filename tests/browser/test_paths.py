@@ -156,6 +156,10 @@ def test_paths_of_several_classes_are_looked_along_and_applied(
     add = {"X": X.tolist(), "y": y.tolist(), "keys": keys}
     http.post("/models/zoo/update", json={"add": add}).raise_for_status()
 
+    page = open_page(f"{service.url}/#/models/zoo")
+    counts = http.get("/models/zoo").json()
+    outside = 2 * 90 - counts["n_free"] - counts["n_bound"]  # each example is in two pairs
+    expect(page.get_by_text(f"{outside} outside: beyond the margin, in all pairs of classes")).to_be_visible()
     page = open_page(f"{service.url}/#/models/zoo/labels")
     page.get_by_role("button", name="Find them").click()
     region = page.get_by_role("region", name="Suspected labels")
