@@ -10,16 +10,18 @@ import typer
 from livesvm.service.cli.commands import ModelId, calling
 from livesvm.service.cli.connection import finished
 from livesvm.service.cli.output import Told, counted
+from livesvm.service.cli.readings import of_examples
 
 if TYPE_CHECKING:
     from livesvm.service.client import Client
 
-Validation = Annotated[Path | None, typer.Option(help="Examples to choose by: .npz, .csv or .json.")]
+Validation = Annotated[Path | None, typer.Option(help="Examples to choose by: a table, .npz or .json.")]
 Plot = Annotated[Path | None, typer.Option(help="Draw the result there: .svg or .png.")]
 Apply = Annotated[bool, typer.Option("--apply", help="Bring the best value into the live model.")]
 
 
 @calling
+@of_examples
 def path(
     client: Client,
     model: ModelId,
@@ -29,9 +31,13 @@ def path(
     validation: Validation = None,
     plot: Plot = None,
     apply: Apply = False,
+    *,
+    given: dict[str, Any],
 ) -> Any:
     """Compute the whole regularization path for the examples in a model's window."""
-    asked = client.regularization_path(model, minimum, maximum, parameter=parameter, validation=_given(validation))
+    asked = client.regularization_path(
+        model, minimum, maximum, parameter=parameter, validation=_examples(validation, given)
+    )
     return _told(client, asked, plot, apply)
 
 
@@ -68,6 +74,7 @@ def suspects(
 
 
 @calling
+@of_examples
 def outliers(
     client: Client,
     model: ModelId,
@@ -76,21 +83,23 @@ def outliers(
     validation: Validation = None,
     plot: Plot = None,
     apply: Apply = False,
+    *,
+    given: dict[str, Any],
 ) -> Any:
     """Find labels or targets in a model's window that may be wrong, and compute robust models that do not fit these.
 
     Prints the number of suspected labels or targets; with --json, lists these.
     """
-    asked = client.outlier_path(model, parameter, validation=_given(validation), hold_out=hold_out)
+    asked = client.outlier_path(model, parameter, validation=_examples(validation, given), hold_out=hold_out)
     return _told(client, asked, plot, apply)
 
 
-def _given(file: Path | None) -> tuple[Any, Any] | None:
+def _examples(file: Path | None, given: dict[str, Any]) -> tuple[Any, Any] | None:
     from livesvm.service.cli import files
 
     if file is None:
         return None
-    found = files.read(file)
+    found = files.read(file, given)
     return found.X, found.y
 
 
