@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from livesvm.service.cli.commands import FleetId, RequestName, calling, plain
-from livesvm.service.cli.feeds import CALL_ROWS, File, columns_in, hinted, of_grid, of_served, settings_in, steps_among
+from livesvm.service.cli.feed_settings import OF_FLEETS, feed_settings
+from livesvm.service.cli.feeds import CALL_ROWS, File, hinted, of_grid, of_served, steps_among, without_file
 from livesvm.service.cli.output import Told, tracked
-from livesvm.service.cli.readings import DryRun, Line, csv_of, first_rows, reading, table, told
+from livesvm.service.cli.readings import OPTIONS, DryRun, Line, csv_of, first_rows, reading, table, told
 from livesvm.service.client import fleets
 
 if TYPE_CHECKING:
@@ -33,39 +34,33 @@ COUNTS = ("series", "accepted", "ignored", "corrected", "announced", "refused_in
 @app.command("create")
 @calling
 @reading
+@feed_settings(OF_FLEETS, of_file=tuple(OPTIONS))
 def create(
     client: Client,
     fleet: FleetId,
     target: Annotated[str | None, typer.Argument(help="The column that is forecast.")] = None,
-    series: Annotated[str, typer.Option(help="The column that names the series.")] = "series",
-    steps: Annotated[str, typer.Option(help="How far ahead: 24 is 1 to 24; 1,24 is exactly these.")] = "1",
-    window: Annotated[int | None, typer.Option(help="Readings of each series that are remembered.")] = None,
-    known: Annotated[str, typer.Option(help="Columns known ahead, with commas.")] = "",
-    features: Annotated[str, typer.Option(help="Columns known up to the newest reading, with commas.")] = "",
-    shared: Annotated[str, typer.Option(help="Those of them that are the same for all series, with commas.")] = "",
-    settings: Annotated[str, typer.Option(help="All else as JSON, as POST /fleets takes it.")] = "{}",
     file: Annotated[Path | None, typer.Option("--from", help="Readings of all series, which are sent.")] = None,
     dry_run: DryRun = False,
     *,
     given: dict[str, Any],
+    asked: dict[str, Any],
 ) -> Any:
-    """Create a fleet, and if a file is given, send its readings to the fleet."""
-    options = {"window": window, **columns_in(known=known, features=features, shared=shared)}
-    asked = settings_in(steps, settings, **options)
+    """Create a fleet, and if a file is given, send its readings to the fleet.
+
+    Without a file, --series, --time, --zone and --align are settings of the fleet, too.
+    """
     if file is None:
         if target is None:
             raise typer.BadParameter("the column that is forecast is needed, or --from", param_hint="TARGET")
-        return client.create_fleet(fleet, target=target, series=series, **asked)
-    given["series"] = None if series == "series" else series  # the default may have another name in the file
-    found = table(file, given, asked.get("time"), series)
+        named = {} if given["series"] is None else {"series": given["series"]}
+        return client.create_fleet(fleet, target=target, **named | without_file(given | {"series": None}) | asked)
+    found = table(file, given, asked.get("time"), "series")
     if dry_run:
         return first_rows(found)
-    of_file = {"time": found.time} | of_grid(found)
+    of_file = {"time": found.time, "series": found.series or "series"} | of_grid(found)
     if found.zone is not None:
         of_file["timezone"] = found.zone
-    client.create_fleet(
-        fleet, target=target or found.likeliest or "value", series=found.series or "series", **of_file | asked
-    )
+    client.create_fleet(fleet, target=target or found.likeliest or "value", **of_file | asked)
     sent = _run(client, fleet, file, CALL_ROWS, given | {"align": found.align or "none"})
     if sent.status and not sent.answer["accepted"]:  # the same command with another option has to work
         client.delete_fleet(fleet)

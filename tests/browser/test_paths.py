@@ -124,13 +124,16 @@ def test_suspected_labels_are_corrected_one_by_one(
     expect(effect).to_contain_text(f": {before:.4g} before, {error(http, held):.4g} after.")
     removed.get_by_role("button", name="Remove").click()
     expect(removed).to_contain_text("removed, version 3")
-    left.get_by_role("button", name="Leave").click()
-    expect(left).to_contain_text("left as it is")
+    left.get_by_role("button", name="Right").click()
+    expect(left).to_contain_text("right, not ranked again")
     now = http.get("/models/suspect").json()
     assert (now["version"], now["n_examples"]) == (3, 99)
     page.get_by_role("button", name="Find them").click()
     expect(effect).to_contain_text(f"Labels in doubt: {job_doubted(http, 0)} before, ")
     assert job_doubted(http, 1) < job_doubted(http, 0)
+    confirmed = {expected[0]["key"], expected[2]["key"]}
+    expect(page.get_by_text("2 are confirmed and not shown.")).to_be_visible()
+    assert confirmed.isdisjoint(rows.get_by_role("rowheader").all_inner_texts())
     picture(page, "labels-done")
 
 
