@@ -115,9 +115,8 @@ def outliers(
 
     Prints the number of suspected labels or targets; with --json, lists these.
     """
-    asked = client.outlier_path(
-        model, parameter, validation=_examples(client, model, validation, given), hold_out=hold_out
-    )
+    examples = _examples(client, model, validation, given)
+    asked = client.outlier_path(model, parameter, validation=examples, hold_out=hold_out)
     return _told(client, asked, plot, apply)
 
 
