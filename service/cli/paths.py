@@ -11,6 +11,7 @@ from livesvm.service.cli.commands import ModelId, calling
 from livesvm.service.cli.connection import finished
 from livesvm.service.cli.learning import of_model
 from livesvm.service.cli.output import Told, counted
+from livesvm.service.cli.readings import of_examples
 
 if TYPE_CHECKING:
     from livesvm.service.client import Client
@@ -21,6 +22,7 @@ Apply = Annotated[bool, typer.Option("--apply", help="Bring the best value into 
 
 
 @calling
+@of_examples
 def path(
     client: Client,
     model: ModelId,
@@ -30,10 +32,12 @@ def path(
     validation: Validation = None,
     plot: Plot = None,
     apply: Apply = False,
+    *,
+    given: dict[str, Any],
 ) -> Any:
     """Compute the whole regularization path for the examples in a model's window."""
     asked = client.regularization_path(
-        model, minimum, maximum, parameter=parameter, validation=_given(client, model, validation)
+        model, minimum, maximum, parameter=parameter, validation=_examples(client, model, validation, given)
     )
     return _told(client, asked, plot, apply)
 
@@ -95,6 +99,7 @@ def suspects(
 
 
 @calling
+@of_examples
 def outliers(
     client: Client,
     model: ModelId,
@@ -103,19 +108,22 @@ def outliers(
     validation: Validation = None,
     plot: Plot = None,
     apply: Apply = False,
+    *,
+    given: dict[str, Any],
 ) -> Any:
     """Find labels or targets in a model's window that may be wrong, and compute robust models that do not fit these.
 
     Prints the number of suspected labels or targets; with --json, lists these.
     """
-    asked = client.outlier_path(model, parameter, validation=_given(client, model, validation), hold_out=hold_out)
+    examples = _examples(client, model, validation, given)
+    asked = client.outlier_path(model, parameter, validation=examples, hold_out=hold_out)
     return _told(client, asked, plot, apply)
 
 
-def _given(client: Client, model: str, file: Path | None) -> tuple[Any, Any] | None:
+def _examples(client: Client, model: str, file: Path | None, given: dict[str, Any]) -> tuple[Any, Any] | None:
     if file is None:
         return None
-    found = of_model(client, model, file, {})
+    found = of_model(client, model, file, given)
     return found.X, found.y
 
 
