@@ -24,6 +24,7 @@ from livesvm.service.files import csv_text, svmlight
 from livesvm.solvers.errors import InvalidInput
 
 COLUMNS = ("y", "key", "weight", "time", "tags")
+PLAIN = ("weight", "time")  #: features of the first table of a model with columns, as cars have a weight
 Line = list[str]
 SPARSE = ("indptr", "indices", "values", "n_features")
 
@@ -90,7 +91,7 @@ class ExampleTable:
         self.roles = {
             role: names.index(asked.get(role) or role)
             for role in COLUMNS
-            if asked.get(role) or (role in names and role not in own)
+            if asked.get(role) or (role in names and role not in own and (own or columns is None or role not in PLAIN))
         }
         rest = [name for at, name in enumerate(names) if at not in self.roles.values()]
         unknown, absent = [name for name in rest if name not in own], sorted(own - {*rest})
@@ -152,6 +153,29 @@ def as_key(text: str) -> int | str:
     """Convert a text to a key: an integer if the text is written as the service writes integers, else the text."""
     is_number = text.isascii() and text.isdigit() and len(text) <= 16 and str(int(text)) == text
     return int(text) if is_number else text
+
+
+def corrections(path: Path, *, is_text: bool) -> dict[int | str, float | str]:
+    """Read new labels or targets by key from CSV with a line of names, a column of keys, and one of labels.
+
+    Labels are texts if ``is_text``, else numbers. Raises InvalidInput, which names the row, for a bad row or a repeated
+    key.
+    """
+    found: dict[int | str, float | str] = {}
+    with path.open(newline="", encoding="utf-8-sig") as file:
+        lines = csv.reader(file)
+        if len(next(lines, [])) != 2:
+            raise InvalidInput(f"the first line of {path} must name two columns, of keys and of labels")
+        for row, line in enumerate(filter(None, lines)):
+            if len(line) != 2 or not all(line):
+                raise InvalidInput(f"must be a key and a label, not {','.join(line)!r}", field=str(path), row=row)
+            if as_key(line[0]) in found:
+                raise InvalidInput(f"{line[0]!r} is there twice", field=str(path), row=row)
+            try:
+                found[as_key(line[0])] = line[1] if is_text else float(line[1])
+            except ValueError:
+                raise InvalidInput(f"{line[1]!r} is no number", field=str(path), row=row) from None
+    return found
 
 
 def write_predictions(path: Path, answer: dict[str, Any]) -> None:

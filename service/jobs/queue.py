@@ -436,6 +436,8 @@ class Jobs:
             if record.model == model and isinstance(copy := self._copies.get(record.id), ModelCopy):
                 found |= _named_in(copy.arrays, keys, tags)
                 found |= {tag for key, own in copy.window.tags.items() for tag in own if tag in tags}
+            if record.model == model:
+                found |= _keys_in(record.asked, keys)
             if record.model == model and record.state == "done":
                 try:
                     found |= _keys_in(self.result(record.id), keys)
@@ -647,5 +649,5 @@ def _named(described: Document) -> Document:
 
 def _of_data(data: Examples, model: Description) -> int:
     """Return the bytes of a model of these examples in the worst case: all of them are free support vectors."""
-    n = len(data.X)
-    return model_bytes(n, data.X.nbytes / n, n, model.cache_mb)
+    n = len(data.features)
+    return model_bytes(n, data.features.nbytes / n, n, model.cache_mb)

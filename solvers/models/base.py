@@ -370,7 +370,6 @@ class LiveEstimator(Fitted):
             if self.components is not None and self._outgrew_landmarks():
                 report = self._with_more_landmarks(report)
             if self._record is not None and (edits.relabel or not is_judged):
-                self._record.count()
                 self._record.window = None  # it is counted again
         except BaseException:
             if window is not None:
@@ -1098,7 +1097,7 @@ class LiveEstimator(Fitted):
             self._came = dict(zip(arrays["keys"], rows, strict=False))
             if isinstance(scale, TableEncoding):
                 self.columns_ = scale.columns
-            arrays = {**arrays, "X": scale.apply(rows)}
+            arrays = {**arrays, "X": arrays["encoded"] if "encoded" in arrays else scale.apply(rows)}
         if "objects" in arrays:
             numbers = np.asarray(arrays["X"])[:, 0].astype(np.int64).tolist()
             self._objects = dict(zip(numbers, arrays["objects"], strict=True))

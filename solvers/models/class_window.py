@@ -207,33 +207,30 @@ class ClassWindow(KeyedWindow):
             undo += [pair.undo for pair in touched]
             self._later = (*[pair.settle for pair in touched], partial(self.shared.release, leave))
             with self.shared.at_hand(come):
-                if self.foretells and come.size and self.keys:
-                    self.unlearnt = self._foretold(change.X)
-                events, traces = self._walk(todo, parts, limits, from_nothing)
+                foretold = np.empty(come.size if self.foretells and self.keys else 0, np.int64)
+                events, traces = self._walk(todo, parts, limits, from_nothing, (change.X, foretold))
+                self.unlearnt = foretold.tolist()
             costs = change.new_losses.levels[:, 0], change.losses.levels[:, 0]
             self._commit(change, changed, come, costs, last_events=[events.get(two, 0) for two in self.pairs])
             return _together(traces)
 
-    def _foretold(self, X: Features) -> list[float]:
-        """Return the class number that the present pairs predict for each new example, (m,)."""
-        at_hand = self.shared.rows_at_hand()
-        if at_hand is None:  # they are too many
-            places = winners(self.predictor().decide(X), self.n_classes)
-        else:
-            votes = votes_of(self.pairs, np.ascontiguousarray(at_hand[1]), self.n_classes)
-            places = votes.argmax(axis=1)
-        found: list[float] = places.tolist()
-        return found
-
     def _walk(
-        self, todo: list[Two], parts: Parts, limits: dict[Two, int], from_nothing: bool
+        self, todo: list[Two], parts: Parts, limits: dict[Two, int], from_nothing: bool, new: tuple[Features, Ints]
     ) -> tuple[dict[Two, int], list[Trace]]:
         """Update the pairs ``todo``: as many as possible in one compiled call, the others in parallel.
 
         Returns the events of each pair, and what was done. If kernel values changed, pairs are solved from nothing.
+        ``new`` has the new examples, and an array (m,) or (0,) for the class numbers that the pairs predict for them.
         """
-        work = parts.work(self.shared)
-        events, done = ({}, []) if work is None else update_each(self.pairs, todo, work, limits)
+        work, (X, foretold) = parts.work(self.shared), new
+        if work is not None:
+            events, done = update_each(self.pairs, todo, work, limits, foretold)
+        else:
+            events, done, at_hand = {}, [], self.shared.rows_at_hand()
+            if foretold.size and at_hand is None:  # they are too many
+                foretold[:] = winners(self.predictor().decide(X), self.n_classes)
+            elif foretold.size and at_hand is not None:
+                foretold[:] = votes_of(self.pairs, at_hand[1], self.n_classes).argmax(axis=1)
         rest = [two for two in todo if two not in events]
         works = [partial(self.pairs[two].update, parts.of(two), limits[two], from_nothing) for two in rest]
         traces = solve_in_parallel(works, self.threads)

@@ -138,6 +138,7 @@ class View:
         arrays = model.to_warm_arrays() if is_one else model.to_arrays()
         if isinstance(model.feature_scale_, TableEncoding):
             arrays["encoding"] = model.feature_scale_  # never changed, so it need not be taken apart
+            arrays["encoded"] = window.X  # to encode a window takes as long as to copy everything else
         copied = type(model).from_arrays(own, arrays)
         if is_one and window.state.is_prepared and type(window.kernel) is Kernel and window.kernel.gram is None:
             copied._window.state = compact_copy(window.state, window.slots)  # its kernel rows are not computed again

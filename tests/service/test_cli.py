@@ -8,17 +8,21 @@ import subprocess
 import sys
 from functools import partialmethod
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import httpx
 import numpy as np
 import pytest
+import typer
 
 from livesvm.service.access.keys import new_key
-from livesvm.service.cli import files
+from livesvm.service.cli import connection, files
 from livesvm.service.cli.main import main
 from livesvm.service.cli.models import COLUMNS
 from livesvm.service.client import Client
+from livesvm.service.models.spec import KernelSpec
+from livesvm.service.models.tasks import TASKS
+from livesvm.solvers.errors import InvalidInput
 from tests.service.conftest import Make, Told
 from tests.service.process import ServiceProcess, blobs
 
@@ -130,6 +134,36 @@ def test_a_file_that_cannot_be_read_is_named(
     assert "Traceback" not in error
 
 
+@pytest.mark.parametrize("labels", [("no", "yes"), (0, 1)])
+def test_labels_are_corrected_by_a_file(
+    labels: Any, reported: Told, make: Make, http: httpx.Client, tmp_path: Path
+) -> None:
+    model = make(C=1.0)
+    rows, new = tmp_path / "rows.csv", tmp_path / "new.csv"
+    rows.write_text("key,a,y\n" + "".join(f"k{i},{i},{labels[i > 4]}\n" for i in range(10)))
+    reported("update", model, rows, "--target", "y")
+    new.write_text(f"case,found\nk4,{labels[1]}\nk9,{labels[0]}\n")
+    assert reported("update", model, "--relabel", new)["version"] == 2
+    listed = {one["key"]: one["y"] for one in http.get(f"/models/{model}/examples").json()["examples"]}
+    assert [listed[f"k{i}"] for i in (3, 4, 8, 9)] == [labels[0], labels[1], labels[1], labels[0]]
+
+
+@pytest.mark.parametrize(
+    ("text", "row", "reason"),
+    [
+        ("key,y,more\n", None, "must name two columns"),
+        ("key,y\nk1\n", 0, "must be a key and a label"),
+        ("key,y\nk1,1\nk2,one\n", 1, "'one' is no number"),
+        ("key,y\nk1,1\nk1,0\n", 1, "'k1' is there twice"),
+    ],
+)
+def test_a_bad_file_of_labels_is_refused(text: str, row: int | None, reason: str, tmp_path: Path) -> None:
+    (tmp_path / "new.csv").write_text(text)
+    with pytest.raises(InvalidInput, match=reason) as refused:
+        files.corrections(tmp_path / "new.csv", is_text=False)
+    assert refused.value.row == row
+
+
 def test_paths_are_waited_for_drawn_and_applied(reported: Told, make: Make, tmp_path: Path) -> None:
     model = make(C=1.0, kernel={"name": "rbf", "gamma": 0.5})
     X, y = blobs(np.random.default_rng(1), 60)
@@ -156,6 +190,26 @@ def test_a_key_is_sent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: 
         monkeypatch.setenv("LIVESVM_URL", service.url)
         assert main(["models", "list", "--json"]) == 0
         assert json.loads(capsys.readouterr().out.splitlines()[-1]) == []
+
+
+def test_an_answer_that_does_not_come_is_no_service_that_cannot_be_reached(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(typer.Exit), connection.connected("http://127.0.0.1:1", ""):
+        raise httpx.ReadTimeout("timed out")
+    assert "has not answered within 600 s" in capsys.readouterr().err
+
+
+def test_models_of_every_task_and_kernel_are_created(reported: Told, capsys: pytest.CaptureFixture[str]) -> None:
+    for task in TASKS:
+        spec = {"pu": '{"prior": 0.3}', "oneclass": '{"nu": 0.2}'}.get(task, "{}")
+        assert reported("models", "create", "cli-task", "--task", task, "--spec", spec)["task"] == task
+        reported("models", "delete", "cli-task", "--yes")
+    for kernel in get_args(KernelSpec.model_fields["name"].annotation):
+        if kernel != "polynomial":  # another name of poly
+            made = reported("models", "create", "cli-kernel", "--kernel", kernel)
+            assert made["kernel"]["name"] == kernel
+            reported("models", "delete", "cli-kernel", "--yes")
+    assert main(["models", "create", "m", "--task", "l2svc", "--csv", "x.csv", "--target", "y"]) == 2
+    assert "is of the other tasks" in capsys.readouterr().err
 
 
 def test_labels_are_named_when_a_model_is_made(

@@ -1,9 +1,10 @@
 /** A file becomes a feed, a fleet or a model: the service says how it understands the file, and what it takes for what is corrected here. */
 
-import { button, call, change } from "./api.js";
+import { button, call, change, get } from "./api.js";
 import { inspect, sent, table as examples } from "./csv.js";
 import { count, facts, field, h, section, table } from "./dom.js";
 import { dropped } from "./drop.js";
+import { follow } from "./jobs.js";
 import { has } from "./service.js";
 
 const PIECE = 500_000; // characters of one call, far below what a body may have
@@ -59,7 +60,7 @@ function correction(found, options, again, isOpen) {
     ["Marks of missing values", text("missing", ""), "With blanks between."],
     ["Column of series", h("input", { type: "text", name: "series", list: known.id, placeholder: "as found" })],
     ["Series", select("wide", { true: "every column is one" })],
-    ["Grid of times", text("align", "as they are"), "nearest, mean or last, also mean:1h."],
+    ["Grid of times", text("align", "as found"), "nearest, mean or last, also mean:1h; none: as they are."],
   ];
   for (const [, control] of given) {
     const value = options[control.name];
@@ -128,6 +129,7 @@ function choices(file, found, options) {
     if (!rows.length) throw new Error("No row has a target.");
     await call("POST", "/models", { id: id.value, task, columns: "auto", ...(size && { window: { max_examples: size } }) });
     await learn(id.value, rows, once, size ?? Infinity, progress);
+    await chosen(id.value, rows.length, once, told);
     location.hash = `#/models/${id.value}`;
     return `Learnt ${count(rows.length)} rows.`;
   }, { class: isReadings ? "plain" : "" });
@@ -136,7 +138,7 @@ function choices(file, found, options) {
     if (!isValid()) return "";
     if (goal()?.kind !== "number") throw new Error("Numbers are forecast: choose such a target.");
     const { past, known } = ofFeed(), asked = steps.value.split(",").map(Number), kind = isFleet ? "fleets" : "feeds";
-    await call("POST", `/${kind}`, { id: id.value, target: goal().column, time: found.time, ...(isFleet && { series: found.series }), ...(options.zone && { timezone: options.zone }),
+    await call("POST", `/${kind}`, { id: id.value, target: goal().column, time: found.time, ...(isFleet && { series: found.series }), ...(found.zone && { timezone: found.zone }), ...(found.align && { every: found.align.split(":")[1] }),
       features: names(past), known: names(known), ...(steps.value && { steps: asked.length > 1 ? asked : asked[0] }), ...(window_.value && { window: window_.valueAsNumber }) });
     const { observe } = await import("./feeds.js");
     await observe(id.value, await sent(file, options), once, progress, kind);
@@ -160,6 +162,16 @@ async function learnable(file, options, { target, key, names, task, size }) {
   const most = size ?? MOST, n = there.length;
   const kept = n <= most ? there : size ? there.slice(-size) : there.filter((_, i) => i === 0 || Math.floor(i * most / n) !== Math.floor((i - 1) * most / n));
   return kept.map((row) => ({ row: Object.fromEntries(names.map((name) => [name, cell(row, name)])), y: target && (task === "svc" && !isNumber.get(target.column) ? row[at.get(target.column)] : cell(row, target.column)), key: key && row[at.get(key.column)] }));
+}
+
+/** Let a model that tunes itself choose by all rows, as its first choice is by the first call's. */
+async function chosen(id, n, once, place) {
+  const { tuning } = await get(`/models/${id}`);
+  if (!tuning || n <= ROWS) return;
+  try {
+    const job = await follow(await call("POST", `/models/${id}/tune`, {}), place, []);
+    await change(`/jobs/${job.id}/apply`, {}, `${once}-chosen`);
+  } catch {} // rows that nothing can be chosen by, as of one class
 }
 
 /** Update after update, each under a name of its own, so that none counts twice. */

@@ -15,6 +15,7 @@ export function labels(main, id) {
   const leaving = [];
   const about = h("div"), progress = h("div"), found = h("div"), outcome = h("div", { role: "status" });
   const file = h("input", { type: "file", accept: ".csv,text/csv" });
+  const confirmed = new Set(); // keys of labels that were found right or corrected; a ranking leaves them out
   let before = null; // labels in doubt at the last ranking
   main.replaceChildren(...heading(id, "/labels"), about, progress, outcome, found);
 
@@ -22,27 +23,28 @@ export function labels(main, id) {
     const model = await get(`/models/${id}`), isClass = model.task === "svc", kind = isClass ? "suspected-labels" : "outlier-path";
     const start = may("learn") && button("Find them", async () => {
       outcome.replaceChildren();
-      show(await follow(await call("POST", `/models/${id}/${kind}`, isClass ? {} : { hold_out: SHARE }), progress, leaving));
+      show(await follow(await call("POST", `/models/${id}/${kind}`, isClass ? (confirmed.size ? { confirmed: { keys: [...confirmed] } } : {}) : { hold_out: SHARE }), progress, leaving));
       return "";
     });
     about.replaceChildren(section(isClass ? "Find suspected labels" : "Find suspected targets",
       h("p", { class: "quiet" }, isClass ? "Each label is compared with the exact decision of a model that has not seen its example." : "Along the outlier path examples that contradict the others give way, the most suspicious first. A fifth of the window is held back to see whether it helps to let them go."),
       start || h("p", { class: "quiet" }, "This key can look at what was found, and not search."),
-      may("learn") && field("Held-back examples", file, "A CSV file that the model has not learnt: the features in order, then the target. With it, each correction says what it did to the error.")));
+      may("learn") && field("Held-back examples", file, "A CSV file that the model has not learnt: the features in order, then the target; of a table its columns by name. With it, each correction says what it did to the error.")));
 
     function show(job) {
       const doubted = job.result.n_doubted;
       if (isClass && before !== null) outcome.replaceChildren(h("p", { id: "effect" }, `Labels in doubt: ${count(before)} before, ${count(doubted)} now.`));
       before = doubted ?? null;
-      found.replaceChildren(suspects(job, model, decide));
+      (job.result.confirmed?.keys ?? []).forEach((key) => confirmed.add(key));
+      found.replaceChildren(suspects(job, model, decide, confirmed));
     }
 
     /** Carry out one decision, and return what it did. */
     async function decide(update, once) {
-      const held = file.files.length ? await examplesFrom(file.files[0], model.n_features, model.task) : null;
+      const held = file.files.length ? await examplesFrom(file.files[0], model) : null;
       const was = held && await errorOn(id, model.task, held);
       const done = await change(`/models/${id}/update`, update, once);
-      if (held) outcome.replaceChildren(h("p", { id: "effect" }, `${isClass ? "Share of wrong labels" : "Mean absolute error"} on the ${count(held.X.length)} examples of ${file.files[0].name}: ${short(was)} before, ${short(await errorOn(id, model.task, held))} after.`));
+      if (held) outcome.replaceChildren(h("p", { id: "effect" }, `${isClass ? "Share of wrong labels" : "Mean absolute error"} on the ${count(held.y.length)} examples of ${file.files[0].name}: ${short(was)} before, ${short(await errorOn(id, model.task, held))} after.`));
       return `version ${count(done.version)}`;
     }
 
@@ -54,8 +56,8 @@ export function labels(main, id) {
   return () => leaving.forEach((end) => end());
 }
 
-async function errorOn(id, task, { X, y }) {
-  const { prediction } = await call("POST", `/models/${id}/predict`, { X });
+async function errorOn(id, task, { y, ...features }) {
+  const { prediction } = await call("POST", `/models/${id}/predict`, features);
   const errors = prediction.map((value, i) => (task === "svr" ? Math.abs(value - y[i]) : Number(value !== y[i])));
   return errors.reduce((sum, one) => sum + one, 0) / errors.length;
 }
@@ -99,12 +101,12 @@ function rowsOf(told, model) {
   return told.suspected.key.map((key, i) => ({ key, why: [], others: null, cells: [short(told.suspected.value[i]), sides.get(key) < 0 ? "far above the model" : "far below the model"] }));
 }
 
-function suspects(job, model, decide) {
+function suspects(job, model, decide, confirmed) {
   const told = job.result, isClass = model.task === "svc", n = isClass ? told.n_doubted : told.suspected.value.length;
   const title = isClass ? `${count(n)} in doubt` : `${count(n)} suspected`;
   if (job.withheld) return section(title, h("p", { class: "quiet" }, "This API key may not list examples, so it does not see which these are."));
   const rows = rowsOf(told, model), isOwner = may("learn");
-  if (!rows.length) return section("None suspected", h("p", {}, "No target contradicts the others."));
+  if (!rows.length) return section("None suspected", h("p", {}, `No ${isClass ? "label" : "target"} contradicts the others.`));
   const trouble = h("p", { role: "status" }), body = h("tbody");
 
   /** A row, with what fills in its examples. */
@@ -118,11 +120,12 @@ function suspects(job, model, decide) {
       const y = wanted();
       if (Number.isNaN(y)) throw new Error("Give the new target first.");
       over(`${y}, ${await decide({ relabel: { keys: [key], y: [y] } }, once)}`);
+      confirmed.add(key);
     });
     const remove = button("Remove", async (once) => over(`removed, ${await decide({ remove: { keys: [key] } }, once)}`), { class: "plain" });
-    const leave = h("button", { type: "button", class: "plain", onclick: () => over("left as it is") }, "Leave");
+    const leave = h("button", { type: "button", class: "plain", onclick: () => { confirmed.add(key); over(isClass ? "right, not ranked again" : "left as it is"); } }, isClass ? "Right" : "Leave");
     decision.append(isOwner ? h("div", { class: "row", role: "group", "aria-label": `What to do with ${key}` }, value, relabel, remove, leave) : "–");
-    body.append(h("tr", {}, h("th", { scope: "row" }, String(key)), features, ...cells.map((text) => h("td", {}, text)), isClass && because, decision));
+    body.append(h("tr", {}, h("th", { scope: "row" }, String(key)), features, ...cells.map((text) => h("td", { class: "wrap" }, text)), isClass && because, decision));
     return (known) => {
       const own = known.get(key);
       features.textContent = own ? brief(own) : "no longer in the window";
@@ -142,7 +145,7 @@ function suspects(job, model, decide) {
   const { best, error } = told.validation ?? {};
   const titles = ["Key", "Features", ...(isClass ? ["Doubt", "Margin", "Label", "Nearest of the better label"] : [`Suspected at ${told.parameter}`, "Target"]), "Decision"];
   return section(title,
-    h("p", { class: "quiet" }, isClass ? `All ${count(told.n_examples)} labels of version ${count(job.version)}, the worst first. In doubt are those with a negative margin: another label fits better.` : `Of the ${count(told.n_examples)} examples of version ${count(job.version)}.`,
+    h("p", { class: "quiet" }, isClass ? `All ${count(told.n_examples)} labels of version ${count(job.version)}, the worst first.${told.confirmed?.keys.length ? ` ${count(told.confirmed.keys.length)} are confirmed and not shown.` : ""} In doubt are those with a negative margin: another label fits better.` : `Of the ${count(told.n_examples)} examples of version ${count(job.version)}.`,
       best && ` Without them the error on held-back examples changes from ${short(error[0])} to ${short(best.error)} at best.`),
     h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Suspected labels" },
       h("table", {}, h("caption", { class: "unseen" }, "Suspected labels, the most suspicious first"),
