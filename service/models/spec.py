@@ -193,8 +193,8 @@ class ModelSpec(Request):
     )
     components: Components | None = Field(
         default=None,
-        description="`svc`, `svr`: the kernel has this rank, made of as many landmarks from the first examples; for "
-        "windows in which thousands of examples are on the margin. Absent: the whole kernel.",
+        description="The kernel has this rank, made of as many landmarks from the first examples; for windows in which "
+        "thousands of examples are on the margin; not for `l2svc`. Absent: the whole kernel.",
     )
     decision_function_shape: Literal["ovr", "ovo"] = Field(
         default="ovr",

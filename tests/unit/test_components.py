@@ -11,7 +11,14 @@ import pytest
 from numpy.typing import NDArray
 
 from livesvm import solvers
-from livesvm.solvers import IncrementalOneClassSVM, IncrementalSVC, IncrementalSVR, load_model, save_model
+from livesvm.solvers import (
+    IncrementalOneClassSVM,
+    IncrementalPUClassifier,
+    IncrementalSVC,
+    IncrementalSVR,
+    load_model,
+    save_model,
+)
 from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.homotopy import by_features, coordinate_descent
 from livesvm.solvers.homotopy.tolerances import SETTINGS
@@ -100,6 +107,8 @@ ESTIMATORS: dict[str, Any] = {
     "classes": lambda **more: IncrementalSVC(C=2.0, gamma=0.3, components=20, **more),
     "svr": lambda **more: IncrementalSVR(C=2.0, gamma=0.3, epsilon=0.2, components=20, **more),
     "pinball": lambda **more: IncrementalSVR(C=2.0, gamma=0.3, loss="pinball", quantile=0.8, components=20, **more),
+    "one class": lambda **more: IncrementalOneClassSVM(nu=0.3, gamma=0.3, components=20, **more),
+    "pu": lambda **more: IncrementalPUClassifier(prior=0.4, lam=0.003, gamma=0.3, components=20, **more),
 }
 
 
@@ -116,6 +125,8 @@ def test_updates_from_features_end_where_training_anew_does(
     y: Any = numbers if kind in ("svr", "pinball") else numbers > 0
     if kind == "classes":
         y = np.digitize(numbers, [-0.7, 0.7])
+    if kind == "pu":
+        y = 1 * (np.abs(numbers - 1.3) < 0.8)
     model = ESTIMATORS[kind]().fit(X[:200], y[:200])
     rng, at = np.random.default_rng(1), 200
     for k in range(8):
@@ -124,9 +135,11 @@ def test_updates_from_features_end_where_training_anew_does(
         stay = [key for key in keys if key not in gone][:3]
         more: dict[str, Any] = {}
         if k % 3 == 1:
-            more = {"relabel": {stay[0]: y[at], stay[1]: y[at + 1]}, "reweight": {stay[2]: 2.5}}
+            labels = {} if kind == "one class" else {stay[0]: y[at], stay[1]: y[at + 1]}
+            more = {"relabel": labels, "reweight": {stay[2]: 2.5}}
         if k == 5:
-            more = {"C": 0.7, "decay": 0.99}
+            costs = {} if kind == "one class" else {"C": 90.0 if kind == "pu" else 0.7}
+            more = {**costs, "decay": 0.99}
         report = model.update(add=(X[at : at + 25], y[at : at + 25]), remove=gone, **more)
         at += 25
         assert report.relative_gap <= SETTINGS.acceptable
@@ -135,7 +148,7 @@ def test_updates_from_features_end_where_training_anew_does(
         if kind == "classes":
             assert all(pair._state._rows.values.size == 0 for pair in model._window.pairs.values())
     mapped, window = model.feature_scale_.apply(model.window_features), model.window_y
-    anew = type(model)(**{**model.get_params(), "kernel": "linear", "components": None, "C": model.C})
+    anew = type(model)(**{**model.get_params(), "kernel": "linear", "components": None})
     anew.fit(mapped, window, sample_weight=model.window_sample_weight)
     fresh = model.feature_scale_.apply(X)
     decide, known = (getattr(one, "decision_function", one.predict) for one in (model, anew))
@@ -216,6 +229,21 @@ def test_landmarks_grow_with_a_window_that_began_small_and_then_stay() -> None:
     assert model.is_settled
     anew = ESTIMATORS["svc"]().fit(X, y)
     assert abs(model.score(X, y) - anew.score(X, y)) < 0.05
+
+
+def test_a_model_that_waits_chooses_landmarks_when_both_kinds_have_come() -> None:
+    X, numbers = made(120)
+    model = IncrementalPUClassifier(gamma=0.3, components=10)
+    model.update(add=(X[:40], np.zeros(40)))
+    assert model.is_waiting_
+    assert not model.is_settled
+    y = 1 * (numbers[40:] > 0.5)
+    model.update(add=(X[40:], y))
+    assert model.is_settled
+    assert model.feature_scale_.fitted == 120
+    anew = IncrementalPUClassifier(gamma=0.3, components=10).fit(X, [0] * 40 + y.tolist())
+    assert (model.prior_, model.lam_) == (anew.prior_, anew.lam_)
+    np.testing.assert_allclose(model.decision_function(X), anew.decision_function(X), atol=1e-7)
 
 
 def test_files_and_checkpoints_keep_the_map(tmp_path: Path) -> None:
@@ -302,7 +330,7 @@ ANALYSES: dict[str, Any] = {
     "leave one out": lambda model, X, y: solvers.leave_one_out(model).decisions,
     "folds": lambda model, X, y: solvers.k_fold(model, 4).decisions,
     "influences": lambda model, X, y: solvers.influences(model, X[:3]).decisions,
-    "C": lambda model, X, y: model.regularization_path(0.2, 4.0).breakpoints.value,
+    "path": lambda model, X, y: model.regularization_path(0.1, 0.9).breakpoints.value,
     "outliers": lambda model, X, y: model.outlier_path().at(0.5).decision_function(X),
     "probabilities": lambda model, X, y: model.predict_proba(X),
     "suspects": lambda model, X, y: solvers.suspected_labels(model).doubt,
@@ -318,11 +346,16 @@ KINDS: dict[str, Any] = {
         lambda numbers: np.digitize(numbers, [-0.7, 0.7]),
     ),
     "regression": (lambda **more: IncrementalSVR(C=1.0, epsilon=0.2, **more), lambda numbers: numbers),
+    "one class": (lambda **more: IncrementalOneClassSVM(nu=0.3, **more), lambda numbers: None),
+    "positive and unlabelled": (IncrementalPUClassifier, lambda numbers: 1 * (np.abs(numbers - 1.3) < 0.8)),
 }
 ONLY = {
     "outliers": ("two classes",),
     "probabilities": ("two classes", "three classes"),
     "suspects": ("two classes", "three classes"),
+    "values": [kind for kind in KINDS if kind != "one class"],
+    "drift": ("two classes", "three classes", "regression"),
+    "conformal": [kind for kind in KINDS if kind != "one class"],
 }
 
 
