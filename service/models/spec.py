@@ -264,8 +264,8 @@ class ModelSpec(Request):
             raise InvalidInput(f"is no parameter of {kind}", field="drift_alarms")
         if self.columns is not None and self.scale != "none":
             raise InvalidInput("scales numbers only; columns have encodings", field="scale")
-        if self.components is not None and (self.columns is not None or self.kernel.name == "sigmoid"):
-            raise InvalidInput("is for rows of numbers, and for kernels other than sigmoid", field="components")
+        if self.components is not None and self.kernel.name == "sigmoid":
+            raise InvalidInput("is for kernels other than sigmoid", field="components")
         if self.labels is not None:
             self._check_named(task.has_labels, kind)
         if not task.has_free_intercept and not self.fit_intercept:

@@ -373,13 +373,16 @@ class ModelState:
             first, scale = self._of_those(window)
         else:  # landmarks are chosen from the window that is learnt
             first, scale = ({}, None) if afresh else self._of_first_data(edits)
+            if afresh and before.columns is not None:
+                columns = self._columns_before_choice.only_in(window.X)
+                window = replace(window, X=Codes.of(window.X, columns))
         estimator = new_estimator(self.spec, self.cache_mb, **changed | first)
         if self.estimator.chosen_ and not afresh:
             estimator.chosen_ = self.estimator.chosen_
         came = window.X
-        if isinstance(scale, TableEncoding):
+        if isinstance(scale, TableEncoding | Nystroem) and scale.columns is not None:
             known = replace(scale.columns, words=(came.table or scale.columns).words)
-            scale = replace(scale, columns=known.only_in(came))
+            scale = scale.with_columns(known.only_in(came))
         if scale is not None:
             window = replace(window, X=scale.apply(came))
         if isinstance(self.estimator, ServedClassifier) and window.y is not None:

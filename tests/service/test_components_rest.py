@@ -218,7 +218,6 @@ def test_several_classes_and_numbers(http: httpx.Client, make: Make) -> None:
     ("more", "field"),
     [
         ({"components": 0}, "components"),
-        ({"components": 10, "columns": "auto"}, "components"),
         ({"components": 10, "kernel": {"name": "sigmoid"}}, "components"),
         ({"components": 10, "C": "auto"}, "C"),
         ({"components": 10, "task": "l2svc"}, "components"),

@@ -259,6 +259,31 @@ def test_files_and_checkpoints_keep_the_map(tmp_path: Path) -> None:
         assert other.certificate().relative_gap <= SETTINGS.acceptable
 
 
+@pytest.mark.parametrize("classes", [2, 3])
+def test_cells_of_a_table_are_encoded_and_then_mapped(tmp_path: Path, classes: int) -> None:
+    X, numbers = made(200)
+    table = [{"a": float(row[0]), "b": "high" if row[1] > 0.4 else None, "c": float(row[2])} for row in X]
+    y = numbers > 0 if classes == 2 else np.digitize(numbers, [-0.7, 0.7])
+    model: Any = IncrementalSVC(C=1.0, gamma=0.3, components=15, columns="auto").fit(table[:120], y[:120])
+    model.update((table[120:], y[120:]), remove=range(60))
+    for step in ("update", "rescale"):
+        if step == "rescale":
+            model.rescale()
+        mapped = model.feature_scale_.apply(model.window_features)
+        linear = IncrementalSVC(C=1.0, kernel="linear").fit(mapped, y[60:])
+        np.testing.assert_allclose(model.decision_function(table[60:]), linear.decision_function(mapped), atol=1e-7)
+    own, known = (solvers.leave_one_out(one).decisions for one in (model, linear))
+    np.testing.assert_allclose(own, known, atol=1e-7)
+    save_model(model, tmp_path / "model.npz")
+    for other in (load_model(tmp_path / "model.npz"), type(model).from_arrays(model.get_params(), model.to_arrays())):
+        assert (other.decision_function(table) == model.decision_function(table)).all()
+        assert other.window_X == model.window_X
+        other.update((table[:5], y[:5]))
+    own = model.certificate()
+    assert (own.components, own.relative_gap < 1e-8) == (15, True)
+    assert own.left_out == pytest.approx(float(model.left_out(table[60:]).mean()), abs=1e-9)
+
+
 def test_a_map_knows_whether_its_landmarks_are_in_the_window() -> None:
     X, numbers = made(200)
     model = ESTIMATORS["svc"]().fit(X, numbers > 0)
@@ -277,7 +302,6 @@ def test_a_map_knows_whether_its_landmarks_are_in_the_window() -> None:
         ({"components": 5, "kernel": "precomputed"}, "components"),
         ({"components": 5, "kernel": "sigmoid"}, "components"),
         ({"components": 5, "C": "auto"}, "C"),
-        ({"components": 5, "columns": "auto"}, "columns"),
     ],
 )
 def test_what_has_no_components_is_refused(parameters: dict[str, Any], field: str) -> None:
