@@ -752,8 +752,6 @@ class LiveEstimator(Fitted):
         if self.components is None:
             return scale
         most = validation.whole(self.components, "components")
-        if isinstance(vars(self).get("C"), str):
-            raise InvalidInput("a model with components takes a C that is given", field="C")
         if self.kernel == "precomputed" or callable(self.kernel):
             raise InvalidInput("need a kernel of features, by name", field="components")
         if isinstance(rows, SparseRows):

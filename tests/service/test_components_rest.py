@@ -21,6 +21,7 @@ from livesvm.service.models.window import WindowLimits
 from livesvm.solvers import IncrementalOneClassSVM, IncrementalPUClassifier, IncrementalSVC, IncrementalSVR
 from livesvm.solvers.errors import InvalidInput
 from tests.service.conftest import Make
+from tests.service.process import ServiceProcess
 from tests.support.erasing import keeping
 
 LIMITS = WindowLimits(10**6, 10**4)
@@ -219,7 +220,6 @@ def test_several_classes_and_numbers(http: httpx.Client, make: Make) -> None:
     [
         ({"components": 0}, "components"),
         ({"components": 10, "kernel": {"name": "sigmoid"}}, "components"),
-        ({"components": 10, "C": "auto"}, "C"),
         ({"components": 10, "task": "l2svc"}, "components"),
     ],
 )
@@ -230,9 +230,22 @@ def test_what_has_no_components_is_refused(http: httpx.Client, more: dict[str, A
     http.delete("/models/by-itself").raise_for_status()
 
 
-def test_jobs_that_solve_again_are_refused(http: httpx.Client, make: Make) -> None:
+def test_a_retraining_is_refused(http: httpx.Client, make: Make) -> None:
     model = make(**SPEC)
     http.post(f"/models/{model}/update", json={"add": {"X": X.tolist(), "y": Y.tolist()}}).raise_for_status()
-    for job, field in (("retrain", "solver"), ("tune", "components")):
-        answer = http.post(f"/models/{model}/{job}", json={})
-        assert (answer.status_code, answer.json().get("field")) == (422, field), answer.text
+    answer = http.post(f"/models/{model}/retrain", json={})
+    assert (answer.status_code, answer.json().get("field")) == (422, "solver"), answer.text
+
+
+def test_it_is_tuned(service: ServiceProcess, make: Make) -> None:
+    model = make(**SPEC)
+    with Client(service.url) as client:
+        client.update(model, X, Y)
+        job = client.wait(client.tune_model(model, folds=3, gammas=[0.05, 0.3], C=(0.1, 10.0))["id"])
+        assert job["state"] == "done", job
+        client.apply(job["id"])
+        shown, found = client.model(model), job["result"]["parameters"]
+        assert (shown["C"], shown["gamma"], shown["components"]) == (found["C"], found["gamma"], 12)
+        anew = IncrementalSVC(components=12, **found).fit(X, Y)
+        decided = client.predict(model, X.tolist())["decision"]
+        assert decided == pytest.approx(anew.decision_function(X), abs=1e-7)

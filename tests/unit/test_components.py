@@ -301,7 +301,6 @@ def test_a_map_knows_whether_its_landmarks_are_in_the_window() -> None:
         ({"components": 1.5}, "components"),
         ({"components": 5, "kernel": "precomputed"}, "components"),
         ({"components": 5, "kernel": "sigmoid"}, "components"),
-        ({"components": 5, "C": "auto"}, "C"),
     ],
 )
 def test_what_has_no_components_is_refused(parameters: dict[str, Any], field: str) -> None:
@@ -398,10 +397,10 @@ def test_an_analysis_is_that_of_the_linear_model_on_the_map(name: str, kind: str
     np.testing.assert_allclose(of_map, of_linear, atol=1e-8)
 
 
-@pytest.mark.parametrize("name", ["tune", "to_sklearn", "to_onnx"])
+@pytest.mark.parametrize("name", ["to_sklearn", "to_onnx"])
 def test_what_takes_no_map_says_so(name: str) -> None:
     X, numbers = made(60)
     model = ESTIMATORS["svc"]().fit(X, numbers > 0)
     with pytest.raises(InvalidInput) as refused:
-        solvers.tune(model) if name == "tune" else getattr(model, name)()
+        getattr(model, name)()
     assert refused.value.field == "components"
