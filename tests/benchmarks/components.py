@@ -35,7 +35,7 @@ REAL = ("adult", "ijcnn1")
 TABLES = ("spambase", "a8a", "w7a", "letter", "shuttle", "mushrooms", "usps", "musk2")
 """Further sets, of which only accuracies are compared."""
 MOST_OF_SVC = 12_000  #: larger windows are not trained by ``SVC``
-TEST, SLIDES, BATCH = 2000, 3, 100
+TEST, SLIDES, BATCH = 10_000, 3, 100
 SENT = 10_000  #: rows of one call that fills a window of a service
 timed = partial(seconds, clock=time.process_time)
 
@@ -54,7 +54,8 @@ class Window:
     @property
     def test(self) -> tuple[Matrix, Vector]:
         """The rows that no model is trained on."""
-        return self.X[-TEST:], self.y[-TEST:]
+        first = self.n + SLIDES * BATCH
+        return self.X[first:], self.y[first:]
 
 
 def noisy(n: int, d: int = 20) -> tuple[Matrix, Vector]:
@@ -79,9 +80,10 @@ def real(name: str, n: int | None, C: float, folder: Path) -> Window:
     X, y = standardised(np.asarray(X, np.float64)[order]), y[order]
     labels, counts = np.unique(y, return_counts=True)
     middle = labels[counts.argmax()] if labels.size > 2 else labels[-1]
-    most = len(X) - TEST - SLIDES * BATCH
+    test = min(TEST, len(X) // 4)
+    most = len(X) - test - SLIDES * BATCH
     size = min(n or most, most)
-    keep = np.r_[: size + SLIDES * BATCH, len(X) - TEST : len(X)]
+    keep = np.r_[: size + SLIDES * BATCH, len(X) - test : len(X)]
     return Window(name, X[keep], np.where(y == middle, 1.0, -1.0)[keep], size, C, 1.0 / X.shape[1])
 
 
