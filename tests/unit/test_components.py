@@ -337,8 +337,8 @@ def test_an_analysis_is_that_of_the_linear_model_on_the_map(name: str, kind: str
     found = [ANALYSES[name](one, rows, y) for one, rows in ((model, X), (linear, mapped))]
     if isinstance(found[0], tuple):
         found = [np.concatenate([np.ravel(part) for part in one]) for one in found]
-    of_map, of_linear = (np.asarray(one, np.float64) for one in found)
-    np.testing.assert_allclose(of_map, of_linear, atol=1e-8)
+    ours, theirs = (np.asarray(one, np.float64) for one in found)
+    np.testing.assert_allclose(ours, theirs, atol=1e-8)
 
 
 @pytest.mark.parametrize("name", ["tune", "to_sklearn", "to_onnx"])
