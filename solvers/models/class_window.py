@@ -242,7 +242,10 @@ class ClassWindow(KeyedWindow):
 
     def predictor(self) -> PairsPredictor:
         """Return the present decision functions, which later updates do not change."""
-        beta = self.beta
+        return self.predictor_of(self.beta, self.intercepts)
+
+    def predictor_of(self, beta: Floats, intercepts: Floats) -> PairsPredictor:
+        """Return decision functions with coefficients (n_pairs, n) and intercepts (n_pairs,) on the window."""
         places = np.flatnonzero((beta != 0.0).any(axis=0))
         given = self.kernel.gram is not None
         support = places[None, :].astype(np.float64) if given else self.shared.columns(self.slots[places])
@@ -252,7 +255,7 @@ class ClassWindow(KeyedWindow):
             support,
             indices,
             tuple(row[places[these]] for row, these in zip(beta, indices, strict=True)),
-            self.intercepts,
+            intercepts,
             self.width,
             self.n_classes,
         )
