@@ -43,7 +43,9 @@ __all__ = [
 
 BINS = 40
 LEVELS = np.linspace(0.5, 0.98, 13)  #: of coverage
-CAME, LEFT, STAYED = "C2", "C3", "0.6"
+CAME, LEFT, CHANGED, STAYED = "C2", "C3", "C0", "0.6"
+MOST_PARTS, FEWEST = 32, 10  #: of a record that are drawn, and examples of each but the last
+NAME = 28  #: characters of a name that are drawn
 
 
 def decisions(model: LiveEstimator, axes: Any = None) -> Any:
@@ -59,42 +61,46 @@ def decisions(model: LiveEstimator, axes: Any = None) -> Any:
     Returns
     -------
     matplotlib.axes.Axes
-        Of classes a histogram of f(x) for each: of several classes of the score of the own class less the best other
-        one. Of regression predictions against targets. Free examples are marked.
+        Of classes a histogram of f(x) for each, of several classes of the decision for the own class in the pair where
+        it is least. Of regression predictions against targets. Free examples are marked.
     """
     axes = _axes(axes)
     y, free = np.asarray(model.window_y), np.asarray(model.window_is_free)
-    known: Any = model
-    found = known.decision_function(known.window_X) if hasattr(known, "classes_") else known.predict(known.window_X)
-    if not hasattr(known, "classes_") and not np.isin(y, (-1, 1)).all():
+    found = _decided(model, model.window_X, y)
+    if not hasattr(model, "decision_function"):
         axes.plot(y, found, ".", color="C0", label="others")
         axes.plot(y[free], found[free], "o", color="C1", fillstyle="none", label="free")
-        axes.axline((float(y[0]), float(y[0])), slope=1, color="0.5", linewidth=0.8)
+        if y.size:
+            axes.axline((float(y[0]), float(y[0])), slope=1, color="0.5", linewidth=0.8)
         axes.set(xlabel="target", ylabel="prediction")
         axes.legend()
         return axes
-    if found.ndim == 2:
-        own = np.searchsorted(known.classes_, y)
-        rows = np.arange(len(y))
-        scores = _scores(known, found)
-        of_own = scores[rows, own].copy()
-        scores[rows, own] = -np.inf
-        found = of_own - scores.max(axis=1)
     edges = np.histogram_bin_edges(found, BINS)
     axes.hist([found[y == label] for label in np.unique(y)], edges, stacked=True, label=[str(v) for v in np.unique(y)])
     axes.plot(found[free], np.zeros(np.count_nonzero(free)), "|", color="black", markersize=14, label="free")
     axes.axvline(0.0, color="0.5", linewidth=0.8)
-    axes.set(xlabel="decision", ylabel="examples")
+    axes.set(xlabel="margin of the own class" if _has_several(model) else "decision", ylabel="examples")
     axes.legend()
     return axes
 
 
-def _scores(model: Any, found: NDArray[Any]) -> NDArray[Any]:
-    """Return a score for each class (n, k), computed from decisions of pairs if the model returns those."""
-    from livesvm.solvers.models.pairs_predictor import scores
+def _has_several(model: Any) -> bool:
+    return hasattr(model, "classes_") and model.classes_.size > 2
 
-    n = model.classes_.size
-    return np.array(found if model.decision_function_shape == "ovr" else scores(found, n))
+
+def _decided(model: Any, X: Any, y: NDArray[Any]) -> NDArray[Any]:
+    """Return predictions or f(x), (m,); of several classes the least decision for the class ``y`` against another one.
+
+    It is NaN where the model does not know ``y``.
+    """
+    if not _has_several(model):
+        return np.asarray((model.decision_function if hasattr(model, "decision_function") else model.predict)(X))
+    from livesvm.solvers.analyses.suspects import margins
+
+    place = {label: i for i, label in enumerate(model.classes_.tolist())}
+    own = np.array([place.get(label, -1) for label in y.tolist()], np.int64)
+    there = np.bincount([place[label] for label in np.asarray(model.window_y).tolist()], minlength=len(place))
+    return np.where(own >= 0, margins(model.predictor().decision_function(X), np.maximum(own, 0), there)[0], np.nan)
 
 
 def update(before: LiveEstimator, after: LiveEstimator, axes: Any = None) -> Any:
@@ -105,40 +111,42 @@ def update(before: LiveEstimator, after: LiveEstimator, axes: Any = None) -> Any
     before : live estimator
         The model as it was, such as ``copy.deepcopy(model)`` before the update.
     after : live estimator
-        The same model after it, of two classes, regression or one class.
+        The same model after it.
     axes : matplotlib.axes.Axes or None, default None
         Where to draw; None: new axes.
 
     Returns
     -------
     matplotlib.axes.Axes
-        Decisions before and after of the examples that stayed, came and left.
+        Decisions before and after of the examples that stayed, got another label, came and left; of several classes
+        the margin of their own class, as ``decisions`` has it.
     """
     axes = _axes(axes)
-    old, new = dict.fromkeys(before.keys_), dict.fromkeys(after.keys_)
-    decide = "decision_function" if hasattr(after, "classes_") else "predict"
+    old, new = (dict(zip(one.keys_, np.asarray(one.window_y).tolist(), strict=True)) for one in (before, after))
+    stayed = [key for key in new if key in old]
     for label, window, names, colour in (
-        ("stayed", after, [key for key in new if key in old], STAYED),
+        ("stayed", after, [key for key in stayed if new[key] == old[key]], STAYED),
+        ("relabelled", after, [key for key in stayed if new[key] != old[key]], CHANGED),
         ("left", before, [key for key in old if key not in new], LEFT),
         ("came", after, [key for key in new if key not in old], CAME),
     ):
         if not names:
             continue
         place = {key: at for at, key in enumerate(window.keys_)}
-        rows = _rows(window.window_X, [place[name] for name in names])
-        x, y = (np.asarray(getattr(model, decide)(rows)) for model in (before, after))
-        if x.ndim > 1:
-            raise InvalidInput("several classes have a decision for each pair; draw models of two", field="after")
+        places = np.array([place[name] for name in names], np.int64)
+        rows, own = _rows(window.window_X, places), np.asarray(window.window_y)[places]
+        x, y = (_decided(model, rows, own) for model in (before, after))
         axes.plot(x, y, ".", color=colour, label=f"{len(names)} {label}")
     axes.axline((0.0, 0.0), slope=1, color="0.5", linewidth=0.8)
-    axes.set(xlabel="decision before", ylabel="decision after")
+    what = "margin of the own class" if _has_several(after) else "decision"
+    axes.set(xlabel=f"{what} before", ylabel=f"{what} after")
     axes.legend()
     return axes
 
 
-def _rows(X: Any, places: list[int]) -> Any:
+def _rows(X: Any, places: NDArray[np.int64]) -> Any:
     """Return some rows of an array, a sparse array, or a list of mappings."""
-    return [X[place] for place in places] if isinstance(X, list) else X[np.array(places, np.int64)]
+    return [X[place] for place in places.tolist()] if isinstance(X, list) else X[places]
 
 
 def losses(
@@ -177,22 +185,23 @@ def losses(
     sums = np.concatenate([[0.0], np.cumsum(values)])
     ends = np.arange(1, values.size + 1)
     starts = np.maximum(0, ends - window)
-    axes.plot(x, (sums[ends] - sums[starts]) / (ends - starts), label=f"newest {window}")
+    mark = "." if values.size == 1 else ""
+    axes.plot(x, (sums[ends] - sums[starts]) / (ends - starts), marker=mark, label=f"newest {window}")
     axes.plot(x, sums[1:] / ends, color="0.5", label="all so far")
     for place, where in enumerate(drift):
         axes.axvline(where, color="C3", linestyle="--", label=None if place else "drift")
     axes.set_ylabel(label)
     axes.legend()
-    return axes
+    return _with_short_dates(axes)
 
 
-def record(found: Record, axes: Any = None) -> Any:
+def record(found: Record | None, axes: Any = None) -> Any:
     """Draw how often a model was right about examples before it learnt them, over time.
 
     Parameters
     ----------
     found : Record
-        Such as ``model.record``.
+        Such as ``model.record``, which is None before the first update of a model.
     axes : matplotlib.axes.Axes or None, default None
         Where to draw; None: new axes.
 
@@ -201,14 +210,18 @@ def record(found: Record, axes: Any = None) -> Any:
     matplotlib.axes.Axes
         By consecutive parts the share of right labels, or the error of numbers, with those of the naive predictions.
     """
+    if found is None or not found.n:
+        raise InvalidInput("there is no record yet; it begins with the first update after fit", field="found")
     axes, parts = _axes(axes), found.history
-    ends = np.cumsum([0, *(part.n for part in parts)])
+    n = np.array([part.n for part in parts])
+    starts = np.arange(0, n.size, max(-(-n.size // MOST_PARTS), -(-FEWEST // int(n[0]))))
+    sizes = np.add.reduceat(n, starts)
     for name, label, colour in (("error", "model", "C0"), ("naive_error", "naive", "0.5")):
         lately = getattr(found.lately, name)
-        shown = [getattr(part, name) for part in parts]
+        shown = np.add.reduceat(n * [getattr(part, name) for part in parts], starts) / sizes
         if found.prices is None:
-            shown, lately = [1.0 - one for one in shown], 1.0 - lately
-        axes.stairs(shown, ends, color=colour, baseline=None, label=f"{label}, lately {lately:.3g}")
+            shown, lately = 1.0 - shown, 1.0 - lately
+        axes.stairs(shown, np.cumsum([0, *sizes]), color=colour, baseline=None, label=f"{label}, lately {lately:.3g}")
     axes.set(xlabel="examples", ylabel="share of right labels" if found.prices is None else found.loss)
     axes.legend()
     return axes
@@ -313,7 +326,8 @@ def calibration(y: ArrayLike, probability: ArrayLike, *, bins: int = 10, axes: A
     """
     from sklearn.calibration import CalibrationDisplay
 
-    shown = CalibrationDisplay.from_predictions(y, probability, n_bins=bins, strategy="quantile", ax=_axes(axes))
+    given, drawn = {"n_bins": bins, "strategy": "quantile", "name": "model"}, _axes(axes)
+    shown = CalibrationDisplay.from_predictions(y, probability, pos_label=max(np.unique(y)), ax=drawn, **given)
     return shown.ax_
 
 
@@ -340,8 +354,8 @@ def coverage(found: Conformal, X: Any, y: ArrayLike, axes: Any = None) -> Any:
             low, high = found.intervals(X, level)
             inside.append(np.mean((low <= targets) & (targets <= high)))
         else:
-            sets = found.sets(X, level)
-            inside.append(np.mean(sets[np.arange(len(targets)), np.searchsorted(found.classes, targets)]))
+            of_target = found.classes == targets[:, None]  # none is the class of a label that the model does not know
+            inside.append(np.mean((found.sets(X, level) & of_target).any(axis=1)))
     axes.axline((0.5, 0.5), slope=1, color="0.5", linewidth=0.8)
     axes.plot(LEVELS, inside, ".-")
     axes.set(xlabel="coverage asked for", ylabel="share inside")
@@ -366,8 +380,8 @@ def suspected_labels(found: SuspectedLabels, most: int = 20, axes: Any = None) -
         Bars of the margin, the worst on top.
     """
     rows = found.head(most)
-    names = [f"{row['key']}: {row['label']}, rather {row['better']}" for row in rows]
-    return _bars(_axes(axes), names, [row["margin"] for row in rows], "margin of the given label")
+    names = [f"{_short(row['key'])}: {_short(row['label'])}, rather {_short(row['better'])}" for row in rows]
+    return _bars(axes, names, [row["margin"] for row in rows], "margin of the given label")
 
 
 def influences(found: Influences | DataValues, row: int = 0, most: int = 20, axes: Any = None) -> Any:
@@ -396,12 +410,22 @@ def influences(found: Influences | DataValues, row: int = 0, most: int = 20, axe
         of_rows = found
         if of_rows.without.ndim > 2:
             raise InvalidInput("several classes have a decision for each pair; draw models of two", field="found")
+        if not -len(of_rows.decisions) <= row < len(of_rows.decisions):
+            raise InvalidInput(f"there are {len(of_rows.decisions)} rows, but row is {row}", field="row")
         values, label = of_rows.decisions[row] - of_rows.without[:, row], "what it adds to the decision"
     order = np.argsort(-np.abs(values))[:most]
-    return _bars(_axes(axes), [str(found.keys[place]) for place in order], values[order].tolist(), label)
+    return _bars(axes, [_short(found.keys[place]) for place in order], values[order].tolist(), label)
+
+
+def _short(name: object) -> str:
+    """Return a name with its middle left out if it is long."""
+    text = str(name)
+    return text if len(text) <= NAME else f"{text[: NAME // 2]}…{text[-NAME // 2 :]}"
 
 
 def _bars(axes: Any, names: Sequence[str], values: Sequence[float], label: str) -> Any:
+    longest = max(map(len, names), default=0)
+    axes = _axes(axes, (max(6.4, 4.4 + 0.09 * longest), max(4.8, 1.0 + 0.2 * len(names))))
     colours = ["C3" if value < 0 else "C0" for value in values]
     axes.barh(range(len(names)), values, color=colours)
     axes.set_yticks(range(len(names)), names)
@@ -428,28 +452,35 @@ def feed(rows: Sequence[Mapping[str, Any]], forecasts: Sequence[Mapping[str, Any
     matplotlib.axes.Axes
         With time along x.
     """
-    axes = _axes(axes)
-    read = [row for row in rows if row["value"] is not None]
-    axes.plot(times_of(read), [row["value"] for row in read], "k", linewidth=0.8, label="readings")
-    made = [(row, one) for row in rows for one in row["forecasts"]]
-    if made:
-        at = times_of([row for row, _ in made])
-        axes.plot(at, [one["value"] for _, one in made], "C0", linewidth=0.8, label="forecast")
-        _band(axes, made, "C0", "band")
+    axes, nan = _axes(axes), float("nan")
+    values = [nan if row["value"] is None else row["value"] for row in rows]
+    axes.plot(times_of(rows), values, "k", linewidth=0.8, label="readings")
+    made: list[Any] = [next(iter(row["forecasts"]), None) for row in rows]
+    if any(made):
+        at = times_of(rows)
+        axes.plot(at, [one["value"] if one else nan for one in made], "C0", linewidth=0.8, label="forecast")
+        low, high = ([nan if one is None or one[end] is None else one[end] for one in made] for end in ("low", "high"))
+        if not np.isnan(low).all():
+            axes.fill_between(at, low, high, color="C0", alpha=0.2, label="band")
     if forecasts:
         axes.plot(times_of(forecasts), [one["value"] for one in forecasts], "C1.", label="to come")
-        _band(axes, [(one, one) for one in forecasts], "C1", None)
-    axes.legend(loc="upper left")
+        banded = [one for one in forecasts if one["low"] is not None]
+        ends = [[one[name] for one in banded] for name in ("low", "high")]
+        if banded:
+            axes.vlines(times_of(banded), *ends, color="C1", alpha=0.5, linewidth=2.0)
+    axes.set_ymargin(0.12)  # space for the legend
+    axes.legend(loc="upper left", ncols=4)
+    return _with_short_dates(axes)
+
+
+def _with_short_dates(axes: Any) -> Any:
+    """Write dates along x with what they have in common once; return the axes."""
+    from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
+
+    locator = axes.xaxis.get_major_locator()
+    if isinstance(locator, AutoDateLocator):
+        axes.xaxis.set_major_formatter(ConciseDateFormatter(locator))  # type: ignore[no-untyped-call]
     return axes
-
-
-def _band(
-    axes: Any, made: Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]], colour: str, label: str | None
-) -> None:
-    banded = [(row, one) for row, one in made if one["low"] is not None]
-    if banded:
-        ends = [[one[name] for _, one in banded] for name in ("low", "high")]
-        axes.fill_between(times_of([row for row, _ in banded]), *ends, color=colour, alpha=0.2, label=label)
 
 
 def times_of(rows: Sequence[Mapping[str, Any]]) -> list[Any]:
@@ -460,9 +491,9 @@ def times_of(rows: Sequence[Mapping[str, Any]]) -> list[Any]:
     ]
 
 
-def _axes(axes: Any) -> Any:
+def _axes(axes: Any, size: tuple[float, float] = (6.4, 4.8)) -> Any:
     if axes is not None:
         return axes
     from matplotlib.pyplot import subplots  # takes a second to import
 
-    return subplots(layout="constrained")[1]
+    return subplots(layout="constrained", figsize=size)[1]

@@ -15,8 +15,9 @@ import typer
 from livesvm.service.cli.board import Board
 from livesvm.service.cli.commands import FeedId, RequestName, calling, plain
 from livesvm.service.cli.connection import finished
-from livesvm.service.cli.output import AsJson, Told, parsed
-from livesvm.service.cli.readings import DryRun, Line, csv_of, first_rows, reading, rows_in, table, told
+from livesvm.service.cli.feed_settings import OF_FEEDS, feed_settings
+from livesvm.service.cli.output import AsJson, Told
+from livesvm.service.cli.readings import OPTIONS, DryRun, Line, csv_of, first_rows, reading, table, told, values_in
 from livesvm.service.client import feeds
 
 if TYPE_CHECKING:
@@ -29,11 +30,13 @@ File = Annotated[Path, typer.Argument(help="Readings, as `livesvm inspect` under
 SCORES = ("step", "n", "mae", "last_value_mae", "seasonal_mae", "mase", "coverage", "accuracy", "ahead")
 FORECASTS = ("step", "time", "value", "low", "high")
 RECIPES = ("step", "represent", "gamma", "C", "error", "before")
+COMING = ("readings", "forecasts")
 FEEDS = ("id", "state", "position", "time", "every", "season")
 _HINTS = {
     "must be a number, not": "say --missing if it is a mark of a missing value",
     "came before with other values": "say --zone if the clock goes back there",
-    "not on the clock": "say --align nearest, mean or last",
+    "not on the clock": "say --align nearest, mean or last, with an interval, as in mean:1h",
+    "have to ascend": "say --zone if the clock goes back there, or sort the rows by time",
 }
 """Advice on an option, by a part of the reason for which the service refused a row."""
 CALL, MOST_CALL, QUICK = 24, 10_000, 0.5
@@ -44,15 +47,11 @@ CALL_ROWS = 50_000
 @app.command("create")
 @calling
 @reading
+@feed_settings(OF_FEEDS, of_file=tuple(OPTIONS))
 def create(
     client: Client,
     feed: FeedId,
     target: Annotated[str | None, typer.Argument(help="The column that is forecast.")] = None,
-    steps: Annotated[str, typer.Option(help="How far ahead: 24 is 1 to 24; 1,24 is exactly these.")] = "1",
-    window: Annotated[int | None, typer.Option(help="Readings that are remembered.")] = None,
-    known: Annotated[str, typer.Option(help="Columns known ahead, with commas.")] = "",
-    features: Annotated[str, typer.Option(help="Columns known up to the newest reading, with commas.")] = "",
-    settings: Annotated[str, typer.Option(help="All else as JSON, as POST /feeds takes it.")] = "{}",
     file: Annotated[
         Path | None, typer.Option("--from", help="Readings that say which columns there are, and are sent.")
     ] = None,
@@ -60,13 +59,16 @@ def create(
     as_json: AsJson = False,
     *,
     given: dict[str, Any],
+    asked: dict[str, Any],
 ) -> Any:
-    """Create a feed, and if a file is given, send its readings to the feed."""
-    asked = settings_in(steps, settings, window=window) | columns_in(known=known, features=features)
+    """Create a feed, and if a file is given, send its readings to the feed.
+
+    Without a file, --time, --zone and --align are settings of the feed, too.
+    """
     if file is None:
         if target is None:
             raise typer.BadParameter("the column that is forecast is needed, or --from", param_hint="TARGET")
-        return client.create_feed(feed, target=target, **asked)
+        return client.create_feed(feed, target=target, **without_file(given) | asked)
     found = table(file, given, asked.get("time"))
     if found.unread_times is not None and "time" not in asked:
         raise ValueError(f"{file}: {found.unread_times}; or --settings '{{\"time\": null}}' for rows without times")
@@ -76,14 +78,16 @@ def create(
     if target is None and len(found.targets) > 1:
         others = ", ".join(one for one in found.targets if one != column)
         found.said["target"] = f"{column}; TARGET takes another: {others[:200]}"
-    of_file: dict[str, Any] = (
-        {"time": found.time} if given["zone"] is None else {"time": found.time, "timezone": given["zone"]}
-    )
+    of_file: dict[str, Any] = {"time": found.time} | of_grid(found)
+    if found.zone is not None:
+        of_file["timezone"] = found.zone
     if dry_run:
         return first_rows(found)
     client.create_feed(feed, target=column, **of_file | asked)
     try:
-        return _run(client, feed, file, None, given, as_json=as_json, said=found.said)
+        return _run(
+            client, feed, file, None, given | {"align": found.align or "none"}, as_json=as_json, said=found.said
+        )
     except ValueError:  # a row is refused: the same command with another option has to work
         client.delete_feed(feed)
         raise
@@ -98,7 +102,9 @@ def show_one(client: Client, feed: FeedId) -> Any:
     """Show one feed: its state, its forecasts, and their errors next to the errors of naive forecasts."""
     found = _served(client, feed)
     forecasts = client.forecast(feed)["forecasts"]
-    parts = [{name: found[name] for name in FEEDS}, *filter(None, [found["source"]])]
+    parts: list[Any] = [{name: found[name] for name in FEEDS}, *filter(None, [found["source"]])]
+    if found["filling"] is not None:
+        parts += [f"{found['filling']['readings']} readings; from", (found["filling"]["coming"], COMING)]
     return Told(found | {"forecasts": forecasts}, [*parts, (forecasts, FORECASTS), _scored(found["scores"])])
 
 
@@ -110,10 +116,13 @@ def push(
     feed: FeedId,
     file: File,
     idempotency_key: RequestName = None,
+    dry_run: DryRun = False,
     *,
     given: dict[str, Any],
 ) -> Any:
     """Send all readings in a file to a feed in one call."""
+    if dry_run:
+        return first_rows(_of_feed(client, feed, file, given))
     answer = client.observe(feed, _whole(client, feed, file, given), idempotency_key=idempotency_key)
     return Told(answer, [answer, (answer["forecasts"], FORECASTS)])
 
@@ -126,10 +135,13 @@ def announce(
     feed: FeedId,
     file: Annotated[Path, typer.Argument(help="Times to come with the known columns, as readings are.")],
     idempotency_key: RequestName = None,
+    dry_run: DryRun = False,
     *,
     given: dict[str, Any],
 ) -> Any:
     """Announce values of known columns for future times, and show the forecasts that use these values."""
+    if dry_run:
+        return first_rows(_of_feed(client, feed, file, given))
     answer = client.announce(feed, _whole(client, feed, file, given), idempotency_key=idempotency_key)
     return Told(answer, [(answer["forecasts"], FORECASTS)])
 
@@ -190,17 +202,25 @@ def watch(
 @app.command("backtest")
 @calling
 @reading
+@feed_settings(OF_FEEDS, of_file=tuple(OPTIONS))
 def backtest(
     client: Client,
     feed: FeedId,
     file: Annotated[Path | None, typer.Argument(help="Readings; those that the feed holds when absent.")] = None,
-    settings: Annotated[str, typer.Option(help="Settings in place of the feed's own, as JSON.")] = "{}",
+    dry_run: DryRun = False,
     *,
     given: dict[str, Any],
+    asked: dict[str, Any],
 ) -> Any:
-    """Score the forecasts that a feed would have made for past readings; the feed itself is not changed."""
-    rows = None if file is None else rows_in(file, _served(client, feed)["settings"]["time"], given)
-    job = finished(client, client.backtest(feed, rows, **parsed(settings, "--settings")))
+    """Score the forecasts that a feed would have made for past readings; the feed itself is not changed.
+
+    Settings are in place of the feed's own.
+    """
+    found = None if file is None else _of_feed(client, feed, file, given)
+    if dry_run and found is not None:
+        return first_rows(found)
+    rows = None if found is None else values_in(found)
+    job = finished(client, client.backtest(feed, rows, **asked))
     return Told(job, [_scored(job["result"]["scores"])])
 
 
@@ -221,11 +241,17 @@ def tune(
 app.command("delete")(plain(feeds.delete_feed, FeedId, asks="Delete feed {}, its models and all that is stored of it?"))
 
 
-def settings_in(steps: str, settings: str, **options: Any) -> dict[str, Any]:
-    """Return a feed's settings, collected from ``--steps``, ``--settings`` and the other options that are not None."""
-    wanted = [int(step) if step.strip().isdecimal() else step for step in steps.split(",")]
-    given = {name: value for name, value in options.items() if value is not None}
-    return {"steps": wanted if "," in steps else wanted[0], **given} | parsed(settings, "--settings")
+def without_file(given: dict[str, Any]) -> dict[str, Any]:
+    """Return the settings in options about a file, if there is no file; raises typer.BadParameter for other options."""
+    words = {"time": "time", "zone": "timezone", "align": "align"}
+    for name, value in given.items():
+        if value and name not in words:
+            raise typer.BadParameter("is about a file, and needs --from", param_hint=f"--{name.replace('_', '-')}")
+    found = {words[name]: value for name, value in given.items() if value}
+    if found.get("time") == "null":
+        found["time"] = None
+    how, _, every = found.get("align", "").partition(":")
+    return found | ({"align": how} if how else {}) | ({"every": every} if every else {})
 
 
 def steps_among(text: str) -> list[int]:
@@ -236,11 +262,6 @@ def steps_among(text: str) -> list[int]:
     return [int(one) for one in text.split(",")] if text else []
 
 
-def columns_in(**given: str) -> dict[str, list[str]]:
-    """Split options with column names at commas, and return lists of names; empty options are left out."""
-    return {name: [column.strip() for column in text.split(",")] for name, text in given.items() if text}
-
-
 def _served(client: Client, feed: str) -> dict[str, Any]:
     """Return one feed; wait if it is being restored, and raise ServiceProblem if it is not served."""
     client.forecast(feed)
@@ -249,18 +270,39 @@ def _served(client: Client, feed: str) -> dict[str, Any]:
 
 def _table(settings: dict[str, Any], file: Path, given: dict[str, Any] | None = None) -> InspectedTable:
     """Return a file as a table in which the column of times has the name that the feed uses."""
-    if given is not None and given["zone"] == settings["timezone"]:
-        given = given | {"zone": None}
-    found = table(file, given, settings["time"]).named(time=settings["time"])
+    found = of_served(settings, file, given or {}, settings["time"]).named(time=settings["time"])
     if found.series is not None:
         raise ValueError(f"{file} has several series, named by {found.series!r}; `livesvm fleet run` sends them")
     return found
 
 
+def of_grid(found: InspectedTable) -> dict[str, str]:
+    """Return the setting of a feed for the interval of a file."""
+    return {} if found.every is None else {"every": found.every}
+
+
+def of_served(settings: dict[str, Any], file: Path, given: dict[str, Any], *names: str) -> InspectedTable:
+    """Return a file as a table for a feed or fleet with these settings: rows off the grid are put on its grid."""
+    if given.get("zone") == settings["timezone"]:
+        given = given | {"zone": None}
+    if settings.get("align") is not None and given.get("align") is None:
+        given = given | {"align": "none"}
+    found, every = table(file, given, *names), settings["every"]
+    if found.align is not None and given.get("align") is None and every not in (None, "auto"):
+        method, _, own = found.align.partition(":")
+        grid = f"{every:g}s" if isinstance(every, int | float) else every
+        found = found if grid == own else table(file, given | {"align": f"{method}:{grid}"}, *names)
+    return found
+
+
 def _whole(client: Client, feed: str, file: Path, given: dict[str, Any]) -> bytes:
     """Return all rows of a file as CSV in the form that is sent to the feed."""
-    found = _table(client.feed(feed)["settings"], file, given)
+    found = _of_feed(client, feed, file, given)
     return csv_of([found.names, *found.rows()])
+
+
+def _of_feed(client: Client, feed: str, file: Path, given: dict[str, Any]) -> InspectedTable:
+    return _table(client.feed(feed)["settings"], file, given)
 
 
 def _run(
@@ -335,8 +377,12 @@ def _told_of(file: Path, before: int) -> Iterator[None]:
         place = f"{file}, row {before + row} of those under its names, counted from 0"
         field = problem.document.get("field", "")
         reason = problem.document.get("reason", "")
-        hint = next((f"; {hint}" for part, hint in _HINTS.items() if part in reason), "")
-        raise ValueError(f"{place}: {field} {reason}{hint}; {before} are known") from None
+        raise ValueError(f"{place}: {field} {hinted(reason)}; {before} are known") from None
+
+
+def hinted(reason: str) -> str:
+    """Return the reason of a refused row with the option that helps, if there is one."""
+    return reason + next((f"; {hint}" for part, hint in _HINTS.items() if part in reason), "")
 
 
 def _scored(scores: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], tuple[str, ...]]:

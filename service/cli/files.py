@@ -155,6 +155,29 @@ def as_key(text: str) -> int | str:
     return int(text) if is_number else text
 
 
+def corrections(path: Path, *, is_text: bool) -> dict[int | str, float | str]:
+    """Read new labels or targets by key from CSV with a line of names, a column of keys, and one of labels.
+
+    Labels are texts if ``is_text``, else numbers. Raises InvalidInput, which names the row, for a bad row or a repeated
+    key.
+    """
+    found: dict[int | str, float | str] = {}
+    with path.open(newline="", encoding="utf-8-sig") as file:
+        lines = csv.reader(file)
+        if len(next(lines, [])) != 2:
+            raise InvalidInput(f"the first line of {path} must name two columns, of keys and of labels")
+        for row, line in enumerate(filter(None, lines)):
+            if len(line) != 2 or not all(line):
+                raise InvalidInput(f"must be a key and a label, not {','.join(line)!r}", field=str(path), row=row)
+            if as_key(line[0]) in found:
+                raise InvalidInput(f"{line[0]!r} is there twice", field=str(path), row=row)
+            try:
+                found[as_key(line[0])] = line[1] if is_text else float(line[1])
+            except ValueError:
+                raise InvalidInput(f"{line[1]!r} is no number", field=str(path), row=row) from None
+    return found
+
+
 def write_predictions(path: Path, answer: dict[str, Any]) -> None:
     """Write predictions as CSV; with more than two classes, each class or pair has a column of decision values.
 

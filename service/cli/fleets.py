@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from livesvm.service.cli.commands import FleetId, RequestName, calling, plain
-from livesvm.service.cli.feeds import CALL_ROWS, File, columns_in, settings_in, steps_among
+from livesvm.service.cli.feed_settings import OF_FLEETS, feed_settings
+from livesvm.service.cli.feeds import CALL_ROWS, File, hinted, of_grid, of_served, steps_among, without_file
 from livesvm.service.cli.output import Told, tracked
-from livesvm.service.cli.readings import DryRun, Line, csv_of, first_rows, reading, table, told
+from livesvm.service.cli.readings import OPTIONS, DryRun, Line, csv_of, first_rows, reading, table, told
 from livesvm.service.client import fleets
 
 if TYPE_CHECKING:
@@ -32,21 +33,38 @@ COUNTS = ("series", "accepted", "ignored", "corrected", "announced", "refused_in
 
 @app.command("create")
 @calling
+@reading
+@feed_settings(OF_FLEETS, of_file=tuple(OPTIONS))
 def create(
     client: Client,
     fleet: FleetId,
-    target: Annotated[str, typer.Argument(help="The column that is forecast.")],
-    series: Annotated[str, typer.Option(help="The column that names the series.")] = "series",
-    steps: Annotated[str, typer.Option(help="How far ahead: 24 is 1 to 24; 1,24 is exactly these.")] = "1",
-    window: Annotated[int | None, typer.Option(help="Readings of each series that are remembered.")] = None,
-    known: Annotated[str, typer.Option(help="Columns known ahead, with commas.")] = "",
-    features: Annotated[str, typer.Option(help="Columns known up to the newest reading, with commas.")] = "",
-    shared: Annotated[str, typer.Option(help="Those of them that are the same for all series, with commas.")] = "",
-    settings: Annotated[str, typer.Option(help="All else as JSON, as POST /fleets takes it.")] = "{}",
+    target: Annotated[str | None, typer.Argument(help="The column that is forecast.")] = None,
+    file: Annotated[Path | None, typer.Option("--from", help="Readings of all series, which are sent.")] = None,
+    dry_run: DryRun = False,
+    *,
+    given: dict[str, Any],
+    asked: dict[str, Any],
 ) -> Any:
-    """Create a fleet."""
-    options = {"window": window, **columns_in(known=known, features=features, shared=shared)}
-    return client.create_fleet(fleet, target=target, series=series, **settings_in(steps, settings, **options))
+    """Create a fleet, and if a file is given, send its readings to the fleet.
+
+    Without a file, --series, --time, --zone and --align are settings of the fleet, too.
+    """
+    if file is None:
+        if target is None:
+            raise typer.BadParameter("the column that is forecast is needed, or --from", param_hint="TARGET")
+        named = {} if given["series"] is None else {"series": given["series"]}
+        return client.create_fleet(fleet, target=target, **named | without_file(given | {"series": None}) | asked)
+    found = table(file, given, asked.get("time"), "series")
+    if dry_run:
+        return first_rows(found)
+    of_file = {"time": found.time, "series": found.series or "series"} | of_grid(found)
+    if found.zone is not None:
+        of_file["timezone"] = found.zone
+    client.create_fleet(fleet, target=target or found.likeliest or "value", **of_file | asked)
+    sent = _run(client, fleet, file, CALL_ROWS, given | {"align": found.align or "none"})
+    if sent.status and not sent.answer["accepted"]:  # the same command with another option has to work
+        client.delete_fleet(fleet)
+    return sent
 
 
 app.command("list")(plain(fleets.fleets, columns=FLEETS))
@@ -74,11 +92,14 @@ def push(
     file: File,
     size: Size = CALL_ROWS,
     idempotency_key: RequestName = None,
+    dry_run: DryRun = False,
     *,
     given: dict[str, Any],
 ) -> Any:
     """Send all readings in a file, in calls of --size rows; exits with 1 if the readings of a series were refused."""
     found = _table(client.fleet(fleet)["settings"], file, given)
+    if dry_run:
+        return first_rows(found)
     return _sent(client.observe_fleet, fleet, found, found.rows(), size, idempotency_key)
 
 
@@ -98,10 +119,14 @@ def run(
 
     If a file has a column for each series, it is converted to a row for each series and time.
     """
+    if dry_run:
+        return first_rows(_table(client.fleet(fleet)["settings"], file, given))
+    return _run(client, fleet, file, size, given)
+
+
+def _run(client: Client, fleet: str, file: Path, size: int, given: dict[str, Any]) -> Told:
     settings = client.fleet(fleet)["settings"]
     found = _table(settings, file, given)
-    if dry_run:
-        return first_rows(found)
     sent = _sent(client.observe_fleet, fleet, found, _new(client, fleet, settings, found), size, None)
     return sent._replace(
         answer=sent.answer | {"understood": found.understood}, parts=[told(found.understood), *sent.parts]
@@ -117,11 +142,14 @@ def announce(
     file: Annotated[Path, typer.Argument(help="Times to come with the known columns, as readings are.")],
     size: Size = CALL_ROWS,
     idempotency_key: RequestName = None,
+    dry_run: DryRun = False,
     *,
     given: dict[str, Any],
 ) -> Any:
     """Announce values of known columns for future times, for the series that the file names, or for all series."""
     found = _table(client.fleet(fleet)["settings"], file, given)
+    if dry_run:
+        return first_rows(found)
     return _sent(client.announce_fleet, fleet, found, found.rows(), size, idempotency_key)
 
 
@@ -157,11 +185,9 @@ app.command("delete")(
 def _table(settings: dict[str, Any], file: Path, given: dict[str, Any]) -> InspectedTable:
     """Return a file as a table in which the columns of times, series and targets have the fleet's names."""
     names = (settings["time"], settings["series"])
-    if given.get("zone") == settings["timezone"]:
-        given = given | {"zone": None}
-    found = table(file, given, *names)
+    found = of_served(settings, file, given, *names)
     if found.series is None and settings["target"] not in found.names and len(found.numbers) > 1:
-        found = table(file, given | {"wide": True}, *names)
+        found = of_served(settings, file, given | {"wide": True}, *names)
     if found.is_wide:
         found.names = [settings["target"] if name == "value" else name for name in found.names]
     return found.named(time=settings["time"], series=settings["series"])
@@ -199,7 +225,10 @@ def _sent(send: Any, fleet: str, found: InspectedTable, lines: Iterator[Line], s
             total[name] += answer[name]
         total["series"] = max(total["series"], answer["series"])
         total["calls"] += 1
-        refused += [one | {"row": None if one["row"] is None else begin + one["row"]} for one in answer["refused"]]
+        refused += [
+            one | {"row": None if one["row"] is None else begin + one["row"], "reason": hinted(one["reason"])}
+            for one in answer["refused"]
+        ]
         begin += len(piece)
     parts = [total, (refused, REFUSED)] if refused else [total]
     return Told(total | {"refused": refused}, parts, status=1 if refused else 0)

@@ -39,6 +39,9 @@ def update(
     ] = None,
     remove: Annotated[list[str] | None, typer.Option(help="Key of an example to remove; may be repeated.")] = None,
     remove_oldest: Annotated[int, typer.Option(help="How many of the oldest examples to remove.")] = 0,
+    relabel: Annotated[
+        Path | None, typer.Option(help="CSV with new labels or targets: a column of keys, and one of labels.")
+    ] = None,
     decay: Annotated[float | None, typer.Option(help="Multiplies the weights of those that stay.")] = None,
     C: Annotated[float | None, typer.Option("--C", help="From now on the model's C.")] = None,
     max_seconds: Annotated[float | None, typer.Option(help="Until the answer has to be there.")] = None,
@@ -47,13 +50,18 @@ def update(
     *,
     given: dict[str, Any],
 ) -> Any:
-    """Add and remove examples of a model, along one path, completely or not at all."""
+    """Add, remove and relabel examples of a model, along one path, completely or not at all."""
     removal = _removal(remove, remove_oldest)
     found = None if file is None else of_model(client, model, file, given, target, key_column)
     if dry_run:
         return first_examples(found)
     added: dict[str, Any] = {} if found is None else vars(found)
     added |= {"on_repeat": on_repeat, "decay": decay, "C": C}
+    if relabel is not None:
+        from livesvm.service.cli import files
+
+        known = client.model(model).get("classes") or ()
+        added["relabel"] = files.corrections(relabel, is_text=any(isinstance(one["label"], str) for one in known))
     answer = client.update(model, **added, remove=removal, max_seconds=max_seconds, idempotency_key=idempotency_key)
     return Told(answer, [counted(answer)])
 

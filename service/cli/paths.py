@@ -11,6 +11,7 @@ from livesvm.service.cli.commands import ModelId, calling
 from livesvm.service.cli.connection import finished
 from livesvm.service.cli.learning import of_model
 from livesvm.service.cli.output import Told, counted
+from livesvm.service.cli.readings import of_examples
 
 if TYPE_CHECKING:
     from livesvm.service.client import Client
@@ -21,6 +22,7 @@ Apply = Annotated[bool, typer.Option("--apply", help="Bring the best value into 
 
 
 @calling
+@of_examples
 def path(
     client: Client,
     model: ModelId,
@@ -30,10 +32,12 @@ def path(
     validation: Validation = None,
     plot: Plot = None,
     apply: Apply = False,
+    *,
+    given: dict[str, Any],
 ) -> Any:
     """Compute the whole regularization path for the examples in a model's window."""
     asked = client.regularization_path(
-        model, minimum, maximum, parameter=parameter, validation=_given(client, model, validation)
+        model, minimum, maximum, parameter=parameter, validation=_examples(client, model, validation, given)
     )
     return _told(client, asked, plot, apply)
 
@@ -59,18 +63,43 @@ def suspects(
     model: ModelId,
     most: Annotated[int, typer.Option(min=1, help="Labels that are printed.")] = 20,
     plot: Plot = None,
+    right: Annotated[
+        list[str] | None, typer.Option(help="Keys of labels that are right, and do not come back.")
+    ] = None,
+    relabel: Annotated[
+        list[str] | None, typer.Option(help="Keys that get the better label of the last ranking, in one update.")
+    ] = None,
 ) -> Any:
     """Rank the labels in a model's window by how doubtful each is, and print the most doubtful labels.
 
-    The output also has the label that would fit better, and the nearest examples that have this label.
+    The output also has the label that would fit better, and the nearest examples that have this label. Labels that were
+    confirmed before are left out, too.
     """
-    job, _, _ = _told(client, client.suspected_labels(model), plot, apply=False)
+    from livesvm.service.cli import files
+    from livesvm.service.client import ServiceProblem
+
+    wrong = [*map(files.as_key, relabel or ())]
+    try:
+        last = client.suspects(model, limit=1000)
+    except ServiceProblem as problem:
+        if problem.status != 404 or wrong:
+            raise
+        last = {"confirmed": {"keys": []}}
+    if wrong:
+        better = {one["key"]: one["better"] for one in last["suspects"]}
+        if unknown := [key for key in wrong if key not in better]:
+            raise ValueError(f"{unknown[0]!r} is not among the worst 1,000 labels of the last ranking of {model}")
+        client.update(model, relabel={key: better[key] for key in wrong})
+    confirmed = {*last["confirmed"]["keys"], *map(files.as_key, right or ()), *wrong}
+    asked = client.suspected_labels(model, confirmed=sorted(confirmed, key=str))
+    job, _, _ = _told(client, asked, plot, apply=False)
     rows = [one | {"why": ", ".join(map(str, one["why"]))} for one in job["result"]["suspects"][:most]]
     summary = "{n_doubted} of {n_examples} in doubt".format_map(job["result"])
-    return Told(job, [summary, (rows, tuple(rows[0]))])
+    return Told(job, [summary, (rows, tuple(rows[0]))] if rows else [summary])
 
 
 @calling
+@of_examples
 def outliers(
     client: Client,
     model: ModelId,
@@ -79,19 +108,22 @@ def outliers(
     validation: Validation = None,
     plot: Plot = None,
     apply: Apply = False,
+    *,
+    given: dict[str, Any],
 ) -> Any:
     """Find labels or targets in a model's window that may be wrong, and compute robust models that do not fit these.
 
     Prints the number of suspected labels or targets; with --json, lists these.
     """
-    asked = client.outlier_path(model, parameter, validation=_given(client, model, validation), hold_out=hold_out)
+    examples = _examples(client, model, validation, given)
+    asked = client.outlier_path(model, parameter, validation=examples, hold_out=hold_out)
     return _told(client, asked, plot, apply)
 
 
-def _given(client: Client, model: str, file: Path | None) -> tuple[Any, Any] | None:
+def _examples(client: Client, model: str, file: Path | None, given: dict[str, Any]) -> tuple[Any, Any] | None:
     if file is None:
         return None
-    found = of_model(client, model, file, {})
+    found = of_model(client, model, file, given)
     return found.X, found.y
 
 

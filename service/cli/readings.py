@@ -35,7 +35,7 @@ def _options(
     series: Annotated[str | None, typer.Option(help="Column that names the series, or its parts with +.")] = None,
     wide: Annotated[bool, typer.Option("--wide", help="Every column is a series.")] = False,
     align: Annotated[
-        str | None, typer.Option(help="Put readings on a grid: nearest, mean or last, also as mean:1h.")
+        str | None, typer.Option(help="Put readings on a grid: nearest, mean or last, also as mean:1h; or none.")
     ] = None,
 ) -> None:
     """Declare by the signature the options that describe a file; absent options are inferred from the file."""
@@ -120,11 +120,11 @@ def first_rows(found: InspectedTable) -> Told:
     return Told({"rows": rows}, [(rows, found.names)])
 
 
-def rows_in(file: Path, time: str | None, given: dict[str, Any] | None = None) -> list[dict[str, Any]]:
-    """Return the rows of a file as mappings; cells that are numbers are converted, except in the time column."""
-    found = table(file, given, time).named(time=time)
+def values_in(found: InspectedTable) -> list[dict[str, Any]]:
+    """Return the rows of a table as mappings; cells that are numbers are converted, except in the time column."""
     return [
-        {name: cell(text, name == time) for name, text in zip(found.names, line, strict=True)} for line in found.rows()
+        {name: cell(text, name == found.time) for name, text in zip(found.names, line, strict=True)}
+        for line in found.rows()
     ]
 
 

@@ -7,7 +7,7 @@ import io
 import itertools
 import json
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
 from decimal import Decimal
@@ -434,9 +434,13 @@ def regularization_path(
     return post(f"/models/{id}/regularization-path", body)
 
 
-def suspected_labels(id: str) -> Request[Document]:
-    """Start a job that ranks the labels in a model's window, with the most doubtful label first."""
-    return post(f"/models/{id}/suspected-labels", {})
+def suspected_labels(id: str, *, confirmed: Iterable[Key] = ()) -> Request[Document]:
+    """Start a job that ranks the labels in a model's window, with the most doubtful label first.
+
+    The keys ``confirmed`` of examples with right labels are left out. The result lists them, for the next ranking.
+    """
+    keys = list(confirmed)
+    return post(f"/models/{id}/suspected-labels", {"confirmed": {"keys": keys}} if keys else {})
 
 
 def suspects(id: str, *, offset: int = 0, limit: int | None = None) -> Request[Document]:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import csv
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from itertools import chain, islice, zip_longest
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 from typing import Any
 
 import numpy as np
 
 from livesvm.service.datasets.arrays import Sink
-from livesvm.service.files import csv_text, dialect
+from livesvm.service.files import csv_text, dialect, documents, raw_tables
 from livesvm.service.files.dialect import FileOptions, Line
 from livesvm.service.models.labels import targets
 from livesvm.service.models.row_marks import marks_of
@@ -28,8 +31,33 @@ def read(path: Path, sink: Sink, asked: Document) -> None:
     """Read a table; targets are in column ``asked["target"]``, by default "y" or else the last; keys are text.
 
     The text is read as ``livesvm inspect`` reads it, with ``asked["options"]``. Targets may be words if the table has a
-    header. Raises InvalidInput with row and column.
+    header. A workbook or JSON is read as the text of its table. Raises InvalidInput with row and column.
     """
+    with _plain(path) as path:
+        _read(path, sink, asked)
+
+
+@contextmanager
+def _plain(path: Path) -> Iterator[Path]:
+    """Yield the file if it is text, or else a temporary file with its table as CSV; raises InvalidInput."""
+    with path.open("rb") as packed:
+        magic = packed.read(4)
+    is_text = magic != b"\xd0\xcf\x11\xe0" and not (magic == b"PK\x03\x04" and documents.is_workbook(path))
+    if is_text:
+        with dialect.unpacked(path) as file:
+            is_text = not file.read(64).lstrip(b"\xef\xbb\xbf \r\n\t").startswith((b"{", b"["))
+    if is_text:
+        yield path
+        return
+    raw = raw_tables.opened(path, FileOptions())
+    with NamedTemporaryFile("w", dir=path.parent, suffix=".csv", newline="", encoding="utf-8") as held:
+        lines = csv.writer(held)
+        lines.writerows(chain([raw.names], raw.rows()))
+        held.flush()
+        yield Path(held.name)
+
+
+def _read(path: Path, sink: Sink, asked: Document) -> None:
     try:
         lines, comma, names, width, sink.understood = _opened(path, FileOptions(**asked.get("options") or {}))
     except InvalidInput as error:

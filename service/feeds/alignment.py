@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta, timezone
-from itertools import islice
+from itertools import islice, pairwise
 from operator import itemgetter
 from typing import get_args
 
@@ -18,6 +18,20 @@ from livesvm.solvers.errors import InvalidInput
 
 Line = list[str]
 METHODS: tuple[Align, ...] = get_args(Align)
+GRIDS = tuple(
+    interval.duration(one)
+    for one in (
+        *("1s", "2s", "5s", "10s", "15s", "20s", "30s", "1min", "2min", "3min", "5min", "10min", "15min", "20min"),
+        *("30min", "1h", "2h", "3h", "4h", "6h", "8h", "12h", "1d", "1w", "1mo", "3mo", "1y"),
+    )
+)
+"""Intervals that grids of irregular times have."""
+FINE = 10.0
+"""Seconds above which intervals are whole seconds."""
+FILLED = 0.75
+"""Share of the intervals of a grid that have a reading."""
+FIRST = 1000
+"""Times that show the interval."""
 BLOCK = 10_000
 """Number of rows that are read at a time."""
 _Slot = tuple[float, str, list[tuple[float, Line]]]  #: the time of the grid, as number and text, distances and rows
@@ -27,10 +41,48 @@ def parsed(given: str) -> tuple[Align, Every | None]:
     """Return the method and the interval of an option such as ``mean`` or ``mean:1h``; raises InvalidInput."""
     method, colon, every = given.partition(":")
     found = interval.duration(every) if colon else None
-    if method not in METHODS or (found is not None and found.months):
-        reason = f"is {', '.join(METHODS)}, also with an interval of at most weeks, as in mean:1h, not {given[:32]!r}"
+    if method not in METHODS:
+        reason = f"is none, {', '.join(METHODS)}, also with an interval, as in mean:1h, not {given[:32]!r}"
         raise InvalidInput(reason, field="--align")
     return method, found
+
+
+def interval_of(times: Sequence[float], of_target: Sequence[float]) -> tuple[Every, int, int]:
+    """Return the interval of ascending times, how many steps are no multiple of it, and how many are longer.
+
+    Parameters
+    ----------
+    of_target : those of the times, more than one, that have a value of the target
+    """
+    every = interval.found_in(of_target[:FIRST])
+    if every.seconds > FINE and every.seconds != round(every.seconds):
+        every = replace(every, seconds=float(round(every.seconds)))
+    steps = [every.between(one, other) for one, other in pairwise(times)]
+    return every, sum(abs(step - round(step)) > 0.1 or step < 0.5 for step in steps), sum(step > 1.5 for step in steps)
+
+
+def grid_of(times: Sequence[float], of_target: Sequence[float]) -> tuple[Align, Every] | None:
+    """Return the grid for times that keep to none: "nearest" if most keep to one, or else "mean"; None if all do.
+
+    The grid of means is the finest of which three of four intervals have a reading.
+    """
+    every, off, _ = interval_of(times, of_target)
+    counted = sum(round(every.between(one, other)) for one, other in pairwise(times))
+    drift = abs(every.between(times[0], times[-1]) - counted)
+    if not off and (every.months or every.seconds < FINE or drift < interval.OFF):
+        return None
+    steps = [every.between(one, other) for one, other in pairwise(of_target)]
+    if sum(abs(step - round(step)) <= interval.OFF and step > 0.5 for step in steps) >= 0.8 * len(steps):
+        near = min(GRIDS, key=lambda grid: abs(grid.approximate_seconds() - every.approximate_seconds()))
+        is_near = abs(near.approximate_seconds() / every.approximate_seconds() - 1) < 0.03
+        grid = near if is_near else every
+        methods: tuple[Align, Align] = ("nearest", "mean")  # readings at half past the grid are nearest to two
+        return max(methods, key=lambda how: len({grid_time(time, grid, how) for time in of_target})), grid
+    for grid in GRIDS:
+        count = grid.between(of_target[0], of_target[-1])
+        if len(of_target) >= FILLED * count and len({grid.floor(time) for time in of_target}) >= FILLED * count:
+            return "mean", grid
+    return "mean", GRIDS[-1]
 
 
 def aligned(

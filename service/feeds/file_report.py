@@ -92,6 +92,7 @@ def report(found: InspectedTable, given: FileOptions, name: str) -> dict[str, An
         for column in found.names
     ]
     meanings = {"time": found.time, "series": found.series, "targets": found.targets, "count": found.count}
+    meanings |= {"zone": found.zone, "align": found.align}
     follow = _commands(name, found, given)
     return {"understood": found.understood, "columns": columns, "rows": rows, "commands": follow} | meanings
 
@@ -109,21 +110,22 @@ def _commands(file: str, found: InspectedTable, given: FileOptions) -> list[str]
     """Return the commands that create a feed, a fleet or a model from the file, as far as it suits them."""
     name = re.sub(r"[^A-Za-z0-9_-]+", "-", Path(file).name.partition(".")[0]).strip("-") or "mine"
     options = {option: value for option, value in asdict(given).items() if value not in (None, (), [], False)}
+    if found.align is not None:
+        options["align"] = found.align
     if given.separator is not None:
         options["separator"] = dialect.NAMES.get(given.separator, given.separator)
     if given.header is False:
         options["no_header"] = True
     rest = " ".join([shlex.quote(file), *(_written(option, value) for option, value in options.items())])
     target = shlex.quote(found.targets[0]) if found.targets else "TARGET"
-    fleet = [f"livesvm fleet create {name} {target} --series {shlex.quote(found.series or '')}"]
-    fleet.append(f"livesvm fleet run {name} {rest}")
     if found.series is not None:
-        return fleet
+        create = f"livesvm fleet create {name} {target} --series {shlex.quote(found.series)} --from {rest}"
+        return [create, f"livesvm fleet run {name} {rest}"]
     several: list[str] = []
     if found.time is not None:
         several = [f"livesvm feed create {name} {target} --from {rest}", f"livesvm feed run {name} {rest}"]
         if len(found.numbers) > 1:
-            several += [f"livesvm fleet create {name} value --series series", f"livesvm fleet run {name} {rest} --wide"]
+            several += [f"livesvm fleet create {name} --from {rest} --wide", f"livesvm fleet run {name} {rest} --wide"]
     label = next((column for column in found.names if _LABEL.fullmatch(column)), None)
     label = label or (found.targets[0] if several and found.targets else found.names[-1])
     return [*several, f"livesvm models create {name} --csv {rest} --target {shlex.quote(label)}"]

@@ -6,7 +6,7 @@ Times that a feed reads without help are not converted: ISO 8601, dates in digit
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
@@ -25,16 +25,25 @@ _DATES = (
 )  # fmt: skip
 _CLOCKS = (
     "%H:%M", "%H%M", "%H:%M:%S", "%H:%M:%S.%f", "%I:%M %p", "%I:%M:%S %p", "%I:%M%p", "%I %p", "%H", "%H %M", "%H.%M",
-    "%H%M%S",
+    "%H%M%S", "%H.%M.%S",
 )  # fmt: skip
 _JOINS = (" ", "T", ", ", ":", "-")
 _OFFSETS = {
     **dict.fromkeys(("Z", "UTC", "GMT"), "+00:00"),
     **dict.fromkeys(("CET", "MEZ"), "+01:00"),
     **dict.fromkeys(("CEST", "MESZ", "EET"), "+02:00"),
-    **{"EEST": "+03:00", "JST": "+09:00", "AEST": "+10:00", "AEDT": "+11:00"},
-    **{"EDT": "-04:00", "EST": "-05:00", "MDT": "-06:00", "MST": "-07:00", "PDT": "-07:00", "PST": "-08:00"},
+    **{"EEST": "+03:00", "JST": "+09:00", "AEST": "+10:00", "AEDT": "+11:00", "WET": "+00:00", "WEST": "+01:00"},
+    **{"ADT": "-03:00", "AST": "-04:00", "EDT": "-04:00", "EST": "-05:00", "CDT": "-05:00", "CST": "-06:00"},
+    **{"MDT": "-06:00", "MST": "-07:00", "PDT": "-07:00", "PST": "-08:00", "AKDT": "-08:00", "AKST": "-09:00"},
+    **{"HST": "-10:00", "BST": "+01:00", "NZST": "+12:00", "NZDT": "+13:00", "AWST": "+08:00"},
 }
+_OFFSET = re.compile(rf"{'|'.join(sorted(_OFFSETS, reverse=True))}|[+-]\d\d:?\d\d")
+_NAMED_ZONES = (
+    (re.compile(r"(?i).*\b(CET[/, ]*CEST|MEZ[/, ]*MESZ)\b.*"), "Europe/Berlin"),
+    (re.compile(r"(?i).*\b(GMT[/, ]*BST)\b.*"), "Europe/London"),
+    (re.compile(r"(?i)(.*[^a-z])?(utc|gmt)([^a-z+-].*)?"), "UTC"),
+)
+"""Zones by what the name of a column says."""
 _ZONE = re.compile(rf"(.*\d)\s*\(?({'|'.join(sorted(_OFFSETS, reverse=True))}|[+-]\d\d:?\d\d)\)?")
 _MONTHS = (
     "jan january januar jän jänner janv janvier ene enero gen gennaio januari janeiro",
@@ -65,7 +74,7 @@ _WORD = re.compile(r"([^\W\d_]{2,})[.,]?")
 _HALF = re.compile(r"(?i)\b([ap])\.?\s?m\.?$")
 _MIDNIGHT = re.compile(r"(.*\D)24((?::00|00){0,2})")
 _LAST = re.compile(r"(\d*)$")
-_SPAN = re.compile(r"(\d{1,2}(?::\d\d){1,2})\s?[-–]\s?\d{1,2}(:\d\d){1,2}")  # noqa: RUF001
+_SPAN = re.compile(r"(\d{1,2}(?::\d\d){0,2})\s?[-–]\s?\d{1,2}(:\d\d){0,2}")  # noqa: RUF001
 _PARTS = (
     ("year", "yr", "yyyy", "yy", "jahr", "année", "annee", "año", "ano", "anno"),
     ("month", "mon", "mo", "mm", "monat", "mois", "mes", "mese"),
@@ -83,6 +92,7 @@ _PERIOD = (
     re.compile(r"(?P<year>\d{4})(?P<kind>)(?P<number>\d\d)"),
 )
 _WEEK = re.compile(r"(?i).*(week|woche|\bkw\b|semaine|semana).*")
+_NUMBER = re.compile(r"\d+[.,]\d+")
 _SERIAL = re.compile(r"[2-7]\d{4}([.,]\d+)?")  #: days from 1900, of the years 1954 to 2119
 _DECIMAL_YEAR = re.compile(r"(1[5-9]|2[01])\d\d([.,]\d+)?")
 _EPOCHS = {9: "seconds", 10: "seconds", 13: "milliseconds", 16: "microseconds", 19: "nanoseconds"}
@@ -127,20 +137,23 @@ def find(cells: Sequence[str], name: str, *, alone: bool = False) -> list[TimeFo
         cells[0].isdigit() and _WEEK.fullmatch(name) and (weeks := _period(cells))
     ):  # 202401 is a week there, and no month
         return [weeks]
-    if is_named and any(not cell.isdigit() for cell in cells):
-        years = TimeFormat("years with decimals, in months", _of_decimal_year)
+    if is_named:
+        name = "years" if all(map(str.isdigit, cells)) else "years with decimals, in months"
+        years = TimeFormat(name, _of_decimal_year)
         if years.reads(cells):
             return [years]
     as_weeks = None if cells[0].isdigit() else _period(cells)
     found = [one for one in (_as_it_is(cells, is_named), _serial(cells, is_named), as_weeks) if one is not None]
-    return found[:1] or _written(cells)
+    if found or not (is_named or not all(map(_NUMBER.fullmatch, cells))):
+        return found[:1]
+    return _written(cells)
 
 
 def parts_in(names: Sequence[str]) -> tuple[int, ...]:
     """Return the columns with parts of a time, such as year, month and hour; empty unless there are several."""
     found = list[int | None]()
     for part in _PARTS:
-        found.append(next((at for at, name in enumerate(names) if name.lower() in part and at not in found), None))
+        found.append(next((at for at, name in enumerate(names) if _plain(name) in part and at not in found), None))
     numbered = next((at for at, name in enumerate(names) if _plain(name) in _NUMBERED), None)
     if found[0] is not None and found[1] is None and numbered is not None:
         return found[0], numbered
@@ -148,8 +161,41 @@ def parts_in(names: Sequence[str]) -> tuple[int, ...]:
     return tuple(there) if len(there) > 1 else ()
 
 
+def is_offset(text: str) -> bool:
+    """Return whether a text is a UTC offset, or an abbreviation of one such as CEST."""
+    return _OFFSET.fullmatch(text) is not None
+
+
+def is_zone(text: str) -> bool:
+    """Return whether a text is the IANA name of a time zone with its region, such as Europe/Berlin."""
+    try:
+        return "/" in text and bool(times.zone_of(text))
+    except ValueError:
+        return False
+
+
+def zone_in(name: str) -> str | None:
+    """Return the time zone that the name of a column of times tells; None if it tells none."""
+    return next((zone for pattern, zone in _NAMED_ZONES if pattern.fullmatch(name)), None)
+
+
 def _plain(name: str) -> str:
-    return re.sub(r"[ _-]", "", name.lower())
+    return re.sub(r"[ _<>\[\]-]", "", name.lower())
+
+
+def parts_unnamed(columns: Sequence[Sequence[str]]) -> Iterator[tuple[int, ...]]:
+    """Yield the first columns that may be year, month, day, hour and minute, perhaps with a day of the year."""
+    limits = ((1600, 2200), (1, 12), (1, 31), (0, 24), (0, 59))
+    for places in ((0, 1, 2, 3, 4), (0, 2, 3, 4, 5)):
+        fits = [
+            place < len(columns)
+            and all(map(str.isdigit, columns[place]))
+            and {*map(int, columns[place])} <= {*range(low, high + 1)}
+            for place, (low, high) in zip(places, limits, strict=True)
+        ]
+        count = fits.index(False) if False in fits else len(fits)
+        if count > 2:
+            yield places[:count]
 
 
 def numbered(name: str) -> TimeFormat | None:
@@ -276,7 +322,10 @@ def _written(cells: list[str]) -> list[TimeFormat]:
         if not one.reads(cells) or (size and not any(re.search(rf"\d{{{size - 1}}}$", _begin(cell)) for cell in cells)):
             continue  # 5 may be 05:00, and 00:05 where others are 1230
         assert one.read is not None
-        zoned = datetime.fromisoformat(one.read(cells[0])).tzinfo is not None
+        begin = datetime.fromisoformat(one.read(cells[0]))
+        if not 1500 < begin.year < 2200:
+            continue
+        zoned = begin.tzinfo is not None
         found.setdefault(tuple(map(one.read, cells)), TimeFormat(one.name, one.read, zoned))
     return [*found.values()]
 
@@ -288,7 +337,7 @@ def _packed(text: str) -> int:
 
 def joined(cells: Sequence[str]) -> str:
     """Join parts of a time with blanks; of a range of hours such as 00:00-01:00 keep only the beginning."""
-    if "-" in cells[-1] or "\N{EN DASH}" in cells[-1]:
+    if len(cells) > 1 and ("-" in cells[-1] or "\N{EN DASH}" in cells[-1]):
         cells = [span[1] if (span := _SPAN.fullmatch(cell.strip())) else cell for cell in cells]
     return " ".join(cells)
 
@@ -312,6 +361,9 @@ def _shape(text: str) -> str:
 
 def _begin(cell: str) -> str:
     """Return the first time of a range such as 01.01.2024 00:00 - 01.01.2024 01:00, with names of months in English."""
+    begin, _, end = cell.partition("/")
+    if "T" in begin and "T" in end:  # in ISO 8601
+        return begin
     first, dash, second = cell.strip().partition(" - ")
     first = first if dash and ":" in first and ":" in second else cell.strip()
     if not _WORD.search(first) and "." not in first[-4:]:

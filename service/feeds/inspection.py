@@ -12,25 +12,37 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import islice, pairwise
+from itertools import islice, pairwise, repeat
 from pathlib import Path
 from typing import Any
 
 from livesvm.service.feeds import alignment, file_times, interval, times
+from livesvm.service.feeds.align import Align
 from livesvm.service.feeds.file_times import TimeFormat
 from livesvm.service.files import dialect, documents, raw_tables
 from livesvm.service.files.dialect import FileOptions as FileOptions
 from livesvm.service.files.dialect import Line
 from livesvm.service.files.raw_tables import Raw
 from livesvm.solvers.errors import InvalidInput
+from livesvm.solvers.runtime.cached import cached_property
 
 BLOCK = 10_000
 """Rows that are read at once."""
 KEPT = 20_000
 """Rows at the beginning that are looked at one by one."""
+ENOUGH = 40
+"""Times that show the interval of a feed."""
+FEW = 20
+"""Readings at least of a series whose times are no other series' times."""
+MOST_SERIES = 50
+"""Series at most whose intervals are looked at."""
 EACH = 20
 """Rows of each later block that are."""
 DAY = 86_400.0
+SORTED = 200_000
+"""Most rows that are put in order."""
+BACK = 2 * 3600.0
+"""Seconds by which times fall back at most without being out of order: clocks do so in autumn."""
 SUMMARY = 5
 """Rows at the end that may be summaries and notes."""
 _OF_SERIES = re.compile(r"(?i)(series|entity_id|(sensor|meter|station|device)([ _]?(id|name))?|symbol|metric|_field)")
@@ -38,16 +50,20 @@ _OF_SERIES = re.compile(r"(?i)(series|entity_id|(sensor|meter|station|device)([ 
 _SERIES = re.compile(
     r"(?i)(series|name|id|key|sensor|meter|station|entity_id|site|item|store|symbol|metric|_field|.*_id)"
 )
-_CLOCK = re.compile(r"\d{1,2}:\d\d(:\d\d(\.\d+)?)?( ?[AaPp][Mm]|\s?[-–]\s?\d{1,2}:\d\d.*)?")  # noqa: RUF001
+_CLOCK = re.compile(r"\d{1,2}[:.]\d\d([:.]\d\d(\.\d+)?)?( ?[AaPp][Mm]|\s?[-–]\s?\d{1,2}:\d\d.*)?|\d\d\s?[-–]\s?\d\d")  # noqa: RUF001
 _CLOCKS = ("hour", "hr", "he", "hour ending", "stunde", "uhrzeit", "time", "hhmm", "clock", "heure", "hora")
 _PERIODS = re.compile(r"(?i)(settlement[ _]?)?period|sp|settlementperiod|intervall?|zeitintervall")
 _TIMES = ("time", "timestamp", "datetime", "date", "_time", "ts", "ds")  #: names that are taken first
 _FORECAST = re.compile(r"(?i).*(forecast|prognos|predict|planned|day-ahead total)")
 _WHOLE = re.compile(r"-?\d{1,15}(\.0*)?")
+_ORDER = re.compile(r"(?i)\b([dtmyj])\1*[./-]([dtmyj])\2*[./-]([dtmyj])\3*\b")
+_PLAIN = re.compile(r"[+-]?\d+\.?\d*([eE][+-]?\d+)?")
 _GROUPED = re.compile(r"[(+-]?[1-9]\d{0,2}\.\d{3}\)?")
-_ODD = re.compile(r"-9{3,4}(\.0*)?")
+_NINES = re.compile(r"-?(?=(\D*9){3})9+([.,](9+|0*))?|-(99|[1-9]00+|3276[78])([.,]0*)?")
 _TARGET = re.compile(r"(?i)_?(value|y|target|state|load|demand)")
 _NUMBERS = {"number", "missing"}
+_IN_EUROPE = {(6, 10, 1): "Europe/London", (6, 10, 2): "Europe/Berlin", (6, 10, 3): "Europe/Helsinki"}
+"""Zones by weekday, month and hour of the hour that comes twice."""
 NOTHING = FileOptions()
 
 
@@ -65,6 +81,9 @@ class InspectedTable:
     count : rows of the file
     said : what was understood, by what it is, for people
     times : all columns of times that are sent in ISO 8601
+    zone : of times without one, as the file names it
+    align : how the rows were put on a grid, as the option ``align`` has it
+    every : the interval, if all times keep to it
     """
 
     names: Line
@@ -79,6 +98,9 @@ class InspectedTable:
     is_wide: bool = False
     times: list[str] = field(default_factory=list)
     unread_times: str | None = None
+    zone: str | None = None
+    align: str | None = None
+    every: str | None = None
 
     @property
     def understood(self) -> dict[str, Any]:
@@ -106,6 +128,7 @@ def table(
     """
     with _of_file(path):
         raw = raw_tables.opened(path, given)
+        raw.name = path.name
         if given.series is None and series in raw.names:
             given = replace(given, series=series)
         return _Reader(raw, given, time).table()
@@ -141,10 +164,12 @@ class _Reader:
         self.raw, self.given, self.said, self.of_examples = raw, given, dict[str, Any](raw.said), of_examples
         self.missing = {*given.missing}
         self.every: interval.Every | None = None
+        self.grid: tuple[Align, interval.Every] | None = None
+        self.order = ""
         self.kept = [*islice(raw.rows(), KEPT)]
         good = [row for row in self.kept if len(row) == raw.width]
         self.columns = [*zip(*good, strict=True)] if good else [()] * raw.width
-        self.parts, formats = self._examples_time() if of_examples else self._time(time)
+        self.parts, formats = self._examples_time() if of_examples else self._with_zone(*self._time(time))
         self._look(formats)
         good = [row for row in self.kept[self.begin : self.end] if len(row) == raw.width] + self.later
         self.columns = [*zip(*good, strict=True)] if good else [()] * raw.width
@@ -159,21 +184,71 @@ class _Reader:
         counts = [Counter(map(str.strip, self.columns[at])) for at in self._of_kind("number")]
         often = {one for cells in counts for one, count in cells.items() if count > 1 and one}
         self.words = set() if of_examples else {one for one in often if not any(map(str.isdigit, one))}
-        numbers = [{cell for cell in cells if self._kind(cell) == "number"} for cells in counts]
+        numbers = [{dialect.unmarked(one) for one in cells if self._kind(one) == "number"} for cells in counts]
         self.decimal, self.thousands = ".", ""
-        self.has_signs = any(not {*cell}.isdisjoint(dialect.SIGNS) for cells in numbers for cell in cells)
+        self.has_signs = any(
+            not {*cell}.isdisjoint(dialect.SIGNS) or dialect.unmarked(cell) != cell
+            for cells in counts
+            for cell in cells
+        )
         if raw.is_text:
             self.decimal, self.thousands = dialect.decimal_of(numbers, raw.separator, given.decimal)
-        self.pattern = dialect.pattern_of(self.decimal)
         points = [cell for cells in numbers for cell in cells if "." in cell]
         may_be_thousands = self.decimal == "." and raw.separator != "," and all(map(_GROUPED.fullmatch, points))
-        self.says_point = raw.is_text and given.decimal is None and bool(points) and may_be_thousands
+        if (may_be_thousands := may_be_thousands and raw.is_text and given.decimal is None and bool(points)) and (
+            self.format is not None and self.format.name.startswith(("%d.%m.", "%d. "))
+        ):
+            self.decimal, self.thousands = ",", f"{self.thousands}."  # as in the countries of such dates
+        self.says_point = may_be_thousands
+        self.pattern = dialect.pattern_of(self.decimal)
+        self.far = {} if of_examples or given.missing else self._far()
 
     def _kind_of(self, column: Sequence[str]) -> str:
         """Return the most frequent kind of a column's cells; in examples, numbers mixed with text count as text."""
         kinds = {cell: self._kind(cell) for cell in column}
-        kind = dialect.commonest(kinds.values())
+        kind = dialect.commonest(kinds[cell] for cell in column)
+        if kind in ("text", "time") and not self.of_examples and dialect.have_units(kinds):
+            return "number"
         return "text" if self.of_examples and kind == "number" and not {*kinds.values()} <= _NUMBERS else kind
+
+    def _far(self) -> dict[int, set[str]]:
+        """Return the numbers such as -999, by column, that are farther from all others than these from each other."""
+        found = dict[int, set[str]]()
+        for at in self._of_kind("number"):
+            values = {
+                cell: float(plain)
+                for cell in map(str.strip, {*self.columns[at]})
+                if _PLAIN.fullmatch(plain := dialect.number(cell, self.decimal, self.pattern))
+            }
+            others = [value for cell, value in values.items() if not _NINES.fullmatch(cell)]
+            if len(others) > 2 and len(others) < len(values):
+                low, high = min(others), max(others)
+                far = {cell for cell, value in values.items() if not 2 * low - high <= value <= 2 * high - low}
+                if far := {cell for cell in far if _NINES.fullmatch(cell)}:
+                    found[at] = far
+        return found
+
+    def _with_zone(self, parts: tuple[int, ...], formats: list[TimeFormat]) -> tuple[tuple[int, ...], list[TimeFormat]]:
+        """Add a column of zones to the parts of a time without one; a column or a name may give all times one zone."""
+        if not formats or formats[0].zoned or self.given.zone is not None or len(parts) > 2:
+            return parts, formats
+        for at, cells in enumerate(self.columns):
+            words = {cell.strip() for cell in cells} - {""}
+            if at in parts or not 0 < len(words) < 5:
+                continue
+            if all(map(file_times.is_offset, words)) and (both := self._formats((*parts, at), True)):
+                return (*parts, at), both
+            if len(words) == 1 and file_times.is_zone(word := words.pop()):
+                self._take_zone(word, self.raw.names[at])
+                return parts, formats
+        name = " ".join(self.raw.names[at] for at in parts)
+        if zone := file_times.zone_in(name):
+            self._take_zone(zone, name)
+        return parts, formats
+
+    def _take_zone(self, zone: str, name: str) -> None:
+        self.given = replace(self.given, zone=zone)
+        self.said["zone"] = f"{zone}, as {name!r} says; --zone takes another"
 
     def _examples_time(self) -> tuple[tuple[int, ...], list[TimeFormat]]:
         """Return the columns that the option --time names, and their possible formats."""
@@ -263,6 +338,11 @@ class _Reader:
         if usual in self.raw.names and (formats := self._formats((self.raw.names.index(usual),), True)):
             return (self.raw.names.index(usual),), formats
         found = {at: formats for at in range(len(names)) if (formats := self._formats((at,)))}
+        if self.raw.said.get("header") == "none":
+            for parts in file_times.parts_unnamed(self.columns):
+                cells = self._cells(parts)
+                if len({*cells}) == len(cells) and (formats := self._formats(parts, True)):
+                    return parts, formats
         is_bare = (
             not found and self.raw.said.get("header") == "none" and len({*self.columns[0]}) == len(self.columns[0])
         )
@@ -271,7 +351,7 @@ class _Reader:
         spoken = [at for at in found if dialect.kind_of(self.columns[at][0]) != "number" or names[at] in _TIMES]
         found = {at: found[at] for at in spoken or found}  # numbers are times where nothing else is
         clocks = [at for at, cells in enumerate(self.columns) if cells and _CLOCK.fullmatch(cells[0].strip())]
-        clocks = clocks or [at for at, name in enumerate(names) if name in _CLOCKS or _PERIODS.fullmatch(name)]
+        clocks = clocks or [at for at, one in enumerate(names) if one.strip("<>") in _CLOCKS or _PERIODS.fullmatch(one)]
         again = [at for at in found if len({*self.columns[at]}) < len(self.columns[at])]  # several times a day
         for at in [at for at in again if ":" not in self.columns[at][0]]:
             for clock in clocks:
@@ -347,6 +427,9 @@ class _Reader:
             formats = file_times.narrowed(
                 formats, (file_times.joined(row) for row in rows if not all(map(self._is_missing, row)))
             )
+        if len(formats) > 1 and not self.of_examples and (named := self._named(parts, formats)) is not None:
+            self.said[named[0]] = f"{named[1].name}; --time-format takes another"
+            return named[1]
         if len(formats) > 1 and not self.of_examples and (even := self._even(parts, formats)) is not None:
             self.said["chosen by even steps"] = f"{even.name}; --time-format takes another"
             return even
@@ -355,20 +438,37 @@ class _Reader:
             raise InvalidInput(f"{fit} fit all times, such as {self._cells(parts)[0]!r}; say --time-format", field=name)
         return formats[0]
 
-    def _even(self, parts: tuple[int, ...], formats: list[TimeFormat]) -> TimeFormat | None:
-        """Return the format by which times ascend in steps below two days, if by all others times jump or descend."""
-        steps = []
-        for one in formats:
-            seconds = self._seconds([*dict.fromkeys(self._cells(parts)[:2000])], one)
-            steps.append([other - first for first, other in pairwise(seconds)])
-        good = [
-            at
-            for at, found in enumerate(steps)
-            if found and 0 < min(found) <= max(found) < 2 * DAY and min(found) < DAY
+    def _named(self, parts: tuple[int, ...], formats: list[TimeFormat]) -> tuple[str, TimeFormat] | None:
+        """Return the only format of which the header tells the order, or the file's name the first or the last day."""
+        cells, digits = self._cells(parts), re.sub(r"\D", "", self.raw.name)
+        header = " ".join([self.raw.names[parts[0]], *(self.said.get("lines under the header") or ())])
+        order = _ORDER.search(header)
+        if order is not None:
+            letters = "".join(order.groups()).lower().translate(str.maketrans("tj", "dy"))
+            found = [one for one in formats if letters == "".join(re.findall("%([dmy])", one.name.lower()))[:3]]
+            if len(found) == 1:
+                return "chosen by the header", found[0]
+        days = [
+            {when[:10].replace("-", "") for when in map(one.read, cells[:: max(1, len(cells) - 1)])}
+            for one in formats
+            if one.read
         ]
-        others = [found for at, found in enumerate(steps) if at not in good]
-        is_clear = len(good) == 1 and all(found and (max(found) > 20 * DAY or min(found) < 0) for found in others)
-        return formats[good[0]] if is_clear else None
+        found = [one for one, each in zip(formats, days, strict=False) if any(day in digits for day in each)]
+        return ("chosen by the name of the file", found[0]) if len(found) == 1 else None
+
+    def _even(self, parts: tuple[int, ...], formats: list[TimeFormat]) -> TimeFormat | None:
+        """Return the format by which times hardly ever fall or jump, and often come within a day, if others do not."""
+        breaks = list[tuple[int, bool]]()
+        for one in formats:
+            seconds = self._seconds([*dict.fromkeys(self._cells(parts)[:KEPT])], one)
+            steps = [abs(other - first) for first, other in pairwise(seconds)]
+            falls = sum(other < first for first, other in pairwise(seconds))
+            turns = min(falls, len(steps) - falls)  # newest first, all fall
+            breaks.append((turns + sum(step > 20 * DAY for step in steps), bool(steps) and 0 < min(steps) < DAY))
+        best = min(range(len(formats)), key=lambda at: breaks[at][0])
+        others = [count for at, (count, _) in enumerate(breaks) if at != best]
+        is_clear = breaks[best][1] and min(others) >= max(3 * breaks[best][0], 1) and breaks[best][0] < KEPT // 1000
+        return formats[best] if is_clear else None
 
     def _series(self) -> tuple[int, ...]:
         """Return the columns that name the series; empty if the file has a single series."""
@@ -378,8 +478,12 @@ class _Reader:
             return ()
         stamps = [" ".join(cells) for cells in zip(*(self.columns[at] for at in self.parts), strict=True)]
         if len({*stamps}) >= 0.98 * len(stamps):
-            names = [(at, {*self.columns[at]}) for at, name in enumerate(self.raw.names) if _OF_SERIES.fullmatch(name)]
-            many = [at for at, each in names if self.kinds[at] == "text" and 1 < len(each) <= len(stamps) / 20]
+            names = [
+                (at, Counter(self.columns[at])) for at, name in enumerate(self.raw.names) if _OF_SERIES.fullmatch(name)
+            ]
+            many = [
+                at for at, each in names if self.kinds[at] == "text" and len(each) > 1 and min(each.values()) >= FEW
+            ]
             return tuple(many[:1])
         named = [at for at, name in enumerate(self.raw.names) if _SERIES.fullmatch(name)]
         texts = [at for at, kind in enumerate(self.kinds) if kind == "text" and len({*self.columns[at]}) > 1]
@@ -393,12 +497,17 @@ class _Reader:
             raise InvalidInput(reason, field="rows")
         return ()
 
+    @cached_property
+    def targets(self) -> list[str]:
+        """Columns of numbers that vary, the likeliest target first."""
+        vary = [at for at in self._of_kind("number") if len({*self.columns[at]}) > 1]
+        return sorted((self.raw.names[at] for at in vary), key=self._unlikely)
+
     def table(self) -> InspectedTable:
         """Return the interpretation of the file."""
         raw, given = self.raw, self.given
         numbers = [raw.names[at] for at in self._of_kind("number")]
-        vary = [raw.names[at] for at in self._of_kind("number") if len({*self.columns[at]}) > 1]
-        targets = sorted(vary, key=self._unlikely)
+        targets = self.targets
         ranks = [*map(self._unlikely, targets[:2])]
         likeliest = targets[0] if (targets and ranks[0] != ranks[-1]) or len(targets) == 1 else None
         joined = [one for one in (self.parts, self.series) if len(one) > 1]
@@ -411,6 +520,8 @@ class _Reader:
         found = InspectedTable(
             names, partial(self._sent, kept), time, series, numbers, targets, likeliest, self.count, self.said
         )
+        self._zone_of_autumn()
+        found.zone, self.order = None if self.format is None or self.format.zoned else self.given.zone, self._order()
         found.times = [name for name in names if name == time or name in {raw.names[at] for at in self.formats}]
         self._say(found)
         if given.wide:
@@ -421,16 +532,19 @@ class _Reader:
             found.rows = lambda: ([row[stamp], names[one], row[one]] for row in source() for one in at)
             found.names, found.time, found.series, found.is_wide = [*documents.LONG], "time", "series", True
             found.numbers, found.targets, found.likeliest = ["value"], ["value"], "value"
-        if given.align is not None:
-            self._align(found, given.align)
+        wanted = given.align or (None if self.grid is None else f"{self.grid[0]}:{self.grid[1]}")
+        if wanted not in (None, "none"):
+            self._align(found, wanted)
+            if given.align is None:
+                self.said["aligned"] += "; --align takes another grid, or none"
         return found
 
     def _align(self, found: InspectedTable, wanted: str) -> None:
         """Replace the rows of a table by rows on a regular grid; raises InvalidInput."""
         method, every = alignment.parsed(wanted)
         every = every or self.every
-        if found.time is None or every is None or every.months:
-            raise InvalidInput(f"needs times and an interval of at most weeks, as in {method}:1h", field="--align")
+        if found.time is None or every is None:
+            raise InvalidInput(f"needs times and an interval, as in {method}:1h", field="--align")
         names, counts = found.names, Counter[str]()
         places = names.index(found.time), None if found.series is None else names.index(found.series)
         columns = (*places, {names.index(name) for name in found.numbers if name in names})
@@ -438,6 +552,7 @@ class _Reader:
         found.count = sum(1 for _ in work(counts))
         found.rows = lambda: work(Counter[str]())
         told = [f"{count} {what}" for what, count in counts.items() if count]
+        found.align, found.every = f"{method}:{every}", f"{every}"
         self.said["aligned"] = f"{method}, every {every}: {', '.join(told) or 'none moved'}"
 
     def _unlikely(self, name: str) -> tuple[bool, ...]:
@@ -449,12 +564,20 @@ class _Reader:
             else set()
         )
         is_code = len({*column}) < 4 < len(column) or (steps == {1.0} and len(column) > 2)
-        return _TARGET.fullmatch(name) is None, bool(_SERIES.fullmatch(name)) or is_code, bool(_FORECAST.match(name))
+        plain = [one for cell in column if _PLAIN.fullmatch(one := dialect.number(cell, self.decimal, self.pattern))]
+        values = [*map(float, plain)]
+        is_counter = len(values) > 50 and values == sorted(values) and values[0] < values[-1]
+        return (
+            _TARGET.fullmatch(name) is None,
+            bool(_SERIES.fullmatch(name)) or is_code,
+            bool(_FORECAST.match(name)),
+            is_counter,
+        )
 
     def _sent(self, kept: list[int]) -> Iterator[Line]:
         """Yield the converted rows; raises ValueError for a time that the format does not read."""
         rows, number = islice(self.raw.rows(), self.begin, self.end), self.begin
-        turned = iter([*rows][::-1]) if self.is_newest_first else self._sorted(rows) if self.is_unsorted else rows
+        turned = iter([*rows][::-1]) if self.order == "newest first" else self._sorted(rows) if self.order else rows
         local = {at: self._local(form) for at, form in self.formats.items()}
         of_parts = self._local(self.format)
         while block := [*islice(turned, BLOCK)]:
@@ -492,7 +615,7 @@ class _Reader:
             for one in {*cells}
             if one.strip() in self.missing
             or (not are_words and dialect.is_missing(one))
-            or (kind == "number" and one.strip() in self.words)
+            or (kind == "number" and (one.strip() in self.words or one.strip() in self.far.get(at, ())))
         }:
             cells = ["" if cell in marks else cell for cell in cells]
         if kind == "number" and (self.decimal != "." or self.thousands or self.has_signs):
@@ -527,22 +650,45 @@ class _Reader:
             found.append(when)
         return found
 
-    @property
-    def is_newest_first(self) -> bool:
-        """Whether the file has a single series, and the times of its first rows descend."""
-        if self.format is None or self.series or self.of_examples:
-            return False
-        first = self._seconds(self._cells(self.parts)[:200])
-        return len(first) > 2 and all(one > other for one, other in pairwise(first))
+    def _order(self) -> str:
+        """Return in which order the rows are: "newest first", "none" if they have to be sorted, or an empty text."""
+        if self.format is None or self.of_examples:
+            return ""
+        newest, rises, falls, back = dict[Any, float](), 0, 0, 0.0
+        for name, when, _ in self._held:
+            before = newest.get(name, when)
+            rises, falls, back = rises + (when > before), falls + (when < before), max(back, before - when)
+            newest[name] = when
+        if falls > 2 and falls > 50 * rises:
+            return "newest first"
+        is_unsorted = back > BACK or falls > max(2, (rises + falls) / 10)
+        return "none" if is_unsorted and self.count <= SORTED else ""
 
-    @property
-    def is_unsorted(self) -> bool:
-        """Whether the file has a single series, of which all rows are at hand, and its times go up and down."""
-        if self.format is None or self.series or self.of_examples or self.count >= KEPT or self.is_newest_first:
-            return False
-        found = self._seconds(self._cells(self.parts))
-        falls = sum(one > other for one, other in pairwise(found))
-        return falls > max(2, len(found) / 10)
+    @cached_property
+    def _held(self) -> list[tuple[Any, float, bool]]:
+        """The sampled rows: the name of the series, the time in seconds, and whether the likeliest target is there."""
+        target = next((self.raw.names.index(name) for name in self.targets[:1]), None)
+        there = repeat(True) if target is None else (not self._is_missing(cell) for cell in self.columns[target])
+        named = zip(*(self.columns[at] for at in self.series), strict=True) if self.series else repeat(())
+        cells = [*map(file_times.joined, zip(*(self.columns[at] for at in self.parts), strict=True))]
+        rows = [
+            row
+            for row in zip(named, cells[:KEPT], there, strict=False)
+            if not all(map(self._is_missing, row[1].split(" ")))
+        ]
+        seconds = self._seconds([cell for _, cell, _ in rows])
+        return [(name, when, has) for (name, _, has), when in zip(rows, seconds, strict=False)]
+
+    def _zone_of_autumn(self) -> None:
+        """Take the zone of Europe in which the hour that comes twice does so, on the last Sunday of October."""
+        if self.format is None or self.format.zoned or self.given.zone is not None or self.of_examples:
+            return
+        counts = Counter(when for name, when, _ in self._held if name == self._held[0][0])
+        twice = [interval.moment(when) for when, count in counts.items() if count == 2]
+        hours = {(when.weekday(), when.month, when.hour) for when in twice if when.day > 24}
+        zone = _IN_EUROPE.get(hours.pop()) if len(hours) == 1 else None
+        if zone is not None and len({when.date() for when in twice}) == len({when.year for when in twice}):
+            self._take_zone(zone, f"{twice[0]:%Y-%m-%d %H:%M} twice")
 
     def _sorted(self, rows: Iterator[Line]) -> Iterator[Line]:
         held = [*rows]
@@ -567,7 +713,8 @@ class _Reader:
         if self.raw.is_text:
             said["decimal mark"] = {".": "point", ",": "comma"}[self.decimal]
             if self.says_point:
-                said["decimal mark"] += "; --decimal , takes points as marks of thousands"
+                other = "--decimal , takes points as marks of thousands"
+                said["decimal mark"] += f"; {other if self.decimal == '.' else '--decimal . takes points as that'}"
             said["thousands mark"] = self.thousands and repr(self.thousands)
             if "," in self.thousands and self.raw.separator == "," and self.given.decimal is None:
                 said["thousands mark"] += "; --decimal , takes commas as decimal marks"
@@ -578,11 +725,20 @@ class _Reader:
         texts = Counter(
             cell for at in self._of_kind("number") for cell in self.columns[at] if self._kind(cell) not in _NUMBERS
         )
+        marked = {cell for cell in texts if dialect.unmarked(cell) != cell}
+        said["marks at numbers"] = (
+            ", ".join([*sorted(marked)][:5]) + ", of which the number is taken" if marked else None
+        )
+        texts = Counter({cell: count for cell, count in texts.items() if cell not in marked})
         marks_of = ", ".join(f"{mark!r} {count} times" for mark, count in texts.most_common(5))
         is_refused = any(one.strip() not in self.words for one in texts)
         taken = "; say --missing" if is_refused else ", which are taken as missing"
         said["texts among numbers"] = marks_of + taken if texts else None
-        odd = {one for at in self._of_kind("number") for one in self.columns[at] if _ODD.fullmatch(one)}
+        far = {one for cells in self.far.values() for one in cells}
+        if far:
+            said["far from all other numbers"] = f"{', '.join(sorted(far))}, taken as missing; --missing takes others"
+        odd = {one.strip() for at in self._of_kind("number") for one in self.columns[at] if one.startswith("-9")}
+        odd = {one for one in odd if _NINES.fullmatch(one)} - far
         said["perhaps missing"] = f"{', '.join(sorted(odd))}; say --missing" if odd else None
         if self.of_examples:
             said["times"] = [f"{self.raw.names[at]}: {one.name}" for at, one in self.formats.items()]
@@ -593,7 +749,7 @@ class _Reader:
             name = "+".join(self.raw.names[at] for at in self.parts)
             zone = "with a zone" if self.format.zoned else self.given.zone or "without a zone; --zone gives it one"
             said["time"] = f"{name}: {self.format.name}, {zone}"
-            self._say_times()
+            self._say_times(found)
         said["series"] = None if self.of_examples else self._said_series(found)
 
     def _unread_times(self) -> str | None:
@@ -615,33 +771,35 @@ class _Reader:
             "one" if len(found.numbers) < 2 else f"one, with {len(found.numbers)} columns; --wide makes each a series"
         )
 
-    def _say_times(self) -> None:
+    def _say_times(self, found: InspectedTable) -> None:
         """Record the order and the interval of times, the number of gaps, and how many times come twice."""
-        held = [*zip(*(self.columns[at] for at in (*self.parts, *self.series)), strict=True)]
-        of_first = [
-            file_times.joined(cells[: len(self.parts)])
-            for cells in held
-            if cells[len(self.parts) :] == held[0][len(self.parts) :]
-        ]
-        seconds = self._seconds([cell for cell in of_first[:KEPT] if not dialect.is_missing(cell)])
-        if self.is_newest_first:
-            seconds.reverse()
-            self.said["order"] = "newest first; it is sent oldest first"
-        if self.is_unsorted:
-            self.said["order"] = "none; it is sent oldest first"
-        rising = sorted({*seconds})
-        if len(rising) < 2:
+        held: dict[Any, list[tuple[float, bool]]] = {}
+        for name, when, has in self._held:
+            held.setdefault(name, []).append((when, has))
+        series = sorted(held.values(), key=len, reverse=True)[:MOST_SERIES]
+        series = [one for one in series if len(one) >= min(FEW, len(series[0]))]
+        if self.order:
+            self.said["order"] = f"{self.order}; it is sent oldest first"
+        rising = [sorted({when for when, _ in one}) for one in series]
+        if not rising or len(rising[0]) < 2:
             return
-        self.every = every = interval.found_in(rising[:1000])
-        steps = [every.between(one, other) for one, other in pairwise(rising)]
-        if self.count > KEPT:
-            steps = steps[: KEPT // 2]
-        off = sum(abs(step - round(step)) > 0.1 or step < 0.5 for step in steps)
-        self.said["interval"] = (
-            f"{every}" if off < 0.02 * len(steps) else f"{every} mostly; {off} of {len(steps)} are not"
-        )
-        self.said["gaps"] = sum(step > 1.5 for step in steps) or None
-        if twice := len(seconds) - len(rising):
+        there = [sorted({when for when, has in one if has}) for one in series]
+        own = [(one, of_target if len(of_target) > 2 else one) for one, of_target in zip(rising, there, strict=True)]
+        of_each = [alignment.grid_of(one, of_target) for one, of_target in own if len(one) > 2]
+        self.every, off, gaps = alignment.interval_of(*own[0])
+        grids = [one for one in of_each if one is not None]
+        self.grid = max(grids, key=lambda one: (one[1].approximate_seconds(), one[0]), default=None)
+        shown = f"{self.grid[1] if self.grid and self.grid[0] == 'nearest' else self.every}"
+        if not off and len(held) == 1 and len(rising[0]) > ENOUGH:
+            found.every = f"{self.every}"
+        self.said["interval"] = shown if not off else f"{shown} mostly; {off} of {len(rising[0]) - 1} are not"
+        self.said["gaps"] = gaps or None
+        counts = Counter(when for when, _ in series[0])
+        if twice := [interval.moment(when) for when, count in counts.items() if count > 1]:
             is_local = self.format is not None and not self.format.zoned and self.given.zone is None
-            said = "; say --zone if the clock goes back there, as in autumn" if is_local else ""
-            self.said["times that come twice"] = f"{twice}{said}"
+            may_go_back = is_local and all(when.month in (4, 10, 11) and when.hour < 4 for when in twice)
+            if self.grid is None and not may_go_back and self.given.zone is None:
+                self.grid = "nearest", self.every
+                self.order = self.order or ("none" if self.count <= SORTED else "")
+            said = "; say --zone if the clock goes back there, as in autumn" if may_go_back else ""
+            self.said["times that come twice"] = f"{sum(counts.values()) - len(counts)}{said}"

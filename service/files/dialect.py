@@ -46,6 +46,14 @@ _NUMBER = re.compile(
     r"(?:\d+|\d{1,3}(?:(?P<mark>[.,'\u2019 \u00a0\u202f])\d{3})(?:(?P=mark)\d{3})*)?(?:[.,]\d*)?(?:[eE][+-]?\d+)?"
     r"(?: ?[%€$£])?"
 )
+_MARKED = re.compile(
+    r"[<>~≤≥]?\s?(?P<number>[+-]?\d[\d.,'\u2019\u00a0\u202f]*(?:[eE][+-]?\d+)?)(?:\s?(?P<mark>(?![KMBTkmb]?$)[^\s\d.,:;/-][^\d:]{0,7}))?"
+)
+_UNIT = re.compile(
+    r"°[CFK]?|[kMGT]?Wh?|[mk]?VA?r?|m?A|[kmµ]?g|mg/dL|mmol/L|km/h|mph|m/s|hPa|mbar|[ck]?m|mm|in|ft|lx|lux|pp[mb]|dB|bpm|k?Hz"
+    r"|[kMGT]i?B|m³|l|L|s|ms|min|h|kn|µg/m³|W/m²|EUR|USD|CHF"
+)
+_OF_TIMES = re.compile(r"(?i)date|time|month|year|day|datum|zeit")
 _DAY = r"([^\W\d]{2,9}[.,]{0,2} )?"  # of the week
 _TIME = re.compile(
     rf"{_DAY}\d{{1,4}}(\. |[-/. ])(de )?(\d{{1,2}}|[^\W\d]{{3,10}}\.?)([-/. ,]+(de )?\d|$).*|\d{{1,2}}:\d\d.*"
@@ -189,7 +197,7 @@ def rows(path: Path, dialect: Dialect) -> Iterator[Line]:
         text = (line for line in text if not _is_comment(line))
     used = None if dialect.used == (*range(dialect.width),) else dialect.used
     for cells in _cells(text, dialect.separator):
-        if cells and cells != dialect.header:
+        if any(cells) and cells != dialect.header:
             if len(cells) > dialect.width and not any(cells[dialect.width :]):  # some lines end with separators
                 del cells[dialect.width :]
             yield cells if used is None or len(cells) != dialect.width else [cells[at] for at in used]
@@ -213,6 +221,19 @@ def _is_comment(line: str) -> bool:
 def is_missing(cell: str) -> bool:
     """Return whether a cell is empty or holds a mark of a missing value."""
     return cell.strip().lower() in MISSING
+
+
+def unmarked(cell: str) -> str:
+    """Return the number in a text such as ``<1``, ``12.3 e`` or ``21.5 °C``; other texts are returned unchanged."""
+    found = _MARKED.fullmatch(text := cell.strip())
+    return cell if found is None or _NUMBER.fullmatch(text) else found["number"]
+
+
+def have_units(cells: Iterable[str]) -> bool:
+    """Return whether all cells that are not missing are numbers followed by one and the same unit."""
+    found = [_MARKED.fullmatch(cell.strip()) for cell in cells if not is_missing(cell)]
+    units = {None if one is None else one["mark"] for one in found}
+    return len(units) == 1 and _UNIT.fullmatch((units.pop() or "").strip()) is not None
 
 
 def _signed(cell: str) -> str:
@@ -303,13 +324,16 @@ def _layout(
     width = Counter(map(len, late)).most_common(1)[0][0]
     body = [cells for cells in late if len(cells) == width][:500]
     kinds = [commonest({cell: kind_of(cell) for cell in column}.values()) for column in zip(*body, strict=True)]
-    first = 0 if given.header is False else next((at for at, (_, c) in enumerate(reader) if _reads(c, kinds)), 1)
+    first = 0 if given.header is False else next((at for at, (_, c) in enumerate(reader) if _is_full(c, kinds)), 1)
     if given.header is False:
         header = None
     elif given.header:
         header, first = 0, max(1, first)
     else:
         header = _header(reader, first, width)
+    if given.header is not False:  # the first rows may have no numbers
+        below = range(0 if header is None else header + 1, first)
+        first = next((at for at in below if _reads(reader[at][1], kinds)), first)
     begin = reader[first][0] if first < len(reader) else len(bare)
     names: Line | None = None if header is None else reader[header][1]
     ends_empty = width > 1 and kinds[-1] == "missing" and not (names and "".join(names[width - 1 :]))
@@ -320,10 +344,13 @@ def _layout(
     if names is None:
         names = [f"column{at + 1}" for at in used]
     elif len(names) == len(used) - 1 and header == first - 1:
-        names = ["", *names]  # R names the rows, and not that column
+        is_first = kinds[0] == "time" and _OF_TIMES.search(names[0]) is not None
+        names = [*names, ""] if is_first else ["", *names]  # R names the rows, and not that column
     elif len(names) not in (width, len(used)):
         row = f"has {width} columns, the first line has {len(names)}"
         raise InvalidInput(f"{row}; say --separator, --skip or --no-header", field="rows", row=0)
+    if header is not None and header < first:
+        names = _joined_names(names, [cells for _, cells in reader[:header] if len(cells) == len(names)])
     used = [at for at in used if names[at] or any(cells[at] for cells in body)]
     names = [names[at] or ("index" if at == 0 else f"column{at + 1}") for at in used]
     units = [] if header is None else [", ".join(filter(None, cells)) for _, cells in reader[header + 1 : first]]
@@ -366,11 +393,24 @@ def commonest(kinds: Iterable[str]) -> str:
 
 def _reads(cells: Line, kinds: Sequence[str]) -> bool:
     """Return whether, in columns of numbers or times, most cells of a row have the kind of their column."""
-    if len(cells) != len(kinds):
+    if len(cells) != len(kinds) or _are_years(cells):
         return False
     pairs = [(kind_of(cell), kind) for cell, kind in zip(cells, kinds, strict=True) if kind in ("number", "time")]
     there = [one == kind for one, kind in pairs if one != "missing"]
-    return sum(there) * 2 > len(there)
+    has_time = "time" not in kinds or ("time", "time") in pairs
+    return has_time and sum(there) * 2 > len(there)
+
+
+def _are_years(cells: Line) -> bool:
+    """Return whether cells are names of years, one after another, and perhaps others before them."""
+    years = [int(cell) for cell in cells if len(cell) == 4 and cell.isdigit()]
+    return len(years) > 7 and 1500 < years[0] < 2200 and years == [*range(years[0], years[0] + len(years))]
+
+
+def _is_full(cells: Line, kinds: Sequence[str]) -> bool:
+    """Return whether a row reads as the rows of the table, and has a number if these have numbers."""
+    numbers = [cell for cell, kind in zip(cells, kinds, strict=False) if kind == "number"]
+    return _reads(cells, kinds) and (not numbers or any(kind_of(cell) == "number" for cell in numbers))
 
 
 def _header(reader: list[tuple[int, Line]], first: int, width: int) -> int | None:
@@ -380,7 +420,24 @@ def _header(reader: list[tuple[int, Line]], first: int, width: int) -> int | Non
     filled = {at: sum(map(bool, reader[at][1])) for at in before}
     full = [at for at in before if filled[at] * 2 > width]
     named = [at for at in full if not {"number", "time"} & {*map(kind_of, reader[at][1])}] or full
-    return max(named, key=lambda at: (filled[at], -at)) if named else first - 1 if first else None
+    if named:
+        return max(named, key=lambda at: (filled[at], -at))
+    return first - 1 if first and "number" not in map(kind_of, reader[first - 1][1]) else None
+
+
+def _joined_names(names: Line, above: list[Line]) -> Line:
+    """Return names of which each repeated one has the cell above it before it, as far as header rows make it unique."""
+    for cells in reversed(above):
+        repeated = {name for name, count in Counter(filter(None, names)).items() if count > 1}
+        if not repeated:
+            break
+        upper = list[str]()
+        for cell in cells:
+            upper.append(cell or (upper[-1] if upper else ""))  # a merged cell
+        names = [
+            f"{cell} {name}".strip() if name in repeated else name for cell, name in zip(upper, names, strict=True)
+        ]
+    return names
 
 
 def _named_by_comment(before: list[str], separator: str, width: int) -> Line | None:
@@ -435,7 +492,7 @@ def decimal_of(columns: Iterable[Collection[str]], separator: str, given: str | 
 def number(cell: str, decimal: str, pattern: re.Pattern[str]) -> str:
     """Return a number's text with a decimal point and no thousands separators; other text is returned unchanged."""
     text = _signed(cell.strip())
-    if not pattern.fullmatch(text):
+    if not pattern.fullmatch(text) and not pattern.fullmatch(text := unmarked(text)):
         return cell
     return "".join(c for c in text if c.isdigit() or c in "+-eE" or c == decimal).replace(",", ".")
 

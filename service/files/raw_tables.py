@@ -20,7 +20,10 @@ _MONTH = re.compile(
     r"(?i)(jan|jän|ene|gen|feb|f[eé]v|mar|mär|mrz|maa|mrt|apr|avr|abr|ma[iyjg]|jun|juin|giu|jul|juil|lug|aug|ao[uû]|ago|se[pt]|"
     r"o[ck]t|out|ott|nov|d[eé][cz]|dic)[^\W\d]*\.?"
 )
-_SPREAD = (("hour", _HOUR, 20), ("month", _MONTH, 12))
+_PERIOD = re.compile(
+    r"(1[89]|20)\d\d([-/]?[MQ]?\d{1,2}([-/]\d{1,2}([T ]\d\d:\d\d.*)?)?)?|\d{1,2}[-/.]\d{1,2}[-/.]\d{2,4}"
+)
+_SPREAD = (("hour", _HOUR, 20), ("month", _MONTH, 12), ("period", _PERIOD, 8))
 """Parts of a time that may each have a column, the names of these columns, and the fewest of them."""
 BLOCK = 10_000
 """Number of rows of a Parquet file that are read at a time."""
@@ -33,6 +36,7 @@ class Raw:
     Parameters
     ----------
     rows : returns a new iterator over all rows at each call
+    name : of the file
     said : facts on how the file was understood
     is_text : whether numbers are formatted text, with a decimal mark and marks of thousands still to be found
     """
@@ -43,6 +47,7 @@ class Raw:
     width: int
     separator: str = ","
     is_text: bool = True
+    name: str = ""
 
 
 def opened(path: Path, given: FileOptions) -> Raw:
@@ -94,9 +99,9 @@ def _text(path: Path, given: FileOptions, said: dict[str, Any], held: Any = None
 
 
 def _by_the_hour(raw: Raw) -> Raw:
-    """Turn a table with a column for each hour or month into one with a row for each; return others unchanged."""
+    """Turn a table with a column for each hour, month or period into one with a row for each; keep other tables."""
     for part, pattern, fewest in _SPREAD:
-        spread = [at for at, name in enumerate(raw.names) if pattern.fullmatch(name)]
+        spread = [at for at, name in enumerate(raw.names) if pattern.fullmatch(name.partition(" [")[0])]
         if len(spread) >= fewest and [*range(spread[0], spread[-1] + 1)] == spread and len(spread) < raw.width:
             return _a_row_each(raw, part, spread)
     return raw
@@ -104,7 +109,7 @@ def _by_the_hour(raw: Raw) -> Raw:
 
 def _a_row_each(raw: Raw, part: str, spread: list[int]) -> Raw:
     rest = [at for at in range(raw.width) if at not in spread]
-    parts = [(at, re.sub(r"(?i)^h(e|(?=[\d _]))[ _]*", "", raw.names[at])) for at in spread]
+    parts = [(at, re.sub(r"(?i)^h(e|(?=[\d _]))[ _]*| \[.*", "", raw.names[at])) for at in spread]
 
     def rows() -> Iterator[Line]:
         """Yield a row for each hour or month; yield rows of another width as they are, with empty cells appended."""

@@ -21,7 +21,7 @@ def draw_feed(
     step = spec.horizons[0]
     made = [(row, one) for row in rows for one in row["forecasts"] if one["step"] == step]
     with drawing(extension, out := io.BytesIO(), (10, 6)) as figure:
-        above, below = figure.subplots(2, height_ratios=(2, 1), sharex=False)
+        above, below = figure.subplots(2, height_ratios=(2, 1), sharex=True)
         above.set_title(f"{title}: {spec.target}, forecast {step} ahead")
         if spec.task == "value":
             own = [{**row, "forecasts": [one for one in row["forecasts"] if one["step"] == step]} for row in rows]

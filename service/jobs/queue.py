@@ -436,6 +436,8 @@ class Jobs:
             if record.model == model and isinstance(copy := self._copies.get(record.id), ModelCopy):
                 found |= _named_in(copy.arrays, keys, tags)
                 found |= {tag for key, own in copy.window.tags.items() for tag in own if tag in tags}
+            if record.model == model:
+                found |= _keys_in(record.asked, keys)
             if record.model == model and record.state == "done":
                 try:
                     found |= _keys_in(self.result(record.id), keys)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import io
 
 import numpy as np
+from pydantic import ConfigDict, Field
 
 from livesvm.service.errors import EmptyModel, NotApplicable
 from livesvm.service.hosting.handle import Description
 from livesvm.service.jobs.kind import Document, JobKind, Order
 from livesvm.service.jobs.plots import Extension, drawing
-from livesvm.service.models.fields import SHORT, Request
+from livesvm.service.models.fields import SHORT, Keys, Request
 from livesvm.service.models.spec import ModelSpec
 from livesvm.service.models.state import ModelCopy
 from livesvm.solvers import plot
@@ -21,16 +22,30 @@ from livesvm.solvers.runtime.progress import Progress
 DRAWN = 20  #: labels in a plot
 
 
+class Confirmed(Request):
+    """Examples with labels that are known to be right, by key; others than those of the window are ignored."""
+
+    keys: Keys
+
+
 class SuspectedLabelsRequest(Request):
     """A request to rank all labels of a model's window, the label that is most likely wrong first."""
 
+    model_config = ConfigDict(json_schema_extra={"examples": [{"confirmed": {"keys": ["k7"]}}]})
     most_bytes = SHORT
+
+    confirmed: Confirmed | None = Field(
+        default=None, description="Labels that are known to be right: evidence, and left out of the ranking."
+    )
 
 
 def rank(asked: Document, model: ModelCopy, progress: Progress) -> Document:
     """Rank all labels of a window, the most likely wrong first, by the examples' exact leave-one-out decisions."""
-    found = suspected_labels(model.estimator(), progress=progress)
+    estimator, confirmed = model.estimator(), asked.get("confirmed", {}).get("keys", [])
+    found = suspected_labels(estimator, confirmed=confirmed, progress=progress)
+    here = set(estimator.keys_)
     return {
+        "confirmed": {"keys": [key for key in confirmed if key in here]},
         "n_examples": len(found.keys),
         "n_doubted": int(np.count_nonzero(found.margin < 0.0)),
         "method": found.method,
@@ -47,7 +62,7 @@ def _ordered(request: SuspectedLabelsRequest, spec: ModelSpec, now: Description)
         raise EmptyModel(f"model {spec.id} knows no example yet")
     if sum(n > 0 for n in (now.counts or {}).values()) < 2:
         raise InvalidInput("has one class only; add examples of another before labels can be suspected", field="window")
-    return Order({})
+    return Order(request.model_dump(exclude_none=True))
 
 
 def draw(result: Document, extension: Extension) -> bytes:
@@ -71,7 +86,8 @@ The result holds `suspects`, the worst label first. Each has its `key`, its `lab
 `margin` is by how much the given label is ahead; if it is negative, the other one fits better. `doubt` is the
 probability that the given label is the wrong one of the two. `why` lists the keys of the three nearest examples that
 have the better label; it is empty beyond the first 100 labels where `margin` is positive. `n_doubted` counts the
-negative margins.
+negative margins. The labels of `confirmed` are not in the ranking; its result lists those that are in the window, for
+the next one.
 
 `GET /models/{id}/suspected-labels` reads the newest result in pages. To correct labels, send `relabel` in an update.
 """,

@@ -20,6 +20,7 @@ from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.models.base import LiveEstimator
 from livesvm.solvers.models.model_view import View, scores_of, strangeness
 from livesvm.solvers.models.predictor import rows_of
+from livesvm.solvers.runtime.html import html_of
 from livesvm.solvers.runtime.progress import Progress
 from livesvm.solvers.runtime.types import Bools, Floats
 
@@ -48,6 +49,8 @@ class Conformal:
     scores: Floats
     weights: Floats
     models: ModelsWithout = field(repr=False)
+
+    _repr_html_ = html_of
 
     @property
     def nbytes(self) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Literal, cast
 
@@ -25,6 +26,9 @@ SMALL = 1500  #: examples up to which leave-one-out costs at most three times as
 MOST_FREE = 0.2  #: share of free examples up to which this holds in larger windows
 NEAREST = 3  #: examples of the better label that are listed with an example
 EXPLAINED = 100  #: labels with which they are listed: so many, or all with a negative margin
+
+
+NAMES = "key", "label", "better", "margin", "doubt", "why"
 
 
 @dataclass(frozen=True)
@@ -75,17 +79,18 @@ class SuspectedLabels:
         list of dict
             Each with key, label, better, margin, doubt and why.
         """
-        names = "key", "label", "better", "margin", "doubt", "why"
         columns = (one[:n].tolist() for one in (self.labels, self.better, self.margin, self.doubt))
         rows = zip(self.keys[:n], *columns, map(list, self.why[:n]), strict=True)
-        return [dict(zip(names, row, strict=True)) for row in rows]
+        return [dict(zip(NAMES, row, strict=True)) for row in rows]
 
     def _repr_html_(self) -> str:
         worst = self.head()
-        return table_of("SuspectedLabels", [list(row.values()) for row in worst], tuple(worst[0]))
+        return table_of("SuspectedLabels", [list(row.values()) for row in worst], NAMES)
 
 
-def suspected_labels(model: LiveEstimator, *, progress: Progress | None = None) -> SuspectedLabels:
+def suspected_labels(
+    model: LiveEstimator, *, confirmed: Iterable[Key] = (), progress: Progress | None = None
+) -> SuspectedLabels:
     """Return all examples of a classifier's window, worst label first, by exact decisions of models without them.
 
     Leave-one-out ranks a little better than folds, and is used unless it may cost more than about three times as much:
@@ -96,6 +101,9 @@ def suspected_labels(model: LiveEstimator, *, progress: Progress | None = None) 
     ----------
     model : live classifier
         Fitted; it is not changed.
+    confirmed : iterable of str or int, default ()
+        Keys of examples with labels that are known to be right. They are evidence, and are left out of the ranking. A
+        key that is not in the window is ignored.
     progress : callable or None, default None
         Called with how much is done and how much there is; returning False raises Cancelled.
 
@@ -138,11 +146,13 @@ def suspected_labels(model: LiveEstimator, *, progress: Progress | None = None) 
             decisions = left_out(model, every, tell) if view.shares_costs else leave_own(view, tell)
         else:
             decisions = held_out_by_class(model, tell=tell)
-        margin, better = _margins(decisions, places, counts)
-        order = np.argsort(margin, kind="stable")
-        nearest = _nearest(view, places, better, order[: max(EXPLAINED, np.count_nonzero(margin < 0.0))])
+        margin, better = margins(decisions, places, counts)
+        order, known = np.argsort(margin, kind="stable"), set(confirmed)
+        keys = list(view.window.keys)
+        order = order[[keys[i] not in known for i in order.tolist()]] if known else order
+        nearest = _nearest(view, places, better, order[: max(EXPLAINED, np.count_nonzero(margin[order] < 0.0))])
         tell(places.size, places.size)
-    labels, keys = np.asarray(cast(Any, model).classes_), list(view.window.keys)
+    labels = np.asarray(cast(Any, model).classes_)
     return SuspectedLabels(
         tuple(keys[i] for i in order),
         labels[places[order]],
@@ -162,8 +172,18 @@ def _is_worth_its_cost(view: View) -> bool:
     return min(free) > 0 and (n <= SMALL or max(free) <= MOST_FREE * n)
 
 
-def _margins(decisions: Floats, places: Ints, counts: Ints) -> tuple[Floats, Ints]:
-    """Return by how much each example's class is ahead of the best other class with examples, (n,), and that class."""
+def margins(decisions: Floats, places: Ints, counts: Ints) -> tuple[Floats, Ints]:
+    """Return by how much each example's class is ahead of the best other class with examples, (n,), and that class.
+
+    Parameters
+    ----------
+    decisions : ndarray, shape (n,) or (n, n_pairs)
+        Of two classes positive for the second one; of several positive for the first class of a pair.
+    places : ndarray, shape (n,)
+        Numbers of the examples' own classes.
+    counts : ndarray, shape (n_classes,)
+        Numbers of examples by class.
+    """
     first = -decisions[None] if decisions.ndim == 1 else decisions.T  # positive for the first class of each pair
     others = np.arange(counts.size - 1) + (np.arange(counts.size - 1) >= places[:, None])
     ahead = by_other_class(-first, places, counts.size) * np.where(others > places[:, None], 1.0, -1.0)

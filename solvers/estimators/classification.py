@@ -251,12 +251,11 @@ class LiveSVC(WithPaths):
 
     def _begin_record(self) -> None:
         self._record = self._record or Record(None)
-        self._record.window = Counter(self.window_y.tolist())
+        self._record.window = dict(Counter(self.window_y.tolist()))
 
     def _judge(self, change: ExampleUpdate) -> None:
-        window, m = self._window, change.y.size
         assert self._record is not None
-        self._record = self._record.judged(window.unlearnt[:m], change.y.tolist(), window.left, self.classes_)
+        self._record = self._record.judged(self._window.unlearnt, change.y.tolist(), self._window.left, self.classes_)
 
     def _foretold(self, X: Any) -> list[Any]:
         decisions = self.predictor().decision_function(X)

@@ -135,8 +135,7 @@ class LiveSVR(WithPaths):
         if self._record is None or self._record.prices != self._prices:
             self._record = None  # it is of another loss; the next update begins it again
             return
-        window = self._window
-        self._record = self._record.judged(window.unlearnt[: change.y.size], change.y.tolist(), window.left)
+        self._record = self._record.judged(self._window.unlearnt, change.y.tolist(), self._window.left)
 
     def _foretold(self, X: Any) -> list[Any]:
         found: list[Any] = self.predictor().decision_function(X).tolist()

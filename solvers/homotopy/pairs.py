@@ -11,21 +11,19 @@ from typing import Any
 
 import numpy as np
 
-from livesvm.solvers.active_set.workspace import Walk
 from livesvm.solvers.homotopy.batch_update import bring_back, release, work_from_nothing
-from livesvm.solvers.homotopy.edit import VACANT, VACANT_BEFORE, Batch, Progress, Work
+from livesvm.solvers.homotopy.edit import VACANT, VACANT_BEFORE, Batch, Progress
 from livesvm.solvers.homotopy.follow import follow
 from livesvm.solvers.homotopy.refresh import Numbers, mean_diagonal
 from livesvm.solvers.homotopy.run import NO_CHANGES, Solve, Trace, given_to_round, walk_on, workspace_of
 from livesvm.solvers.homotopy.solve import solve_each
 from livesvm.solvers.homotopy.tolerances import SETTINGS
 from livesvm.solvers.problem.state import PathState
-from livesvm.solvers.runtime.by_reference import InMemory, at
-from livesvm.solvers.runtime.compile import compiled
+from livesvm.solvers.runtime.by_reference import InMemory
 from livesvm.solvers.runtime.entry_point import entry_point, kind_of
 from livesvm.solvers.runtime.interrupt import check, raise_what_stopped, watch
 from livesvm.solvers.runtime.memory import scratch
-from livesvm.solvers.runtime.types import Floats, Ints
+from livesvm.solvers.runtime.types import Ints
 from livesvm.solvers.sparse import dense
 
 OWN_BYTES = 4096  #: of the records of a pair, about
@@ -133,15 +131,21 @@ class PairInMemory:
         return trace, None if solving.found is None else solving.found.n_bound
 
 
-def call_each(pairs: list[PairInMemory], batch: Batch, kind: Any) -> tuple[list[list[int]], Trace]:
+def call_each(
+    pairs: list[PairInMemory], batch: Batch, kind: Any, voters: list[PairInMemory], foretold: Ints
+) -> tuple[list[list[int]], Trace]:
     """Solve ``pairs`` in one compiled call; all pairs have records of the same types, filled from the pairs' states.
 
     Returns exit, events and number of bound examples with a coefficient for each pair, and the trace of all pairs that
-    are done. ``kind`` is that of the batch.
+    are done. ``kind`` is that of the batch. If ``voters`` has all pairs, ``foretold`` (m,) becomes the class number
+    that they predict, before they change, for each new example.
     """
     (w, s), sums = pairs[0].records, Progress.of()
     places = np.array([one.places for one in pairs])
-    work = w, s, batch, places, np.full((len(places), 3), -1), sums
+    n_classes = batch.come_from.size - 1
+    addresses = np.array([one.places for one in voters], np.int64).reshape(-1, 2)
+    voting = addresses, np.empty((n_classes, n_classes), np.int64), foretold
+    work = w, s, batch, places, np.full((len(places), 3), -1), sums, *voting
     call = entry_point(solve_each, *work, kind=(pairs[0].kind, kind))
     check()
     w.stop[0] = 0
@@ -156,27 +160,3 @@ def call_each(pairs: list[PairInMemory], batch: Batch, kind: Any) -> tuple[list[
     trace.add(found, found.walked)
     trace.rounds, trace.max_violation, trace.relative_gap = found.count, found.violation, found.relative_gap
     return work[4].tolist(), trace
-
-
-def vote_each(pairs: list[PairInMemory], values: Floats, votes: Ints) -> None:
-    """Add the votes of ``pairs`` on new rows to ``votes``; the records have the same types, and are up to date.
-
-    ``values`` (m, c) holds the kernel values of the rows with all examples, by number; ``votes`` is (m, n_classes).
-    """
-    w, s = pairs[0].records
-    work = w, s, np.array([one.places for one in pairs]), values, votes
-    entry_point(_vote_each, *work, kind=(pairs[0].kind, "votes"))(*work)
-
-
-@compiled
-def _vote_each(w: Walk, s: Work, places: Ints, values: Floats, votes: Ints) -> None:
-    """Add each pair's vote to ``votes``; ``places`` (m, 2) are addresses of its records, typed as ``w`` and ``s``."""
-    for k in range(len(places)):
-        walk, work = at(places[k, 0], w), at(places[k, 1], s)
-        now, beta = work.now[0], walk.examples.beta
-        for i in range(len(votes)):
-            f = now.b
-            for j in range(walk.n):
-                if beta[j] != 0.0:
-                    f += beta[j] * values[i, int(work.numbers[0, j])]
-            votes[i, now.first if f < 0.0 else now.second] += 1

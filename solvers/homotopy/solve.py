@@ -36,7 +36,7 @@ from livesvm.solvers.homotopy.tolerances import SETTINGS, begin, is_due
 from livesvm.solvers.runtime.by_reference import at
 from livesvm.solvers.runtime.compile import compiled, compiled_once
 from livesvm.solvers.runtime.scalars import One
-from livesvm.solvers.runtime.types import Ints
+from livesvm.solvers.runtime.types import Floats, Ints
 
 _GOAL = SETTINGS.goal
 TRUSTED = 256  #: events up to which thousands of small problems use tracked f for decisions
@@ -92,13 +92,26 @@ def solve(w: Walk, s: Work, batch: Batch) -> int:
 
 
 @compiled
-def solve_each(w: Walk, s: Work, batch: Batch, places: Ints, found: Ints, sums: One[Progress]) -> None:
+def solve_each(
+    w: Walk,
+    s: Work,
+    batch: Batch,
+    places: Ints,
+    found: Ints,
+    sums: One[Progress],
+    voters: Ints,
+    winners: Ints,
+    foretold: Ints,
+) -> None:
     """Solve pairs of classes until an interrupt; ``places`` (m, 2) are addresses of records, typed as ``w`` and ``s``.
 
     Fills ``found`` (m, 3) with each pair's exit and, if the pair is solved, its number of events and of bound support
-    vectors. Fills ``sums`` with the totals of the solved pairs.
+    vectors. Fills ``sums`` with the totals of the solved pairs. If ``voters`` has the records of all pairs, fills
+    ``foretold`` first; see ``foretell``.
     """
     total = sums[0]
+    if len(voters) > 0:
+        foretell(w, s, batch, voters, winners, foretold)
     found[:] = Exit.CANCELLED.value
     for i in range(len(found)):
         at(places[i, 1], s).now[0].is_kept = 0
@@ -116,6 +129,62 @@ def solve_each(w: Walk, s: Work, batch: Batch, places: Ints, found: Ints, sums: 
             total.exchanges += now.exchanges
             total.violation = max(total.violation, now.violation)
             total.relative_gap = max(total.relative_gap, now.relative_gap)
+
+
+@compiled
+def foretell(w: Walk, s: Work, batch: Batch, voters: Ints, winners: Ints, foretold: Ints) -> None:
+    """Fill ``foretold`` with the class that wins most pairs, of tied classes the first, for each row of ``batch``.
+
+    ``voters`` (n_pairs, 2) are addresses of the records of all pairs, in order; ``winners`` is work. A class that wins
+    all its pairs wins most. So the pairs of the row's own class come first, then those of the winner of a knockout,
+    then all others.
+    """
+    n_classes = len(winners)
+    for own in range(n_classes):
+        for i in range(batch.come_from[own], batch.come_from[own + 1]):
+            row = batch.row_of[batch.come[i]]
+            values, champion = batch.values[row], own
+            winners[:] = -1
+            if not wins_all(w, s, values, voters, winners, champion):
+                champion = 0
+                for c in range(1, n_classes):
+                    champion = winner_of(w, s, values, voters, winners, champion, c)
+                if not wins_all(w, s, values, voters, winners, champion):
+                    champion, most = 0, -1
+                    for a in range(n_classes):
+                        votes = 0
+                        for c in range(n_classes):
+                            if c != a and winner_of(w, s, values, voters, winners, min(a, c), max(a, c)) == a:
+                                votes += 1
+                        if votes > most:
+                            champion, most = a, votes
+            foretold[row] = champion
+
+
+@compiled
+def wins_all(w: Walk, s: Work, values: Floats, voters: Ints, winners: Ints, own: int) -> bool:
+    """Return whether class ``own`` wins all its pairs; for the arguments see ``winner_of``."""
+    for c in range(len(winners)):
+        if c != own and winner_of(w, s, values, voters, winners, min(own, c), max(own, c)) != own:
+            return False
+    return True
+
+
+@compiled
+def winner_of(w: Walk, s: Work, values: Floats, voters: Ints, winners: Ints, a: int, c: int) -> int:
+    """Return which of two classes, ``a`` < ``c``, wins a row with the kernel values ``values`` by number.
+
+    ``winners`` holds the winners that are known; others are -1.
+    """
+    if winners[a, c] < 0:
+        k = a * len(winners) - a * (a + 1) // 2 + c - a - 1
+        walk, work = at(voters[k, 0], w), at(voters[k, 1], s)
+        f, beta = work.now[0].b, walk.examples.beta
+        for j in range(walk.n):
+            if beta[j] != 0.0:
+                f += beta[j] * values[int(work.numbers[0, j])]
+        winners[a, c] = a if f < 0.0 else c
+    return int(winners[a, c])
 
 
 @compiled

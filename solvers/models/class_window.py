@@ -19,6 +19,7 @@ from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.homotopy.optimality import audited
 from livesvm.solvers.homotopy.run import Trace
 from livesvm.solvers.kernels.kernel import Kernel
+from livesvm.solvers.kernels.nystroem import weights_of
 from livesvm.solvers.kernels.shared import SharedFeatures
 from livesvm.solvers.models.keyed_window import ExampleUpdate, KeyedWindow, standing_of, taken
 from livesvm.solvers.models.pair import NO_EXAMPLES, Pair, PairChange, update_each, votes_of
@@ -35,7 +36,7 @@ from livesvm.solvers.problem.piecewise_linear import NO_LOSSES, Losses, hinge
 from livesvm.solvers.problem.state import are_free
 from livesvm.solvers.runtime.threads import solve_in_parallel
 from livesvm.solvers.runtime.types import Floats, Ints
-from livesvm.solvers.sparse import Features
+from livesvm.solvers.sparse import Features, dense
 from livesvm.solvers.validation import plain
 
 NAMES = tuple(vars(Trace()))
@@ -206,33 +207,30 @@ class ClassWindow(KeyedWindow):
             undo += [pair.undo for pair in touched]
             self._later = (*[pair.settle for pair in touched], partial(self.shared.release, leave))
             with self.shared.at_hand(come):
-                if self.foretells and come.size and self.keys:
-                    self.unlearnt = self._foretold(change.X)
-                events, traces = self._walk(todo, parts, limits, from_nothing)
+                foretold = np.empty(come.size if self.foretells and self.keys else 0, np.int64)
+                events, traces = self._walk(todo, parts, limits, from_nothing, (change.X, foretold))
+                self.unlearnt = foretold.tolist()
             costs = change.new_losses.levels[:, 0], change.losses.levels[:, 0]
             self._commit(change, changed, come, costs, last_events=[events.get(two, 0) for two in self.pairs])
             return _together(traces)
 
-    def _foretold(self, X: Features) -> list[float]:
-        """Return the class number that the present pairs predict for each new example, (m,)."""
-        at_hand = self.shared.rows_at_hand()
-        if at_hand is None:  # they are too many
-            places = winners(self.predictor().decide(X), self.n_classes)
-        else:
-            votes = votes_of(self.pairs, np.ascontiguousarray(at_hand[1]), self.n_classes)
-            places = votes.argmax(axis=1)
-        found: list[float] = places.tolist()
-        return found
-
     def _walk(
-        self, todo: list[Two], parts: Parts, limits: dict[Two, int], from_nothing: bool
+        self, todo: list[Two], parts: Parts, limits: dict[Two, int], from_nothing: bool, new: tuple[Features, Ints]
     ) -> tuple[dict[Two, int], list[Trace]]:
         """Update the pairs ``todo``: as many as possible in one compiled call, the others in parallel.
 
         Returns the events of each pair, and what was done. If kernel values changed, pairs are solved from nothing.
+        ``new`` has the new examples, and an array (m,) or (0,) for the class numbers that the pairs predict for them.
         """
-        work = parts.work(self.shared)
-        events, done = ({}, []) if work is None else update_each(self.pairs, todo, work, limits)
+        work, (X, foretold) = parts.work(self.shared), new
+        if work is not None:
+            events, done = update_each(self.pairs, todo, work, limits, foretold)
+        else:
+            events, done, at_hand = {}, [], self.shared.rows_at_hand()
+            if foretold.size and at_hand is None:  # they are too many
+                foretold[:] = winners(self.predictor().decide(X), self.n_classes)
+            elif foretold.size and at_hand is not None:
+                foretold[:] = votes_of(self.pairs, at_hand[1], self.n_classes).argmax(axis=1)
         rest = [two for two in todo if two not in events]
         works = [partial(self.pairs[two].update, parts.of(two), limits[two], from_nothing) for two in rest]
         traces = solve_in_parallel(works, self.threads)
@@ -244,17 +242,22 @@ class ClassWindow(KeyedWindow):
         """Return the present decision functions, which later updates do not change."""
         return self.predictor_of(self.beta, self.intercepts)
 
-    def predictor_of(self, beta: Floats, intercepts: Floats) -> PairsPredictor:
+    def predictor_of(self, coefficients: Floats, intercepts: Floats) -> PairsPredictor:
         """Return decision functions with coefficients (n_pairs, n) and intercepts (n_pairs,) on the window."""
-        places = np.flatnonzero((beta != 0.0).any(axis=0))
+        if self.kernel.is_projected:  # one weight vector of each pair has the place of support vectors
+            q, slots = len(self.pairs), self.slots
+            W = np.column_stack([weights_of(dense(self.shared.XT), slots, beta) for beta in coefficients])
+            each, ones = tuple(np.arange(q)[:, None]), (np.ones(1),) * q
+            return PairsPredictor(self.kernel, W, each, ones, intercepts, self.width, self.n_classes)
+        places = np.flatnonzero((coefficients != 0.0).any(axis=0))
         given = self.kernel.gram is not None
         support = places[None, :].astype(np.float64) if given else self.shared.columns(self.slots[places])
-        indices = tuple(np.flatnonzero(row[places]) for row in beta)
+        indices = tuple(np.flatnonzero(row[places]) for row in coefficients)
         return PairsPredictor(
             self.kernel,
             support,
             indices,
-            tuple(row[places[these]] for row, these in zip(beta, indices, strict=True)),
+            tuple(row[places[these]] for row, these in zip(coefficients, indices, strict=True)),
             intercepts,
             self.width,
             self.n_classes,

@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 from livesvm.solvers.active_set.exits import Exit
 from livesvm.solvers.certificate import Certificate, certify
 from livesvm.solvers.errors import NotOptimal
-from livesvm.solvers.homotopy import batch_update
+from livesvm.solvers.homotopy import batch_update, linear
 from livesvm.solvers.homotopy.batch_update import UndoneOnError
 from livesvm.solvers.homotopy.edit import Batch
-from livesvm.solvers.homotopy.pairs import OWN_BYTES, PairInMemory, call_each, vote_each
+from livesvm.solvers.homotopy.pairs import OWN_BYTES, PairInMemory, call_each
 from livesvm.solvers.homotopy.refactorize import refactorize
 from livesvm.solvers.homotopy.run import Trace
 from livesvm.solvers.homotopy.warm_start import resume
@@ -261,9 +261,11 @@ class Pair:
         state, numbers = self.state, self.numbers
         slots = self.slot[numbers]
         beta = state.examples.beta[slots]
-        there = numbers[beta != 0.0]
-        values = self.shared.values(self.shared.features(numbers), there)
-        f = times(values, beta[beta != 0.0]) + state.b
+        if self.shared.kernel.is_projected:
+            f = linear.decisions(state)[slots]
+        else:
+            there = numbers[beta != 0.0]
+            f = times(self.shared.values(self.shared.features(numbers), there), beta[beta != 0.0]) + state.b
         return certify(state.losses(slots), beta, f, state.b, state.examples.diagonal[slots], intercept=state.intercept)
 
     def restore(self, numbers: Ints, losses: Losses, beta: Floats, segments: Ints, b: float) -> None:
@@ -281,11 +283,12 @@ class Pair:
 
 
 def update_each(
-    pairs: dict[Two, Pair], todo: list[Two], work: PairsWork, limits: dict[Two, int]
+    pairs: dict[Two, Pair], todo: list[Two], work: PairsWork, limits: dict[Two, int], foretold: Ints
 ) -> tuple[dict[Two, int], list[Trace]]:
     """Update pairs with few new and leaving examples; one compiled call updates as many pairs as possible.
 
-    Returns the events of the pairs that are done, and traces. Pairs without enough vacant slots get some, once.
+    Returns the events of the pairs that are done, and traces. Pairs without enough vacant slots get some, once. Unless
+    ``foretold`` (m,) is empty, it becomes the class number that the pairs predict for each new example.
 
     Raises
     ------
@@ -297,9 +300,18 @@ def update_each(
         placed = {two: pairs[two].place(two, work, limits[two]) for two in todo}
         kind = next((memory.kind for memory in placed.values() if memory is not None), None)
         called = {two: one for two, one in placed.items() if one is not None and one.kind is kind}
+        voters = []
+        if foretold.size:
+            memories = [pair._memory for pair in pairs.values()]
+            if not all(one is not None and one.limit is not None for one in memories):
+                memories = [pair.place(two, work, limits[two]) for two, pair in pairs.items()]
+            voters = [one for one in memories if one is not None and one.kind is kind]
+            if len(voters) < len(pairs):
+                voters, foretold[:] = [], votes_of(pairs, work.batch.values, len(work.come)).argmax(axis=1)
         if not called:
             break
-        found, trace = call_each(list(called.values()), work.batch, work.kind)
+        found, trace = call_each(list(called.values()), work.batch, work.kind, voters, foretold)
+        foretold = NO_EXAMPLES
         traces.append(trace)
         todo = [two for two, one in placed.items() if one is not None and two not in called]
         for two, (exit_, count, n_bound) in zip(called, found, strict=True):
@@ -319,12 +331,8 @@ def update_each(
 
 def votes_of(pairs: dict[Two, Pair], values: Floats, n_classes: int) -> Ints:
     """Return how many pairs each class wins, (m, n_classes), from the rows' kernel values with numbered examples."""
-    votes, ready = np.zeros((len(values), n_classes), np.int64), list[PairInMemory]()
+    votes = np.zeros((len(values), n_classes), np.int64)
     for (first, second), pair in pairs.items():
-        memory = pair._memory
-        if memory is not None and memory.limit is not None and (not ready or memory.kind is ready[0].kind):
-            ready.append(memory)
-            continue
         state = pair.state
         slots = np.flatnonzero(state.examples.beta[: state.n_slots])
         f = np.full(len(values), state.b)
@@ -333,6 +341,4 @@ def votes_of(pairs: dict[Two, Pair], values: Floats, n_classes: int) -> Ints:
         is_first = f < 0.0
         votes[:, first] += is_first
         votes[:, second] += ~is_first
-    if ready:
-        vote_each(ready, values, votes)
     return votes

@@ -7,7 +7,7 @@ With the pinball loss the naive prediction is the window's quantile.
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from typing import Any, NamedTuple, Self
 
@@ -20,7 +20,8 @@ _GROWTH = LATELY / (LATELY - 1.0)
 _HEAVY = 1e100  # weight of an example from which on all are divided by it
 
 Label = Any
-Note = tuple[Sequence[Any], Sequence[Any], Sequence[Any], Any]  #: what ``Record.judged`` takes
+Note = tuple[Sequence[Any], Sequence[Any], Sequence[Any], Any]  #: predicted, given, gone, labels: see ``Record.judged``
+Judged = tuple[float, float, tuple[Label, Label] | None]  #: loss, loss of the naive prediction, label and prediction
 Sums = tuple[float, float, float]  #: examples or their weights, losses, losses of the naive predictions
 _NOTHING: Sums = (0, 0.0, 0.0)
 
@@ -49,6 +50,107 @@ class Score(NamedTuple):
         return cls(n / weight, losses / n, naive_losses / n) if n else cls(0, None, None)
 
 
+class _Tally:
+    """The counts of a record, to which ``count`` adds."""
+
+    def __init__(self, prices: tuple[float, float] | None) -> None:
+        self.prices = prices
+        self.sums = self.lately = _NOTHING
+        self.weight = 1.0  # of the next example, in the sums of the newer ones
+        self.pairs: dict[tuple[Label, Label], tuple[int, float]] = {}  # (label, prediction) -> number, weight
+        self.history: list[Sums] = [_NOTHING]
+        self.part = 1  # examples in each part of it
+        #: of the window: the number of examples by label, or ascending targets; None: they are to be counted again
+        self.window: Any = None
+
+    def count(self, notes: Iterable[Note]) -> None:
+        """Add predictions to the scores and the confusion counts."""
+        self._add(self._judged_labels(notes) if self.prices is None else self._judged_numbers(notes))
+
+    def _judged_labels(self, notes: Iterable[Note]) -> Iterator[Judged]:
+        """Yield each example's losses, and (label, prediction); keep the numbers of the window's labels."""
+        window, naive, known = self.window, _most_frequent(self.window), None
+        named: Callable[[Any], Label] = {}.__getitem__
+        for predicted, given, gone, labels in notes:
+            if labels is not None:
+                if labels is not known:
+                    known, names = labels, labels.tolist()
+                    named = dict(enumerate(names) if len(names) > 2 else ((-1, names[0]), (1, names[-1]))).__getitem__
+                if labels.size < 3:
+                    predicted = [1 if f > 0.0 else -1 for f in predicted]
+                predicted, given, gone = [*map(named, predicted)], [*map(named, given)], [*map(named, gone)]
+            most = naive
+            for guess, label in zip(predicted, given, strict=True):
+                yield float(label != guess), float(label != most), (label, guess)
+            for label in given:
+                window[label] = count = window.get(label, 0) + 1
+                if label != naive and (naive is None or (-count, label) < (-window[naive], naive)):
+                    naive = label
+            for label in gone:
+                window[label] -= 1
+                if label == naive:
+                    naive = _most_frequent(window)
+
+    def _judged_numbers(self, notes: Iterable[Note]) -> Iterator[Judged]:
+        """Yield each example's losses, and None; keep the window's ascending targets."""
+        window, (low, high) = self.window, self.prices or (1.0, 1.0)
+        for predicted, given, gone, _ in notes:
+            place = low / (low + high) * (len(window) - 1)
+            below = max(int(place), 0)
+            naive = window[below] if window else 0.0
+            if below + 1 < len(window):
+                naive += (place - below) * (window[below + 1] - naive)
+            for guess, value in zip(predicted, given, strict=True):
+                off, naive_off = value - guess, value - naive
+                yield (
+                    low * off if off > 0.0 else -high * off,
+                    low * naive_off if naive_off > 0.0 else -high * naive_off,
+                    None,
+                )
+            for value in given:
+                insort(window, value)
+            for value in gone:
+                del window[bisect_left(window, value)]
+
+    def _add(self, judged: Iterable[Judged]) -> None:
+        """Add losses, and (label, prediction) unless it is None, of consecutive examples."""
+        pairs = self.pairs
+        n, losses, naive_losses = self.sums
+        lately, weight = self.lately, self.weight
+        part_n, part_losses, part_naive_losses = self.history.pop()
+        for loss, naive_loss, two in judged:
+            n, losses, naive_losses = n + 1, losses + loss, naive_losses + naive_loss
+            lately = lately[0] + weight, lately[1] + weight * loss, lately[2] + weight * naive_loss
+            if two is not None:
+                number, before = pairs.get(two, (0, 0.0))
+                pairs[two] = number + 1, before + weight
+            part_n, part_losses, part_naive_losses = part_n + 1, part_losses + loss, part_naive_losses + naive_loss
+            if part_n == self.part:
+                self.history.append((part_n, part_losses, part_naive_losses))
+                part_n, part_losses, part_naive_losses = _NOTHING
+                if len(self.history) == 2 * PARTS:
+                    self._merge_parts()
+            weight *= _GROWTH
+            if weight > _HEAVY:
+                self.lately, self.weight = lately, weight
+                self._lighten()
+                lately, weight = self.lately, self.weight
+        self.sums, self.lately, self.weight = (n, losses, naive_losses), lately, weight
+        self.history.append((part_n, part_losses, part_naive_losses))
+
+    def _merge_parts(self) -> None:
+        """Merge every two consecutive parts of the history into one part."""
+        both = zip(self.history[::2], self.history[1::2], strict=True)
+        self.history, self.part = [(m + n, a + b, c + d) for (m, a, c), (n, b, d) in both], 2 * self.part
+
+    def _lighten(self) -> None:
+        """Divide all weights by the next example's weight."""
+        weight, self.weight = self.weight, 1.0
+        n, losses, naive_losses = self.lately
+        self.lately = n / weight, losses / weight, naive_losses / weight
+        self.pairs.update({two: (number, one / weight) for two, (number, one) in self.pairs.items()})
+
+
 class Record:
     """How often a model was right about examples that it had not learnt.
 
@@ -57,16 +159,11 @@ class Record:
     prices : the cost of a unit by which a predicted number is too low, and too high; None: labels are predicted
     """
 
+    __slots__ = ("_held",)
+
     def __init__(self, prices: tuple[float, float] | None) -> None:
-        self.prices = prices
-        self._sums = self._lately = _NOTHING
-        self._weight = 1.0  # of the next example, in the sums of the newer ones
-        self._pairs: dict[tuple[Label, Label], tuple[int, float]] = {}  # (label, prediction) -> number, weight
-        self._history: list[Sums] = [_NOTHING]
-        self._part = 1  # examples in each part of it
-        #: of the window: the number of examples by label, or ascending targets; None: they are to be counted again
-        self.window: Any = None
-        self._notes: tuple[Note, ...] = ()
+        # The counts, the newest note with all notes before it, and their number. One attribute, as threads read it.
+        self._held: tuple[_Tally, Any, int] = (_Tally(prices), None, 0)
 
     def judged(
         self, predicted: Sequence[Any], given: Sequence[Any], gone: Sequence[Any] = (), labels: Any = None
@@ -75,95 +172,53 @@ class Record:
 
         Parameters
         ----------
-        predicted, given : labels or numbers of the same examples, in order
+        predicted : labels or numbers of the new examples, in order; others after them do not count
+        given : their labels or numbers
         gone : those of examples that have left the window
         labels : array of the classes, if these are their places or, of two classes, f or -1 and 1
         """
+        counts, notes, number = self._held
         out = object.__new__(type(self))
-        vars(out).update(vars(self), _notes=(*self._notes, (predicted, given, gone, labels)))
-        if len(out._notes) >= MOST_NOTES:
+        out._held = counts, (predicted, given, gone, labels, notes), number + 1
+        if number + 1 >= MOST_NOTES:
             out.count()
         return out
 
-    def count(self) -> None:
-        """Add the noted predictions to the scores and the confusion counts."""
-        if self._notes:
-            out = copy(self)
-            out._pairs, out._history, out.window = self._pairs.copy(), self._history.copy(), self.window.copy()
-            out._notes = ()
-            known = names = None
-            for predicted, given, gone, labels in self._notes:
-                if labels is not known:
-                    known, names = labels, labels if labels is None else labels.tolist()
-                out._judge(_named(predicted, names), _named(given, names), _named(gone, names))
-            vars(self).update(vars(out))
+    def count(self) -> _Tally:
+        """Add the noted predictions to the scores and the confusion counts; return these."""
+        counts, notes, number = self._held
+        if number:
+            noted = []
+            while notes is not None:
+                predicted, given, gone, labels, notes = notes
+                noted.append((predicted[: len(given)], given, gone, labels))
+            counts = copy(counts)
+            counts.pairs, counts.history = counts.pairs.copy(), counts.history.copy()
+            counts.window = counts.window.copy()
+            counts.count(reversed(noted))
+            self._held = counts, None, 0
+        return counts
 
-    def _judge(self, predicted: Iterable[Any], given: Sequence[Any], gone: Iterable[Any]) -> None:
-        window, pairs, prices, naive = self.window, self._pairs, self.prices, None
-        if prices is None:
-            most = -1
-            for label, count in window.items():
-                if count > most or (count == most and label < naive):
-                    naive, most = label, count
-        elif window:
-            low, high = prices
-            place = low / (low + high) * (len(window) - 1)
-            below = int(place)
-            naive = window[below] + (place - below) * (window[min(below + 1, len(window) - 1)] - window[below])
-        sums, lately, part, weight = self._sums, self._lately, self._history.pop(), self._weight
-        for guess, value in zip(predicted, given, strict=True):
-            if prices is None:
-                loss, naive_loss = float(value != guess), float(value != naive)
-                number, before = pairs.get((value, guess), (0, 0.0))
-                pairs[value, guess] = number + 1, before + weight
-            else:
-                loss = max(low * (value - guess), high * (guess - value))
-                naive_loss = max(low * (value - naive), high * (naive - value))
-            sums = sums[0] + 1, sums[1] + loss, sums[2] + naive_loss
-            lately = lately[0] + weight, lately[1] + weight * loss, lately[2] + weight * naive_loss
-            part = part[0] + 1, part[1] + loss, part[2] + naive_loss
-            if part[0] == self._part:
-                self._history.append(part)
-                part = _NOTHING
-                if len(self._history) == 2 * PARTS:
-                    self._merge_parts()
-            weight *= _GROWTH
-            if weight > _HEAVY:
-                self._lately, self._weight = lately, weight
-                self._lighten()
-                lately, weight = self._lately, self._weight
-        self._sums, self._lately, self._weight = sums, lately, weight
-        self._history.append(part)
-        if prices is None:
-            for label in given:
-                window[label] = window.get(label, 0) + 1
-            for label in gone:
-                window[label] -= 1
-        else:
-            for value in given:
-                insort(window, value)
-            for value in gone:
-                del window[bisect_left(window, value)]
+    @property
+    def prices(self) -> tuple[float, float] | None:
+        """The cost of a unit by which a predicted number is too low, and too high; None: labels are predicted."""
+        return self._held[0].prices
 
-    def _merge_parts(self) -> None:
-        """Merge every two consecutive parts of the history into one part."""
-        both = zip(self._history[::2], self._history[1::2], strict=True)
-        self._history, self._part = [(m + n, a + b, c + d) for (m, a, c), (n, b, d) in both], 2 * self._part
+    @property
+    def window(self) -> Any:
+        """Of the window, the number of examples by label, or ascending targets; None: they are to be counted again."""
+        return self._held[0].window
 
-    def _lighten(self) -> None:
-        """Divide all weights by the next example's weight."""
-        weight, self._weight = self._weight, 1.0
-        n, losses, naive_losses = self._lately
-        self._lately = n / weight, losses / weight, naive_losses / weight
-        self._pairs.update({two: (number, one / weight) for two, (number, one) in self._pairs.items()})
+    @window.setter
+    def window(self, found: Any) -> None:
+        self.count().window = found
 
     # -- answers -------------------------------------------------------------------------------------------------------
 
     @property
     def n(self) -> int:
         """Number of examples that were predicted before they were learnt."""
-        self.count()
-        return int(self._sums[0])
+        return int(self.count().sums[0])
 
     @property
     def loss(self) -> str:
@@ -175,44 +230,38 @@ class Record:
     @property
     def overall(self) -> Score:
         """The score of all examples."""
-        self.count()
-        return Score.of(self._sums)
+        return Score.of(self.count().sums)
 
     @property
     def lately(self) -> Score:
         """The score of recent examples: each example weighs 1/200 less than the next newer one."""
-        self.count()
-        return Score.of(self._lately, self._newest)
+        return Score.of(self.count().lately, self._newest)
 
     @property
     def history(self) -> list[Score]:
         """The scores of consecutive parts, oldest first: all but the newest have the same number of examples."""
-        self.count()
-        return [Score.of(part) for part in self._history if part[0]]
+        return [Score.of(part) for part in self.count().history if part[0]]
 
     @property
     def confusion(self) -> dict[tuple[Label, Label], int]:
         """Number of examples by (label, predicted label); empty for numbers."""
-        self.count()
-        return {two: number for two, (number, _) in self._pairs.items()}
+        return {two: number for two, (number, _) in self.count().pairs.items()}
 
     @property
     def confusion_lately(self) -> dict[tuple[Label, Label], float]:
         """Sums of the weights of examples by (label, predicted label); recent examples weigh most."""
-        self.count()
-        return {two: weight / self._newest for two, (_, weight) in self._pairs.items()}
+        return {two: weight / self._newest for two, (_, weight) in self.count().pairs.items()}
 
     @property
     def _newest(self) -> float:
         """The weight of the newest example."""
-        return self._weight / _GROWTH
+        return self.count().weight / _GROWTH
 
     def shown(self) -> dict[str, Any]:
         """Return the record as JSON values."""
-        self.count()
         pairs = [
             {"label": label, "predicted": guess, "n": number, "lately": weight / self._newest}
-            for (label, guess), (number, weight) in sorted(self._pairs.items())
+            for (label, guess), (number, weight) in sorted(self.count().pairs.items())
         ]
         return {
             "loss": self.loss,
@@ -238,22 +287,23 @@ class Record:
 
     def frozen(self) -> Self:
         """Return a copy that later updates do not change, and that has no reference to the window."""
-        self.count()
-        out = copy(self)  # counting replaces what it changes
-        out.window = None
+        counts = copy(self.count())  # counting replaces what it changes
+        counts.window = None
+        out = object.__new__(type(self))
+        out._held = counts, None, 0
         return out
 
     def to_document(self) -> dict[str, Any]:
         """Return the record as numbers, texts and lists."""
-        self.count()
+        counts = self.count()
         return {
-            "prices": None if self.prices is None else list(self.prices),
-            "sums": list(self._sums),
-            "lately": list(self._lately),
-            "weight": self._weight,
-            "pairs": [[*two, *values] for two, values in self._pairs.items()],
-            "history": list(map(list, self._history)),
-            "part": self._part,
+            "prices": None if counts.prices is None else list(counts.prices),
+            "sums": list(counts.sums),
+            "lately": list(counts.lately),
+            "weight": counts.weight,
+            "pairs": [[*two, *values] for two, values in counts.pairs.items()],
+            "history": list(map(list, counts.history)),
+            "part": counts.part,
         }
 
     @classmethod
@@ -261,16 +311,15 @@ class Record:
         """Return the record that ``to_document`` turned into ``document``."""
         prices = document["prices"]
         found = cls(None if prices is None else (prices[0], prices[1]))
-        found._sums, found._lately = tuple(document["sums"]), tuple(document["lately"])
-        found._weight, found._part = document["weight"], document["part"]
-        found._pairs = {(label, guess): (number, weight) for label, guess, number, weight in document["pairs"]}
-        found._history = [(n, losses, naive_losses) for n, losses, naive_losses in document["history"]]
+        counts = found.count()
+        counts.sums, counts.lately = tuple(document["sums"]), tuple(document["lately"])
+        counts.weight, counts.part = document["weight"], document["part"]
+        counts.pairs = {(label, guess): (number, weight) for label, guess, number, weight in document["pairs"]}
+        counts.history = [(n, losses, naive_losses) for n, losses, naive_losses in document["history"]]
         return found
 
 
-def _named(values: Sequence[Any], names: list[Label] | None) -> Sequence[Any]:
-    """Return the labels for class positions or, for two classes, for decisions or targets; without ``names``,
-    ``values``."""
-    if names is None:
-        return values
-    return [names[int(value)] for value in values] if len(names) > 2 else [names[-(value > 0.0)] for value in values]
+def _most_frequent(window: Mapping[Label, int]) -> Label | None:
+    """Return the label with the largest count, of labels with as many the first; None without labels."""
+    most = max(window.values(), default=0)
+    return min([label for label, count in window.items() if count == most], default=None)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import re
 from datetime import datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import httpx
 import numpy as np
@@ -254,6 +256,69 @@ def test_a_raw_file_is_forecast_in_two_clicks_and_corrected_where_it_asks(
     page.get_by_role("button", name="Forecast every series").click()
     expect(page.get_by_role("heading", name="asks", exact=True)).to_be_visible(timeout=120_000)
     assert http.get("/fleets/asks").json()["series"] == 2
+
+
+def steps(count: int, minutes: float, write: Any, *before: str) -> bytes:
+    """Return a file of lines that ``write`` makes of times and numbers, below the lines ``before``."""
+    times = [datetime(2024, 3, 1) + timedelta(minutes=minutes * at) for at in range(count)]
+    return "\n".join([*before, *(write(when, at) for at, when in enumerate(times))]).encode()
+
+
+def test_files_of_five_kinds_are_understood_corrected_and_forecast(
+    service: ServiceProcess, http: httpx.Client, open_page: Open, expected: list[str], picture: Picture, tmp_path: Path
+) -> None:
+    page = open_page(f"{service.url}/#/data")
+    place, again = page.get_by_label("Drop a file here"), page.get_by_role("button", name="Read it again")
+    told = page.locator("dl").first
+
+    def drop(name: str, content: bytes) -> None:
+        """Drop a file on the page."""
+        page.goto(f"{service.url}/#/data")
+        page.reload()
+        place.set_input_files(files={"name": name, "mimeType": "text/plain", "buffer": content})
+
+    def forecast(kind: str, name: str) -> Any:
+        """Press the button, and return the feed or fleet that it made."""
+        page.get_by_role("button", name="Forecast every series" if kind == "fleets" else "Forecast it").click()
+        expect(page.get_by_role("heading", name=name, exact=True)).to_be_visible(timeout=120_000)
+        return http.get(f"/{kind}/{name}").json()
+
+    drop("wide.csv", steps(60, 60, lambda t, at: f"{t.isoformat()},{at % 5},{at % 7}", "time,north,south"))
+    page.get_by_text("Correct what was understood").click()
+    page.get_by_label("Series", exact=True).select_option("every column is one")
+    again.click()
+    assert forecast("fleets", "wide")["series"] == 2
+
+    rows = steps(90, 30, lambda t, at: f"{'ab'[at % 2]};{t:%d.%m.%Y %H}:00;{at % 5},5", "meter;when;kWh")
+    drop("long.csv", rows.replace(b".03.2024", b".12.2023"))
+    expect(told).to_contain_text("2 or more, named by meter")
+    picture(page, "data-long")
+    assert forecast("fleets", "long")["series"] == 2
+
+    titles = ("Cafe,,", "Sales by Day,,", ",,", "Date,Orders,Net Sales")
+    drop("titles.csv", steps(60, 1440, lambda t, at: f'{t:%m/%d/%Y},{5 + at % 9},"$1,{at + 100}.50"', *titles))
+    expect(page.get_by_role("region", name="First rows")).to_contain_text("1100.50")
+    assert forecast("feeds", "titles")["settings"]["target"] == "Orders"
+
+    expected.append("422")
+    drop("dates.csv", steps(12, 1440, lambda t, at: f"{t:%d/%m/%Y};{at},5", "day;load"))
+    expect(page.get_by_role("alert")).to_contain_text("say --time-format")
+    page.get_by_label("Format of times").fill("%d/%m/%Y")
+    again.click()
+    expect(page.get_by_role("region", name="First rows")).to_contain_text("2024-03-02T00:00:00")
+    assert forecast("feeds", "dates")["time"] == "2024-03-12T00:00:00"
+
+    jitter = [
+        {"t": f"{datetime(2024, 3, 1) + timedelta(seconds=300 * at + 97 * (at % 3))}", "v": at % 9} for at in range(90)
+    ]
+    drop("jitter.json", json.dumps({"readings": jitter}).encode())
+    expect(told).to_contain_text("mean, every 5min")
+    page.get_by_text("Correct what was understood").click()
+    page.get_by_label("Grid of times").fill("last:15min")
+    again.click()
+    expect(told).to_contain_text("last, every 15min")
+    picture(page, "data-grid")
+    assert forecast("feeds", "jitter")["every"] == "15min"
 
 
 def german(days: range, mark: str = ".") -> bytes:

@@ -124,13 +124,16 @@ def test_suspected_labels_are_corrected_one_by_one(
     expect(effect).to_contain_text(f": {before:.4g} before, {error(http, held):.4g} after.")
     removed.get_by_role("button", name="Remove").click()
     expect(removed).to_contain_text("removed, version 3")
-    left.get_by_role("button", name="Leave").click()
-    expect(left).to_contain_text("left as it is")
+    left.get_by_role("button", name="Right").click()
+    expect(left).to_contain_text("right, not ranked again")
     now = http.get("/models/suspect").json()
     assert (now["version"], now["n_examples"]) == (3, 99)
     page.get_by_role("button", name="Find them").click()
     expect(effect).to_contain_text(f"Labels in doubt: {job_doubted(http, 0)} before, ")
     assert job_doubted(http, 1) < job_doubted(http, 0)
+    confirmed = {expected[0]["key"], expected[2]["key"]}
+    expect(page.get_by_text("2 are confirmed and not shown.")).to_be_visible()
+    assert confirmed.isdisjoint(rows.get_by_role("rowheader").all_inner_texts())
     picture(page, "labels-done")
 
 
@@ -153,6 +156,10 @@ def test_paths_of_several_classes_are_looked_along_and_applied(
     add = {"X": X.tolist(), "y": y.tolist(), "keys": keys}
     http.post("/models/zoo/update", json={"add": add}).raise_for_status()
 
+    page = open_page(f"{service.url}/#/models/zoo")
+    counts = http.get("/models/zoo").json()
+    outside = 2 * 90 - counts["n_free"] - counts["n_bound"]  # each example is in two pairs
+    expect(page.get_by_text(f"{outside} outside: beyond the margin, in all pairs of classes")).to_be_visible()
     page = open_page(f"{service.url}/#/models/zoo/labels")
     page.get_by_role("button", name="Find them").click()
     region = page.get_by_role("region", name="Suspected labels")

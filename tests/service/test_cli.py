@@ -22,6 +22,7 @@ from livesvm.service.cli.models import COLUMNS
 from livesvm.service.client import Client
 from livesvm.service.models.spec import KernelSpec
 from livesvm.service.models.tasks import TASKS
+from livesvm.solvers.errors import InvalidInput
 from tests.service.conftest import Make, Told
 from tests.service.process import ServiceProcess, blobs
 
@@ -131,6 +132,36 @@ def test_a_file_that_cannot_be_read_is_named(
     error = capsys.readouterr().err
     assert name in error
     assert "Traceback" not in error
+
+
+@pytest.mark.parametrize("labels", [("no", "yes"), (0, 1)])
+def test_labels_are_corrected_by_a_file(
+    labels: Any, reported: Told, make: Make, http: httpx.Client, tmp_path: Path
+) -> None:
+    model = make(C=1.0)
+    rows, new = tmp_path / "rows.csv", tmp_path / "new.csv"
+    rows.write_text("key,a,y\n" + "".join(f"k{i},{i},{labels[i > 4]}\n" for i in range(10)))
+    reported("update", model, rows, "--target", "y")
+    new.write_text(f"case,found\nk4,{labels[1]}\nk9,{labels[0]}\n")
+    assert reported("update", model, "--relabel", new)["version"] == 2
+    listed = {one["key"]: one["y"] for one in http.get(f"/models/{model}/examples").json()["examples"]}
+    assert [listed[f"k{i}"] for i in (3, 4, 8, 9)] == [labels[0], labels[1], labels[1], labels[0]]
+
+
+@pytest.mark.parametrize(
+    ("text", "row", "reason"),
+    [
+        ("key,y,more\n", None, "must name two columns"),
+        ("key,y\nk1\n", 0, "must be a key and a label"),
+        ("key,y\nk1,1\nk2,one\n", 1, "'one' is no number"),
+        ("key,y\nk1,1\nk1,0\n", 1, "'k1' is there twice"),
+    ],
+)
+def test_a_bad_file_of_labels_is_refused(text: str, row: int | None, reason: str, tmp_path: Path) -> None:
+    (tmp_path / "new.csv").write_text(text)
+    with pytest.raises(InvalidInput, match=reason) as refused:
+        files.corrections(tmp_path / "new.csv", is_text=False)
+    assert refused.value.row == row
 
 
 def test_paths_are_waited_for_drawn_and_applied(reported: Told, make: Make, tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from livesvm.service.models.spec import ModelSpec
 from livesvm.service.models.state import ModelState
 from livesvm.service.models.window import WindowLimits
 from livesvm.solvers import IncrementalSVC, IncrementalSVR
+from livesvm.solvers.errors import InvalidInput
 from tests.service.conftest import Make
 from tests.support.erasing import keeping
 
@@ -87,15 +88,34 @@ def test_updates_are_put_together_once_the_landmarks_are_chosen() -> None:
     assert not young.is_convex
 
 
+def test_a_window_with_components_holds_more_examples() -> None:
+    limits = WindowLimits(4, 10**4)
+    state = ModelState.empty(ModelSpec(id="m", **SPEC), 64)
+    state.apply(state.plan(Update(Batch(X[:80], Y[:80])), limits, 8, 0.0, None))
+    for update, field in (
+        (Update(Batch(X[80:81], Y[80:81])), "X"),
+        (Update(edits=Edits(change={"components": None})), "change.components"),
+    ):
+        with pytest.raises(InvalidInput) as refused:
+            state.plan(update, limits, 8, 0.0, None)
+        assert refused.value.field == field
+    state.apply(state.plan(Update(remove=Removal(oldest=76)), limits, 8, 0.0, None))
+    state.apply(state.plan(Update(edits=Edits(change={"components": None})), limits, 8, 0.0, None))
+    with pytest.raises(InvalidInput, match="the limit is 4"):
+        state.plan(Update(Batch(X[80:81], Y[80:81])), limits, 8, 0.0, None)
+
+
 @pytest.fixture(params=["sqlite", "redis"])
 def kept(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Any]:
     with keeping(request.param, tmp_path) as found:
         yield found
 
 
-def test_of_a_landmark_that_is_erased_nothing_remains(kept: Any) -> None:
+@pytest.mark.parametrize("classes", [2, 4])
+def test_of_a_landmark_that_is_erased_nothing_remains(kept: Any, classes: int) -> None:
+    y = Y if classes == 2 else Y + (X[:, 2] > 0.6)
     process, everything = kept
-    landmarks = IncrementalSVC(C=2.0, gamma=0.3, components=12).fit(X[:60], Y[:60]).feature_scale_.landmarks
+    landmarks = IncrementalSVC(C=2.0, gamma=0.3, components=12).fit(X[:60], y[:60]).feature_scale_.landmarks
     at = int(np.flatnonzero((landmarks[0] == X[:60]).all(axis=1))[0])
 
     def remains() -> bool:
@@ -106,24 +126,24 @@ def test_of_a_landmark_that_is_erased_nothing_remains(kept: Any) -> None:
 
     with process as service, Client(service.url) as client:
         client.create_model("m", **SPEC)
-        client.update("m", X[:60].tolist(), Y[:60].tolist(), keys=[f"c{k}" for k in range(60)])
+        client.update("m", X[:60].tolist(), y[:60].tolist(), keys=[f"c{k}" for k in range(60)])
         client.checkpoint("m")
-        client.update("m", X[60:70].tolist(), Y[60:70].tolist())
+        client.update("m", X[60:70].tolist(), y[60:70].tolist())
         before = client.predict("m", X.tolist())
         service.kill()
     assert remains()
     with process as service, Client(service.url) as client:
-        assert client.predict("m", X.tolist())["decision"] == pytest.approx(before["decision"], abs=1e-9)
+        np.testing.assert_allclose(client.predict("m", X.tolist())["decision"], before["decision"], atol=1e-9)
         client.erase("m", [f"c{at}"])
         assert not remains()
         stay = [k for k in range(70) if k != at]
-        never = IncrementalSVC(C=2.0, gamma=0.3, components=12).fit(X[stay], Y[stay])
+        never = IncrementalSVC(C=2.0, gamma=0.3, components=12).fit(X[stay], y[stay])
         found = client.predict("m", X.tolist())
         np.testing.assert_allclose(found["decision"], never.decision_function(X), atol=1e-6)
         certificate, own = client.certificate("m"), cast("Any", never.certificate())
         assert certificate["relative_gap"] < 1e-8
         assert certificate["approximation"]["left_out"] == pytest.approx(own.left_out, abs=1e-9)
-        client.update("m", X[80:82].tolist(), Y[80:82].tolist())
+        client.update("m", X[80:82].tolist(), y[80:82].tolist())
         client.restore("m", found["version"])
         assert client.predict("m", X.tolist())["decision"] == found["decision"]
 

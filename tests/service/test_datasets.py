@@ -29,6 +29,7 @@ from livesvm.service.settings import Settings
 from livesvm.service.store.base import DocumentName
 from livesvm.service.store.sqlite import SqliteStore
 from tests.service.process import ServiceProcess
+from tests.support.raw_exports import workbook
 from tests.support.waiting import until
 
 TABLE = b"a,b,y\n1,2,1\n3,4,-1\n5,6,1\n"
@@ -83,6 +84,17 @@ def test_a_dataset_is_kept_described_replaced_and_deleted(own: ServiceProcess, c
     with pytest.raises(ServiceProblem) as caught:
         client.dataset("t")
     assert (caught.value.status, caught.value.type) == (404, "urn:livesvm:problem:unknown-dataset")
+
+
+def test_json_and_workbooks_are_read_as_tables(client: Client, tmp_path: Path) -> None:
+    rows = [{"a": 1.5, "b": 2, "y": 1}, {"a": 3.5, "b": 4, "y": -1}]
+    found = client.put_dataset("t", json.dumps(rows).encode(), "csv")
+    assert (found["n_examples"], found["n_features"], found["labels"]) == (2, 2, [-1.0, 1.0])
+    client.delete_dataset("t")
+    pytest.importorskip("python_calamine", reason="livesvm[excel] is not installed")
+    with pytest.raises(ServiceProblem) as caught:
+        client.put_dataset("t", workbook(tmp_path / "meter.xlsx"), "csv")
+    assert "'2024-01-01T00:00:00' is not a number" in caught.value.document["detail"]
 
 
 def test_what_is_malformed_is_refused_with_its_place_and_the_old_one_stays(own: ServiceProcess, client: Client) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -12,8 +13,7 @@ from livesvm.service.cli.main import main
 from livesvm.service.client import Client
 from tests.service.conftest import Told
 from tests.service.process import ServiceProcess
-from tests.support.raw_exports import exports
-from tests.support.raw_files import files, hours, text
+from tests.support.raw_files import ISO, files, hours
 
 SMALL = json.dumps({"every": "1h", "lags": 6, "rolling": {}, "season": 0, "calendar": False})
 OPTIONS = ("--window", 40, "--settings", SMALL)
@@ -61,11 +61,12 @@ def test_a_file_with_a_column_a_series_becomes_a_fleet(
     raw: Path, reported: Told, capsys: pytest.CaptureFixture[str]
 ) -> None:
     create, run = (shlex.split(one)[1:] for one in reported("inspect", "wide.csv")["commands"] if " fleet " in one)
-    reported(*create, *OPTIONS)
     content = (raw / "wide.csv").read_text()
     (raw / "wide.csv").write_text("".join(content.splitlines(keepends=True)[:41]))
-    assert reported(*run, "--dry-run")["rows"][1] == {"time": "2024-01-01T00:00:00", "series": "south", "value": "21.0"}
-    assert reported(*run)["accepted"] == 120
+    row = {"time": "2024-01-01T00:00:00", "series": "south", "value": "21.0"}
+    assert reported(*create, "--dry-run")["rows"][1] == row
+    assert reported(*create, *OPTIONS)["accepted"] == 120
+    assert reported(*run, "--dry-run")["rows"][1] == row
     (raw / "wide.csv").write_text(content)
     again = reported(*run[:-1])  # which a fleet finds by itself
     assert (again["accepted"], again["ignored"]) == (60, 3)
@@ -73,9 +74,9 @@ def test_a_file_with_a_column_a_series_becomes_a_fleet(
     assert [one["series"] for one in ahead] == ["north", "south", "west"]
     reported("fleet", "delete", "wide", "--yes")
     create, run = (shlex.split(one)[1:] for one in reported("inspect", "influx.csv")["commands"])
-    assert create == ["fleet", "create", "influx", "_value", "--series", "_field"]
-    reported(*create, *OPTIONS)
-    assert reported(*run)["accepted"] == 120
+    assert create == ["fleet", "create", "influx", "_value", "--series", "_field", "--from", "influx.csv"]
+    assert reported(*create, *OPTIONS)["accepted"] == 120
+    assert reported(*run)["accepted"] == 0
     reported("fleet", "delete", "influx", "--yes")
     reported("feed", "create", "one", "_value")
     assert main(["feed", "run", "one", "influx.csv"]) == 1
@@ -133,16 +134,52 @@ def test_series_have_names_of_256_characters(raw: Path, reported: Told, service:
 
 
 @pytest.mark.parametrize(
-    ("name", "option"), [("autumn.csv", ("--zone", "Europe/Berlin")), ("late.csv", ("--align", "nearest"))]
+    ("name", "line", "given", "option"),
+    [
+        ("autumn.csv", 20, (), ("--zone", "America/New_York")),
+        ("late.csv", 9, ("--align", "none"), ("--align", "nearest:1h")),
+    ],
 )
 def test_a_file_that_is_refused_names_the_option_that_helps(
-    name: str, option: tuple[str, str], raw: Path, reported: Told, capsys: pytest.CaptureFixture[str]
+    name: str,
+    line: int,
+    given: tuple[str, ...],
+    option: tuple[str, str],
+    raw: Path,
+    reported: Told,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    (autumn,) = (one for one in exports() if one.name == "autumn.csv")
-    late = text(lambda when, one: f"{when},{one}", f"time,{autumn.target}").replace(b" 09:00", b" 09:21")
-    (raw / name).write_bytes(autumn.content if name == autumn.name else late)
-    create = ["feed", "create", "hinted", autumn.target, *map(str, OPTIONS[:2]), "--from", name]
-    assert main(create) == 1
+    times = [f"{when + timedelta(days=306, hours=6):{ISO}}" for when, _ in hours(60)]
+    times[line + 1 :] = times[line:-1] if name == "autumn.csv" else times[line + 1 :]
+    times[line] = times[line - 1] if name == "autumn.csv" else times[line].replace(":00:00", ":29:00")
+    (raw / name).write_text("\n".join(["time,v", *(f"{when},{at}" for at, when in enumerate(times))]))
+    create = ["feed", "create", "hinted", "v", *map(str, OPTIONS[:2]), "--from", name]
+    assert main([*create, *given]) == 1
     assert f"say {option[0]}" in capsys.readouterr().err  # and there is no feed
     assert reported(*create, *option)["sent"] == 60
     reported("feed", "delete", "hinted", "--yes")
+
+
+def test_readings_of_a_jittering_sensor_are_put_on_a_grid_that_is_said(
+    raw: Path, reported: Told, service: ServiceProcess, capsys: pytest.CaptureFixture[str]
+) -> None:
+    times = [when + timedelta(seconds=one % 7, minutes=35 * (at > 30)) for at, (when, one) in enumerate(hours(60))]
+    lines = [f"{when:%Y-%m-%dT%H:%M:%S},{at},dry" for at, when in enumerate(times)]
+    (raw / "jitter.csv").write_text("\n".join(["time,v,note", *lines[:50]]))
+    create, run = (shlex.split(one)[1:] for one in reported("inspect", "jitter.csv")["commands"][:2])
+    assert run[-2:] == ["--align", "nearest:1h"]
+    answer = reported("feed", "create", "jitter", "--from", "jitter.csv", *map(str, OPTIONS[:2]))
+    assert (answer["sent"], answer["every"]) == (50, "1h")
+    assert answer["understood"]["aligned"] == "nearest, every 1h: 43 moved"
+    (raw / "jitter.csv").write_text("\n".join(["time,v,note", *lines]))
+    assert reported("feed", "run", "jitter", "jitter.csv")["sent"] == 10
+    for command in (("push", "jitter", "jitter.csv"), ("backtest", "jitter", "jitter.csv")):
+        assert reported("feed", *command, "--dry-run")["rows"][0]["time"] == "2024-01-01T00:00:00"
+    reported("feed", "delete", "jitter", "--yes")
+    names = [f"sensor.{'ab'[at % 2]},{one}" for at, one in enumerate(lines)]
+    (raw / "two.csv").write_text("\n".join(["entity_id,time,v,note", *names]))
+    create = ["fleet", "create", "two", "--from", "two.csv", *map(str, OPTIONS[:2])]
+    assert main([*create, "--align", "none"]) == 1
+    assert "say --align" in capsys.readouterr().out  # and there is no fleet
+    assert reported(*create)["accepted"] == 60
+    reported("fleet", "delete", "two", "--yes")

@@ -92,6 +92,26 @@ def test_no_ranking_names_an_erased_example(make: Make, service: ServiceProcess,
         assert "person-3" not in [key for one in found["suspects"] for key in (one["key"], *one["why"])]
 
 
+def test_confirmed_labels_do_not_come_back_and_are_erased(make: Make, service: ServiceProcess) -> None:
+    X, y, _ = spoilt(2)
+    model = make(C=1.0, kernel={"gamma": 0.1})
+    with Client(service.url) as client:
+        client.update(model, X, y, keys=[f"k{i}" for i in range(60)])
+        first = client.wait(client.suspected_labels(model)["id"])["result"]
+        worst = [one["key"] for one in first["suspects"][:2]]
+        again = client.wait(client.suspected_labels(model, confirmed=[*worst, "gone"])["id"])["result"]
+        assert again["confirmed"]["keys"] == worst
+        assert again["n_doubted"] == first["n_doubted"] - 2
+        assert [one["key"] for one in again["suspects"]] == [one["key"] for one in first["suspects"][2:]]
+        assert client.suspects(model)["confirmed"]["keys"] == worst
+        asked = client.wait(client.suspected_labels(model, confirmed=[*worst, "k59"])["id"])["id"]
+        client.update(model, remove={"keys": ["k59"]})
+        client.erase(model, ["k59"])  # it has left the window, and is named where a ranking was asked for
+        with pytest.raises(ServiceProblem) as refused:
+            client.job(asked)
+        assert refused.value.status == 404
+
+
 def test_what_has_no_labels_to_suspect_is_refused(make: Make, http: httpx.Client) -> None:
     def refused(model: str) -> tuple[int, str]:
         answer = http.post(f"/models/{model}/suspected-labels", json={})
@@ -128,3 +148,11 @@ def test_the_command_prints_the_worst_labels(
     assert summary == "5 of 60 in doubt"
     assert heads.split("\t") == ["key", "label", "better", "margin", "doubt", "why"]
     assert {row.split("\t")[0]: row.split("\t")[2] for row in rows} == right
+
+    first, second, *others = right
+    assert main(["suspects", model, "--relabel", first, "--right", second]) == 0
+    assert capsys.readouterr().out.startswith("3 of 58 in doubt")
+    assert main(["suspects", model, "--relabel", others[0], "--relabel", others[1]]) == 0
+    assert capsys.readouterr().out.startswith("1 of 56 in doubt")
+    assert main(["suspects", model, "--relabel", "unheard"]) != 0
+    assert "'unheard' is not among the worst" in capsys.readouterr().err

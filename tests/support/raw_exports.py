@@ -105,7 +105,8 @@ def exports() -> list[RawFile]:
             ),
             "Time (UTC)",
             "Actual Total Load [MW] - BZN|DE-LU",
-            *shifted,
+            (f"{shifted[0][0]}+00:00", shifted[0][1]),
+            (f"{shifted[1][0]}+00:00", shifted[1][1]),
         ),
         RawFile(
             "smard.csv",
@@ -134,10 +135,10 @@ def exports() -> list[RawFile]:
                 "agency_cd\tsite_no\tdatetime\ttz_cd\t69928_00060\t69928_00060_cd",
                 "5s\t15s\t20d\t6s\t14n\t10s",
             ),
-            "datetime",
+            "time",
             "69928_00060",
-            (f"{FIRST:%Y-%m-%d %H:%M}", v0),
-            (f"{END:%Y-%m-%d %H:%M}", last),
+            (f"{FIRST_ISO}-05:00", v0),
+            (f"{LAST_ISO}-05:00", last),
             options={"missing": ["Ice"]},
         ),
         RawFile(

@@ -143,10 +143,10 @@ def files() -> list[RawFile]:
                 "agency_cd\tsite_no\tdatetime\ttz_cd\tdischarge\tdischarge_cd",
                 "5s\t15s\t20d\t6s\t14n\t10s",
             ),
-            "datetime",
+            "time",
             "discharge",
-            ("2024-01-01 00:00", v0),
-            (f"{END:%Y-%m-%d %H:%M}", last),
+            (f"{FIRST_ISO}-05:00", v0),
+            (f"{LAST_ISO}-05:00", last),
         ),
         RawFile(
             "day first.csv",

@@ -206,6 +206,28 @@ def test_groups_without_some_of_the_classes_leave_pairs_too() -> None:
         np.testing.assert_allclose(found[out], rest.predictor().decision_function(X[out]), rtol=0, atol=1e-7)
 
 
+@pytest.mark.parametrize("kind", ["rows", "scaled", "sparse", "precomputed", "function", "texts", "components"])
+def test_pairs_of_any_kernel_leave_folds_out_as_updates_do(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    texts, X = strings(90)
+    y = np.arange(90) % 3
+    X[:, 0] += y
+    texts = ["a" * int(a) + text for a, text in zip(y, texts, strict=True)]
+    rows: dict[str, Any] = {"sparse": csr_array(X), "precomputed": X @ X.T, "texts": texts}
+    kernels: dict[str, Any] = {"precomputed": "precomputed", "function": lambda A, B: A @ B.T, "texts": same_letters}
+    more: dict[str, Any] = {"scaled": {"scale": "standard"}, "components": {"components": 9, "gamma": 0.1}}
+    model = IncrementalSVC(
+        C=0.05, kernel=kernels.get(kind, "rbf" if kind == "components" else "linear"), **more.get(kind, {})
+    )
+    model.fit(rows.get(kind, X), y)
+    monkeypatch.setattr(assessment, "decisions_by_pairs", lambda *_: None)
+    updated = held_out_by_class(model, keeps_weight=False)
+    groups = [np.flatnonzero(dealt(y, 10) == name) for name in range(10)]
+    found = by_path.decisions_by_pairs(cast(Any, model._window), groups)
+    assert (found is None) == (kind == "precomputed")
+    if found is not None:
+        np.testing.assert_allclose(found, updated, rtol=0, atol=1e-7)
+
+
 def test_folds_of_pairs_are_left_out_by_updates_where_weights_count_or_paths_fail(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -30,7 +30,7 @@ def column(found: InspectedTable, name: str) -> list[str]:
 
 @pytest.mark.parametrize("raw", [*files(), *exports()], ids=lambda raw: raw.name)
 def test_a_file_is_understood_as_it_is(raw: RawFile, tmp_path: Path) -> None:
-    found = read(tmp_path / raw.name, raw.content, **(raw.options or {}))
+    found = read(tmp_path / raw.name, raw.content, **({"align": "none"} | (raw.options or {})))
     assert (found.time, found.series, found.count) == (raw.time, raw.series, raw.count)
     assert raw.target in found.numbers
     assert raw.target == found.targets[0] or raw.name == "sunspots.csv"
@@ -100,8 +100,14 @@ def test_local_times_get_the_offsets_of_their_zone(tmp_path: Path) -> None:
     found = read(tmp_path / "x.csv", content, zone="Europe/Berlin")
     assert [one[19:] for one in column(found, "time")] == ["+02:00"] * 3 + ["+01:00"] * 3
     assert found.said["times that come twice"] == "2"
-    hint = "2; say --zone if the clock goes back there, as in autumn"
-    assert read(tmp_path / "x.csv", content).said["times that come twice"] == hint
+    found = read(tmp_path / "x.csv", content)  # Europe's clocks go back in that hour
+    assert (found.zone, found.said["zone"]) == (
+        "Europe/Berlin",
+        "Europe/Berlin, as '2025-10-26 02:00 twice' says; --zone takes another",
+    )
+    found = read(tmp_path / "x.csv", content.replace("2025-10-26 02", "2025-11-02 01").replace("10-26", "11-02"))
+    hint = "3; say --zone if the clock goes back there, as in autumn"
+    assert (found.zone, found.said["times that come twice"]) == (None, hint)
 
 
 def test_many_series_are_found(tmp_path: Path) -> None:
@@ -333,7 +339,7 @@ DEXCOM += [
             "Glucose",
             {0: ("2024-03-01T00:00:37", "90"), 4: ("2024-03-01T00:20:37", "")},
             {
-                "rows at the beginning left out, as they have no time": 2,
+                "lines under the header": ["1, FirstName", "2, Alert, 3"],
                 "texts among numbers": "'Low' 2 times, which are taken as missing",
             },
         ),
@@ -395,7 +401,7 @@ def test_exports_of_devices_and_statistics(
     assert one.time is not None
     rows = [*zip(column(one, one.time), column(one, target), strict=True)]
     assert {at: rows[at] for at in found} == found
-    assert said.items() <= one.understood.items()
+    assert {name: one.said[name] for name in said} == said
 
 
 @pytest.mark.parametrize("method", ["nearest", "mean", "last"])
@@ -434,7 +440,7 @@ def test_what_cannot_be_aligned_says_so(tmp_path: Path) -> None:
     said = read(tmp_path / "x.csv", lines, align="mean:1d").said["aligned"]
     assert said == "mean, every 1d: 57 moved, 57 joined with others, 12 left out, as their interval is not complete"
     assert read(tmp_path / "x.csv", lines, align="nearest").said["aligned"] == "nearest, every 1h: none moved"
-    for wrong in ("middle", "mean:1mo", "mean:"):
+    for wrong in ("middle", "mean:"):
         with pytest.raises(ValueError, match=r"--align|a duration is"):
             read(tmp_path / "x.csv", lines, align=wrong)
 
@@ -443,3 +449,194 @@ def test_rows_of_two_sensors_with_times_of_their_own_are_two_series(tmp_path: Pa
     rows = [f"sensor.{'ab'[at % 2]},{at},2024-01-01T00:{at:02d}:1{at % 7}" for at in range(60)]
     found = read(tmp_path / "x.csv", "\n".join(["entity_id,state,last_changed", *rows]))
     assert (found.series, found.said["series"]) == ("entity_id", "2 or more, named by entity_id")
+
+
+def steps(count: int, minutes: float, write: Any, begin: datetime = datetime(2024, 3, 1)) -> list[str]:
+    """Return lines, one for each step of so many minutes, made of its time and number by ``write``."""
+    return [write(begin + timedelta(minutes=minutes * at), at) for at in range(count)]
+
+
+YEARS = range(1990, 2010)
+LIBRE = ["Glucose Data,Generated on,12-10-2024", "Device,Device Timestamp,Record Type,Historic,Scan"]
+LIBRE += steps(900, 15, lambda t, at: f"F,{t:%d-%m-%Y %H:%M},0,{at % 50}.5,", datetime(2024, 10, 1, 0, 4))
+LIBRE += steps(20, 600, lambda t, at: f"F,{t:%d-%m-%Y %H:%M},1,,{at}.5", datetime(2024, 10, 1, 0, 9))
+SMA = ["sep=;", "Version CSV1|Tool SE", "", ";SN: 21;SN: 21;SN: 22", ";STP;STP;SB", ";21;21;22", ";Yield;Power;Yield"]
+SMA += [";Counter;Analog;Counter", "dd.MM.yyyy HH:mm:ss;kWh;kW;kWh"]
+SMA += steps(60, 5, lambda t, at: f"{t:%d.%m.%Y %H:%M:%S};{1000 + at},4;{at % 7},5;{500 + at},4")
+BANK = ['"Data Source","World Bank",', "", '"Country","Code",' + "".join(f'"{year}",' for year in YEARS)]
+BANK += [
+    f'"{name}","{name[:3]}",' + "".join(f'"{year}.5",' for year in YEARS) for name in ("Germany", "France", "Peru")
+]
+PERIODS = ["freq,unit,geo\\TIME_PERIOD\t" + "\t".join(f"2020-{month:02d} " for month in range(1, 13))]
+PERIODS += [
+    f"M,GWH,{name}\t" + "\t".join([": c", "1.5 e", *(f"{at}.25 " for at in range(10))]) for name in ("AT", "DE")
+]
+SURFRAD = [" Alamosa", "  37.70  105.92 2317 m version 1"]
+SURFRAD += steps(90, 1, lambda t, at: f" {t:%Y %-j %-m %-d %-H %-M} 0.{at:03d} {at % 7}.65 0", datetime(2016, 1, 1))
+SPRING = ["a_cd\ttime\ttz_cd\tflow", "5s\t20d\t6s\t14n"]
+SPRING += steps(8, 30, lambda t, at: f"US\t{t:%Y-%m-%d %H:%M}\tEST\t{at}.5", datetime(2024, 3, 10))[:4]
+SPRING += steps(20, 30, lambda t, at: f"US\t{t:%Y-%m-%d %H:%M}\tEDT\t{at}.25", datetime(2024, 3, 10, 3))
+
+
+@pytest.mark.parametrize(
+    ("lines", "target", "first", "count", "said"),
+    [
+        pytest.param(SMA, "kW", ("2024-03-01T00:00:00", "0.5"), 60, {}, id="eight lines of headers"),
+        pytest.param(
+            [
+                *("Cafe,,", "Sales,,", '"January 1, 2023 - March 1, 2023",,', ",,", "Date,Orders,Net"),
+                *steps(50, 1440, lambda t, at: f'{t:%-m/%-d/%Y},{5 + at % 9},"$1,{at + 100}.50"'),
+                'Total,275,"$6,000.00"',
+            ],
+            "Orders",
+            ("2024-03-01T00:00:00", "5"),
+            50,
+            {"lines at the end left out": ["Total,275,$6,000.00"]},
+            id="titles with separators",
+        ),
+        pytest.param(BANK, "value", ("1990-01-01T00:00:00", "1990.5"), 60, {"interval": "1y"}, id="a column a year"),
+        pytest.param(
+            PERIODS,
+            "value",
+            ("2020-01", ""),
+            24,
+            {"marks at numbers": "1.5 e, of which the number is taken"},
+            id="flags",
+        ),
+        pytest.param(
+            [
+                "id,unit," + ",".join(steps(24, 60, lambda t, at: f"{t:{ISO}}.000Z")),
+                *(f"{name},kWh" + 24 * f",{name == 'b'}.5".replace("True", "2").replace("False", "1") for name in "ab"),
+            ],
+            "value",
+            ("2024-03-01T00:00:00.000Z", "1.5"),
+            48,
+            {"series": "2 or more, named by id"},
+            id="a column a time",
+        ),
+        pytest.param(
+            [
+                *("Prices;;", ";Hours;SYS"),
+                *steps(480, 60, lambda t, at: f"{t:%d-%m-%Y};{t:%H} - {t + timedelta(hours=1):%H};{at % 9},5"),
+            ],
+            "SYS",
+            ("2024-03-01T00:00:00", "0.5"),
+            480,
+            {"interval": "1h"},
+            id="spans of hours",
+        ),
+        pytest.param(
+            SURFRAD, "column8", ("2016-01-01T00:00:00", "0.65"), 90, {"interval": "1min"}, id="parts without names"
+        ),
+        pytest.param(SPRING, "flow", ("2024-03-10T00:00:00-05:00", "0.5"), 24, {"interval": "30min"}, id="zones"),
+        pytest.param(
+            ["time;v", *steps(90, 60, lambda t, at: f"{t:%Y%m%d%H};{-999 if at % 9 == 4 else at % 20 - 5}")],
+            "v",
+            ("2024030100", "-5"),
+            90,
+            {"far from all other numbers": "-999, taken as missing; --missing takes others"},
+            id="nines",
+        ),
+        pytest.param(
+            ["t,v", *steps(90, 60, lambda t, at: f"{t:{ISO}},{-999 if at % 9 == 4 else at * 40 - 1800}")],
+            "v",
+            ("2024-03-01T00:00:00", "-1800"),
+            90,
+            {"perhaps missing": "-999; say --missing"},
+            id="nines among their like",
+        ),
+        pytest.param(
+            LIBRE,
+            "Historic",
+            ("2024-10-01T00:00:00", "0.5"),
+            900,
+            {
+                "chosen by even steps": "%d-%m-%Y %H:%M; --time-format takes another",
+                "order": "none; it is sent oldest first",
+            },
+            id="groups",
+        ),
+        pytest.param(
+            ["<DATE>,<TIME>,<OPEN>", *steps(40, 5, lambda t, at: f"{t:%Y%m%d},{t:%H%M%S},{100 + at % 3}.5")],
+            "<OPEN>",
+            ("20240301 000000", "100.5"),
+            40,
+            {"interval": "5min"},
+            id="digits of days and clocks",
+        ),
+        pytest.param(
+            ["Datum;Besuche", *steps(40, 1440, lambda t, at: f"{t:%d.%m.%Y};{1 + at % 9}.{100 + at}")],
+            "Besuche",
+            ("2024-03-01T00:00:00", "1100"),
+            40,
+            {"thousands mark": "'.'", "decimal mark": "comma; --decimal . takes points as that"},
+            id="points of thousands",
+        ),
+        pytest.param(
+            ["time,cpu,power", *steps(40, 1, lambda t, at: f"{t:{ISO}},{at % 5}.5%,{at % 7} kWh")],
+            "cpu",
+            ("2024-03-01T00:00:00", "0.5"),
+            40,
+            {"series": "one, with 2 columns; --wide makes each a series"},
+            id="units",
+        ),
+        pytest.param(
+            ["Date,Decimal,Average", *steps(60, 1440, lambda t, at: f"{t:%Y-%m-%d},{2024 + at / 366:.4f},{at % 8},7")],
+            "Average",
+            ("2024-03-01", "0"),
+            60,
+            {},
+            id="a name too few",
+        ),
+        pytest.param(
+            [
+                "time,v",
+                *(
+                    line
+                    for count, add in ((40, 0), (4, 90))
+                    for line in steps(count, 5, lambda t, at, a=add: f"{t:{ISO}},{at + a}")
+                ),
+            ],
+            "v",
+            ("2024-03-01T00:00:00", "90"),
+            40,
+            {"aligned": "nearest, every 5min: 4 joined with others; --align takes another grid, or none"},
+            id="times that come twice",
+        ),
+        pytest.param(
+            [
+                "Date,km",
+                *(f"{FIRST + timedelta(hours=at * at % 97 + 50 * at):%Y-%m-%d %H:%M},4.{at}" for at in range(60)),
+            ],
+            "km",
+            ("2024-01-01T00:00:00", "4.15"),
+            18,
+            {"interval": "55h mostly; 46 of 59 are not"},
+            id="events",
+        ),
+    ],
+)
+def test_exports_of_odd_programs_are_read(
+    lines: list[str], target: str, first: tuple[str, str], count: int, said: dict[str, Any], tmp_path: Path
+) -> None:
+    found = read(tmp_path / "x.csv", "\n".join(lines))
+    assert found.time is not None
+    rows = [*zip(column(found, found.time), column(found, target), strict=True)]
+    assert (found.targets[0], rows[0], found.count, len(rows)) == (target, first, count, count)
+    assert {name: found.said[name] for name in said} == said
+
+
+def test_a_grid_is_that_of_most_readings(tmp_path: Path) -> None:
+    at_phase = steps(100, 5, lambda t, at: f"{t:{ISO}},{at}", datetime(2024, 3, 1, 0, 2, 31))
+    restarted = steps(100, 5, lambda t, at: f"{t:{ISO}},{at}", datetime(2024, 3, 1, 9, 4, 2))
+    found = read(tmp_path / "x.csv", "\n".join(["time,v", *at_phase, *restarted]))
+    assert (found.align, found.zone) == ("nearest:5min", None)
+    assert read(tmp_path / "x.csv", "\n".join(["time,v", *at_phase])).align is None  # which keeps to its own grid
+    assert read(tmp_path / "x.csv", "\n".join(["time,v", *at_phase, *restarted]), align="none").align is None
+    months = [
+        "time,v",
+        *(f"{year}-{month:02d}-{1 + year % 4:02d},{month}" for year in range(2000, 2009) for month in range(1, 13)),
+    ]
+    assert read(tmp_path / "x.csv", "\n".join(months)).align == "nearest:1mo"
+    named = steps(90, 0.12, lambda t, at: f"{t:%m/%d/%y %H:%M:%S},{at}", datetime(2024, 2, 1))
+    assert read(tmp_path / "heart-2024-02-01.csv", "\n".join(["time,v", *named])).zone is None

@@ -6,11 +6,14 @@ import copy
 from collections import Counter
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
 
 from livesvm.solvers import IncrementalOneClassSVM, IncrementalSVC, IncrementalSVR, load_model, save_model
+from livesvm.solvers.models import pair
+from livesvm.solvers.models.pair import votes_of
 from livesvm.solvers.models.record import LATELY, MOST_NOTES, PARTS, Record
 
 RNG = np.random.default_rng(5)
@@ -132,9 +135,9 @@ def test_a_record_is_the_same_however_often_it_is_read(y: Any, monkeypatch: pyte
     models: list[Any] = [(IncrementalSVR if y is VALUES else IncrementalSVC)(gamma=0.5).fit(X, y) for _ in range(2)]
     counted, count = list[int](), Record.count
 
-    def counting(record: Record) -> None:
-        counted.append(len(record._notes))
-        count(record)
+    def counting(record: Record) -> Any:
+        counted.append(record._held[2])
+        return count(record)
 
     monkeypatch.setattr(Record, "count", counting)
     rows = RNG.normal(size=(MOST_NOTES + 9, 3))
@@ -144,6 +147,22 @@ def test_a_record_is_the_same_however_often_it_is_read(y: Any, monkeypatch: pyte
         assert record_of(models[0]).n == i + 1
     assert max(counted) == MOST_NOTES
     assert record_of(models[0]) == record_of(models[1])
+
+
+def test_of_several_classes_votes_are_counted_where_pairs_are_solved(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With random labels few classes win all their pairs, and many have as many votes as others."""
+    rows, labels = RNG.normal(size=(420, 3)), RNG.integers(0, 7, 420)
+    model = IncrementalSVC(gamma=0.5).fit(rows[:210], labels[:210])
+    by_pair = Mock(side_effect=votes_of)
+    monkeypatch.setattr(pair, "votes_of", by_pair)
+    wrong, start = 0, 210
+    for size in [1, 3] * 50:
+        new = slice(start, start := start + size)
+        told = model.predict(rows[new])
+        model.update(add=(rows[new], labels[new]), remove=model.keys_[:size])
+        wrong += int((told != labels[new]).sum())
+    assert record_of(model).overall.error == wrong / (start - 210)
+    assert by_pair.call_count <= 2  # the first update has yet to make ready what compiled code reads
 
 
 def test_models_without_labels_and_models_told_so_keep_none() -> None:

@@ -77,6 +77,21 @@ def test_margins_are_those_of_models_trained_without_each_example(n_classes: int
         assert ahead[better] == pytest.approx(margin, abs=1e-7)
 
 
+def test_confirmed_labels_are_evidence_and_not_in_the_ranking() -> None:
+    model = IncrementalSVC(C=5.0, gamma=0.3).fit(*noisy(3))
+    whole = suspected_labels(model)
+    known = [*whole.keys[:4], whole.keys[9]]
+    found = suspected_labels(model, confirmed=[*known, "long gone"])
+    stays = np.array([key not in known for key in whole.keys])
+    assert found.keys == tuple(key for key in whole.keys if key not in known)
+    np.testing.assert_array_equal(found.margin, whole.margin[stays])
+    np.testing.assert_array_equal(found.doubt, whole.doubt[stays])
+    assert found.why[:20] == tuple(one for one, stay in zip(whole.why, stays, strict=True) if stay)[:20]
+    none = suspected_labels(model, confirmed=whole.keys)
+    assert (none.keys, none.head()) == ((), [])
+    assert "<th>doubt</th>" in none._repr_html_()
+
+
 def test_doubt_falls_with_the_margin_and_says_the_same() -> None:
     found = suspected_labels(IncrementalSVC(C=5.0, gamma=0.3).fit(*noisy(3)))
     assert (np.diff(found.margin) >= 0).all()

@@ -28,3 +28,5 @@ class InspectedFile(BaseModel):
     series: str | None = Field(description="The column that names the series of each row.")
     targets: list[str] = Field(description="Columns of numbers that change, the likeliest to be forecast first.")
     count: int = Field(description="Rows.")
+    zone: str | None = Field(description="Zone of times that have none, as the file or the call names it.")
+    align: str | None = Field(description="How the rows were put on a grid, such as nearest:5min.")

@@ -42,6 +42,12 @@ class SuspectedLabel(BaseModel):
     why: list[int | str] = Field(description="Nearest examples that have the better label, the nearest first.")
 
 
+class ConfirmedLabels(BaseModel):
+    """Examples with labels that are known to be right."""
+
+    keys: list[int | str]
+
+
 class SuspectPage(BaseModel):
     """A page of the newest ranking of a model's labels, with the most doubtful label first."""
 
@@ -50,6 +56,7 @@ class SuspectPage(BaseModel):
     current: int = Field(description="Version of the model now.")
     n_examples: int = Field(description="In the whole ranking.")
     n_doubted: int = Field(description="Labels with a negative margin.")
+    confirmed: ConfirmedLabels = Field(description="Left out of the ranking, as their labels are known to be right.")
     method: Literal["leave_one_out", "k_fold"]
     next: int | None = Field(description="The offset of the next page, if there is one.")
     suspects: list[SuspectedLabel]

@@ -85,6 +85,7 @@ def _page(live: ModelHandle, service: Service, offset: int, limit: int) -> Respo
         raise UnknownJob(f"model {live.id} {reason}")
     result, end = service.jobs.result(ranked[-1].id), offset + limit
     about = {"job": ranked[-1].id, "version": ranked[-1].version, "current": live.describe().version}
+    about |= {"confirmed": result.get("confirmed", {"keys": []})}
     about |= {"next": end if end < result["n_examples"] else None}
     page = result | about | {"suspects": result["suspects"][offset:end]}
     return response_of(SuspectPage.model_validate(page))

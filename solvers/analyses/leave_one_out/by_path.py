@@ -20,7 +20,7 @@ from livesvm.solvers.homotopy.follow import follow
 from livesvm.solvers.homotopy.refresh import BLOCK, need_rows, refresh
 from livesvm.solvers.homotopy.run import NO_CHANGES, NO_EXAMPLES, Solve
 from livesvm.solvers.homotopy.solve import TRUSTED, Stage, solve
-from livesvm.solvers.kernels.kernel import Kernel, times
+from livesvm.solvers.kernels.kernel import times
 from livesvm.solvers.models.base import LiveEstimator
 from livesvm.solvers.models.class_window import ClassWindow
 from livesvm.solvers.models.pair import Pair
@@ -82,12 +82,10 @@ def decisions_by_pairs(window: ClassWindow, groups: list[Ints]) -> Floats | None
     """Return decisions (n, n_pairs) on the examples of ``groups`` by models without their group; others are empty.
 
     Paths are followed pair by pair, on copies of the pairs' states; the examples that stay keep their losses. Returns
-    None if that is not possible: for large pairs, some kernels, and where a path cannot be followed.
+    None if that is not possible: for large pairs, the kernel "precomputed", and where a path cannot be followed.
     """
     slots, pairs = window.slots, window.pairs.values()
-    if type(window.kernel) is not Kernel or window.kernel.gram is not None:
-        return None
-    if max(pair.state.n for pair in pairs) > SMALL_PAIR:
+    if window.kernel.gram is not None or max(pair.state.n for pair in pairs) > SMALL_PAIR:
         return None
     name, found = np.full(slots.size, -1), []
     for number, group in enumerate(groups):

@@ -35,6 +35,7 @@ from livesvm.solvers.models.model_view import View, restored
 from livesvm.solvers.models.window import ON_BOUNDARY
 from livesvm.solvers.problem.state import are_free
 from livesvm.solvers.runtime.cached import cached_property
+from livesvm.solvers.runtime.html import table_of
 from livesvm.solvers.runtime.interrupt import raise_what_stopped, watch
 from livesvm.solvers.runtime.progress import Progress, steadily
 from livesvm.solvers.runtime.types import Bools, Floats, Ints
@@ -99,6 +100,10 @@ class RegularizationPath(Optima):
         self._arrays = copy.model.to_arrays()
         self._legs = legs
         self._highs = [leg.high for leg in legs]
+
+    def _repr_html_(self) -> str:
+        ends = [["minimum", self.minimum], ["maximum", self.maximum], ["examples", len(self.keys)]]
+        return table_of(f"Path over {self.parameter}", ends + [[*row] for row in vars(self.report).items()])
 
     def at(self, value: float) -> Any:
         found = self.position(value)

@@ -149,7 +149,7 @@ def tune(
     tried = _gammas(model, gammas)
     with steadily(progress, 1000) as tell:
         search.tell = tell
-        _over(search, tried, thin=gammas is None)
+        _over(search, tried, thin=gammas is None and len(tried) > 1)
         gamma = search.best()
         chosen = {"gamma": gamma} if has_gamma(model.kernel) else {}
         if epsilon is not None:

@@ -60,7 +60,7 @@ function correction(found, options, again, isOpen) {
     ["Marks of missing values", text("missing", ""), "With blanks between."],
     ["Column of series", h("input", { type: "text", name: "series", list: known.id, placeholder: "as found" })],
     ["Series", select("wide", { true: "every column is one" })],
-    ["Grid of times", text("align", "as they are"), "nearest, mean or last, also mean:1h."],
+    ["Grid of times", text("align", "as found"), "nearest, mean or last, also mean:1h; none: as they are."],
   ];
   for (const [, control] of given) {
     const value = options[control.name];
@@ -138,7 +138,7 @@ function choices(file, found, options) {
     if (!isValid()) return "";
     if (goal()?.kind !== "number") throw new Error("Numbers are forecast: choose such a target.");
     const { past, known } = ofFeed(), asked = steps.value.split(",").map(Number), kind = isFleet ? "fleets" : "feeds";
-    await call("POST", `/${kind}`, { id: id.value, target: goal().column, time: found.time, ...(isFleet && { series: found.series }), ...(options.zone && { timezone: options.zone }),
+    await call("POST", `/${kind}`, { id: id.value, target: goal().column, time: found.time, ...(isFleet && { series: found.series }), ...(found.zone && { timezone: found.zone }), ...(found.align && { every: found.align.split(":")[1] }),
       features: names(past), known: names(known), ...(steps.value && { steps: asked.length > 1 ? asked : asked[0] }), ...(window_.value && { window: window_.valueAsNumber }) });
     const { observe } = await import("./feeds.js");
     await observe(id.value, await sent(file, options), once, progress, kind);

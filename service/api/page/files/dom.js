@@ -119,5 +119,5 @@ export function stepTable(caption, titles, rows) {
   return place;
 }
 
-/** Sizes of a window by side: outside is who is neither free nor bound. */
-export const outside = (sizes) => sizes.n_examples - sizes.n_free - sizes.n_bound;
+/** How many examples are neither free nor bound; of several classes each example is in several pairs. */
+export const outside = (sizes, pairs = 1) => pairs * sizes.n_examples - sizes.n_free - sizes.n_bound;

@@ -15,6 +15,7 @@ export function labels(main, id) {
   const leaving = [];
   const about = h("div"), progress = h("div"), found = h("div"), outcome = h("div", { role: "status" });
   const file = h("input", { type: "file", accept: ".csv,text/csv" });
+  const confirmed = new Set(); // keys of labels that were found right or corrected; a ranking leaves them out
   let before = null; // labels in doubt at the last ranking
   main.replaceChildren(...heading(id, "/labels"), about, progress, outcome, found);
 
@@ -22,7 +23,7 @@ export function labels(main, id) {
     const model = await get(`/models/${id}`), isClass = model.task === "svc", kind = isClass ? "suspected-labels" : "outlier-path";
     const start = may("learn") && button("Find them", async () => {
       outcome.replaceChildren();
-      show(await follow(await call("POST", `/models/${id}/${kind}`, isClass ? {} : { hold_out: SHARE }), progress, leaving));
+      show(await follow(await call("POST", `/models/${id}/${kind}`, isClass ? (confirmed.size ? { confirmed: { keys: [...confirmed] } } : {}) : { hold_out: SHARE }), progress, leaving));
       return "";
     });
     about.replaceChildren(section(isClass ? "Find suspected labels" : "Find suspected targets",
@@ -34,7 +35,8 @@ export function labels(main, id) {
       const doubted = job.result.n_doubted;
       if (isClass && before !== null) outcome.replaceChildren(h("p", { id: "effect" }, `Labels in doubt: ${count(before)} before, ${count(doubted)} now.`));
       before = doubted ?? null;
-      found.replaceChildren(suspects(job, model, decide));
+      (job.result.confirmed?.keys ?? []).forEach((key) => confirmed.add(key));
+      found.replaceChildren(suspects(job, model, decide, confirmed));
     }
 
     /** Carry out one decision, and return what it did. */
@@ -99,12 +101,12 @@ function rowsOf(told, model) {
   return told.suspected.key.map((key, i) => ({ key, why: [], others: null, cells: [short(told.suspected.value[i]), sides.get(key) < 0 ? "far above the model" : "far below the model"] }));
 }
 
-function suspects(job, model, decide) {
+function suspects(job, model, decide, confirmed) {
   const told = job.result, isClass = model.task === "svc", n = isClass ? told.n_doubted : told.suspected.value.length;
   const title = isClass ? `${count(n)} in doubt` : `${count(n)} suspected`;
   if (job.withheld) return section(title, h("p", { class: "quiet" }, "This API key may not list examples, so it does not see which these are."));
   const rows = rowsOf(told, model), isOwner = may("learn");
-  if (!rows.length) return section("None suspected", h("p", {}, "No target contradicts the others."));
+  if (!rows.length) return section("None suspected", h("p", {}, `No ${isClass ? "label" : "target"} contradicts the others.`));
   const trouble = h("p", { role: "status" }), body = h("tbody");
 
   /** A row, with what fills in its examples. */
@@ -118,11 +120,12 @@ function suspects(job, model, decide) {
       const y = wanted();
       if (Number.isNaN(y)) throw new Error("Give the new target first.");
       over(`${y}, ${await decide({ relabel: { keys: [key], y: [y] } }, once)}`);
+      confirmed.add(key);
     });
     const remove = button("Remove", async (once) => over(`removed, ${await decide({ remove: { keys: [key] } }, once)}`), { class: "plain" });
-    const leave = h("button", { type: "button", class: "plain", onclick: () => over("left as it is") }, "Leave");
+    const leave = h("button", { type: "button", class: "plain", onclick: () => { confirmed.add(key); over(isClass ? "right, not ranked again" : "left as it is"); } }, isClass ? "Right" : "Leave");
     decision.append(isOwner ? h("div", { class: "row", role: "group", "aria-label": `What to do with ${key}` }, value, relabel, remove, leave) : "–");
-    body.append(h("tr", {}, h("th", { scope: "row" }, String(key)), features, ...cells.map((text) => h("td", {}, text)), isClass && because, decision));
+    body.append(h("tr", {}, h("th", { scope: "row" }, String(key)), features, ...cells.map((text) => h("td", { class: "wrap" }, text)), isClass && because, decision));
     return (known) => {
       const own = known.get(key);
       features.textContent = own ? brief(own) : "no longer in the window";
@@ -142,7 +145,7 @@ function suspects(job, model, decide) {
   const { best, error } = told.validation ?? {};
   const titles = ["Key", "Features", ...(isClass ? ["Doubt", "Margin", "Label", "Nearest of the better label"] : [`Suspected at ${told.parameter}`, "Target"]), "Decision"];
   return section(title,
-    h("p", { class: "quiet" }, isClass ? `All ${count(told.n_examples)} labels of version ${count(job.version)}, the worst first. In doubt are those with a negative margin: another label fits better.` : `Of the ${count(told.n_examples)} examples of version ${count(job.version)}.`,
+    h("p", { class: "quiet" }, isClass ? `All ${count(told.n_examples)} labels of version ${count(job.version)}, the worst first.${told.confirmed?.keys.length ? ` ${count(told.confirmed.keys.length)} are confirmed and not shown.` : ""} In doubt are those with a negative margin: another label fits better.` : `Of the ${count(told.n_examples)} examples of version ${count(job.version)}.`,
       best && ` Without them the error on held-back examples changes from ${short(error[0])} to ${short(best.error)} at best.`),
     h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Suspected labels" },
       h("table", {}, h("caption", { class: "unseen" }, "Suspected labels, the most suspicious first"),

@@ -101,18 +101,28 @@ function recorded({ record }) {
   return `${of(record)} of ${count(record.n)}; lately ${of(record.lately)}`;
 }
 
+/** Parts of a history, at most 32, so merged that each has ten examples or more, but perhaps for the last. */
+function merged(history) {
+  const step = Math.max(Math.ceil(history.length / 32), Math.ceil(10 / history[0].n));
+  return history.filter((_, i) => i % step === 0).map((_, i) => {
+    const these = history.slice(i * step, (i + 1) * step), n = these.reduce((sum, one) => sum + one.n, 0);
+    const mean = (name) => these.reduce((sum, one) => sum + one.n * one[name], 0) / n;
+    return { n, error: mean("error"), naive_error: mean("naive_error") };
+  });
+}
+
 /** The labels that it took for others before it learnt them, and its errors over time. */
 function recordOf(place, leaving) {
   let drawn = null;
   leaving.push(() => drawn?.end());
   return (record) => {
     if (!record?.n) return;
-    const shown = (name) => record.history.map((one) => (record.confusion ? 1 - one[name] : one[name]));
-    const ends = record.history.reduce((all, one) => [...all, (all.at(-1) ?? 0) + one.n], []);
+    const parts = merged(record.history), shown = (name) => parts.map((one) => (record.confusion ? 1 - one[name] : one[name]));
+    const ends = parts.reduce((all, one) => [...all, (all.at(-1) ?? 0) + one.n], []);
     drawn?.end();
-    drawn = chart(record.confusion ? "Share of right labels before learning" : "Error before learning", ends, [{ label: "model", values: shown("error"), colour: "--free" }, { label: "naive", values: shown("naive_error"), colour: "--bound" }], { xLabel: "examples" });
+    drawn = chart(record.confusion ? "Share of right labels before learning" : "Error before learning", ends, [{ label: "model", values: shown("error"), colour: "--free" }, { label: "naive", values: shown("naive_error"), colour: "--bound" }], { xLabel: "examples", yLabel: record.confusion ? "share of right labels" : record.loss });
     const rows = record.confusion?.map((one) => [String(one.label), String(one.predicted), count(one.n), short(one.lately)]) ?? [];
-    place.replaceChildren(h("h2", {}, "Record"), drawn.place, rows.length ? table("Labels and predictions", ["Label", "Predicted", "Examples", "Lately"], rows) : "");
+    place.replaceChildren(section("Record", drawn.place, rows.length ? table("Labels and predictions", ["Label", "Predicted", "Examples", "Lately"], rows) : ""));
   };
 }
 
@@ -131,21 +141,22 @@ function known(now) {
 function windowOf(place, leaving) {
   const bar = h("div", { class: "sides", role: "img" }), words = h("ul", { class: "legend" }), over = h("div");
   place.replaceChildren(bar, words, over);
-  let drawn = null;
+  let drawn = null, pairs = 1; // pairs of classes that an example is in
   leaving.push(() => drawn?.end());
-  const of = (sizes, name) => (name ? sizes[name] : outside(sizes));
+  const of = (sizes, name) => (name ? sizes[name] : outside(sizes, pairs));
   return {
     show(now) {
+      pairs = now.task === "svc" ? Math.max(1, (now.classes?.length ?? 2) - 1) : 1;
       bar.replaceChildren(...SIDES.map(([side, , name]) => { const part = h("span", { class: side }); part.style.flexGrow = of(now, name); return part; }));
-      words.replaceChildren(...SIDES.map(([side, means, name]) => h("li", { class: side }, `${count(of(now, name))} ${side}: ${means}`)));
+      words.replaceChildren(...SIDES.map(([side, means, name]) => h("li", { class: side }, `${count(of(now, name))} ${side}: ${means}${pairs > 1 ? ", in all pairs of classes" : ""}`)));
       bar.setAttribute("aria-label", `${count(now.n_examples)} examples: ${SIDES.map(([side, , name]) => `${count(of(now, name))} ${side}`).join(", ")}`);
     },
     history(updates) {
       if (updates.length < 2) return;
-      const told = updates.toReversed();
-      const data = [told.map((one) => one.version), ...SIDES.map(([, , name]) => told.map((one) => of(one, name)))];
+      const told = updates.toReversed(), sides = pairs > 1 ? SIDES.slice(0, 2) : SIDES; // older versions may have had fewer classes
+      const data = [told.map((one) => one.version), ...sides.map(([, , name]) => told.map((one) => of(one, name)))];
       if (drawn) return drawn.set(data);
-      drawn = chart("Examples by side over the newest versions", data[0], SIDES.map(([side], i) => ({ label: side, values: data[i + 1], colour: `--${side}` })), { xLabel: "version", whole: true });
+      drawn = chart("Examples by side over the newest versions", data[0], sides.map(([side], i) => ({ label: side, values: data[i + 1], colour: `--${side}` })), { xLabel: "version", whole: true });
       over.replaceChildren(drawn.place);
     },
   };
