@@ -154,6 +154,14 @@ def usual(spec: FeedSpec, layout: RowLayout) -> Recipe:
     return Recipe(represent, gamma, START_C if spec.C == "auto" else spec.C)
 
 
+def adapted(recipe: Recipe, of: tuple[FeedSpec, RowLayout], to: tuple[FeedSpec, RowLayout]) -> Recipe:
+    """Return a recipe for the features ``of`` a feed as one for fewer features, in which gamma counts as much."""
+    spec, layout = to
+    if recipe.represent == "seasonal-change" and not layout.seasons:
+        recipe = recipe._replace(represent="change")
+    return recipe if spec.gamma != "auto" else recipe._replace(gamma=recipe.gamma * _size(*of) / _size(*to))
+
+
 def _size(spec: FeedSpec, layout: RowLayout) -> float:
     """Return the number of features, each counted as its squared factor."""
     return float((weights(spec, layout.shared + layout.own) ** 2).sum())

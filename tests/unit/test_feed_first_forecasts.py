@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -107,13 +109,16 @@ def test_early_models_come_while_the_window_fills_and_leave_nothing_behind() -> 
         assert [told.value for told in feed.latest] == pytest.approx([told.value for told in one.latest], rel=1e-9)
 
 
-def test_erased_readings_leave_no_trace_in_early_models() -> None:
-    spec, y = spec_of(FEED | {"window": 200}), series(90)
+@pytest.mark.parametrize("recipes", [None, [{"represent": "seasonal-change", "gamma": 0.01, "C": 0.3}] * 2])
+def test_erased_readings_leave_no_trace_in_early_models(recipes: Any) -> None:
+    spec, y = spec_of(FEED | {"window": 200, "recipes": recipes}), series(90)
     one, untold = Forecaster(spec), Forecaster(spec)
     for n in range(90):
         one.observe(rows_of(y)[n : n + 1])
     without = [row | ({"y": None} if n == 70 else {}) for n, row in enumerate(rows_of(y))]
     untold.observe(without)
+    assert one.early is not None
+    assert {step["C"] for step in one.early.chosen()} == {0.3 if recipes else 1.0}
     forget(one, [list(one.timeline.past)[70]])
     assert [told.value for told in one.latest] == pytest.approx([told.value for told in untold.latest], rel=1e-9)
     assert y[70] not in np.concatenate(
