@@ -10,7 +10,6 @@ from typing import Any, Literal
 
 from livesvm.service.feeds import times
 from livesvm.service.feeds.blend import EXPERTS, MODEL
-from livesvm.service.feeds.first_forecasts import LEAST_SHARE
 from livesvm.service.feeds.forecaster import Forecaster
 from livesvm.service.feeds.forecasts import Forecast, Mix
 from livesvm.service.feeds.interval import moment
@@ -177,7 +176,7 @@ def filling(feed: Forecaster) -> Document | None:
     stages = [(2, "the last value, with a band")] if spec.has_blends else []
     season = feed.season_at_first(every)
     if spec.has_blends and 0 < 3 * season < 2 * spec.window:
-        stages.append((season + math.ceil(LEAST_SHARE * season), "the seasonal value, where it had the smaller error"))
+        stages.append((season + 1, "the seasonal value, where it had the smaller error"))
     while early_size(spec, size) == size:
         stages.append((size, f"a blend with models of {size} readings"))
         size *= 2
