@@ -107,12 +107,12 @@ class Blend:
         means = [
             DAILY if n * seconds < 2 * DAY else WEEK if n * seconds < 30 * DAY else YEARLY for n in self.seasons[1:]
         ]
+        self._back = seasonal_back(self.seasons[-1], step) if self.seasons else None
         self._places = [MODEL, LAST, *([SEASONAL, MEAN] if self.seasons else []), *means, LINEAR, LOG]
 
     def longest_season(self, values: Floats) -> float | None:
         """Return the newest value with the step's phase in the longest season; None if there are too few ``values``."""
-        back = seasonal_back(self.seasons[-1], self.look.step) if self.seasons else len(values)
-        return float(values[len(values) - 1 - back]) if back < len(values) else None
+        return None if self._back is None or self._back >= values.size else values.item(-1 - self._back)
 
     def begin(self, values: Floats, newest: int, slots: Ints, actual: Floats, model: Floats) -> Floats:
         """Reset the state, and learn from past readings ``actual`` (n,) at ``slots`` (n,).
@@ -157,7 +157,7 @@ class Blend:
         found, weights = blend.forecast(self.look, values, len(values) - 1, slot, model, self.state)
         (low, high, _), said, shares, value = bounds, list(ABSENT), list(ABSENT), 0.0
         for place, one, weight in zip(self._places, found.tolist(), weights.tolist(), strict=True):
-            if not isnan(one):
+            if one == one:
                 said[place] = one = low if one < low else high if one > high else one
             shares[place] = weight
             if weight > 0.0:
