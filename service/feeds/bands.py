@@ -79,7 +79,10 @@ class Side:
         if offset is not None:
             missed = score > offset
             self.level += RATE * (self.miss - missed)
-        self.take(np.array([score]))
+        kept = min(self.scores.size, self._most - 1)
+        after = np.empty(kept + 1)
+        after[:kept], after[kept] = self.scores[self.scores.size - kept :], score
+        self.scores = after
 
     def take(self, scores: Floats) -> None:
         """Add scores, oldest first, without changing the level."""

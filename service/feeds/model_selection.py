@@ -73,7 +73,7 @@ def examples(
 def targets(spec: FeedSpec, rows: Rows, step: int, represent: Represent, ordinals: Sequence[int] | Ints) -> Floats:
     """Return the targets (m,) of rows for ``step``, an index, as :func:`examples` does, but not the features."""
     at, keys = 0 if spec.task == "direction" else reference_at(rows.layout, represent), np.asarray(ordinals, np.int64)
-    actual = rows.target[:, step][rows.places(keys)]
+    actual = rows.target[keys % rows.size, step]
     return _relative(spec, actual, rows.column(keys, step, at))
 
 
