@@ -244,7 +244,11 @@ class Settings(BaseSettings):
         ge=1,
         description="Series that one fleet may have by readings. `POST /fleets/{id}/series` creates more.",
     )
-    max_examples: int = Field(default=50_000, ge=1, description="Examples that one window may hold.")
+    max_examples: int = Field(
+        default=50_000,
+        ge=1,
+        description="Examples that one window may hold; 20 times as many if the model has `components`.",
+    )
     max_features: int = Field(default=10_000, ge=1, description="Features that one example may have.")
     max_classes: int = Field(
         default=100, ge=2, le=1000, description="Classes that one model may have; k of them are k (k - 1) / 2 problems."

@@ -479,7 +479,7 @@ def _with_short_dates(axes: Any) -> Any:
 
     locator = axes.xaxis.get_major_locator()
     if isinstance(locator, AutoDateLocator):
-        axes.xaxis.set_major_formatter(ConciseDateFormatter(locator))
+        axes.xaxis.set_major_formatter(ConciseDateFormatter(locator))  # type: ignore[no-untyped-call]
     return axes
 
 

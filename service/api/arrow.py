@@ -21,7 +21,7 @@ from livesvm.solvers.sparse import SparseRows
 OF_ROWS = ("prediction", "decision", "set", "low", "high")
 """Fields that a prediction with a coverage has for each row."""
 _TEXTS = frozenset({"series", "feed", "served", "state", "time", "made_at"})
-_FORECAST = ("low", "high", "error", "last", "seasonal", "model", "right")
+_FORECAST = ("low", "high", "error", "last", "seasonal", "model", "right", "served", "experts")
 
 
 def is_accepted(accept: str) -> bool:
@@ -147,6 +147,8 @@ def of_rows(rows: Sequence[Mapping[str, Any]], names: Sequence[str], said: Mappi
             return pa.int64()
         if name in ("held", "right"):
             return pa.bool_()
+        if name == "experts":
+            return pa.list_(pa.struct([("expert", pa.string()), ("value", pa.float64()), ("weight", pa.float64())]))
         return pa.string() if is_text(rows, name) else pa.float64()
 
     return _stream(pa.table({name: pa.array([row[name] for row in rows], kind_of(name)) for name in names}), said or {})

@@ -229,5 +229,6 @@ def _fault(entry: Any) -> dict[str, Any]:
     names = [part for part in place if isinstance(part, str)]
     fault["field"] = ".".join(names[1:] if names[0:1] in NO_PART_OF_FIELDS and len(names) > 1 else names) or "body"
     if isinstance(cause, InvalidInput):
-        place += [index for index in (cause.row, cause.column) if index is not None]
-    return fault | {"pointer": "#/" + "/".join(map(str, place))}
+        cell = cause.column if cause.name is None else cut(str(cause.name), LONGEST_NAME)
+        place += [index for index in (cause.row, cell) if index is not None]
+    return fault | {"pointer": "#/" + "/".join(str(part).replace("~", "~0").replace("/", "~1") for part in place)}

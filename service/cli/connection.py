@@ -12,6 +12,9 @@ import typer
 if TYPE_CHECKING:
     from livesvm.service.client import Client
 
+WAIT, CONNECT = 600.0, 30.0
+"""Seconds to wait for an answer, as a drift test of a large window takes minutes, and for a connection."""
+
 
 @contextmanager
 def connected(url: str, key: str) -> Iterator[Client]:
@@ -21,11 +24,13 @@ def connected(url: str, key: str) -> Iterator[Client]:
     from livesvm.service.client import Client, ServiceProblem
 
     try:
-        with Client(url, key or None) as client:
+        with Client(url, key or None, timeout=httpx.Timeout(WAIT, connect=CONNECT)) as client:
             yield client
     except ServiceProblem as problem:
         request = f" (request {problem.request})" if problem.request else ""
         _fail(f"{problem}{request}")
+    except httpx.ReadTimeout:
+        _fail(f"the service at {url} has not answered within {WAIT:.0f} s")
     except (httpx.TransportError, httpx.InvalidURL) as error:
         _fail(f"the service at {url} cannot be reached: {error}")
     except (OSError, ValueError) as error:

@@ -15,8 +15,9 @@ import typer
 from livesvm.service.cli.board import Board
 from livesvm.service.cli.commands import FeedId, RequestName, calling, plain
 from livesvm.service.cli.connection import finished
-from livesvm.service.cli.output import AsJson, Told, parsed
-from livesvm.service.cli.readings import DryRun, Line, csv_of, first_rows, reading, rows_in, table, told
+from livesvm.service.cli.feed_settings import OF_FEEDS, feed_settings
+from livesvm.service.cli.output import AsJson, Told
+from livesvm.service.cli.readings import OPTIONS, DryRun, Line, csv_of, first_rows, reading, rows_in, table, told
 from livesvm.service.client import feeds
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ File = Annotated[Path, typer.Argument(help="Readings, as `livesvm inspect` under
 SCORES = ("step", "n", "mae", "last_value_mae", "seasonal_mae", "mase", "coverage", "accuracy", "ahead")
 FORECASTS = ("step", "time", "value", "low", "high")
 RECIPES = ("step", "represent", "gamma", "C", "error", "before")
+COMING = ("readings", "forecasts")
 FEEDS = ("id", "state", "position", "time", "every", "season")
 _HINTS = {
     "must be a number, not": "say --missing if it is a mark of a missing value",
@@ -44,15 +46,11 @@ CALL_ROWS = 50_000
 @app.command("create")
 @calling
 @reading
+@feed_settings(OF_FEEDS, of_file=tuple(OPTIONS))
 def create(
     client: Client,
     feed: FeedId,
     target: Annotated[str | None, typer.Argument(help="The column that is forecast.")] = None,
-    steps: Annotated[str, typer.Option(help="How far ahead: 24 is 1 to 24; 1,24 is exactly these.")] = "1",
-    window: Annotated[int | None, typer.Option(help="Readings that are remembered.")] = None,
-    known: Annotated[str, typer.Option(help="Columns known ahead, with commas.")] = "",
-    features: Annotated[str, typer.Option(help="Columns known up to the newest reading, with commas.")] = "",
-    settings: Annotated[str, typer.Option(help="All else as JSON, as POST /feeds takes it.")] = "{}",
     file: Annotated[
         Path | None, typer.Option("--from", help="Readings that say which columns there are, and are sent.")
     ] = None,
@@ -60,13 +58,16 @@ def create(
     as_json: AsJson = False,
     *,
     given: dict[str, Any],
+    asked: dict[str, Any],
 ) -> Any:
-    """Create a feed, and if a file is given, send its readings to the feed."""
-    asked = settings_in(steps, settings, window=window) | columns_in(known=known, features=features)
+    """Create a feed, and if a file is given, send its readings to the feed.
+
+    Without a file, --time, --zone and --align are settings of the feed, too.
+    """
     if file is None:
         if target is None:
             raise typer.BadParameter("the column that is forecast is needed, or --from", param_hint="TARGET")
-        return client.create_feed(feed, target=target, **asked)
+        return client.create_feed(feed, target=target, **_without_file(given) | asked)
     found = table(file, given, asked.get("time"))
     if found.unread_times is not None and "time" not in asked:
         raise ValueError(f"{file}: {found.unread_times}; or --settings '{{\"time\": null}}' for rows without times")
@@ -98,7 +99,9 @@ def show_one(client: Client, feed: FeedId) -> Any:
     """Show one feed: its state, its forecasts, and their errors next to the errors of naive forecasts."""
     found = _served(client, feed)
     forecasts = client.forecast(feed)["forecasts"]
-    parts = [{name: found[name] for name in FEEDS}, *filter(None, [found["source"]])]
+    parts: list[Any] = [{name: found[name] for name in FEEDS}, *filter(None, [found["source"]])]
+    if found["filling"] is not None:
+        parts += [f"{found['filling']['readings']} readings; from", (found["filling"]["coming"], COMING)]
     return Told(found | {"forecasts": forecasts}, [*parts, (forecasts, FORECASTS), _scored(found["scores"])])
 
 
@@ -190,17 +193,21 @@ def watch(
 @app.command("backtest")
 @calling
 @reading
+@feed_settings(OF_FEEDS, of_file=tuple(OPTIONS))
 def backtest(
     client: Client,
     feed: FeedId,
     file: Annotated[Path | None, typer.Argument(help="Readings; those that the feed holds when absent.")] = None,
-    settings: Annotated[str, typer.Option(help="Settings in place of the feed's own, as JSON.")] = "{}",
     *,
     given: dict[str, Any],
+    asked: dict[str, Any],
 ) -> Any:
-    """Score the forecasts that a feed would have made for past readings; the feed itself is not changed."""
+    """Score the forecasts that a feed would have made for past readings; the feed itself is not changed.
+
+    Settings are in place of the feed's own.
+    """
     rows = None if file is None else rows_in(file, _served(client, feed)["settings"]["time"], given)
-    job = finished(client, client.backtest(feed, rows, **parsed(settings, "--settings")))
+    job = finished(client, client.backtest(feed, rows, **asked))
     return Told(job, [_scored(job["result"]["scores"])])
 
 
@@ -221,11 +228,17 @@ def tune(
 app.command("delete")(plain(feeds.delete_feed, FeedId, asks="Delete feed {}, its models and all that is stored of it?"))
 
 
-def settings_in(steps: str, settings: str, **options: Any) -> dict[str, Any]:
-    """Return a feed's settings, collected from ``--steps``, ``--settings`` and the other options that are not None."""
-    wanted = [int(step) if step.strip().isdecimal() else step for step in steps.split(",")]
-    given = {name: value for name, value in options.items() if value is not None}
-    return {"steps": wanted if "," in steps else wanted[0], **given} | parsed(settings, "--settings")
+def _without_file(given: dict[str, Any]) -> dict[str, Any]:
+    """Return the settings in options about a file, if there is no file; raises typer.BadParameter for other options."""
+    words = {"time": "time", "zone": "timezone", "align": "align"}
+    for name, value in given.items():
+        if value and name not in words:
+            raise typer.BadParameter("is about a file, and needs --from", param_hint=f"--{name.replace('_', '-')}")
+    found = {words[name]: value for name, value in given.items() if value}
+    if found.get("time") == "null":
+        found["time"] = None
+    how, _, every = found.get("align", "").partition(":")
+    return found | ({"align": how} if how else {}) | ({"every": every} if every else {})
 
 
 def steps_among(text: str) -> list[int]:
@@ -234,11 +247,6 @@ def steps_among(text: str) -> list[int]:
         if not one.strip().isdecimal():
             raise typer.BadParameter(f"{one!r} is no whole number; write some, such as 1,24", param_hint="--steps")
     return [int(one) for one in text.split(",")] if text else []
-
-
-def columns_in(**given: str) -> dict[str, list[str]]:
-    """Split options with column names at commas, and return lists of names; empty options are left out."""
-    return {name: [column.strip() for column in text.split(",")] for name, text in given.items() if text}
 
 
 def _served(client: Client, feed: str) -> dict[str, Any]:

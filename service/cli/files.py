@@ -24,6 +24,7 @@ from livesvm.service.files import csv_text, svmlight
 from livesvm.solvers.errors import InvalidInput
 
 COLUMNS = ("y", "key", "weight", "time", "tags")
+PLAIN = ("weight", "time")  #: features of the first table of a model with columns, as cars have a weight
 Line = list[str]
 SPARSE = ("indptr", "indices", "values", "n_features")
 
@@ -90,7 +91,7 @@ class ExampleTable:
         self.roles = {
             role: names.index(asked.get(role) or role)
             for role in COLUMNS
-            if asked.get(role) or (role in names and role not in own)
+            if asked.get(role) or (role in names and role not in own and (own or columns is None or role not in PLAIN))
         }
         rest = [name for at, name in enumerate(names) if at not in self.roles.values()]
         unknown, absent = [name for name in rest if name not in own], sorted(own - {*rest})

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from livesvm.service.cli.commands import FleetId, RequestName, calling, plain
-from livesvm.service.cli.feeds import CALL_ROWS, File, columns_in, settings_in, steps_among
+from livesvm.service.cli.feed_settings import OF_FLEETS, feed_settings
+from livesvm.service.cli.feeds import CALL_ROWS, File, steps_among
 from livesvm.service.cli.output import Told, tracked
 from livesvm.service.cli.readings import DryRun, Line, csv_of, first_rows, reading, table, told
 from livesvm.service.client import fleets
@@ -32,21 +33,16 @@ COUNTS = ("series", "accepted", "ignored", "corrected", "announced", "refused_in
 
 @app.command("create")
 @calling
+@feed_settings(OF_FLEETS)
 def create(
     client: Client,
     fleet: FleetId,
     target: Annotated[str, typer.Argument(help="The column that is forecast.")],
-    series: Annotated[str, typer.Option(help="The column that names the series.")] = "series",
-    steps: Annotated[str, typer.Option(help="How far ahead: 24 is 1 to 24; 1,24 is exactly these.")] = "1",
-    window: Annotated[int | None, typer.Option(help="Readings of each series that are remembered.")] = None,
-    known: Annotated[str, typer.Option(help="Columns known ahead, with commas.")] = "",
-    features: Annotated[str, typer.Option(help="Columns known up to the newest reading, with commas.")] = "",
-    shared: Annotated[str, typer.Option(help="Those of them that are the same for all series, with commas.")] = "",
-    settings: Annotated[str, typer.Option(help="All else as JSON, as POST /fleets takes it.")] = "{}",
+    *,
+    asked: dict[str, Any],
 ) -> Any:
     """Create a fleet."""
-    options = {"window": window, **columns_in(known=known, features=features, shared=shared)}
-    return client.create_fleet(fleet, target=target, series=series, **settings_in(steps, settings, **options))
+    return client.create_fleet(fleet, target=target, **asked)
 
 
 app.command("list")(plain(fleets.fleets, columns=FLEETS))

@@ -52,7 +52,7 @@ def update(
 ) -> Any:
     """Add, remove and relabel examples of a model, along one path, completely or not at all."""
     removal = _removal(remove, remove_oldest)
-    found = None if file is None else _read(client, model, file, given, target, key_column)
+    found = None if file is None else of_model(client, model, file, given, target, key_column)
     if dry_run:
         return first_examples(found)
     added: dict[str, Any] = {} if found is None else vars(found)
@@ -93,10 +93,10 @@ def what_if(
             raise typer.BadParameter("an erasure is weighed alone")
         change: dict[str, Any] = {"erase": {name: given for name, given in erased.items() if given}}
     else:
-        added = {} if file is None else vars(_read(client, model, file, given, target, key_column))
+        added = {} if file is None else vars(of_model(client, model, file, given, target, key_column))
         change = {**added, "remove": _removal(remove, remove_oldest), "decay": decay, "C": C}
     answer = client.what_if(
-        model, None if rows is None else _read(client, model, rows, given, target, key_column).X, **change
+        model, None if rows is None else of_model(client, model, rows, given, target, key_column).X, **change
     )
     return Told(answer, [_summary(answer)])
 
@@ -138,7 +138,7 @@ def explain(
     given: dict[str, Any],
 ) -> Any:
     """List the examples of a model's window that most influence predictions for a file's rows, or worsen these most."""
-    found = _read(client, model, file, given, target, key_column)
+    found = of_model(client, model, file, given, target, key_column)
     answer = client.explain(model, found.X, found.y if worth else None, most=most)
     if worth:
         return Told(answer, [(answer["values"], ("key", "target", "value"))])
@@ -170,7 +170,7 @@ def predict(
     """Predict the rows in a file with a model's newest version; targets in the file are ignored."""
     from livesvm.service.cli import files
 
-    found = _read(client, model, file, given, target, key_column)
+    found = of_model(client, model, file, given, target, key_column)
     if dry_run:
         return first_examples(files.Examples(found.X))
     rows = found.X
@@ -198,7 +198,7 @@ def first_examples(found: Examples | None) -> Told:
     return Told({"rows": rows}, [(rows, [*rows[0]] if rows else ())])
 
 
-def _read(
+def of_model(
     client: Client, model: str, file: Path, given: dict[str, Any], target: str | None = None, key: str | None = None
 ) -> Examples:
     """Read the examples in a file, with the model's columns, or its number of sparse features."""

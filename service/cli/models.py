@@ -31,11 +31,13 @@ def create(
     client: Client,
     model: ModelId,
     task: Annotated[
-        Literal["svc", "svr", "oneclass", "pu"] | None,
+        Literal["svc", "svr", "oneclass", "pu", "l2svc"] | None,
         typer.Option(help="What it learns: svc, or svr where a table's targets are no labels."),
     ] = None,
-    kernel: Annotated[Literal["linear", "rbf", "poly"], typer.Option(help="Its kernel.")] = "rbf",
-    gamma: Annotated[float | None, typer.Option(help="Of the kernels rbf and poly.")] = None,
+    kernel: Annotated[
+        Literal["linear", "rbf", "laplacian", "poly", "sigmoid"], typer.Option(help="Its kernel.")
+    ] = "rbf",
+    gamma: Annotated[float | None, typer.Option(help="Of all kernels but linear.")] = None,
     C: Annotated[float | None, typer.Option("--C", help="Cost of an error.")] = None,
     components: Annotated[
         int | None, typer.Option(help="Rank of the kernel, for windows with thousands on the margin.")
@@ -75,6 +77,8 @@ def create(
         if target is not None or dry_run:
             raise typer.BadParameter("needs a table, --csv", param_hint="--target" if target else "--dry-run")
         return client.create_model(model, **asked)
+    if task == "l2svc":
+        raise typer.BadParameter("is of the other tasks; `livesvm update` learns a file of numbers", param_hint="--csv")
     from livesvm.service.cli import tables
 
     found = tables.learnt(csv, given, target, key_column, max_examples, task)

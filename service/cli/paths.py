@@ -9,12 +9,13 @@ import typer
 
 from livesvm.service.cli.commands import ModelId, calling
 from livesvm.service.cli.connection import finished
+from livesvm.service.cli.learning import of_model
 from livesvm.service.cli.output import Told, counted
 
 if TYPE_CHECKING:
     from livesvm.service.client import Client
 
-Validation = Annotated[Path | None, typer.Option(help="Examples to choose by: .npz, .csv or .json.")]
+Validation = Annotated[Path | None, typer.Option(help="Examples to choose by: a table, or .npz, .json.")]
 Plot = Annotated[Path | None, typer.Option(help="Draw the result there: .svg or .png.")]
 Apply = Annotated[bool, typer.Option("--apply", help="Bring the best value into the live model.")]
 
@@ -31,7 +32,9 @@ def path(
     apply: Apply = False,
 ) -> Any:
     """Compute the whole regularization path for the examples in a model's window."""
-    asked = client.regularization_path(model, minimum, maximum, parameter=parameter, validation=_given(validation))
+    asked = client.regularization_path(
+        model, minimum, maximum, parameter=parameter, validation=_given(client, model, validation)
+    )
     return _told(client, asked, plot, apply)
 
 
@@ -105,16 +108,14 @@ def outliers(
 
     Prints the number of suspected labels or targets; with --json, lists these.
     """
-    asked = client.outlier_path(model, parameter, validation=_given(validation), hold_out=hold_out)
+    asked = client.outlier_path(model, parameter, validation=_given(client, model, validation), hold_out=hold_out)
     return _told(client, asked, plot, apply)
 
 
-def _given(file: Path | None) -> tuple[Any, Any] | None:
-    from livesvm.service.cli import files
-
+def _given(client: Client, model: str, file: Path | None) -> tuple[Any, Any] | None:
     if file is None:
         return None
-    found = files.read(file)
+    found = of_model(client, model, file, {})
     return found.X, found.y
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -121,11 +122,26 @@ def create(client: Client, model: str, spec: dict[str, Any], found: TableToLearn
     except BaseException:
         client.delete_model(model)
         raise
-    described = client.model(model)
+    described = _tuned(client, client.model(model))
     shown = {name: described[name] for name in ("id", "task", "n_examples", "n_support", "relative_gap", "C")}
     columns = described["columns"] or []
     parts = [found.said, "", (columns, ("name", "kind", "encoding", "relevance")), "", shown]
     return Told({"sent": sent, "understood": found.said, **described}, parts)
+
+
+def _tuned(client: Client, described: dict[str, Any]) -> dict[str, Any]:
+    """Let a model that tunes itself choose by all its rows; return the model as it is then.
+
+    Its first choice of its own is by the first batch of rows.
+    """
+    from livesvm.service.cli.connection import finished
+    from livesvm.service.client import ServiceProblem
+
+    if described["tuning"] is None:
+        return described
+    with suppress(ServiceProblem):  # rows that nothing can be chosen by, as they are few, or of one class
+        client.apply(finished(client, client.tune_model(described["id"]))["id"])
+    return client.model(described["id"])
 
 
 def _names(table: ExampleTable) -> str:

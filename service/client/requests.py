@@ -9,7 +9,8 @@ import json
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
+from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, TypeVar
 
@@ -423,8 +424,8 @@ def regularization_path(
     maximum: float | None = None,
     *,
     parameter: str | None = None,
-    validation: tuple[ArrayLike, ArrayLike | None] | None = None,
-    data: tuple[ArrayLike, ArrayLike | None] | None = None,
+    validation: tuple[Any, ArrayLike | None] | None = None,
+    data: tuple[Any, ArrayLike | None] | None = None,
 ) -> Request[Document]:
     """Start a job that computes the whole regularization path for a model's window, or for other ``data`` (X, y)."""
     examples = {"validation": validation, "data": data}
@@ -453,7 +454,7 @@ def outlier_path(
     *,
     theta: float = 0.0,
     s: float | None = None,
-    validation: tuple[ArrayLike, ArrayLike] | None = None,
+    validation: tuple[Any, ArrayLike] | None = None,
     hold_out: float | None = None,
 ) -> Request[Document]:
     """Start a job that finds labels or targets in a model's window that may be wrong, and computes robust models."""
@@ -651,11 +652,16 @@ def _named_rows(X: Any) -> list[Document] | None:
     if isinstance(X, list | tuple):
         rows = list(X) if X and all(isinstance(row, Mapping) for row in X) else None
     elif hasattr(X, "columns") and _has_words(X):
+        names = list(X.column_names if hasattr(X, "column_names") else X.columns)
+        if twice := [name for name in names if names.count(name) > 1]:
+            raise ValueError(f"column {twice[0]!r} stands twice")
         frame = X.to_pylist if hasattr(X, "to_pylist") else X.to_dicts if hasattr(X, "to_dicts") else None
         rows = X.to_dict("records") if frame is None else frame()
     else:
         rows = None
-    return rows if rows is None else [{name: _cell(cell) for name, cell in row.items()} for row in rows]
+    if rows is None:
+        return None
+    return [{name: _cell(cell, row, name) for name, cell in cells.items()} for row, cells in enumerate(rows)]
 
 
 def _has_words(frame: Any) -> bool:
@@ -664,11 +670,19 @@ def _has_words(frame: Any) -> bool:
     return np.asarray(frame).dtype.kind not in "fiub"
 
 
-def _cell(cell: Any) -> Any:
-    """Convert a cell of a table to a JSON value; a missing value becomes null."""
-    if hasattr(cell, "item"):
-        cell = cell.item()
-    return None if type(cell).__name__ in ("NAType", "NaTType") or cell != cell else cell
+def _cell(cell: Any, row: int, name: Any) -> Any:
+    """Convert a cell of a table to a JSON value; a missing value becomes null, and a duration seconds."""
+    if type(cell).__name__ in ("NAType", "NaTType") or (not hasattr(cell, "__len__") and cell != cell):
+        return None
+    if type(cell).__name__ == "datetime64":
+        return str(cell)
+    if hasattr(cell, "tolist"):
+        cell = cell.tolist()
+    if isinstance(cell, Decimal | timedelta):
+        return float(cell) if isinstance(cell, Decimal) else cell.total_seconds()
+    if not isinstance(cell, str | int | float | date | list | dict | None):
+        raise TypeError(f"row {row}, column {name!r}: a {type(cell).__name__} cannot be sent: {cell!r}")
+    return cell
 
 
 def _rows(X: Any) -> Any:

@@ -118,7 +118,7 @@ class ClientCalls:
         url: str,
         api_key: str | None = None,
         *,
-        timeout: float = 30.0,
+        timeout: float | httpx.Timeout = 30.0,
         patience: float = 10.0,
         verify: Verify = True,
     ) -> None:
@@ -128,7 +128,7 @@ class ClientCalls:
         ----------
         url : of the service, with the path under which a proxy has it, if there is one
         api_key : sent as a bearer token when given
-        timeout : seconds that one try may take
+        timeout : seconds that one try may take, or httpx's limits
         patience : seconds during which a call is tried again if it was refused as too busy or got no answer; every
             update carries an Idempotency-Key, so that it has one effect
         verify : the certificate authorities that are trusted: a file in PEM, a directory as of ``openssl rehash``, or

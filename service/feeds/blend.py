@@ -35,6 +35,7 @@ Expert = Literal[
     "yearly-mean",
 ]  # fmt: skip
 EXPERTS: tuple[Expert, ...] = get_args(Expert)
+ABSENT: Said = (None,) * len(EXPERTS)
 MODEL, LAST, SEASONAL, MEAN, WEEK, LINEAR, LOG, DAILY, YEARLY = range(len(EXPERTS))
 SEASONS = 4  #: of which means are
 LAGS = (1, 2, 3)  #: readings before the newest that linear experts see
@@ -153,18 +154,17 @@ class Blend:
 
         Absent experts are None, and all forecasts are clipped to ``bounds``.
         """
-        said, weights = blend.forecast(self.look, values, len(values) - 1, slot, model, self.state)
-        said = np.minimum(np.maximum(said, bounds.low), bounds.high)
-        value = bounds.inside(blend.blended(said, weights))
+        found, weights = blend.forecast(self.look, values, len(values) - 1, slot, model, self.state)
+        (low, high, _), said, shares, value = bounds, list(ABSENT), list(ABSENT), 0.0
+        for place, one, weight in zip(self._places, found.tolist(), weights.tolist(), strict=True):
+            if not isnan(one):
+                said[place] = one = low if one < low else high if one > high else one
+            shares[place] = weight
+            if weight > 0.0:
+                value += weight * one
         if not self.is_served:
-            value, weights = said.item(0), np.eye(1, len(said))[0]
-        return value, self._by_name(said), self._by_name(weights)
-
-    def _by_name(self, numbers: Floats) -> Said:
-        found: list[float | None] = [None] * len(EXPERTS)
-        for place, number in zip(self._places, numbers.tolist(), strict=True):
-            found[place] = None if isnan(number) else number
-        return tuple(found)
+            value, shares = said[MODEL] or 0.0, [1.0, *ABSENT[1:]]
+        return bounds.inside(value), tuple(said), tuple(shares)
 
     def learn(self, values: Floats, slot: int, said: Said, value: float, actual: float) -> None:
         """Learn from the ``actual`` reading; ``said`` are the experts' forecasts of it, ``value`` is the blend's."""

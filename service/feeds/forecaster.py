@@ -11,6 +11,7 @@ The same calls in the same order give the same state: the state does not depend 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -23,16 +24,17 @@ from livesvm.service.feeds.blend import SEASONAL, Blend, history_size
 from livesvm.service.feeds.features import Ahead, History, layout_of, natural_period, own_rows, shared_row
 from livesvm.service.feeds.first_forecasts import naive_forecast
 from livesvm.service.feeds.forecasts import NOBODY, Forecast, Pending, PendingForecasts, Served
+from livesvm.service.feeds.interval import Every, found_in
 from livesvm.service.feeds.knowledge import Knowledge
 from livesvm.service.feeds.plausible import Plausibility, Shift, Verdict, bounds_of
 from livesvm.service.feeds.represent import StepFeatures, reference, represented
 from livesvm.service.feeds.rows import Rows
 from livesvm.service.feeds.scores import ScoredForecast, StepScores
 from livesvm.service.feeds.season import find_season
-from livesvm.service.feeds.spec import FeedSpec
+from livesvm.service.feeds.spec import FeedSpec, early_size, early_spec
 from livesvm.service.feeds.step_model import Recipe, StepModel
 from livesvm.service.feeds.timeline import Correction, Plan, Reading, Row, Timeline
-from livesvm.solvers.errors import InvalidInput
+from livesvm.solvers.errors import InvalidInput, SolverError
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -98,6 +100,7 @@ class Forecaster:
         self.plausibility = Plausibility(spec.window, *spec.limits)
         self._shifts: list[Shift] = []  # of the call that is taken, which blends do not know yet
         self.first: list[Reading] = []  # until there are enough
+        self.early: EarlyForecaster | None = None  # until there are enough
         self.rows: Rows | None = None
         self.season: int | None = spec.season
         self.models: list[StepModel] = []
@@ -171,6 +174,7 @@ class Forecaster:
         elif plan.ahead and plan.at_once and not plan.readings:
             self._forecast_again()
         if self.rows is None:
+            self._take_early(plan)
             self.forecast_first()
         counts = plan.accepted, plan.ignored, len(plan.corrections)
         return FeedOutcome(*counts, self._scored, list(self.latest), self._events, len(plan.ahead))
@@ -256,7 +260,7 @@ class Forecaster:
         if self.season is None:
             self.season = season if season is not None else self._found_season()
         layout = layout_of(self.spec, self.season, every)
-        self.rows = Rows(layout, len(self.steps), self.spec.window, self.spec.batch)
+        self.rows, self.early = Rows(layout, len(self.steps), self.spec.window, self.spec.batch), None
         self.blends = [Blend(self.spec, layout, every, step) for step in self.steps]
         self.history = History(history_size(self.spec, layout, every))
         first, self.first = self.first, []
@@ -577,6 +581,8 @@ class Forecaster:
         """Reduce readings and models to the compact form of a snapshot; the next call computes what was left out."""
         self.timeline.cool()
         self._events, self._scored = [], []
+        if self.early is not None:
+            self.early.cool()
         if self.rows is None:
             return
         for i, model in enumerate(self.models):
@@ -586,12 +592,14 @@ class Forecaster:
     @property
     def is_cool(self) -> bool:
         """Whether the feed has models, and all of them are in the compact form that :meth:`cool` makes."""
-        return bool(self.models) and all(model.is_cool for model in self.models)
+        models = self.models if self.early is None else self.early.models
+        return bool(models) and all(model.is_cool for model in models)
 
     @property
     def hot_bytes(self) -> int:
         """The memory in bytes that :meth:`cool` would free; 0 right after it."""
-        return self.timeline.hot_bytes + sum([model.hot_bytes for model in self.models])
+        models = self.models if self.early is None else self.early.models
+        return self.timeline.hot_bytes + sum([model.hot_bytes for model in models])
 
     @property
     def held_bytes(self) -> int:
@@ -599,6 +607,7 @@ class Forecaster:
         held = self.timeline.held_bytes + self.history.held_bytes + (0 if self.rows is None else self.rows.held_bytes)
         for part in (*self.scores, *self.models, *self.bands):
             held += 0 if part is None else part.held_bytes
+        held += 0 if self.early is None else self.early.held_bytes
         return held + sum([test.nbytes for test in self.drifts])
 
     # -- forecasts and scores ------------------------------------------------------------------------------------------
@@ -619,20 +628,57 @@ class Forecaster:
         said = self._said(*self._from_now(reading))
         self.latest = [pending.forecast for pending in said]
 
+    def _take_early(self, plan: Plan) -> None:
+        """Have models of a smaller window learn the readings of a call, or begin them, while the window fills."""
+        size = early_size(self.spec, self.readings)
+        if size and self.early is not None and self.early.spec.window == size:
+            self._learn_early(self.early, plan)
+        else:
+            self.begin_early()
+
+    def begin_early(self) -> None:
+        """Begin models of a smaller window with all readings so far, if there are enough of them."""
+        size, self.early = early_size(self.spec, self.readings), None
+        if size:
+            self.early = EarlyForecaster(early_spec(self.spec, size))
+            self.early.ahead.restore(self.ahead.to_arrays())
+            self._learn_early(self.early, Plan(self.first, [], [], 0, 0, self.timeline, [], at_once=False))
+
+    def _learn_early(self, early: Forecaster, plan: Plan) -> None:
+        try:
+            early.take(plan)
+        except SolverError:  # the window does not need them
+            self.early = None
+
+    def _first_readings(self) -> tuple[list[Reading], Every | None]:
+        """Return the readings while the window fills, and their distance, which is preliminary for the first ones."""
+        if self.timeline.every is not None or len(self.timeline.waiting) < 2:
+            return self.first, self.timeline.every
+        found = [
+            Reading(slot, time, (math.nan if given[0] is None else given[0],), given[0] is None)
+            for slot, (time, given) in enumerate(self.timeline.waiting)
+        ]
+        return found, found_in([reading.time for reading in found], self.timeline.zone)
+
     def forecast_first(self) -> None:
-        """Publish naive forecasts while the window fills; they are not kept for scoring."""
-        real, every = sum([not reading.held for reading in self.first]), self.timeline.every
+        """Publish forecasts while the window fills, naive ones or of early models; they are not kept for scoring."""
+        first, every = self._first_readings()
+        real = sum([not reading.held for reading in first])
         self.latest = []
         if real < 2 or every is None or not self.spec.has_blends:
             return
-        newest = self.first[-1]
-        values = np.array([np.nan if reading.held else reading.values[0] for reading in self.first])
-        bounds = bounds_of(np.array([reading.values[0] for reading in self.first]), self.spec)
+        early = {} if self.early is None else {one.step: one for one in self.early.latest}
+        newest = first[-1]
+        values = np.array([np.nan if reading.held else reading.values[0] for reading in first])
+        bounds = bounds_of(np.array([reading.values[0] for reading in first if not reading.held]), self.spec)
         natural = 0 if self.spec.time is None else natural_period(every)
         lead = self.ahead.lead(newest.slot, self.steps)
         for step in self.steps:
             known = step <= lead or not self.spec.known
             if not known and self.spec.unannounced == "refuse":
+                continue
+            if step in early:
+                self.latest.append(early[step])
                 continue
             value, half, last, seasonal, served = naive_forecast(
                 values, step, natural if self.season is None else self.season, self.spec.coverage, bounds.zero
@@ -724,7 +770,7 @@ class Forecaster:
             forecast = Forecast(
                 step, reading.slot + step, when, reading.time, value, *band, served, known, experts, weights
             )
-            said.append(Pending(i, forecast, low, high, change, weekly))
+            said.append(Pending(i, forecast, low, high, change, weekly, forecast.mix()))
         return said
 
     def _score(self, reading: Reading) -> None:
@@ -734,7 +780,7 @@ class Forecaster:
             self.knowledge.scored(reading.slot)
             return
         actual = reading.values[0]
-        for i, forecast, low, high, change, weekly in waiting:
+        for i, forecast, low, high, change, weekly, mix in waiting:
             value, (model, last, seasonal, *_) = forecast.value, forecast.experts
             assert last is not None
             seasonal = last if seasonal is None else seasonal
@@ -745,7 +791,7 @@ class Forecaster:
                 self.blends[i].learn(values, made_at, forecast.experts, low, actual)
             band, made = Band(forecast.low, forecast.high), (reading.slot, reading.time, forecast.made_at, value)
             ends = _or_nan(band.low), _or_nan(band.high)
-            scored = ScoredForecast(*made, *ends, actual, last, seasonal, change, _or_nan(model), weekly)
+            scored = ScoredForecast(*made, *ends, actual, last, seasonal, change, _or_nan(model), weekly, mix)
             self._due_scores[i].append(scored)
             self._scored.append((forecast.step, scored))
             held = self.bands[i]
@@ -779,6 +825,15 @@ class Forecaster:
         for i, ordinal in self.rows.come_true(slot, self.steps, value):
             if self.rows.learnt[ordinal % self.rows.size, i]:
                 self.models[i].relabel(ordinal, float(self.examples(i, [ordinal])[1][0]))
+
+
+class EarlyForecaster(Forecaster):
+    """The models of a smaller window while the window of a feed fills; they have the usual settings."""
+
+    def _choose(self, kind: str) -> None:
+        assert self.rows is not None
+        recipes = [model_selection.usual(self.spec, self.rows.layout)] * len(self.steps)
+        self._adopt(model_selection.tried_out(self.spec, self.rows, recipes, []), kind)
 
 
 def _or_nan(end: float | None) -> float:

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from livesvm.service.feeds.blend import EXPERTS
+from livesvm.service.feeds.scores import MIX_BYTES
 
 Floats = NDArray[np.float64]
 Served = Literal["model", "last-value", "seasonal-naive", "blend", "zero"]
@@ -18,6 +19,9 @@ SERVED: tuple[Served, ...] = get_args(Served)
 Experts = tuple[float | None, ...]
 
 NOBODY: Experts = (None,) * len(EXPERTS)
+KNOWN = 3  #: experts that scored forecasts keep as numbers: the model, the last value, the seasonal one
+ABSENT, ABSENT_BELOW = 255, 254  #: the share of an absent expert in a mix, and the share that is all
+_FAR = struct.Struct(f"<{len(EXPERTS) - KNOWN}d")
 
 
 class Forecast(NamedTuple):
@@ -33,7 +37,7 @@ class Forecast(NamedTuple):
     served: Served = "model"
     known: bool = True  #: whether the known columns of its time were known; of none they are
     experts: Experts = NOBODY  #: the forecast of each of ``EXPERTS``; None for an absent one
-    weights: Experts = NOBODY  #: weights of the experts; not kept with forecasts that wait
+    weights: Experts = NOBODY  #: weights of the experts; of forecasts that wait, the mix has them
 
     def numbers(self) -> tuple[float, ...]:
         """Return the forecast as numbers for a snapshot, without weights; an absent end of the band is NaN."""
@@ -41,6 +45,19 @@ class Forecast(NamedTuple):
         ends = nan if low is None else low, nan if high is None else high
         said = [nan if one is None else one for one in experts]
         return step, slot, time, made_at, value, *ends, SERVED.index(served), known, *said
+
+    def mix(self) -> bytes:
+        """Return what was served, weights, and experts other than the first three, in few bytes.
+
+        Weights are rounded to 1/254, and the distances of experts from the forecast to 1/4096 of themselves.
+        """
+        value, experts = self.value, self.experts
+        shares = [
+            ABSENT if one is None or share is None else int(ABSENT_BELOW * share + 0.5)
+            for one, share in zip(experts, self.weights, strict=True)
+        ]
+        far = _FAR.pack(*[0.0 if one is None else one - value for one in experts[KNOWN:]])
+        return bytes((1 + SERVED.index(self.served), *shares)) + far[5::8] + far[6::8] + far[7::8]
 
     @classmethod
     def of(cls, numbers: tuple[float, ...] | list[float], weights: Experts = NOBODY) -> Forecast:
@@ -53,6 +70,31 @@ class Forecast(NamedTuple):
         return cls(int(step), int(slot), time, made_at, value, *ends, *which, experts, weights)
 
 
+class Mix(NamedTuple):
+    """What a past forecast was made of."""
+
+    served: Served
+    experts: Experts
+    weights: Experts
+
+    @classmethod
+    def of(cls, mix: bytes, value: float, first: tuple[float, ...]) -> Mix | None:
+        """Return what :meth:`Forecast.mix` packed, of a forecast ``value``; None for a forecast of an older version.
+
+        The experts ``first`` are those that the bytes do not contain.
+        """
+        if not mix or not mix[0]:
+            return None
+        shares, n = mix[1 : 1 + len(EXPERTS)], len(EXPERTS) - KNOWN
+        places = [mix[1 + len(EXPERTS) + k * n :][:n] for k in range(3)]
+        far = _FAR.unpack(b"".join(bytes((0, 0, 0, 0, 0, *one)) for one in zip(*places, strict=True)))
+        said = zip((*first, *(value + off for off in far)), shares, strict=True)
+        experts = tuple(None if share == ABSENT else one for one, share in said)
+        total = sum(share for share in shares if share != ABSENT) or 1  # as all are rounded
+        weights = tuple(None if share == ABSENT else share / total for share in shares)
+        return cls(SERVED[mix[0] - 1], experts, weights)
+
+
 class Pending(NamedTuple):
     """A forecast that waits for its reading, with further values that are needed to score it."""
 
@@ -62,12 +104,14 @@ class Pending(NamedTuple):
     high: float
     last_change: float
     weekly: float  #: the value of a week before, or the seasonal one where there is no week
+    mix: bytes = b""  #: as :meth:`Forecast.mix` returns it
 
 
 _OLDEST = 9
 FORECAST = _OLDEST + len(EXPERTS)
 _NUMBERS = 1 + FORECAST + 4
-_ROW = struct.Struct(f"={_NUMBERS}d")
+_ROW = struct.Struct(f"={_NUMBERS}d{MIX_BYTES}s")
+_WIDTH = _ROW.size // 8
 _BEFORE = {13: 7, 16: 9}
 """Of older snapshots, numbers of a pending forecast, and of its forecast: without experts; the model came second."""
 
@@ -109,14 +153,15 @@ class PendingForecasts(Mapping[int, list[Pending]]):
         self._rows = {slot: rows for slot, rows in kept.items() if rows}
 
     def to_array(self) -> Floats:
-        """Return all forecasts as rows of numbers, (n, numbers)."""
+        """Return all forecasts as rows of numbers, (n, width), of which the last are bytes of the mixes."""
         rows = b"".join(row for rows in self._rows.values() for row in rows)
-        return np.frombuffer(rows).reshape(-1, _NUMBERS)
+        return np.frombuffer(rows).reshape(-1, _WIDTH)
 
     def restore(self, array: Floats) -> None:
         """Add the forecasts in the rows that ``to_array`` returned."""
-        for row in array.tolist():
-            self.add(_pending(row))
+        rows = array.tobytes()
+        for pending in map(_unpacked, _chunks(rows)) if array.shape[1] == _WIDTH else map(_pending, array.tolist()):
+            self.add(pending)
 
 
 def _packed(pending: Pending) -> bytes:
@@ -124,7 +169,16 @@ def _packed(pending: Pending) -> bytes:
 
 
 def _unpacked(row: bytes) -> Pending:
-    return _pending(_ROW.unpack(row))
+    i, step, slot, time, made_at, value, low, high, served, known, *rest = _ROW.unpack(row)
+    experts = tuple([None if one != one else one for one in rest[: len(EXPERTS)]])
+    ends = None if isnan(low) else low, None if isnan(high) else high
+    which = SERVED[int(served)], known != 0.0
+    forecast = Forecast(int(step), int(slot), time, made_at, value, *ends, *which, experts)
+    return Pending(int(i), forecast, *rest[len(EXPERTS) :])
+
+
+def _chunks(rows: bytes) -> Iterator[bytes]:
+    return (rows[at : at + _ROW.size] for at in range(0, len(rows), _ROW.size))
 
 
 def _pending(row: tuple[float, ...] | list[float]) -> Pending:

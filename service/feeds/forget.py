@@ -52,6 +52,7 @@ def forget(feed: Forecaster, times: Collection[float], *, beyond: bool = False) 
     else:
         is_changed = _forget_rows(feed, feed.rows, forgotten)
     if feed.rows is None:
+        feed.begin_early()
         feed.forecast_first()
     return waiting + sum(not past.held for past in known) if is_changed else None
 

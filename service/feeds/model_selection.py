@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from livesvm.service.feeds.features import RowLayout
 from livesvm.service.feeds.represent import reference, reference_at, represented
 from livesvm.service.feeds.rows import Rows
 from livesvm.service.feeds.spec import FeedSpec, Represent
@@ -146,19 +147,26 @@ def tried_steps(horizons: tuple[int, ...]) -> list[int]:
     return sorted({min(range(len(horizons)), key=lambda i: abs(horizons[i] - w)) for w in wanted})
 
 
+def usual(spec: FeedSpec, layout: RowLayout) -> Recipe:
+    """Return the recipe that suits most series; settings that are not ``auto`` stay."""
+    represent: Represent = "change" if spec.represent == "auto" else spec.represent
+    gamma = START_GAMMA / _size(spec, layout) if spec.gamma == "auto" else spec.gamma
+    return Recipe(represent, gamma, START_C if spec.C == "auto" else spec.C)
+
+
+def _size(spec: FeedSpec, layout: RowLayout) -> float:
+    """Return the number of features, each counted as its squared factor."""
+    return float((weights(spec, layout.shared + layout.own) ** 2).sum())
+
+
 def _search(spec: FeedSpec, windows: Sequence[Rows], step: int, trials: list[Trial]) -> Recipe:
     layout = windows[0].layout
-    d = float((weights(spec, layout.shared + layout.own) ** 2).sum())
     represents: list[Represent] = ["change", "level"]
     if layout.seasons and spec.task == "value":
         represents.append("seasonal-change")
-    gammas = [g / d for g in GAMMAS] if spec.gamma == "auto" else [spec.gamma]
+    gammas = [g / _size(spec, layout) for g in GAMMAS] if spec.gamma == "auto" else [spec.gamma]
     costs = list(COSTS) if spec.C == "auto" else [spec.C]
-    start = Recipe(
-        "change" if spec.represent == "auto" else spec.represent,
-        START_GAMMA / d if spec.gamma == "auto" else spec.gamma,
-        START_C if spec.C == "auto" else spec.C,
-    )
+    start = usual(spec, layout)
     plain = spec.model_copy(update={"quantiles": None})
     known: dict[Recipe, float] = {}
     naive = math.inf  # the error of the references that changes were taken from, which are the naive forecasts

@@ -7,11 +7,8 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
-import numpy as np
-
 from livesvm.service.feeds import presenter
 from livesvm.service.feeds.forecaster import Forecaster
-from livesvm.service.feeds.scores import ScoredForecast
 from livesvm.service.feeds.timeline import Row
 from livesvm.solvers.errors import InvalidInput
 
@@ -62,11 +59,8 @@ def look_back(feed: Forecaster, asked: PastForecastsQuery) -> Document:
     every = -(-len(past) // most) or 1
     past = past[::every][::-1]
     made: dict[int, list[Document]] = {one.slot: [] for _, one in past}
-    slots = np.array(list(made), dtype=np.float64)
     for number in steps:
-        recent = feed.scores[number].recent
-        for row in recent[np.isin(recent[:, 0], slots)]:
-            scored = ScoredForecast(int(row[0]), *row[1:].tolist())
+        for scored in feed.scores[number].of_slots(made):
             made[scored.slot].append(presenter.forecast_made(feed.timeline, feed.steps[number], scored))
     rows = [
         {

@@ -24,6 +24,7 @@ from livesvm.service.feeds.timeline import Reading
 
 Floats = NDArray[np.float64]
 
+NEAR = 16  #: newest readings that are looked at first
 LEAST, ENOUGH = 8, 40  #: readings from which any is suspected, and from which the usual changes are known
 CHANGES = 3.0  #: times the largest change of the window, which are suspicious
 EXTREME = 100.0  #: ranges of the window that are suspicious where little is known
@@ -86,10 +87,14 @@ class Plausibility:
 
     def judge(self, values: Floats, readings: Sequence[Reading]) -> Verdict:
         """Judge readings that follow ``values`` (n,), oldest first; this object stays unchanged."""
+        is_plain = len(readings) == 1 and not (self.suspects or self.shifts or readings[0].held)  # as nearly always
+        if is_plain and not (len(values) and self._suspects(values[-self.window :], readings[0])):
+            return Verdict(list(readings), [], [], self)
         after = Plausibility(self.window, self.least, self.most)
         after.suspects, after.open, after.shifts = self.suspects.copy(), self.open, self.shifts.copy()
         out, cleared = list(readings), list[SuspectReading]()
-        seen, n = np.concatenate([values, np.empty(len(readings))]), len(values)
+        n, is_one = len(values), len(readings) == 1  # after which nothing is judged
+        seen = values if is_one else np.concatenate([values, np.empty(len(readings))])
         for i, reading in enumerate(readings):
             value, first = reading.values[0], after.open
             if reading.held:
@@ -97,7 +102,8 @@ class Plausibility:
                     out[i] = _holding(reading, first.held)
             elif first is not None and after._is_new_level(first, value):
                 back = reading.slot - first.slot
-                seen[n - back] = first.value
+                if not is_one:
+                    seen[n - back] = first.value
                 if back <= i:
                     out[i - back] = _holding(readings[i - back], first.value)
                 cleared.append(first)
@@ -108,7 +114,8 @@ class Plausibility:
                 after.open = SuspectReading(reading.slot, value, float(seen[n - 1]))
                 after.suspects.append(after.open)
                 out[i] = _holding(reading, after.open.held)
-            seen[n] = out[i].values[0]
+            if not is_one:
+                seen[n] = out[i].values[0]
             n += 1
         if readings:
             oldest = readings[-1].slot - self.window
@@ -127,6 +134,11 @@ class Plausibility:
             return True
         if n < LEAST:
             return False
+        near = values[-NEAR:].tolist()
+        step = abs(value - near[-1])
+        is_usual = step <= CHANGES * max(abs(near[-1] - near[-2]), abs(near[-2] - near[-3]))
+        if is_usual and min(near) <= value <= max(near):
+            return False
         low, high = float(np.minimum.reduce(values)), float(np.maximum.reduce(values))
         beyond, width = max(low - value, value - high), high - low
         scale = width or abs(high)
@@ -134,12 +146,11 @@ class Plausibility:
             return self._count(reading.slot) < max(1.0, USUAL_EXTREME * n if scale else 1.0)
         if n < ENOUGH:
             return False
-        step = abs(value - values[-1])
-        if beyond <= 0.0 and step <= CHANGES * max(abs(values[-1] - values[-2]), abs(values[-2] - values[-3])):
+        if beyond <= 0.0 and is_usual:
+            return False
+        if _is_mostly_still(values):
             return False
         changes = np.abs(np.diff(values))
-        if _is_mostly_still(changes):
-            return False
         is_far = beyond > width or step > CHANGES * np.maximum.reduce(changes)
         return bool(is_far) and self._count(reading.slot) < max(1.0, USUAL * n)
 
@@ -210,8 +221,9 @@ class Plausibility:
         self.open = self.suspects[-1] if arrays["is_open"] else None
 
 
-def _is_mostly_still(changes: Floats) -> bool:
-    return bool(2 * np.count_nonzero(changes) < len(changes))
+def _is_mostly_still(values: Floats) -> bool:
+    """Say whether most values repeat the one before."""
+    return bool(2 * np.count_nonzero(values[1:] != values[:-1]) < len(values) - 1)
 
 
 def bounds_of(values: Floats, spec: FeedSpec) -> Bounds:
@@ -225,11 +237,11 @@ def bounds_of(values: Floats, spec: FeedSpec) -> Bounds:
     if spec.task == "direction" or spec.minimum is None or not len(values):
         return Bounds(low, high)
     lowest = float(np.minimum.reduce(values))
-    others = int(np.count_nonzero(values))
+    others = len(values) if lowest > 0.0 else int(np.count_nonzero(values))
     is_rare = low <= 0.0 <= high and len(values) >= LEAST and 2 * others <= len(values)
     if spec.minimum == "auto" and lowest >= 0.0 and (is_rare or len(values) >= min(LEAST_ABOVE, spec.window)):
         low = 0.0
-    if spec.finds_outliers and len(values) >= ENOUGH and _is_mostly_still(np.diff(values)):
+    if spec.finds_outliers and len(values) >= ENOUGH and _is_mostly_still(values):
         low, high = max(low, lowest), min(high, float(np.maximum.reduce(values)))
     return Bounds(low, max(low, high), (CLEARLY if others < FEW else 1.0) if is_rare else 0.0)
 

@@ -10,11 +10,13 @@ from typing import Any, Literal
 
 from livesvm.service.feeds import times
 from livesvm.service.feeds.blend import EXPERTS, MODEL
+from livesvm.service.feeds.features import natural_period
+from livesvm.service.feeds.first_forecasts import LEAST_SHARE
 from livesvm.service.feeds.forecaster import Forecaster
-from livesvm.service.feeds.forecasts import Forecast
+from livesvm.service.feeds.forecasts import Forecast, Mix
 from livesvm.service.feeds.interval import moment
 from livesvm.service.feeds.scores import ScoredForecast
-from livesvm.service.feeds.spec import FeedSpec
+from livesvm.service.feeds.spec import LEAST_WINDOW, FeedSpec, early_size
 from livesvm.service.feeds.timeline import Timeline
 from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.runtime.cached import cached_property
@@ -97,20 +99,27 @@ def _forecast(timeline: Timeline, one: Forecast) -> Document:
 def with_experts(reported: Iterable[Document], found: Iterable[Forecast]) -> list[Document]:
     """Return reported forecasts; add each expert's forecast and weight to those that are blends."""
     return [
-        told | {"experts": [
-            {"expert": name, "value": value, "weight": weight}
-            for name, value, weight in zip(EXPERTS, one.experts, one.weights, strict=True)
-            if value is not None and weight is not None
-        ]} if one.served == "blend" else told
+        told | {"experts": _experts(one)} if one.served == "blend" else told
         for told, one in zip(reported, found, strict=True)
-    ]  # fmt: skip
+    ]
+
+
+def _experts(one: Forecast | Mix) -> list[Document]:
+    return [
+        {"expert": name, "value": value, "weight": weight}
+        for name, value, weight in zip(EXPERTS, one.experts, one.weights, strict=True)
+        if value is not None and weight is not None
+    ]
 
 
 def forecast_made(timeline: Timeline, step: int, scored: ScoredForecast) -> Document:
-    """Return a past forecast of one step as JSON values, compared with its reading."""
+    """Return a past forecast of one step as JSON values, compared with its reading; of a blend with its experts."""
     reported: Document = {"step": step, "made_at": time_of(timeline, scored.made_at), "value": scored.value}
     if timeline.spec.task == "direction":
         return reported | {"right": (scored.value > 0) == (scored.actual > scored.last)}
+    mix = Mix.of(scored.mix, scored.value, (scored.model, scored.last, scored.seasonal))
+    if mix is not None:
+        reported |= {"served": mix.served, **({"experts": _experts(mix)} if mix.served == "blend" else {})}
     return reported | {
         "low": _finite(scored.low),
         "high": _finite(scored.high),
@@ -159,6 +168,25 @@ class Scores:
     def __getstate__(self) -> Document:
         """Return the computed scores, which are all that pickles contain."""
         return {"overall": self.overall, "lately": self.lately}
+
+
+def filling(feed: Forecaster) -> Document | None:
+    """Return how many readings a feed has while its window fills, and which forecasts come when; None afterwards."""
+    spec, every, size = feed.spec, feed.timeline.every, LEAST_WINDOW
+    if feed.models:
+        return None
+    stages = [(2, "the last value, with a band")] if spec.has_blends else []
+    natural = natural_period(every) if every is not None and spec.time is not None else 0
+    season = natural if spec.season is None else spec.season
+    if spec.has_blends and 0 < 3 * season < 2 * spec.window:
+        stages.append((season + math.ceil(LEAST_SHARE * season), "the seasonal value, where it had the smaller error"))
+    while early_size(spec, size) == size:
+        stages.append((size, f"a blend with models of {size} readings"))
+        size *= 2
+    stages.append((spec.window, "those of the whole window" if spec.has_blends else "those of the models"))
+    readings = max(feed.readings, len(feed.timeline.waiting))
+    coming = [{"readings": n, "forecasts": what} for n, what in sorted(stages) if n > readings]
+    return {"readings": readings, "window": spec.window, "coming": coming}
 
 
 def settings(feed: Forecaster) -> Document:

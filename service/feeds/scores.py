@@ -7,8 +7,9 @@ the better one counts.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from math import isfinite
+from struct import Struct
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -33,12 +34,16 @@ class ScoredForecast(NamedTuple):
     last_change: float  #: of the target, from the reading before the one it was made at
     model: float  #: what the step's model said; ``value`` may be a blend with it
     weekly: float  #: the seasonal value of a week, or the same one where there is no week
+    mix: bytes = b""  #: of which experts it was made, as ``Forecast.mix`` returns it
 
 
-FIELDS = ScoredForecast._fields
+FIELDS = ScoredForecast._fields[:-1]
+MIX_BYTES = 32  #: of a mix in a record, with zeros behind it
+_RECORD = Struct(f"={len(FIELDS)}d{MIX_BYTES}s")
+_WIDTH = _RECORD.size // 8
 _SLOT, _TIME, _MADE, _VALUE, _LOW, _HIGH, _ACTUAL, _LAST, _SEASONAL, _CHANGE, _MODEL, _WEEKLY = range(len(FIELDS))
-BLOCK = 32  # forecasts in a piece of a record
-_BLOCK_BYTES = BLOCK * len(FIELDS) * 8
+BLOCK = 24  # forecasts in a piece of a record
+_BLOCK_BYTES = BLOCK * _RECORD.size
 SUMS = (
     "n",
     "absolute",
@@ -86,27 +91,30 @@ class StepScores:
 
     def learn(self, scored: Sequence[ScoredForecast]) -> None:
         """Add scored forecasts, in the order of their readings."""
-        self._append(scored)
+        for one in scored:
+            _RECORD.pack_into(self._block().data, self._end % BLOCK * _RECORD.size, *one)
+            self._count()
         self._n += len(scored)
         if len(scored) == 1:
             self.sums = self.sums + _of_one(scored[0], self.coverage)
         else:
-            self.sums = self.sums + measured(np.array(scored), self.coverage)
+            self.sums = self.sums + measured(np.array([one[:-1] for one in scored]), self.coverage)
 
-    def _append(self, rows: Sequence[ScoredForecast] | Floats) -> None:
-        for row in rows:
-            place = self._end % BLOCK
-            if place == 0:
-                self._blocks = (*self._blocks, np.empty((BLOCK, len(FIELDS))))
-            self._blocks[-1][place] = row
-            self._end += 1
-            if self._end - BLOCK >= self._most:
-                self._blocks = self._blocks[1:]
-                self._end -= BLOCK
+    def _block(self) -> Floats:
+        """Return the piece of the record that the next forecast is written to."""
+        if self._end % BLOCK == 0:
+            self._blocks = (*self._blocks, np.empty((BLOCK, _WIDTH)))
+        return self._blocks[-1]
+
+    def _count(self) -> None:
+        self._end += 1
+        if self._end - BLOCK >= self._most:
+            self._blocks = self._blocks[1:]
+            self._end -= BLOCK
 
     def forget(self, which: NDArray[np.bool_]) -> None:
         """Remove those of the newest scored forecasts, in the order of ``recent``, that ``which`` (n,) marks."""
-        rows = self.recent
+        rows = self._records
         sums, kept = self.sums - measured(rows[which], self.coverage), rows[~which]
         self._hold(kept, len(kept))
         self.sums = sums if sums[0] else np.zeros(len(SUMS))
@@ -114,7 +122,9 @@ class StepScores:
     def _hold(self, rows: Floats, n: int) -> None:
         """Replace the scored forecasts by ``rows``, which are the newest of ``n`` forecasts."""
         self._blocks, self._end, self._n = (), 0, n
-        self._append(rows)
+        for row in rows:
+            self._block()[self._end % BLOCK] = row
+            self._count()
 
     def of_models(self) -> tuple[Ints, Floats]:
         """Return the slots of the newest scored readings, and the model's forecasts for these, oldest first."""
@@ -132,20 +142,36 @@ class StepScores:
     @property
     def recent(self) -> Floats:
         """The newest scored forecasts, oldest first, (n, fields), with the fields of :class:`ScoredForecast`."""
-        rows = np.concatenate(self._blocks) if self._blocks else np.empty((0, len(FIELDS)))
+        return self._records[:, : len(FIELDS)]
+
+    @property
+    def _records(self) -> Floats:
+        """The newest scored forecasts with their mixes, the bytes of which are numbers here, (n, width)."""
+        rows = np.concatenate(self._blocks) if self._blocks else np.empty((0, _WIDTH))
         return rows[max(0, self._end - self._most) : self._end]
+
+    def of_slots(self, slots: Iterable[int]) -> list[ScoredForecast]:
+        """Return those of the newest scored forecasts that are of these slots."""
+        rows = self._records
+        found = rows[np.isin(rows[:, _SLOT], np.array(list(slots), np.float64))]
+        return [ScoredForecast(int(slot), *rest) for slot, *rest in _RECORD.iter_unpack(found.tobytes())]
 
     def overall(self, task: str) -> dict[str, Any]:
         """Return the scores of all forecasts."""
         return summary(self.sums, task)
 
     def lately(self, task: str) -> dict[str, Any]:
-        """Return the scores of the newest forecasts."""
-        return summary(measured(self.recent, self.coverage), task)
+        """Return the scores of the newest forecasts, with the mean absolute error of the step's model alone."""
+        rows = self.recent
+        found = summary(measured(rows, self.coverage), task)
+        if task == "direction" or not len(rows):
+            return found
+        wrong = np.abs(rows[:, _MODEL] - rows[:, _ACTUAL])
+        return found | {"model_mae": float(wrong.mean()) if np.isfinite(wrong).all() else None}
 
     def to_arrays(self) -> dict[str, Any]:
         """Return the state as a dictionary."""
-        return {"sums": self.sums.copy(), "recent": self.recent.copy(), "n": self._n}
+        return {"sums": self.sums.copy(), "recent": self._records.copy(), "n": self._n}
 
     def restore(self, arrays: Mapping[str, Any]) -> None:
         """Restore the state from the dictionary that ``to_arrays`` returned."""
@@ -155,6 +181,8 @@ class StepScores:
         if rows.shape[1] <= _WEEKLY:  # they knew of no week before
             rows = np.concatenate([rows, rows[:, [_SEASONAL]]], axis=1)
             self.sums = np.append(self.sums, self.sums[SUMS.index("seasonal")])
+        if rows.shape[1] < _WIDTH:  # they did not record what forecasts were made of before
+            rows = np.concatenate([rows, np.zeros((len(rows), _WIDTH - rows.shape[1]))], axis=1)
         self._hold(rows, int(arrays["n"]))
 
 
@@ -182,7 +210,7 @@ def measured(rows: Floats, coverage: float | None) -> Floats:
 
 def _of_one(scored: ScoredForecast, coverage: float | None) -> list[float]:
     """Return the sums for a single scored forecast, faster than :func:`measured`."""
-    _, _, _, value, low, high, actual, last, seasonal, change, _, weekly = scored
+    _, _, _, value, low, high, actual, last, seasonal, change, _, weekly, _ = scored
     off, up, banded = actual - value, actual > last, (0.0, 0.0, 0.0, 0.0)
     if coverage is not None and isfinite(low):
         below, above, tail = actual - low, actual - high, (1.0 - coverage) / 2

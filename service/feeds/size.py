@@ -10,7 +10,7 @@ CALENDAR = 14
 """Features of a time, at most."""
 SEASONAL = 14
 """Of earlier seasons and weeks, at most."""
-FACES = 16
+FACES = 20
 """Numbers that are kept of each forecast and its score."""
 PYTHON = 400
 """Bytes of a reading in the window besides its numbers."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping
 from math import isnan
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,16 +13,17 @@ from numpy.typing import NDArray
 from livesvm.service.feeds import drift
 from livesvm.service.feeds.blend import EXPERTS, Blend, history_size
 from livesvm.service.feeds.features import History, layout_of
-from livesvm.service.feeds.forecaster import Forecaster
+from livesvm.service.feeds.forecaster import EarlyForecaster, Forecaster
 from livesvm.service.feeds.forecasts import FORECAST, NOBODY, Experts, Forecast
 from livesvm.service.feeds.model_selection import Choice, Trial
 from livesvm.service.feeds.represent import StepFeatures
 from livesvm.service.feeds.rows import Rows
-from livesvm.service.feeds.spec import FeedSpec
+from livesvm.service.feeds.spec import FeedSpec, early_spec
 from livesvm.service.feeds.step_model import Recipe, StepModel
 from livesvm.service.feeds.timeline import Reading, Timeline
 
 Floats = NDArray[np.float64]
+F = TypeVar("F", bound=Forecaster)
 
 
 def to_arrays(feed: Forecaster) -> dict[str, Any]:
@@ -40,6 +41,10 @@ def to_arrays(feed: Forecaster) -> dict[str, Any]:
         out |= _under(f"scores.{i}", scores.to_arrays()) | _under(f"drift.{i}", feed.drifts[i].to_arrays())
         band = feed.bands[i]
         out |= {} if band is None else _under(f"band.{i}", band.to_arrays())
+    if feed.early is not None:
+        early = to_arrays(feed.early).items()
+        out["early.window"] = feed.early.spec.window
+        out |= {f"early.{name}": value for name, value in early if not name.startswith("timeline.")}
     if feed.rows is not None:
         out |= _under("rows", feed.rows.to_arrays()) | {"trials": _trials(feed)}
         for i, model in enumerate(feed.models):
@@ -51,7 +56,11 @@ def to_arrays(feed: Forecaster) -> dict[str, Any]:
 
 def from_arrays(spec: FeedSpec, arrays: Mapping[str, Any]) -> Forecaster:
     """Restore a feed from the result of ``to_arrays``; raises NotOptimal if a model cannot be restored."""
-    feed, of = Forecaster(spec), _by_name(arrays)
+    return _restored(Forecaster(spec), arrays)
+
+
+def _restored(feed: F, arrays: Mapping[str, Any]) -> F:
+    spec, of = feed.spec, _by_name(arrays)
     feed.season, feed.readings, feed.looked_at = (arrays[name] for name in ("season", "readings", "looked_at"))
     feed.choice_due = bool(arrays.get("choice_due", False))
     feed.timeline = Timeline.from_arrays(spec, feed.timeline.longest, of["timeline"])
@@ -69,6 +78,10 @@ def from_arrays(spec: FeedSpec, arrays: Mapping[str, Any]) -> Forecaster:
         band = feed.bands[i]
         if band is not None:
             band.restore(of[f"band.{i}"])
+    if "early.window" in arrays:
+        early, timeline = of["early"], _under("timeline", of["timeline"])
+        feed.early = _restored(EarlyForecaster(early_spec(spec, early["window"])), early | timeline)
+        feed.early.timeline = feed.timeline
     if "rows.count" in arrays:
         _restore_models(feed, arrays, of)
     return feed

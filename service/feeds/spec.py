@@ -21,6 +21,7 @@ from livesvm.solvers.runtime.cached import cached_property
 MOST_STEPS = 1000
 MOST_COLUMNS = 256
 LAGS = 24
+LEAST_WINDOW = 40
 Name = Annotated[str, Field(min_length=1, max_length=256)]
 Width = Annotated[int, Field(ge=2, le=10**5)]
 Lag = Annotated[int, Field(ge=1, le=10**5)]
@@ -98,7 +99,7 @@ class FeedSpec(BaseModel):
         default="value", description="`direction`: whether the target is then above the newest reading."
     )
     represent: Represent | Auto = Field(default="auto", description="What models learn of the target.")
-    window: int = Field(default=1000, ge=40, le=10**5, description="Readings that are remembered.")
+    window: int = Field(default=1000, ge=LEAST_WINDOW, le=10**5, description="The most readings that are remembered.")
     batch: int = Field(default=24, ge=1, le=1000, description="Most readings of one call that are learnt at once.")
     band: float | None = Field(default=0.9, ge=0.5, lt=1, description="Share of readings in the band; null: none.")
     quantiles: list[Annotated[float, Field(gt=0, lt=1)]] | None = Field(
@@ -287,6 +288,36 @@ class FeedSpec(BaseModel):
         """Return every rolling statistic with its width, which is at most a quarter of the window."""
         pairs = {(name, min(width, self.window // 4)) for name, widths in self.rolling.items() for width in widths}
         return sorted(pairs)
+
+
+def early_size(spec: FeedSpec, readings: int) -> int:
+    """Return the window of models while a longer window fills: 40, or twice as many again and again; 0: no models."""
+    size = LEAST_WINDOW << max(0, (readings // LEAST_WINDOW).bit_length() - 1)
+    while 3 * size >= 2 * spec.window:
+        size //= 2
+    is_enough = LEAST_WINDOW <= size <= readings and spec.horizons[0] <= size // 4
+    return size if spec.has_blends and is_enough else 0
+
+
+def early_spec(spec: FeedSpec, size: int) -> FeedSpec:
+    """Return the settings of models of ``size`` readings: lags, season and steps that do not fit are left out."""
+    return _early_spec(spec.model_dump_json(), size)
+
+
+@lru_cache(maxsize=64)
+def _early_spec(text: str, size: int) -> FeedSpec:
+    spec = FeedSpec.model_validate_json(text)
+    changes = {
+        "window": size,
+        "steps": [step for step in spec.horizons if step <= size // 4],
+        "lags": spec.lags if max(spec.lag_list) <= size // 2 else None,
+        "season": spec.season if (spec.season or 0) <= size // 2 else None,
+        "represent": "auto" if spec.represent == "seasonal-change" else spec.represent,
+        "on_drift": "announce",
+        "recipes": None,
+        "source": None,
+    }
+    return FeedSpec.model_validate({**spec.model_dump(), **changes})
 
 
 @lru_cache(maxsize=64)

@@ -207,6 +207,7 @@ class View:
     progress: Progress
     announced: Sequence[Document] = field(repr=False)  #: the newest events but for readings
     latest: Sequence[Forecast] = field(repr=False, default=())  #: the forecasts, with experts
+    filling: Document | None = None  #: while the window fills: how far it is, and which forecasts come when
 
     @property
     def explained(self) -> list[Document]:
@@ -251,6 +252,7 @@ class View:
             state.progress,
             tuple(state.announced),
             tuple(feed.latest),
+            presenter.filling(feed),
         )
 
 

@@ -622,6 +622,7 @@ class Timeline:
         count = round(passed)
         if count < 1 or abs(passed - count) > OFF * (1 if count < 40 else count / 40):
             reason = f"comes {passed:.3g} times {self.every} after the one before, which is not on the clock"
+            reason += "" if self.spec.align else "; feeds with `align` take it"
             raise InvalidInput(reason, field=self.spec.time, row=row)
         most = math.inf if self.may_leap or self.spec.time is None else LEAP / self.every.approximate_seconds()
         if count > max(self.spec.window, most):

@@ -23,6 +23,7 @@ MAGIC = b"ARROW1"
 MOST_BUFFERS = 2**20
 _DICTIONARY, _RECORDS = 2, 3  # types of messages that have a body
 _LEAST = 16  # bytes of a message
+_PARTS = {"s": 1.0, "ms": 1e3, "us": 1e6, "ns": 1e9}  # of a second
 
 
 def unpacked_bytes(data: bytes) -> int:
@@ -169,7 +170,8 @@ def _is_read(kind: Any) -> bool:
         return not types.is_dictionary(kind.value_type) and _is_read(kind.value_type)
     kinds = (
         types.is_null, types.is_boolean, types.is_integer, types.is_floating, types.is_decimal,
-        types.is_string, types.is_large_string, types.is_string_view, types.is_date, types.is_timestamp,
+        types.is_string, types.is_large_string, types.is_string_view,
+        types.is_date, types.is_timestamp, types.is_duration,
     )  # fmt: skip
     return any(is_it(kind) for is_it in kinds)
 
@@ -193,7 +195,7 @@ def _view_bytes(array: Any) -> int:
 
 
 def columns_of(table: Any) -> dict[str, list[Any]]:
-    """Return the cells of a table: numbers, truth values, texts, times in ISO 8601, and None for a missing cell.
+    """Return the cells of a table: numbers, truth values, texts, times in ISO 8601, durations in seconds, and None.
 
     A time without a time zone stays without a zone; a time with a zone is converted to UTC.
     """
@@ -209,7 +211,7 @@ def columns_of(table: Any) -> dict[str, list[Any]]:
 
 
 def _cells(array: Any) -> list[Any]:
-    import pyarrow
+    import pyarrow.compute
     from pyarrow import types
 
     kind = array.type
@@ -220,4 +222,6 @@ def _cells(array: Any) -> list[Any]:
         array = array.cast(pyarrow.float64())
     elif types.is_timestamp(kind):
         array = array.cast(pyarrow.timestamp("us", kind.tz and "UTC"), safe=False)
+    elif types.is_duration(kind):
+        array = pyarrow.compute.divide(array.cast(pyarrow.int64()).cast(pyarrow.float64()), _PARTS[kind.unit])
     return [cell.isoformat() if isinstance(cell, date) else cell for cell in array.to_pylist()]

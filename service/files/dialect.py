@@ -283,7 +283,10 @@ def _fits(text: list[str], separator: str) -> float:
     others = [one for one in SEPARATORS[1:4] if one != separator]
     body = [cell for cells in found[len(found) // 2 :][:200] for cell in cells if len(cells) == width]
     worth = {"number": 1.0, "time": 1.0, "missing": 1.0, "text": 0.5}
-    read = sum(0 if any(one in cell for one in others) else worth[kind_of(cell)] for cell in body)
+    kinds = [(cell, kind_of(cell)) for cell in body]
+    if separator == " ":  # 10:30,7,yes is three cells, and 1,5 one
+        kinds = [(cell, kind) for cell, kind in kinds if "," not in cell or kind == "number"]
+    read = sum(0 if any(one in cell for one in others) else worth[kind] for cell, kind in kinds)
     rare = 0.85 if separator == " " else 1.0  # texts and times hold blanks
     return rare * count / len(found[len(found) // 2 :]) * read / len(body)
 

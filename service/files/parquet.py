@@ -25,6 +25,7 @@ KINDS = {
     "VARCHAR": "text",
 }
 """Kind of a column for each type of DuckDB; other types keep DuckDB's name."""
+_AS_NUMBERS = ("DECIMAL", '"NULL"')  # types that are read as double precision; of the latter all cells are missing
 
 
 def is_there() -> bool:
@@ -43,13 +44,17 @@ class ParquetTable:
 
     def __init__(self, connection: Any, path: Path, most_rows: int) -> None:
         self._connection = connection
-        self._file = f"(select * from read_parquet({quoted(path)}) limit {most_rows})"
-        described = connection.execute(f"describe select * from {self._file}").fetchall()
-        self.kinds: Mapping[str, str] = {name: KINDS.get(kind, kind.lower()) for name, kind, *_ in described}
+        described = connection.execute(f"describe select * from read_parquet({quoted(path)})").fetchall()
+        exact = [name for name, kind, *_ in described if kind.startswith(_AS_NUMBERS)]
+        casts = ", ".join(f"cast({column} as double) as {column}" for column in map(_named, exact))
+        columns = f"* replace ({casts})" if exact else "*"
+        self._file = f"(select {columns} from read_parquet({quoted(path)}) limit {most_rows})"
+        kinds = {name: KINDS.get(kind, kind.lower()) for name, kind, *_ in described}
+        self.kinds: Mapping[str, str] = kinds | dict.fromkeys(exact, "number")
 
     def text_sizes(self) -> tuple[int, int]:
         """Return the total size of all texts in bytes, and the size of the longest text."""
-        texts = ['"' + name.replace('"', '""') + '"' for name, kind in self.kinds.items() if kind == "text"]
+        texts = [_named(name) for name, kind in self.kinds.items() if kind == "text"]
         if not texts:
             return 0, 0
         each = [f"coalesce(sum(strlen({name})), 0), coalesce(max(strlen({name})), 0)" for name in texts]
@@ -105,6 +110,10 @@ def text_of(value: Any) -> str:
     if isinstance(value, float) and value.is_integer():
         value = int(value)  # 7.0 names the series 7
     return repr(value) if isinstance(value, float) else str(value)
+
+
+def _named(column: str) -> str:
+    return '"' + column.replace('"', '""') + '"'
 
 
 def quoted(path: Path) -> str:

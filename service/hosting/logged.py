@@ -101,7 +101,7 @@ class Logged(ABC, Generic[S]):
         self._is_broken = self.deleted = False
         self._leaving: ServiceError | None = None
         self._under_way = Solve()
-        self.hot = 0  #: bytes that cooling would free, after the newest call
+        self.hot: int | None = 0  #: bytes that cooling would free; None: not counted since the newest call
         self.due_at = math.inf  #: monotonic time from which a snapshot is due, after the newest call
 
     def __str__(self) -> str:
@@ -428,7 +428,7 @@ class Logged(ABC, Generic[S]):
         if self._state is None or self.deleted or self._is_broken:
             return
         with self.following():
-            self.hot, self.due_at = self._state.hot_bytes, self.checkpoints.deadline()
+            self.hot, self.due_at = None, self.checkpoints.deadline()
             if self.journal.is_settled and self.checkpoints.is_due(self._state.version, self.due_at):
                 self._save(self.checkpoints.save_quietly)
                 self.due_at = self.checkpoints.deadline()

@@ -264,7 +264,7 @@ class Registry:
             self._is_freed = True
             size += int(min(self._context.budget.limit, sys.maxsize) * SPARE)  # for those that come next
             awake = _by_use(self._awake())
-            if not any(one.hot and one.cool() and fits(size) for one in awake):
+            if not any(one.hot != 0 and one.cool() and fits(size) for one in awake):
                 any(one.may_rest and one.rest() and fits(size) for one in awake)
 
     def _awake(self) -> list[Replica[Any]]:
@@ -306,9 +306,9 @@ class Registry:
         """If kernel rows and factors exceed :data:`HOT_BYTES`, free those of the least recently used replicas."""
         left = HOT_BYTES
         until = time.monotonic() - HOT_SECONDS
-        hot = _by_use(one for one in awake if one.hot)
+        hot = _by_use(one for one in awake if one.hot != 0)
         for one in reversed(hot[: -HOT_REPLICAS or None]):
-            left -= one.hot
+            left -= one.count_hot()
             if left < 0 and one.used_at < until:
                 self._is_freed |= one.cool()
 

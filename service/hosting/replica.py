@@ -327,6 +327,13 @@ class Replica(Logged[S]):
         with suppress(QueueFull, ModelUnavailable):
             self._mailbox.submit(lambda: None, after=self._between, always=True)
 
+    def count_hot(self) -> int:
+        """Return the bytes that cooling would free, counted now if no call runs."""
+        with self._mailbox.borrowed() as mine:
+            if mine and self.hot is None and self._state is not None:
+                self.hot = self._state.hot_bytes
+        return self.hot or 0
+
     def cool(self) -> bool:
         """Free the caches, which the next update rebuilds, unless a call is running; return whether this was done."""
         with self._mailbox.borrowed() as mine:
@@ -485,7 +492,7 @@ class Replica(Logged[S]):
         self._held = self._held or HeldMemory(self.context.budget, str(self), self._owner.make_room)
         self._held.insist(FIXED_BYTES + found.state.held_bytes)
         self._publish(found.state)  # before it counts as awake, so that no reader finds it without a version
-        self._state, self._is_broken, self.hot = found.state, False, found.state.hot_bytes
+        self._state, self._is_broken, self.hot = found.state, False, None
         self.due_at = self.checkpoints.deadline()
         self._owner.woke(self)
         if found.state.version != found.snapshot_version:  # the process may have died before it said what happened

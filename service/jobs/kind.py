@@ -8,13 +8,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
+from pydantic import ConfigDict
+
 from livesvm.service.datasets.catalogue import Datasets
 from livesvm.service.hosting.handle import Description
 from livesvm.service.jobs.plots import Extension
-from livesvm.service.models.fields import Matrix, Request, Targets, Weights
+from livesvm.service.models.fields import EITHER, Features, Request, Targets, Weights
 from livesvm.service.models.spec import ModelSpec
 from livesvm.service.models.state import ModelCopy
 from livesvm.solvers.errors import InvalidInput
+from livesvm.solvers.models.base import LiveEstimator
 from livesvm.solvers.runtime.progress import Progress
 from livesvm.solvers.warm_up import Family
 
@@ -47,16 +50,21 @@ def without_keys(result: Any, at: str = "") -> tuple[Any, set[str]]:
     return {name: kept[name] for name in result if name in kept}, withheld
 
 
-class Examples(Request):
+class Examples(Features):
     """Examples that come with the request of a job; only this job uses them."""
 
-    X: Matrix
+    model_config = ConfigDict(json_schema_extra={**EITHER})
+
     y: Targets | None = None
     weights: Weights | None = None
 
     def memory(self) -> int:
         """Return the bytes that the examples take."""
-        return int(sum(array.nbytes for array in (self.X, self.y, self.weights) if array is not None))
+        return int(sum(array.nbytes for array in (self.features, self.y, self.weights) if array is not None))
+
+    def features_of(self, model: LiveEstimator) -> Any:
+        """Return the features in the form that ``model`` takes; raises InvalidInput, which names row and column."""
+        return self.X if self.rows is None else self.rows.read_by(model.columns_)
 
 
 @dataclass(frozen=True)

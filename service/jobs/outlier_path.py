@@ -69,8 +69,8 @@ def _ordered(request: OutlierPathRequest, spec: ModelSpec, now: Description) -> 
         return Order(asked)
     task_of(spec).check_targets(request.validation.y, "validation.y")
     check_known(request.validation.y, now, "validation.y")
-    check_shape(request.validation, "validation", now.n_features, spec)
-    return Order(asked | {"validation_rows": len(request.validation.X)}, {"validation": request.validation})
+    check_shape(request.validation, "validation", now.n_features, now)
+    return Order(asked | {"validation_rows": len(request.validation.features)}, {"validation": request.validation})
 
 
 def _check_share(share: float, n: int) -> None:
@@ -93,7 +93,7 @@ def walk(asked: Document, model: ModelCopy, progress: Progress) -> Document:
     found = _told(path) if isinstance(path, OutlierPath) else _pairs_document(path)
     if "validation" in asked:
         given: Examples = asked["validation"]
-        found["validation"] = _errors(path, given.X, given.y, model.spec)
+        found["validation"] = _errors(path, given.features_of(estimator), given.y, model.spec)
     elif share is not None:
         every = round(1.0 / share)
         keys, X, y = estimator.keys_[::every], estimator.window_features[::every], estimator.window_y[::every]

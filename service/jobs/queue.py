@@ -649,5 +649,5 @@ def _named(described: Document) -> Document:
 
 def _of_data(data: Examples, model: Description) -> int:
     """Return the bytes of a model of these examples in the worst case: all of them are free support vectors."""
-    n = len(data.X)
-    return model_bytes(n, data.X.nbytes / n, n, model.cache_mb)
+    n = len(data.features)
+    return model_bytes(n, data.features.nbytes / n, n, model.cache_mb)

@@ -15,15 +15,17 @@ from livesvm.service.jobs.kind import Document, Examples, JobKind, Order, check_
 from livesvm.service.jobs.plots import Curve, Extension
 from livesvm.service.models.commands import Edits, Update
 from livesvm.service.models.fields import Cost, Request
-from livesvm.service.models.learners import new_estimator, task_of
+from livesvm.service.models.learners import task_of
 from livesvm.service.models.spec import ModelSpec
 from livesvm.service.models.state import ModelCopy
+from livesvm.service.models.table_rows import check_form, in_field
 from livesvm.solvers.analyses.regularization.optima import ErrorCurve
 from livesvm.solvers.analyses.regularization.pairwise import PairBreakpoints, PairwiseRegularizationPath
 from livesvm.solvers.analyses.regularization.path import RegularizationPath
 from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.models.base import LiveEstimator
 from livesvm.solvers.runtime.progress import Progress
+from livesvm.solvers.tables import columns as table_columns
 
 Path = RegularizationPath | PairwiseRegularizationPath
 
@@ -74,18 +76,18 @@ def _ordered(request: PathRequest, spec: ModelSpec, now: Description) -> Order:
     width = now.n_features
     if request.data is not None:
         task_of(spec).check_targets(request.data.y, "data.y")
-        width = check_shape(request.data, "data", None, spec)
+        width = check_shape(request.data, "data", None, now)
         _check_learnable(request.data, spec)
         given["data"] = request.data
-        asked["data_rows"] = len(request.data.X)
+        asked["data_rows"] = len(request.data.features)
     if request.validation is not None:
         task = task_of(spec)
         (task.check_validation or task.check_targets)(request.validation.y, "validation.y")
         if request.data is None:
             check_known(request.validation.y, now, "validation.y")
-        check_shape(request.validation, "validation", width, spec)
+        check_shape(request.validation, "validation", width, now)
         given["validation"] = request.validation
-        asked["validation_rows"] = len(request.validation.X)
+        asked["validation_rows"] = len(request.validation.features)
     return Order(asked, given)
 
 
@@ -98,16 +100,18 @@ def _default_range(spec: ModelSpec, now: Description, parameter: str) -> tuple[f
     raise InvalidInput(f"{parameter} is no parameter of this model that can be moved", field="parameter")
 
 
-def check_shape(given: Examples, name: str, width: int | None, spec: ModelSpec) -> int:
+def check_shape(given: Examples, name: str, width: int | None, now: Description) -> int:
     """Check the shape of examples in a request, and return their number of columns; raises InvalidInput."""
-    if spec.columns is not None:
-        raise InvalidInput("holds numbers, which a model with columns does not take", field=f"{name}.X")
-    rows, columns = given.X.shape
+    known = now.parameters.get("columns")
+    with in_field(f"{name}.{{}}"):
+        check_form(given.features, has_columns=known is not None)
+        columns = (given.X if known is None else given.rows.read_by(table_columns.given(known))).shape[1]
     if width is not None and columns != width:
         raise InvalidInput(f"has {columns} columns, there are {width} features", field=f"{name}.X", row=0)
+    rows = len(given.features)
     for field, column in (("y", given.y), ("weights", given.weights)):
         if column is not None and len(column) != rows:
-            raise InvalidInput(f"has {len(column)} entries for {rows} rows of X", field=f"{name}.{field}")
+            raise InvalidInput(f"has {len(column)} entries for {rows} rows", field=f"{name}.{field}")
     return int(columns)
 
 
@@ -133,7 +137,7 @@ def walk(asked: Document, model: ModelCopy, progress: Progress) -> Document:
     found = _told(path, estimator)
     if "validation" in asked:
         given: Examples = asked["validation"]
-        curve = path.validation_error(given.X, given.y)
+        curve = path.validation_error(given.features_of(estimator), given.y)
         found["validation"] = _curve_document(curve, error_of(model.spec))
     best = found.get("validation", {}).get("best", {}).get("value")
     found["coefficients"] = _coefficients(path, estimator, best)
@@ -141,11 +145,12 @@ def walk(asked: Document, model: ModelCopy, progress: Progress) -> Document:
 
 
 def _estimator(asked: Document, model: ModelCopy) -> LiveEstimator:
+    estimator = model.estimator()
     if "data" not in asked:
-        return model.estimator()
+        return estimator
     given: Examples = asked["data"]
-    same = {**model.changed, "gamma": float(model.arrays["gamma"])}
-    return new_estimator(model.spec, model.cache_mb, **same).fit(given.X, given.y, sample_weight=given.weights)
+    fresh = estimator._like(gamma=estimator.gamma_)
+    return fresh.fit(given.features_of(estimator), given.y, sample_weight=given.weights)
 
 
 def _told(path: Path, estimator: LiveEstimator) -> Document:

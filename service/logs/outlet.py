@@ -19,7 +19,7 @@ from livesvm.service.logs.calls import current
 
 MOST_WAITING = 20_000
 """Most lines that wait to be written; more are counted and dropped, as nothing seems to read them."""
-LULL_SECONDS = 0.01
+LULL_SECONDS = 0.05
 """Pause of the thread when no line waits, so that one wake-up writes all lines that come meanwhile."""
 SAME_SECONDS = 60.0
 """How long repetitions of a line are counted and not written."""

@@ -267,9 +267,11 @@ class ModelState:
         if add is not None and (self.estimator.columns is not None or isinstance(add.X, TableRows)):
             update = replace(update, add=self._coded(add))
         if update.edits is not None:
-            self._check_change(update.edits)
+            self._check_change(update.edits, limits.quota_examples)
             update = self._settled(update, update.edits)
         self._check_labels(update, most_classes)
+        if self.estimator.components is not None:
+            limits = limits.of_bounded_rank
         return self._checked(self.window.plan(update, limits, now, request))
 
     def _coded(self, add: Batch) -> Batch:
@@ -290,8 +292,11 @@ class ModelState:
         codes = X.read_by(known)
         return replace(add, X=Codes.of(codes, replace(codes.table, each=())))
 
-    def _check_change(self, edits: Edits) -> None:
-        """Raise InvalidInput if a change of parameters is impossible, before the change is logged."""
+    def _check_change(self, edits: Edits, most: int) -> None:
+        """Raise InvalidInput if a change of parameters is impossible, before the change is logged.
+
+        ``most`` is the number of examples that a window may hold without components.
+        """
         if not edits.of_parameters:
             return
         estimator: Any = self.estimator
@@ -302,6 +307,9 @@ class ModelState:
             raise InvalidInput("the model scales nothing; change its scale", field="rescale")
         if "columns" in change and not has_columns:
             raise InvalidInput("is possible only if the model was created with columns", field="change.columns")
+        if change.get("components", 0) is None and (n := len(self.window.arrivals)) > most:
+            reason = f"cannot be null: the window holds {n} examples, and without components at most {most}"
+            raise InvalidInput(reason, field="change.components")
         if has_columns and change.get("scale", "none") != "none":
             raise InvalidInput("scales numbers only; columns have encodings", field="change.scale")
         if self._is_solved_again(edits) and self.is_fitted and not self.window.arrivals:
@@ -772,7 +780,7 @@ class ModelState:
 
     def _n_support(self, predictor: Any) -> int:
         """Return the number of support vectors; a model with components keeps only a weighted sum of them."""
-        is_sum = predictor.kernel.is_projected and predictor.n_support == 1
+        is_sum = predictor.kernel.is_projected
         return self.sizes.n_free + self.sizes.n_bound if is_sum else int(predictor.n_support)
 
     @property

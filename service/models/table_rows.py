@@ -43,7 +43,7 @@ class TableRows:
 
     def first_columns(self) -> TableColumns:
         """Return the columns of a table, inferred from these rows; raises InvalidInput."""
-        with _of_rows():
+        with in_field("rows"):
             return found_in(self.rows)
 
     def read_by(self, columns: TableColumns) -> Codes:
@@ -54,17 +54,18 @@ class TableRows:
                 place, name = next((place, name) for place, name in enumerate(row) if name not in known)
                 reason = "is no column of the model; GET /models/{id} shows those that it has"
                 raise InvalidInput(reason, field="rows", row=at, column=place, name=name)
-        with _of_rows():
+        with in_field("rows"):
             return columns.read(self.rows)[1]
 
 
 @contextmanager
-def _of_rows() -> Iterator[None]:
-    """Make errors in the block name the request's field ``rows``."""
+def in_field(name: str) -> Iterator[None]:
+    """Make errors in the block name the request's field ``name``, in which {} stands for the field that they name."""
     try:
         yield
     except InvalidInput as error:
-        raise InvalidInput(error.reason, field="rows", row=error.row, column=error.column, name=error.name) from None
+        field = name.format(error.field)
+        raise InvalidInput(error.reason, field=field, row=error.row, column=error.column, name=error.name) from None
 
 
 def check_form(X: Any, *, has_columns: bool) -> None:
@@ -89,7 +90,8 @@ def _row(row: Any, at: int, names: dict[str, None], field: str) -> Row:
         raise InvalidInput("must be an object with a cell by name at least", field=field, row=at)
     for name in row.keys() - names.keys():
         if not 0 < len(name) <= MAX_KEY_LENGTH:
-            raise InvalidInput(f"a name has 1 to {MAX_KEY_LENGTH} characters", field=field, row=at)
+            reason = f"the name of a column has 1 to {MAX_KEY_LENGTH} characters, this one {len(name)}"
+            raise InvalidInput(reason, field=field, row=at, column=[*row].index(name), name=name)
         names[name] = None
     if len(names) > MOST_COLUMNS:
         raise InvalidInput(f"has more than {MOST_COLUMNS} columns", field=field, row=at)
@@ -104,5 +106,7 @@ def _cell(cell: Any, row: int, column: int, name: str, field: str) -> str | floa
         number = float(cell) if -MAX_KEY < cell < MAX_KEY or isinstance(cell, float) else np.inf
         if np.isfinite(number):
             return number
-        reason = f"is no number that double precision holds exactly; a whole one is below {MAX_KEY} in magnitude"
+        reason = "is not finite; null is a missing cell"
+        if isinstance(cell, int):
+            reason = f"is no number that double precision holds exactly; a whole one is below {MAX_KEY} in magnitude"
     raise InvalidInput(reason, field=field, row=row, column=column, name=name)

@@ -20,6 +20,8 @@ from livesvm.solvers.models.repeats import Admitted, admitted
 from livesvm.solvers.sparse import SparseRows, like
 
 FLOAT = getsizeof(0.0)
+OF_BOUNDED_RANK = 20
+"""How many times as many examples a window may hold if its model has components."""
 
 
 @dataclass(frozen=True)
@@ -30,6 +32,11 @@ class WindowLimits:
     quota_features: int
     max_examples: int | None = None
     max_age_seconds: float | None = None
+
+    @property
+    def of_bounded_rank(self) -> WindowLimits:
+        """These limits for a model with components: its updates take time and memory in proportion to its examples."""
+        return replace(self, quota_examples=OF_BOUNDED_RANK * self.quota_examples)
 
 
 @dataclass

@@ -282,19 +282,18 @@ class SqliteStore(Store):
     def append(
         self, lease: Lease, sequence: int, data: bytes, idempotency: Idempotency | None, *, keep: int
     ) -> Durability:
-        """Insert the record and its request in one transaction, fsynced."""
+        """Insert the record and its request in one transaction, fsynced.
+
+        Few SQL statements do it, as other Python threads may run between any two statements.
+        """
         try:
-            self._append(lease, sequence, data, idempotency, keep)
+            with self._transaction() as db:
+                self._append_in(db, Appending(lease, sequence, data, idempotency), keep)
         except StoreUnavailable:
             self._database.refused(len(data))
             raise
         self._database.marks.reached(lease.model, sequence)
         return Durability.FSYNCED
-
-    def _append(self, lease: Lease, sequence: int, data: bytes, idempotency: Idempotency | None, keep: int) -> None:
-        """Append a record with few SQL statements, as other Python threads may run between any two statements."""
-        with self._transaction() as db:
-            self._append_in(db, Appending(lease, sequence, data, idempotency), keep)
 
     def append_many(self, records: Sequence[Appending], *, keep: int) -> tuple[Durability, list[StoreError | None]]:
         """Insert all records and their requests in one transaction, fsynced once."""
@@ -347,7 +346,8 @@ class SqliteStore(Store):
             newest = self._held(db, lease)
             raise OutOfSequence(f"record {sequence} of model {model} does not follow record {newest}")
         try:
-            db.executemany(_INSERT_REQUEST, _requested(record))
+            for row in _requested(record):
+                db.execute(_INSERT_REQUEST, row)
         except sqlite3.IntegrityError as error:
             raise RequestKnown(f"a record of model {model} has that idempotency key already") from error
         db.execute(_INSERT_RECORD, _logged(record))

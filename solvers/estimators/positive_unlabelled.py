@@ -385,6 +385,7 @@ class LivePUClassifier(WithThresholds, ChangingEstimator):
         self._bring_up()
 
     def _hand_over(self, fresh: Self) -> None:
+        super()._hand_over(fresh)
         fresh.keep_estimate_of(self)
 
     def _like(self, **parameters: Any) -> Self:

@@ -166,7 +166,7 @@ class _Classifier(ClassifierMixin):  # type: ignore[misc]
         X : array_like or sparse matrix, shape (m, d)
             Rows, as ``predict`` takes them.
         y : array_like, shape (m,)
-            Their labels.
+            Their labels; of positive and unlabelled examples 1 for a positive, and 0 or -1 for a negative.
         sample_weight : array_like, shape (m,), or None, default None
             Weights of the rows; ones by default.
 
@@ -175,8 +175,11 @@ class _Classifier(ClassifierMixin):  # type: ignore[misc]
         float
             Between 0 and 1.
         """
-        known = getattr(self, "classes_", np.empty(0))
-        return float(super().score(X, in_type_of(known, y), sample_weight))
+        return float(super().score(X, self._truth(y), sample_weight))
+
+    def _truth(self, y: ArrayLike) -> Any:
+        """Return labels (m,) in the form in which ``predict`` returns them."""
+        return in_type_of(getattr(self, "classes_", np.empty(0)), y)
 
 
 class IncrementalSVC(SelfTuning, _Classifier, _Estimator, DropIn, Probabilities, LiveSVC):  # type: ignore[misc]
@@ -211,28 +214,12 @@ class IncrementalSVR(SelfTuning, RegressorMixin, _Estimator, DropIn, LiveSVR):  
     keeps_record = True
 
 
-class _TwoClassEstimator(ClassifierMixin, _Estimator):  # type: ignore[misc]
+class _TwoClassEstimator(_Classifier, _Estimator):
     """Additions of scikit-learn to a classifier of positive and unlabelled examples."""
 
-    def score(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
-        """Return the share of rows with a correct prediction.
-
-        Parameters
-        ----------
-        X : array_like or sparse matrix, shape (m, d)
-            Rows, as ``predict`` takes them.
-        y : array_like, shape (m,)
-            1 for a positive; 0 or -1 for a negative.
-        sample_weight : array_like, shape (m,), or None, default None
-            Weights of the rows; ones by default.
-
-        Returns
-        -------
-        float
-            Between 0 and 1.
-        """
+    def _truth(self, y: ArrayLike) -> Any:
         given = np.asarray(y)
-        return float(super().score(X, np.where(given == -1, 0, given), sample_weight))
+        return np.where(given == -1, 0, given)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Self
 
 from livesvm.solvers.analyses.tuning.automatic import LEAST, TunedParameters, choose
 from livesvm.solvers.errors import InvalidInput
@@ -44,6 +44,11 @@ class SelfTuning(ChangingEstimator):
         super()._restore(arrays)
         if "choice" in arrays:
             self.choice_ = TunedParameters(**arrays["choice"])
+
+    def _hand_over(self, fresh: Self) -> None:
+        super()._hand_over(fresh)
+        if "choice_" in vars(self):
+            fresh.choice_ = self.choice_
 
     def _consider(self, report: UpdateReport | None) -> None:
         n = self.n_window_

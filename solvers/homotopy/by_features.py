@@ -6,6 +6,9 @@ followed among *members* alone: the examples that change, the free ones, and tho
 of all other examples to f is constant on that path, so it only shifts the members' kinks. At the end of the path all
 decision values are computed; examples that have crossed a kink become members, and the path is continued. Only the
 features and the members' kernel rows take memory.
+
+If many examples change, the coefficients of the members first move near their optimum by coordinate descent, until few
+other examples cross a kink.
 """
 
 from __future__ import annotations
@@ -13,7 +16,8 @@ from __future__ import annotations
 import numpy as np
 
 from livesvm.solvers.errors import NotOptimal
-from livesvm.solvers.homotopy.coordinate_descent import cross_over, descend, put_all
+from livesvm.solvers.homotopy import linear
+from livesvm.solvers.homotopy.coordinate_descent import DescentPoint, cross_over, descend, put_all
 from livesvm.solvers.homotopy.edit import place
 from livesvm.solvers.homotopy.follow import follow
 from livesvm.solvers.homotopy.optimality import audited
@@ -23,26 +27,28 @@ from livesvm.solvers.homotopy.warm_start import near_state
 from livesvm.solvers.kernels.kernel import Kernel
 from livesvm.solvers.kernels.nystroem import ProjectedKernel
 from livesvm.solvers.problem.piecewise_linear import Losses, leaving
-from livesvm.solvers.problem.state import Examples, PathState, are_free, is_free
+from livesvm.solvers.problem.state import Examples, PathState, are_free, empty_examples, is_free
 from livesvm.solvers.runtime.compile import compiled, compiled_allocating
 from livesvm.solvers.runtime.interrupt import check
 from livesvm.solvers.runtime.memory import padded
 from livesvm.solvers.runtime.types import Bools, Floats, Ints
-from livesvm.solvers.sparse import Features, SparseRows, dense
+from livesvm.solvers.sparse import Features, SparseRows
 
 LEAST = 6000  #: examples: in smaller windows kernel rows take less time than choosing members
 EACH = 12  #: examples for each feature, below which kernel rows are no more work
 MEMBERS = 4  #: examples near a kink that are members, for each feature,
 MOST_NEAR = 0.25  #: but no more than this part of the window
 SPARE = 16  #: part of the window that has space for new examples before any leaves
+MANY = 500  #: examples that change: a descent comes before the path
 ROUNDS = 40  #: how often examples that crossed a kink may be added
 
 
 def is_for(state: PathState, X: Features, n: int) -> bool:
     """Say whether to solve a window of ``n`` examples, with ``X`` (m, d) among them, from its features."""
-    kernel = state.kernel
+    kernel = linear.kernel_of(state)
     is_linear = kernel.name == "linear" and type(kernel) in (Kernel, ProjectedKernel) and kernel.center is None
-    return is_linear and not isinstance(X, SparseRows) and n >= max(LEAST, EACH * X.shape[1])
+    width = X.shape[1] if kernel is state.kernel else linear.width(state)
+    return is_linear and not isinstance(X, SparseRows) and n >= max(LEAST, EACH * width)
 
 
 def update(state: PathState, slots: Ints, leave: Ints, changed: Ints, losses: Losses) -> Trace:
@@ -54,7 +60,7 @@ def update(state: PathState, slots: Ints, leave: Ints, changed: Ints, losses: Lo
     """
     e = state.examples
     state.forget_rows(np.flatnonzero(are_free(e.segment[: state.n_slots])))
-    e.f[slots] = dense(state.features(slots)) @ weights(state) + state.b
+    e.f[slots] = linear.rows_of(state, slots) @ linear.weights(state) + state.b
     place(e, slots)
     state.unlearnt = e.f[slots].tolist()
     state.set_losses(leave, leaving(leave.size))
@@ -78,12 +84,12 @@ def fill(state: PathState, X: Floats, losses: Losses, total: float) -> tuple[Int
     state.forget_rows(NO_EXAMPLES)
     state.resize(padded(64 + len(X) + len(X) // SPARE))
     slots = state.insert(X, losses)
-    state.total = total
-    beta, state.b = descend(X, losses, total, state.intercept, np.random.default_rng(0))
-    e = state.examples
-    put_all(e, beta)
+    state.total, X = total, linear.rows(state, X)
+    found, e = descend(X, losses, total, state.intercept), state.examples
+    state.b = found.b
+    put_all(e, found.beta)
     cross_over(X, e, state.intercept)
-    e.f[: slots.size] = X @ weights(state) + state.b
+    _compute_f(state)
     off = beyond_kinks(e, slots.size)
     return slots, settle(state, np.flatnonzero(off))
 
@@ -98,16 +104,25 @@ def settle(state: PathState, moving: Ints) -> Trace:
     e, n, trace = state.examples, state.n_slots, Trace()
     is_member = np.zeros(n, np.bool_)
     is_member[moving] = True
+    come = moving.size
     for _ in range(ROUNDS):
         check()
         _admit_near(state, is_member)
         members = np.flatnonzero(is_member)
-        _follow_among(state, members, trace)
+        is_followed = come <= MANY
+        if is_followed:
+            _follow_among(state, members, trace)
+        else:
+            _descend_among(state, members)
         off = beyond_kinks(e, n)
-        off[members] = False
-        if not off.any():
-            break
-        trace.refreshed += 1
+        come = int(np.count_nonzero(off & ~is_member))
+        if is_followed:
+            off[members] = False
+            if not come:
+                break
+            trace.refreshed += 1
+        elif come <= MANY:  # the path needs only the members that violate the conditions now
+            is_member[:] = False
         is_member |= off
     state.forget_rows(np.flatnonzero(are_free(e.segment[:n])))
     audit = trace.noted(audited(state))
@@ -121,7 +136,7 @@ def _admit_near(state: PathState, is_member: Bools) -> None:
     e, n = state.examples, state.n_slots
     way = np.empty(n)
     ways_to_kinks(e, way)
-    most = min(MEMBERS * state.n_features + int(np.count_nonzero(is_member)), int(MOST_NEAR * n))
+    most = min(MEMBERS * linear.width(state) + int(np.count_nonzero(is_member)), int(MOST_NEAR * n))
     if most < n:
         is_member |= way <= np.partition(way, most)[most]
     else:
@@ -133,10 +148,7 @@ def _follow_among(state: PathState, members: Ints, trace: Trace) -> None:
     e, n = state.examples, state.n_slots
     rest = e.beta[:n].copy()
     rest[members] = 0.0
-    XT = dense(state.XT)
-    others = np.empty(XT.shape[0])
-    weigh(XT, rest, others)
-    X = dense(state.features(members))
+    others, X = linear.weights(state, rest), linear.rows_of(state, members)
     shift = X @ others
     losses = state.losses(members)
     losses = losses._replace(kinks=losses.kinks - shift[:, None])
@@ -146,48 +158,26 @@ def _follow_among(state: PathState, members: Ints, trace: Trace) -> None:
     m = members.size
     e.beta[members], e.segment[members] = near.examples.beta[:m], near.examples.segment[:m]
     state.b = near.b
-    f = np.full(n, state.b)
-    add_products(XT, others + near.examples.beta[:m] @ X, f)
-    e.f[:n] = f
+    _compute_f(state, others + near.examples.beta[:m] @ X)
+
+
+def _descend_among(state: PathState, members: Ints) -> None:
+    """Move the coefficients of ``members`` near their optimum, and compute the f of every example."""
+    e, n, X, losses = state.examples, state.n_slots, linear.rows_of(state, members), state.losses(members)
+    known = DescentPoint(e.beta[members], linear.weights(state), float(e.beta[:n].sum()), state.b)
+    found = descend(X, losses, state.total, state.intercept, known)
+    near = empty_examples(members.size)
+    near.kinks[:], near.levels[:], near.n_kinks[:] = losses
+    put_all(near, found.beta)
+    cross_over(X, near, state.intercept)
+    e.beta[members], e.segment[members], state.b = near.beta, near.segment, found.b
+    _compute_f(state)
+
+
+def _compute_f(state: PathState, w: Floats | None = None) -> None:
+    """Set the f of every example to what features and coefficients give."""
+    state.examples.f[: state.n_slots] = linear.decisions(state, w)
     state.events_since_refresh, state.heaviest, state.drift = 0, 0.0, 0.0
-
-
-def weights(state: PathState) -> Floats:
-    """Return the weight vector of the linear model, ``sum_j beta_j x_j`` (d,)."""
-    out = np.empty(state.n_features)
-    weigh(dense(state.XT), state.examples.beta[: state.n_slots], out)
-    return out
-
-
-@compiled
-def weigh(XT: Floats, beta: Floats, out: Floats) -> None:
-    """Write ``sum_j beta_j x_j`` to ``out`` (d,), where ``x_j`` is column j of ``XT`` (d, c)."""
-    for k in range(XT.shape[0]):
-        row, total = XT[k], 0.0
-        for j in range(beta.size):
-            total += row[j] * beta[j]
-        out[k] = total
-
-
-@compiled
-def add_products(XT: Floats, w: Floats, f: Floats) -> None:
-    """Add the product of ``w`` (d,) with each column of ``XT`` (d, c) to ``f`` (n,)."""
-    d, tile = XT.shape[0], 2048
-    for start in range(0, f.size, tile):
-        out = f[start : start + tile]
-        stop = start + out.size
-        k = 0
-        while k + 4 <= d:
-            x0, x1, x2, x3 = XT[k, start:stop], XT[k + 1, start:stop], XT[k + 2, start:stop], XT[k + 3, start:stop]
-            w0, w1, w2, w3 = w[k], w[k + 1], w[k + 2], w[k + 3]
-            for j in range(out.size):
-                out[j] += w0 * x0[j] + w1 * x1[j] + w2 * x2[j] + w3 * x3[j]
-            k += 4
-        while k < d:
-            x, own = XT[k, start:stop], w[k]
-            for j in range(out.size):
-                out[j] += own * x[j]
-            k += 1
 
 
 @compiled

@@ -3,6 +3,7 @@
 Each step moves one coefficient to its optimum with all others fixed, and updates ``w = sum_j beta_j x_j``. The
 intercept is treated as the weight of a constant feature, so the sum of the coefficients is not fixed during the
 descent. The path that is followed after the descent corrects the sum of the coefficients and the remaining duality gap.
+A descent can also begin at known coefficients, and move only some examples of a window.
 
 After the descent more coefficients are strictly inside their boxes than the path algorithm allows free examples. So
 free coefficients move along combinations that change neither w nor the sum, until enough of them are at an end of their
@@ -10,6 +11,8 @@ box: the crossover of linear programming.
 """
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 import numpy as np
 
@@ -40,18 +43,33 @@ class Pass(Scalars):
     violation: float  #: the largest before its example was moved
 
 
-def descend(X: Floats, losses: Losses, total: float, intercept: bool, rng: np.random.Generator) -> tuple[Floats, float]:
-    """Return near-optimal coefficients (n,) for examples ``X`` (n, d), and the intercept."""
-    n = len(X)
+class DescentPoint(NamedTuple):
+    """Where a descent begins."""
+
+    beta: Floats  #: (n,) coefficients of the examples that move, which the descent overwrites
+    w: Floats  #: (d,) ``sum_j beta_j x_j`` over all examples, which the descent overwrites
+    sum: float  #: of the coefficients of all examples
+    b: float  #: intercept
+
+
+def descend(
+    X: Floats, losses: Losses, total: float, intercept: bool, known: DescentPoint | None = None
+) -> DescentPoint:
+    """Return near-optimal coefficients for examples ``X`` (n, d), which are to sum up to ``total`` with all others.
+
+    By default there are no others, and the coefficients begin at the levels nearest to 0.
+    """
+    n, rng = len(X), np.random.default_rng(0)
     own = np.einsum("ij,ij->i", X, X)
     unit = float(own.mean()) if intercept else 0.0
-    beta, w = np.empty(n), np.zeros(X.shape[1])
-    start(losses, beta)
-    if beta.any():
-        w[:] = beta @ X
+    if known is None:
+        beta = np.empty(n)
+        start(losses, beta)
+        known = DescentPoint(beta, beta @ X, float(beta.sum()), 0.0)
+    beta, w, total_beta, b = known
     finite = losses.kinks[np.isfinite(losses.kinks)]
     tolerance = TOLERANCE * (float(np.abs(finite).max(initial=0.0)) or 1.0)
-    at = Pass.of(total, unit, np.inf, float(beta.sum()), n, 0.0)
+    at = Pass.of(total - b / unit if unit else total, unit, np.inf, total_beta, n, 0.0)
     order = np.arange(n)
     for _ in range(MOST_PASSES):
         check()
@@ -63,7 +81,7 @@ def descend(X: Floats, losses: Losses, total: float, intercept: bool, rng: np.ra
             at[0].active, at[0].slack = n, np.inf
         else:
             at[0].slack = float(at[0].violation)
-    return beta, unit * float(at[0].sum - total)
+    return DescentPoint(beta, w, float(at[0].sum), unit * float(at[0].sum - at[0].total))
 
 
 @compiled

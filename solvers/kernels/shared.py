@@ -191,8 +191,11 @@ class SharedFeatures:
 
     @contextmanager
     def at_hand(self, numbers: Ints) -> Iterator[None]:
-        """Store the kernel rows of a few examples while the context lasts, so that all problems can copy these rows."""
-        if not 0 < 8 * numbers.size * self.n_slots <= AT_HAND:
+        """Store the kernel rows of a few examples while the context lasts, so that all problems can copy these rows.
+
+        Rows of mapped features are not stored, as large problems do not need them.
+        """
+        if self.kernel.is_projected or not 0 < 8 * numbers.size * self.n_slots <= AT_HAND:
             yield
             return
         row_of = np.full(self.capacity, -1, np.int64)

@@ -82,3 +82,34 @@ def add_rows_and_multiply(rows: Floats, row: Ints, c: Floats, x: Floats, beta: F
                 out[i2] += t2
             if i3 > i2:
                 out[i3] += t3
+
+
+@compiled
+def weigh(XT: Floats, beta: Floats, out: Floats) -> None:
+    """Write ``sum_j beta_j x_j`` to ``out`` (d,), where ``x_j`` is column j of ``XT`` (d, c)."""
+    for k in range(XT.shape[0]):
+        row, total = XT[k], 0.0
+        for j in range(beta.size):
+            total += row[j] * beta[j]
+        out[k] = total
+
+
+@compiled
+def add_products(XT: Floats, w: Floats, f: Floats) -> None:
+    """Add the product of ``w`` (d,) with each column of ``XT`` (d, c) to ``f`` (n,)."""
+    d, tile = XT.shape[0], 2048
+    for start in range(0, f.size, tile):
+        out = f[start : start + tile]
+        stop = start + out.size
+        k = 0
+        while k + 4 <= d:
+            x0, x1, x2, x3 = XT[k, start:stop], XT[k + 1, start:stop], XT[k + 2, start:stop], XT[k + 3, start:stop]
+            w0, w1, w2, w3 = w[k], w[k + 1], w[k + 2], w[k + 3]
+            for j in range(out.size):
+                out[j] += w0 * x0[j] + w1 * x1[j] + w2 * x2[j] + w3 * x3[j]
+            k += 4
+        while k < d:
+            x, own = XT[k, start:stop], w[k]
+            for j in range(out.size):
+                out[j] += own * x[j]
+            k += 1

@@ -1023,21 +1023,24 @@ class LiveEstimator(Fitted):
             Arrays and numbers by name, from which :meth:`from_arrays` makes the model.
         """
         robust, scale = self.robust_, self.feature_scale_
-        arrays = {**self._learnt.to_arrays(), "robust": np.array([] if robust is None else [robust.theta, robust.s])}
+        features = None if scale is None else np.asarray(self.window_features)
+        arrays = {
+            **self._learnt.to_arrays(features),
+            "robust": np.array([] if robust is None else [robust.theta, robust.s]),
+        }
         if self.chosen_:
             arrays["chosen"] = self.chosen_
         if self._record is not None:
             arrays["record"] = self._record.to_document()
         if self._objects is not None:
             arrays["objects"] = self.window_X
-        if scale is None:
+        if features is None:
             return arrays
-        features = self.window_features
         if self.columns is not None:
-            self.columns_ = self.columns_.only_in(dense(features))
+            self.columns_ = self.columns_.only_in(features)
             self.feature_scale_ = scale = replace(scale, columns=self.columns_)
         kept: dict[str, Any] = scale.to_arrays()
-        return arrays | kept | {"X": np.asarray(features)}
+        return arrays | kept
 
     def to_warm_arrays(self) -> dict[str, Any]:
         """Return ``to_arrays`` with the present decisions, which ``from_arrays`` of this process need not compute.

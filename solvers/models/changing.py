@@ -191,7 +191,7 @@ class ChangingEstimator(LiveEstimator):
         report = fresh._learn((X, self.window_y), self.window_sample_weight, keys, ())
         robust = self.robustness()
         if robust is not None:
-            report = fresh.update(robust=robust)
+            report = fresh._learn(None, None, None, (), NO_EDITS._replace(robust=robust))
         fresh._window.next_key = max(fresh._window.next_key, self._window.next_key)
         gone = {*self._learnt_names()} - {"feature_names_in_"}
         seconds = time.perf_counter() - started

@@ -19,6 +19,7 @@ from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.homotopy.optimality import audited
 from livesvm.solvers.homotopy.run import Trace
 from livesvm.solvers.kernels.kernel import Kernel
+from livesvm.solvers.kernels.nystroem import weights_of
 from livesvm.solvers.kernels.shared import SharedFeatures
 from livesvm.solvers.models.keyed_window import ExampleUpdate, KeyedWindow, standing_of, taken
 from livesvm.solvers.models.pair import NO_EXAMPLES, Pair, PairChange, update_each, votes_of
@@ -35,7 +36,7 @@ from livesvm.solvers.problem.piecewise_linear import NO_LOSSES, Losses, hinge
 from livesvm.solvers.problem.state import are_free
 from livesvm.solvers.runtime.threads import solve_in_parallel
 from livesvm.solvers.runtime.types import Floats, Ints
-from livesvm.solvers.sparse import Features
+from livesvm.solvers.sparse import Features, dense
 from livesvm.solvers.validation import plain
 
 NAMES = tuple(vars(Trace()))
@@ -239,6 +240,11 @@ class ClassWindow(KeyedWindow):
 
     def predictor(self) -> PairsPredictor:
         """Return the present decision functions, which later updates do not change."""
+        if self.kernel.is_projected:  # one weight vector of each pair has the place of support vectors
+            q, slots = len(self.pairs), self.slots
+            W = np.column_stack([weights_of(dense(self.shared.XT), slots, beta) for beta in self.beta])
+            each, ones = tuple(np.arange(q)[:, None]), (np.ones(1),) * q
+            return PairsPredictor(self.kernel, W, each, ones, self.intercepts, self.width, self.n_classes)
         beta = self.beta
         places = np.flatnonzero((beta != 0.0).any(axis=0))
         given = self.kernel.gram is not None

@@ -53,7 +53,8 @@ class KeyedWindow(ABC):
     _later: tuple[Callable[[], object], ...] = ()  #: calls to make once the change is final
 
     def __init__(self) -> None:
-        self.keys: dict[Key, int] = {}  #: key -> slot, oldest first
+        self.keys: dict[Key, int] = {}  #: key -> slot, oldest first; never changed in place
+        self._ordered: tuple[dict[Key, int], Ints] = ({}, NO_EXAMPLES)  #: keys, and their slots
         self.next_key = 0  #: larger than every whole number that has been a key
         self.updates = 0  #: number of updates so far: the key of cached results that depend on the window
         self.foretells = False  #: whether ``unlearnt`` is asked for
@@ -105,7 +106,11 @@ class KeyedWindow(ABC):
     @property
     def slots(self) -> Ints:
         """Slots of the window's examples, oldest first: their indices in the arrays."""
-        return np.fromiter(self.keys.values(), np.int64, len(self.keys))
+        keys, found = self._ordered
+        if keys is not self.keys:  # another dict for each change
+            found = np.fromiter(self.keys.values(), np.int64, len(self.keys))
+            self._ordered = self.keys, found
+        return found
 
     def _slots_of(self, keys: list[Key]) -> Ints:
         return np.fromiter(map(self.keys.__getitem__, keys), np.int64, len(keys)) if keys else NO_EXAMPLES
@@ -261,11 +266,14 @@ class KeyedWindow(ABC):
 
     # -- keeping -------------------------------------------------------------------------------------------------------
 
-    def to_arrays(self) -> dict[str, Any]:
-        """Return examples, coefficients and segments for a checkpoint; ``restore`` rebuilds factors and kernel rows."""
+    def to_arrays(self, X: Features | None = None) -> dict[str, Any]:
+        """Return examples, coefficients and segments for a checkpoint; ``restore`` rebuilds factors and kernel rows.
+
+        ``X`` has the features of a model that keeps them elsewhere.
+        """
         beta, segments, intercept = self._solution()
         return {
-            "X": self.X,
+            "X": self.X if X is None else X,
             "y": self.y,
             "sample_weight": self.weights,
             "sides": self.sides,

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from livesvm.solvers.active_set.exits import Exit
 from livesvm.solvers.certificate import Certificate, certify
 from livesvm.solvers.errors import NotOptimal
-from livesvm.solvers.homotopy import batch_update
+from livesvm.solvers.homotopy import batch_update, linear
 from livesvm.solvers.homotopy.batch_update import UndoneOnError
 from livesvm.solvers.homotopy.edit import Batch
 from livesvm.solvers.homotopy.pairs import OWN_BYTES, PairInMemory, call_each
@@ -261,9 +261,11 @@ class Pair:
         state, numbers = self.state, self.numbers
         slots = self.slot[numbers]
         beta = state.examples.beta[slots]
-        there = numbers[beta != 0.0]
-        values = self.shared.values(self.shared.features(numbers), there)
-        f = times(values, beta[beta != 0.0]) + state.b
+        if self.shared.kernel.is_projected:
+            f = linear.decisions(state)[slots]
+        else:
+            there = numbers[beta != 0.0]
+            f = times(self.shared.values(self.shared.features(numbers), there), beta[beta != 0.0]) + state.b
         return certify(state.losses(slots), beta, f, state.b, state.examples.diagonal[slots], intercept=state.intercept)
 
     def restore(self, numbers: Ints, losses: Losses, beta: Floats, segments: Ints, b: float) -> None:

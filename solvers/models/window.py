@@ -11,7 +11,7 @@ import numpy as np
 
 from livesvm.solvers.certificate import Certificate, certify
 from livesvm.solvers.errors import NotOptimal
-from livesvm.solvers.homotopy import batch_update
+from livesvm.solvers.homotopy import batch_update, linear
 from livesvm.solvers.homotopy.batch_update import UndoneOnError
 from livesvm.solvers.homotopy.optimality import audited
 from livesvm.solvers.homotopy.refactorize import refactorize
@@ -277,6 +277,8 @@ class Window(KeyedWindow):
 
     def _fresh_f(self) -> Floats:
         """Recompute the decisions for the window from features and coefficients, oldest first."""
+        if self.state.kernel.is_projected:
+            return linear.decisions(self.state)[self.slots] if self.keys else np.empty(0)
         predictor = replace(self.predictor(), boundary=0.0, n_features=None)
         return predictor.decision_function(self.X) if self.keys else np.empty(0)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from functools import lru_cache
 from hashlib import blake2b
@@ -29,7 +29,12 @@ Cells = Sequence[Any] | NDArray[Any]
 LONGEST = 1000  #: characters of a word
 MARKS = frozenset(("", "na", "n/a", "nan", "null", "none", "?"))  #: texts for a missing number, time, or yes and no
 YES, NO = frozenset(("true", "yes")), frozenset(("false", "no"))
-_REAL = "?bhilqBHILQefd"  # type codes of arrays of numbers
+_NUMBERS = "bhilqBHILQefd"
+_REAL = {"number": _NUMBERS, "yes-no": "?" + _NUMBERS}  # type codes of arrays of which a column of a kind is made
+
+
+class Words(list[Any]):
+    """Cells of a column that a data frame holds as categories: words, even if all of them are numbers."""
 
 
 @lru_cache(maxsize=2**16)
@@ -44,13 +49,23 @@ def word_of(cell: Any) -> str:
         return cell
     if isinstance(cell, bool | np.bool_):
         return "true" if cell else "false"
-    if isinstance(cell, Real | Decimal) and float(cell).is_integer():
-        return f"{float(cell):.0f}"
-    return str(cell)
+    number = _number(cell) if isinstance(cell, Real | Decimal) else None
+    return f"{number:.0f}" if number is not None and number.is_integer() else str(cell)
+
+
+def _no_word(cell: Any, word: str) -> str | None:
+    """Return why a cell is no word; None for a word."""
+    if not isinstance(cell, str) and hasattr(cell, "__len__"):
+        return f"a {type(cell).__name__} is no single value"
+    if len(word) > LONGEST:
+        return f"is a word of more than {LONGEST} characters"
+    return None if word.isascii() or not any("\ud800" <= letter <= "\udfff" for letter in word) else "is no text"
 
 
 def kind_of(cells: Cells) -> Kind:
     """Return the kind of a column, found from its cells, which may all be texts as in a CSV file."""
+    if isinstance(cells, Words):
+        return "category"
     there = [cell for cell in cells if not (is_missing(cell) or (isinstance(cell, str) and cell == ""))]
     if all(isinstance(cell, bool | np.bool_) for cell in there) and there:
         return "yes-no"
@@ -71,7 +86,7 @@ def coded(cells: Cells, kind: Kind, column: int, name: str, words: dict[float, s
     ------
     InvalidInput : a cell is not of the column's kind; names the row and the column
     """
-    if kind in ("number", "yes-no") and isinstance(cells, np.ndarray) and cells.dtype.char in _REAL:
+    if isinstance(cells, np.ndarray) and cells.dtype.char in _REAL.get(kind, ""):
         out = cells.astype(np.float64)
         _check_numbers(out, kind, column, name)
         return out
@@ -81,8 +96,8 @@ def coded(cells: Cells, kind: Kind, column: int, name: str, words: dict[float, s
             out[row] = math.nan
         elif kind == "category":
             word = word_of(cell)
-            if len(word) > LONGEST:
-                raise _wrong(f"is a word of more than {LONGEST} characters", row, column, name)
+            if reason := _no_word(cell, word):
+                raise _wrong(reason, row, column, name)
             out[row] = code = code_of(word)
             words[code] = word
         else:
@@ -116,7 +131,12 @@ def _number(cell: Any) -> float | None:
     if isinstance(cell, bool | np.bool_):
         return None
     if isinstance(cell, Real | Decimal):
-        return float(cell)
+        try:
+            return float(cell)
+        except (OverflowError, ValueError) as error:  # a huge whole number, or a signalling NaN
+            return math.inf if isinstance(error, OverflowError) else math.nan
+    if isinstance(cell, timedelta):
+        return cell.total_seconds()
     if not isinstance(cell, str) or "_" in cell or not cell.isascii():
         return None
     try:

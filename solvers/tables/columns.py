@@ -125,7 +125,7 @@ class TableColumns:
         if table.keys() != {*names}:
             self._check_names(table, X)
         words: dict[float, str] = {}
-        m = len(next(iter(table.values()), ()))
+        m = len(X) if _has_names(X) else len(next(iter(table.values()), ()))
         missing = [None] * m
         values = np.empty((m, len(names)))
         for at, column in enumerate(self.each):

@@ -9,9 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from livesvm.solvers.errors import InvalidInput, InvalidType
-from livesvm.solvers.tables.cells import Cells
+from livesvm.solvers.tables.cells import Cells, Words
 
 MOST_COLUMNS = 10_000
+_OF_CATEGORIES = ("categor", "enum", "dictionary")  # names of the types of pandas, Polars and Arrow begin so
 
 
 def columns_of(X: Any) -> dict[str, Cells]:
@@ -27,6 +28,8 @@ def columns_of(X: Any) -> dict[str, Cells]:
         return {name: [row.get(name) for row in X] for name in dict.fromkeys(_name(key) for row in X for key in row)}
     if isinstance(X, Mapping):
         found = {_name(name): _cells(cells) for name, cells in X.items()}
+    elif hasattr(X, "collect"):
+        raise InvalidType("is a lazy frame; collect it first", field="X")
     elif hasattr(X, "columns"):
         names = [_name(name) for name in (X.column_names if hasattr(X, "column_names") else X.columns)]
         if len({*names}) < len(names):
@@ -49,7 +52,8 @@ def columns_of(X: Any) -> dict[str, Cells]:
 
 def _name(name: Any) -> str:
     if not isinstance(name, str):
-        raise InvalidType(f"names of columns are texts, not {name!r}", field="X")
+        reason = f"names of columns are texts, not {name!r}; frame.rename(columns=str) makes texts of them"
+        raise InvalidType(reason, field="X")
     return name
 
 
@@ -76,7 +80,9 @@ def _cells(column: Any) -> Cells:
         cells = column.to_list()
     else:
         array = column.to_numpy() if hasattr(column, "to_numpy") else np.asarray(column)
-        cells = array if array.dtype.kind in "fiubM" else column.astype(object).tolist()
+        objects = array if array.dtype.kind in "fiubMO" else column.astype(object)
+        cells = objects.tolist() if objects.dtype.kind == "O" else objects
     if getattr(cells, "ndim", 1) != 1:
         raise InvalidInput("must have one cell for each row and column", field="X")
-    return cells
+    held = str(getattr(column, "type", getattr(column, "dtype", ""))).lower()
+    return Words(cells) if held.startswith(_OF_CATEGORIES) else cells

@@ -1,11 +1,14 @@
 """Models with components against training anew, for ``tests.benchmarks.growth --components``.
 
+``--service`` fills a window of a real service over HTTP, and restarts the service.
+
 Processor time of one thread. ``LinearSVC`` is trained on the mapped rows, which it is given, and ``SVC`` with the whole
 kernel; gaps are of the same objective. Accuracies are on rows that no model has seen.
 """
 
 from __future__ import annotations
 
+import tempfile
 import time
 import warnings
 from collections.abc import Callable, Iterable
@@ -17,10 +20,14 @@ from typing import Any
 import numpy as np
 from sklearn.svm import SVC, LinearSVC
 
+from livesvm.service.client import Client
 from livesvm.solvers import IncrementalSVC
+from tests.benchmarks.feed_pace import processor_seconds
+from tests.benchmarks.hosting import resident
 from tests.benchmarks.printing import duration, number, seconds, table
 from tests.benchmarks.sets import read, standardised
 from tests.oracle import Matrix, Vector
+from tests.service.process import ServiceProcess
 
 MADE = ("noise", "smooth", "clusters")
 GAMMAS = {"clusters": 0.0113}  #: which "scale" gives; the others have 1 / d
@@ -29,6 +36,7 @@ TABLES = ("spambase", "a8a", "w7a", "letter", "shuttle", "mushrooms", "usps", "m
 """Further sets, of which only accuracies are compared."""
 MOST_OF_SVC = 12_000  #: larger windows are not trained by ``SVC``
 TEST, SLIDES, BATCH = 2000, 3, 100
+SENT = 10_000  #: rows of one call that fills a window of a service
 timed = partial(seconds, clock=time.process_time)
 
 
@@ -136,3 +144,47 @@ def show(windows: Iterable[Window], components: int) -> None:
     for at, window in enumerate(windows):
         lines = table(HEADER, [line(window, components)]).splitlines()
         print("\n".join(lines if at == 0 else lines[-1:]), flush=True)
+
+
+def serve(n: int, components: int) -> None:
+    """Fill a window of ``n`` rows of a service with a store on disk, slide it, predict, restart; print the costs.
+
+    Seconds are processor time of the service's process, but for the wall time of its restart.
+    """
+    X, y = noisy(n + SLIDES * BATCH)
+    rows: list[list[str]] = []
+    with tempfile.TemporaryDirectory() as place, ServiceProcess(Path(place)) as service:
+        base = resident(service.pid)
+
+        def spent() -> float:
+            return processor_seconds(service.pid)
+
+        def note(name: str, began: float, per: int = 1) -> None:
+            rows.append([name, duration((spent() - began) / per), f"{resident(service.pid) - base:.0f}"])
+
+        with Client(service.url, timeout=600) as client:
+            kernel = {"name": "rbf", "gamma": 0.05}
+            client.create_model("m", C=3.0, kernel=kernel, components=components, window={"max_examples": n})
+            began = spent()
+            for at in range(0, n, SENT):
+                client.update("m", X[at : at + SENT], y[at : at + SENT])
+            note(f"fill, {SENT} rows a call", began)
+            began = spent()
+            for at in range(n, len(X), BATCH):
+                client.update("m", X[at : at + BATCH], y[at : at + BATCH])
+            note(f"update of {BATCH} in, {BATCH} out", began, SLIDES)
+            began = spent()
+            client.predict("m", X[:SENT])
+            note(f"prediction, of {SENT} rows a call", began, SENT)
+            began = spent()
+            proof = client.certificate("m")
+            note(f"certificate: gap {proof['relative_gap']:.0e}", began)
+            before = client.predict("m", X[:BATCH])
+        service.kill()
+        began = time.monotonic()
+        service.start()
+        with Client(service.url, timeout=600) as client:
+            assert client.predict("m", X[:BATCH]) == before
+            wall = time.monotonic() - began
+            note(f"restart after a kill, {wall:.1f} s to the first prediction", 0.0)
+    print(table([f"{n} x 20, components={components}", "processor", "MiB more than empty"], rows))

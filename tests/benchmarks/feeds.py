@@ -124,7 +124,7 @@ def run(series: Series, rows: list[dict[str, Any]]) -> Run:
         outcome = feed.observe(rows[start : start + CALL])
         seconds += process_time() - began
         for step, one in outcome.scored:
-            scored[step].append(one)
+            scored[step].append(one[: len(FIELDS)])
         for event in outcome.events:
             events[event.kind] = events.get(event.kind, 0) + 1
         if feed.rows is None:

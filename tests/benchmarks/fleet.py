@@ -3,9 +3,9 @@
     python -m tests.benchmarks.fleet [--series 10000] [--calls 10] [--place DIRECTORY]
 
 Window 500, steps 1 and 24. ``filled``: 500 readings of each series, in calls of 100 series. ``fed``: one of each
-series at a time, in calls of 1,000; shown are the quietest of so many rounds, and their mean. Processor time is the
-service's, all threads together; memory is resident. A directory is kept: what was filled there is fed on by the next
-run. ``parts``: what the parts of such a call take, in one process without HTTP, with few series.
+series at a time, in calls of 1,000, over HTTP; shown are the mean of so many rounds, and the quietest. Processor time
+is the service's, all threads together; memory is resident. A directory is kept: what was filled there is fed on by the
+next run. ``parts``: what the parts of such a call take, in one process without HTTP, with few series.
 ``killed``: from ``kill -9`` to ready. Then the certificates of 100 series at random, and how far the forecasts of some
 are from those of single feeds with the same settings: a series gives up kernel rows between two calls, which rounds.
 """
@@ -107,8 +107,12 @@ def fed(service: ServiceProcess, http: httpx.Client, count: int, calls: int) -> 
     took = time.perf_counter() - began
     user, system = min(rounds, key=sum)
     return [
-        ["a reading", f"{user + system:.2f} ms", f"{user:.2f} user, {system:.2f} system: quietest of {calls} rounds"],
-        ["on average", f"{sum(map(sum, rounds)) / calls:.2f} ms", f"{rounds[0].sum():.2f} the first; in {took:.0f} s"],
+        [
+            "a reading",
+            f"{sum(map(sum, rounds)) / calls:.2f} ms",
+            f"mean of {calls} rounds; {rounds[0].sum():.2f} the first; in {took:.0f} s",
+        ],
+        ["in the quietest", f"{user + system:.2f} ms", f"{user:.2f} user, {system:.2f} system"],
         ["resident at most", f"{largest:.0f} MB", f"{1024 * largest / count:.0f} KB a series"],
     ]
 

@@ -6,6 +6,7 @@
     python -m tests.benchmarks.growth --n 10000 --problem clusters --C 1 --gamma 0.0113
     python -m tests.benchmarks.growth --components 300 --n 10000    models of that rank, see ``components``
     python -m tests.benchmarks.growth --components 300 --real       the same on real data, ten tables in all
+    python -m tests.benchmarks.growth --components 100 --n 200000 --service    a window of a real service, over HTTP
 
 RBF, d = 20, 100 in and 100 out, one thread each. Each size runs in a process of its own, so that its peak
 memory is its own, as Linux counts it; the baseline is the same process before it had any data. "bytes/event"
@@ -188,7 +189,13 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--gamma", type=float, help="of the kernel; default 1 / (4 d)")
     parser.add_argument("--components", type=int, help="landmarks of models that do not have the whole kernel")
     parser.add_argument("--real", type=Path, nargs="?", const=DATA, help="with --components: sets in this directory")
+    parser.add_argument("--service", action="store_true", help="with --components: over HTTP")
     options = parser.parse_args(arguments)
+    if options.components and options.service:
+        print(machine())
+        for n in options.n or [200_000]:
+            components.serve(n, options.components)
+        return 0
     if options.components:
         return _of_components(options.components, options.n or [10_000, 50_000], options.real)
     asked = (options.problem, options.C, options.gamma)

@@ -1,9 +1,11 @@
-"""Feeds with defaults at every horizon up to two seasons, next to feeds of the first generation and LightGBM.
+"""Feeds with defaults at every horizon up to two seasons, next to feeds of the first generation and other methods.
 
 Errors are mean absolute ones over the better of the last value and the seasonal value, as in ``feeds``. LightGBM is
 direct, with its defaults, on the newest window and on all history, trained again every so many readings; it sees lags 0
 to 23, the target 1, 2 and 7 seasons back, mean and spread of a season, hour, weekday and day of the year as numbers,
-and forecasts the target or, with ``--changes``, its change from the newest reading. Seconds are processor time.
+and forecasts the target or, with ``--changes``, its change from the newest reading. ``--statistical`` adds AutoTheta,
+AutoETS and AutoARIMA as in ``feeds``. ``--ends`` asks for one reading and one season ahead alone. ``--csv NAME=FILE``
+adds a series: a file with times, then values, whose season is a day. Seconds are processor time.
 
     python -m tests.benchmarks.horizons [--readings 3000] [--again 96] [--only NAME] [--no-lightgbm] [--changes]
 """
@@ -11,8 +13,10 @@ and forecasts the target or, with ``--changes``, its change from the newest read
 from __future__ import annotations
 
 import argparse
+import csv
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from time import process_time
 from typing import Any
@@ -26,6 +30,7 @@ from livesvm.service.feeds.scores import FIELDS
 from livesvm.service.feeds.spec import spec_of
 from livesvm.service.feeds.timeline import Reading, Timeline
 from tests.benchmarks.feeds import CALL, SERIES, UNSEEN, WINDOW, Series, rows_of
+from tests.benchmarks.forecasters import statistical
 from tests.benchmarks.printing import duration, geometric_mean, machine, table
 from tests.benchmarks.sets import DATA
 
@@ -47,12 +52,21 @@ class Cell:
     coverage: float
 
 
-def steps_of(series: Series) -> tuple[int, ...]:
-    """Return horizons up to two seasons, or two days of hours where a season is longer."""
+def steps_of(series: Series, *, ends: bool = False) -> tuple[int, ...]:
+    """Return horizons up to two seasons, or two days of hours where a season is longer; with ``ends``, two of them."""
     season = 24 if series.period == 168 else series.period
+    if ends:
+        return (1, season if season <= 4 * LONGEST else LAGS)
     if season > LONGEST:
         return (1, 6, 24, 48)
     return (1, season // 4, season // 2, season, 3 * season // 2, 2 * season)
+
+
+def read_csv(file: str, readings: int) -> list[dict[str, Any]]:
+    """Return the first rows of a file with times in its first column and values in its second."""
+    with open(file, newline="") as lines:
+        found = list(islice(csv.reader(lines), 1, readings + 1))
+    return [{"time": time.replace(" ", "T"), "y": float(value)} for time, value, *_ in found]
 
 
 def fed(
@@ -68,7 +82,7 @@ def fed(
         if is_live:
             seconds, taken = seconds + process_time() - began, taken + outcome.accepted
         for step, one in outcome.scored:
-            scored[step].append(one)
+            scored[step].append(one[: len(FIELDS)])
     return feed, {step: np.array(found) for step, found in scored.items()}, seconds / max(1, taken)
 
 
@@ -117,23 +131,28 @@ def boosted(
 
 def measured(series: Series, given: argparse.Namespace) -> tuple[list[Cell], list[str]]:
     """Return the cells of a series, and its line of seconds."""
-    rows, steps = rows_of(series, given.data, given.readings), steps_of(series)
+    rows = read_csv(series.file, given.readings) if series in given.csv else rows_of(series, given.data, given.readings)
+    steps = steps_of(series, ends=given.ends)
     feed, scored, seconds = fed(rows, steps, 2)
     _, before, seconds_before = fed(rows, steps, 1)
     readings = Timeline(feed.spec, feed.spec.window).read(rows).readings
+    values = np.array([reading.values[0] for reading in readings])
+    live = min(int(found[0, 0]) - step for step, found in scored.items())
+    methods = statistical(values, range(live, len(values)), steps, series.period) if given.statistical else {}
     cells = []
-    for step in steps:
+    for i, step in enumerate(steps):
         one, other = (dict(zip(FIELDS, found[step].T, strict=True)) for found in (scored, before))
         actual, slots = one["actual"], one["slot"].astype(int)
         naive = [np.abs(one[name] - actual).mean() for name in ("last", "seasonal")]
         past = slots - series.period * -(-step // series.period)
         if (past >= 0).all():
-            naive.append(np.abs(np.array([readings[slot].values[0] for slot in past]) - actual).mean())
+            naive.append(np.abs(values[past] - actual).mean())
         errors: dict[str, Any] = {"feed": np.abs(one["value"] - actual).mean()}
         errors["before"] = np.abs(other["value"] - other["actual"]).mean()
         if given.lightgbm:
             for name, said in boosted(readings, feed.season or 0, step, set(slots.tolist()), given).items():
                 errors[f"LightGBM, {name}"] = np.abs(said[slots] - actual).mean()
+        errors |= {name: np.abs(said[slots - step - live, i] - actual).mean() for name, (said, _) in methods.items()}
         covered = (one["low"] <= actual) & (actual <= one["high"])
         shares = {name: float(error / min(naive)) for name, error in errors.items()}
         cells.append(Cell(series.name, feed.season or 0, step, len(slots), shares, float(covered.mean())))
@@ -157,6 +176,12 @@ def summary(cells: Iterable[Cell]) -> list[list[str]]:
     return lines
 
 
+def _of_file(text: str) -> Series:
+    name, _, rest = text.partition("=")
+    file, _, period = rest.rpartition(":")
+    return Series(name, file, "", int(period))
+
+
 def main() -> None:
     """Run what was asked for."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
@@ -165,15 +190,18 @@ def main() -> None:
     parser.add_argument("--only", nargs="+", help="series, by name")
     parser.add_argument("--no-lightgbm", dest="lightgbm", action="store_false", help="feeds and naive forecasts alone")
     parser.add_argument("--changes", action="store_true", help="LightGBM forecasts changes")
+    parser.add_argument("--statistical", action="store_true", help="AutoTheta, AutoETS and AutoARIMA, too")
+    parser.add_argument("--ends", action="store_true", help="one reading and one season ahead alone")
+    parser.add_argument("--csv", type=_of_file, nargs="+", default=[], metavar="NAME=FILE:READINGS_A_DAY")
     parser.add_argument("--data", type=Path, default=DATA)
     given = parser.parse_args()
     print(machine(), "\n")
     cells: list[Cell] = []
     seconds: list[list[str]] = []
-    for series in (*SERIES, *UNSEEN):
+    for series in (*SERIES, *UNSEEN, *given.csv):
         if series.task != "value" or (given.only and series.name not in given.only):
             continue
-        if not (given.data / f"{series.file}.npz").is_file():
+        if series not in given.csv and not (given.data / f"{series.file}.npz").is_file():
             continue
         found, line = measured(series, given)
         cells, seconds = [*cells, *found], [*seconds, line]

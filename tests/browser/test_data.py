@@ -83,10 +83,10 @@ def test_what_is_no_table_is_said(
 
 def test_customers_become_a_model(service: ServiceProcess, http: httpx.Client, open_page: Open) -> None:
     rng = np.random.default_rng(2)
-    plans = rng.choice(["free", "gold"], 90)
-    calls = ["" if at % 9 == 0 else str(at % 7) for at in range(90)]
-    days = [f"{1 + at % 28:02d}.03.2024" for at in range(90)]
-    left = ["ja" if at % 7 > 3 else "nein" for at in range(90)]
+    plans = rng.choice(["free", "gold"], 540)
+    calls = ["" if at % 9 == 0 else str(at % 7) for at in range(540)]
+    days = [f"{1 + at % 28:02d}.03.2024" for at in range(540)]
+    left = ["ja" if at % 7 > 3 else "nein" for at in range(540)]
     lines = map(";".join, zip(plans, calls, days, left, strict=True))
     page = open_page(f"{service.url}/#/data")
     text = "\n".join(["Tarif;Anrufe;seit;geht", *lines]).encode("utf-16")
@@ -97,5 +97,22 @@ def test_customers_become_a_model(service: ServiceProcess, http: httpx.Client, o
     page.get_by_role("button", name="Make a model").click()
     expect(page.get_by_role("heading", name="kunden", exact=True)).to_be_visible(timeout=120_000)
     reported = http.get("/models/kunden").json()
-    assert (reported["task"], reported["n_examples"]) == ("svc", 90)
+    assert (reported["task"], reported["n_examples"]) == ("svc", 540)
     assert [one["kind"] for one in reported["columns"]] == ["category", "number", "time"]
+    assert (reported["tuning"]["chosen"]["reason"], reported["tuning"]["chosen"]["n_examples"]) == ("asked", 540)
+    page.get_by_label("Features").fill("gold,3,2024-03-05\nfree,,")
+    page.get_by_role("button", name="Predict").click()
+    row = page.get_by_role("region", name="Predictions").locator("tbody tr")
+    asked = [{"Tarif": "gold", "Anrufe": 3, "seit": "2024-03-05"}, {"Tarif": "free"}]
+    said = http.post("/models/kunden/predict", json={"rows": asked}).json()["prediction"]
+    expect(row.locator("td").nth(0)).to_have_text(said[0])
+    page.get_by_role("button", name="Say why").click()
+    expect(page.get_by_text("Because of")).to_be_visible()
+    page.goto(f"{service.url}/#/models/kunden/path")
+    page.get_by_label("Validation examples").set_input_files(
+        files={"name": "Neue.csv", "mimeType": "text/csv", "buffer": text}
+    )
+    page.get_by_role("button", name="Walk the path").click()
+    expect(page.get_by_role("slider")).to_be_visible(timeout=120_000)
+    result = http.get(f"/jobs/{http.get('/jobs').json()['jobs'][-1]['id']}").json()["result"]
+    assert result["validation"]["best"]["error"] < 0.2

@@ -8,17 +8,20 @@ import subprocess
 import sys
 from functools import partialmethod
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import httpx
 import numpy as np
 import pytest
+import typer
 
 from livesvm.service.access.keys import new_key
-from livesvm.service.cli import files
+from livesvm.service.cli import connection, files
 from livesvm.service.cli.main import main
 from livesvm.service.cli.models import COLUMNS
 from livesvm.service.client import Client
+from livesvm.service.models.spec import KernelSpec
+from livesvm.service.models.tasks import TASKS
 from livesvm.solvers.errors import InvalidInput
 from tests.service.conftest import Make, Told
 from tests.service.process import ServiceProcess, blobs
@@ -187,6 +190,26 @@ def test_a_key_is_sent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: 
         monkeypatch.setenv("LIVESVM_URL", service.url)
         assert main(["models", "list", "--json"]) == 0
         assert json.loads(capsys.readouterr().out.splitlines()[-1]) == []
+
+
+def test_an_answer_that_does_not_come_is_no_service_that_cannot_be_reached(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(typer.Exit), connection.connected("http://127.0.0.1:1", ""):
+        raise httpx.ReadTimeout("timed out")
+    assert "has not answered within 600 s" in capsys.readouterr().err
+
+
+def test_models_of_every_task_and_kernel_are_created(reported: Told, capsys: pytest.CaptureFixture[str]) -> None:
+    for task in TASKS:
+        spec = {"pu": '{"prior": 0.3}', "oneclass": '{"nu": 0.2}'}.get(task, "{}")
+        assert reported("models", "create", "cli-task", "--task", task, "--spec", spec)["task"] == task
+        reported("models", "delete", "cli-task", "--yes")
+    for kernel in get_args(KernelSpec.model_fields["name"].annotation):
+        if kernel != "polynomial":  # another name of poly
+            made = reported("models", "create", "cli-kernel", "--kernel", kernel)
+            assert made["kernel"]["name"] == kernel
+            reported("models", "delete", "cli-kernel", "--yes")
+    assert main(["models", "create", "m", "--task", "l2svc", "--csv", "x.csv", "--target", "y"]) == 2
+    assert "is of the other tasks" in capsys.readouterr().err
 
 
 def test_labels_are_named_when_a_model_is_made(

@@ -19,6 +19,7 @@ from livesvm.service.models.spec import ModelSpec
 from livesvm.service.models.state import ModelState
 from livesvm.service.models.window import WindowLimits
 from livesvm.solvers import IncrementalSVC, IncrementalSVR
+from livesvm.solvers.errors import InvalidInput
 from tests.service.conftest import Make
 from tests.support.erasing import keeping
 
@@ -85,6 +86,23 @@ def test_updates_are_put_together_once_the_landmarks_are_chosen() -> None:
     young = ModelState.empty(spec, 64)
     young.apply(young.plan(Update(Batch(X[:10], Y[:10], list(range(10)))), LIMITS, 8, 0.0, None))
     assert not young.is_convex
+
+
+def test_a_window_with_components_holds_more_examples() -> None:
+    limits = WindowLimits(4, 10**4)
+    state = ModelState.empty(ModelSpec(id="m", **SPEC), 64)
+    state.apply(state.plan(Update(Batch(X[:80], Y[:80])), limits, 8, 0.0, None))
+    for update, field in (
+        (Update(Batch(X[80:81], Y[80:81])), "X"),
+        (Update(edits=Edits(change={"components": None})), "change.components"),
+    ):
+        with pytest.raises(InvalidInput) as refused:
+            state.plan(update, limits, 8, 0.0, None)
+        assert refused.value.field == field
+    state.apply(state.plan(Update(remove=Removal(oldest=76)), limits, 8, 0.0, None))
+    state.apply(state.plan(Update(edits=Edits(change={"components": None})), limits, 8, 0.0, None))
+    with pytest.raises(InvalidInput, match="the limit is 4"):
+        state.plan(Update(Batch(X[80:81], Y[80:81])), limits, 8, 0.0, None)
 
 
 @pytest.fixture(params=["sqlite", "redis"])

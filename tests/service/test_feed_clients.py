@@ -187,12 +187,12 @@ def test_what_is_known_ahead_is_announced_by_the_command_run(
         (tmp_path / name).write_text("\n".join(lines) + "\n")
         return tmp_path / name
 
-    rest = json.dumps({name: value for name, value in FEED.items() if name not in ("target", "window", "steps")})
     made = reported(
         "feed", "create", "sun", "y", "--steps", "1,3", "--window", 60, "--known", "w", "--features", "u",
-        "--settings", rest,
+        "--every", "1h", "--lags", 6, "--season", 12, "--settings", '{"rolling": {"mean": [12]}}', "--zone", "UTC",
     )  # fmt: skip
-    assert (made["settings"]["known"], made["settings"]["features"]) == (["w"], ["u"])
+    assert FEED.items() <= made["settings"].items()
+    assert [made["settings"][name] for name in ("known", "features", "timezone")] == [["w"], ["u"], "UTC"]
     ran = reported("feed", "run", "sun", written("all.csv", rows[:120]), "--size", 7)
     assert [(one["n"], one["assumes"]) for one in ran["scores"]] == [(60, "perfect"), (58, "perfect")]
     job = reported("feed", "backtest", "sun", tmp_path / "all.csv")

@@ -12,6 +12,7 @@ from typing import Any
 
 import httpx
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from tests.contract.conftest import redis_server
@@ -87,6 +88,9 @@ def test_history_holds_what_was_said_before(http: httpx.Client, feed: str) -> No
         for made in row["forecasts"]:
             assert made["made_at"] < row["time"]
             assert made["error"] == pytest.approx(row["value"] - made["value"])
+            assert made["served"] == "blend"
+            blended = sum(expert["value"] * expert["weight"] for expert in made["experts"])
+            assert blended == pytest.approx(made["value"], abs=0.02 * np.ptp([one["value"] for one in made["experts"]]))
             if (row["time"], made["step"]) in said and made["made_at"] in {one["time"] for one in reported}:
                 assert made["value"] == said[row["time"], made["step"]]
                 compared += 1
@@ -100,6 +104,10 @@ def test_history_holds_what_was_said_before(http: httpx.Client, feed: str) -> No
         [one for one in row["forecasts"] if one["step"] == 3] for row in rows[3::4]
     ]
     assert problem(http.get(f"{feed}/history", params={"step": 2}))[:2] == (422, "step")
+    table = http.get(f"{feed}/history", params={"limit": 3}, headers={"accept": "application/vnd.apache.arrow.stream"})
+    arrow = pa.ipc.open_stream(table.content).read_all().to_pylist()
+    flat = [(row["time"], made["experts"]) for row in rows[-3:] for made in row["forecasts"]]
+    assert [(row["time"], row["experts"]) for row in arrow] == flat
     for extension, begin in (("svg", b"<?xml"), ("png", b"\x89PNG")):
         assert http.get(f"{feed}/plot.{extension}").content.startswith(begin)
 
@@ -351,6 +359,14 @@ def agree(some: list[dict[str, Any]], others: list[dict[str, Any]]) -> None:
     for one, other in zip(some, others, strict=True):
         assert one.keys() == other.keys()
         for name, value in one.items():
+            if name == "experts":  # which are rounded
+                for mine, theirs in zip(value, other[name], strict=True):
+                    assert mine == {
+                        "expert": theirs["expert"],
+                        "value": pytest.approx(theirs["value"], rel=1e-3),
+                        "weight": pytest.approx(theirs["weight"], abs=0.005),
+                    }
+                continue
             assert value == (
                 pytest.approx(other[name], rel=CLOSE, abs=CLOSE) if isinstance(value, float) else other[name]
             ), name

@@ -204,3 +204,25 @@ def test_a_stamp_far_ahead_is_its_own_series_refusal(http: httpx.Client) -> None
     assert all("ahead of the service's clock" in one["reason"] for one in answer["refused"])
     assert http.get("/fleets/clocks").json()["series"] == 1
     http.delete("/fleets/clocks")
+
+
+def test_a_new_series_forecasts_from_its_second_reading_and_takes_the_settings_of_the_fleet(http: httpx.Client) -> None:
+    http.post("/fleets", json={"id": "young", **FLEET, "window": 100}).raise_for_status()
+    http.post("/fleets/young/observations", json={"rows": rows(("a",), 0, 100)}).raise_for_status()
+    chosen = http.get("/fleets/young").json()["settings"]["chosen"]
+    served = {}
+    for first, last in ((0, 2), (2, 39), (39, 40), (40, 99), (99, 100)):
+        sent = [{**row, "meter": "b"} for row in rows(("a",), first, last)]
+        assert http.post("/fleets/young/observations", json={"rows": sent}).json()["accepted"] == last - first
+        described = http.get("/feeds/young/b").json()
+        coming = [one["readings"] for one in (described["filling"] or {"coming": []})["coming"]]
+        assert coming == [at for at in (2, 18, 40, 100) if at > last]
+        told = http.get("/fleets/young/forecast", params={"series": "b"}).json()["rows"]
+        assert all(one["low"] < one["value"] < one["high"] for one in told)
+        served[last] = [one["served"] for one in told]
+    assert served[2] == ["last-value"] * 2
+    assert set(served[39]) <= {"last-value", "seasonal-naive"}
+    assert served[40] == served[99] == served[100] == ["blend"] * 2
+    mine = described["settings"]["chosen"]["steps"]
+    assert [{name: value for name, value in one.items() if name != "refits"} for one in mine] == chosen["steps"]
+    assert http.delete("/fleets/young").status_code == 204

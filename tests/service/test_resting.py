@@ -273,9 +273,9 @@ def test_kernel_rows_are_given_up_where_many_models_have_some(
         model.update(batch(0, 60), None).result()
         model.wake().result()
     before = [decisions(model) for model in models]
-    monkeypatch.setattr(registry_module, "HOT_BYTES", models[0].hot + models[1].hot // 2)
+    monkeypatch.setattr(registry_module, "HOT_BYTES", models[0].count_hot() + models[1].count_hot() // 2)
     registry._cool(registry._awake())
-    assert [model.hot > 0 for model in models] == [False, False, True, True, True]
+    assert [model.count_hot() > 0 for model in models] == [False, False, True, True, True]
     for model, decided in zip(models, before, strict=True):
         np.testing.assert_array_equal(decisions(model), decided)
         model.update(batch(1), None).result()

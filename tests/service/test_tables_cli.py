@@ -153,6 +153,20 @@ def test_targets_say_what_is_learnt_and_rows_without_one_are_left_out(reported: 
     reported("models", "delete", "one", "--yes")
 
 
+def test_weights_and_times_of_the_first_table_are_features_and_all_rows_decide(
+    reported: Told, here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tables, "CALL", 60)
+    rows = [f"2024-01-{1 + at % 28:02d} 10:30,{at % 11},{'yes' if at % 11 > 5 else 'no'}" for at in range(100)]
+    (here / "cars.csv").write_text("\n".join(["time,weight,sold", *rows]))
+    made = reported("models", "create", "cars", "--csv", "cars.csv", "--target", "sold")
+    assert {one["name"]: one["kind"] for one in made["columns"]} == {"time": "time", "weight": "number"}
+    assert (made["tuning"]["chosen"]["reason"], made["tuning"]["chosen"]["n_examples"]) == ("asked", 100)
+    assert reported("predict", "cars", "cars.csv")["prediction"][:11] == ["no"] * 6 + ["yes"] * 5
+    assert reported("update", "cars", "cars.csv")["n_examples"] == 200
+    reported("models", "delete", "cars", "--yes")
+
+
 def test_a_table_sorted_by_its_targets_is_learnt_evenly(
     reported: Told, here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -180,3 +194,17 @@ def test_numbers_of_any_dialect_are_those_of_a_matrix(reported: Told, service: S
         client.delete_model("lists")
     assert reported("predict", "matrix", "x.csv", "--target", "label")["decision"] == expected
     reported("models", "delete", "matrix", "--yes")
+
+
+def test_paths_choose_by_a_table(reported: Told, here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    reported("models", "create", "kunden", "--csv", "kunden.csv", "--target", "geht", "--C", 2)
+    (here / "neue.csv").write_text(german(customers(30, 7)), encoding="latin-1")
+    for command in ("path", "outliers"):
+        result = reported(command, "kunden", "--validation", "neue.csv")["result"]
+        assert result["validation"]["best"]["error"] < 0.3
+    (here / "neue.csv").write_text(german(customers(9)).replace("free", "2024").replace("10:30", "spaet", 3))
+    assert main(["path", "kunden", "--validation", "neue.csv"]) == 1
+    said = capsys.readouterr().err
+    assert "validation.rows" in said
+    assert "seit" in said
+    reported("models", "delete", "kunden", "--yes")

@@ -8,7 +8,10 @@ import json
 import pickle
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import AsyncExitStack
+from datetime import timedelta
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +23,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 from pyarrow.feather import write_feather
+from pyarrow.parquet import write_table
 
 from livesvm.service.client import AsyncClient, Client, ServiceProblem
 from livesvm.service.history.replay import together
@@ -424,6 +428,14 @@ WRONG_FILES = [
     ("application/x-ndjson", b'{"age": 1}\n{"age": {"a": 1}}', {"field": "rows", "row": 1, "name": "age"}),
     ("application/x-ndjson", b'{"age": 1, "age": 2}', {"field": "rows", "row": 0}),
     ("application/x-ndjson", b"[1]", {"field": "rows", "row": 0}),
+    ("application/x-ndjson", b'{"age": 1e999}', {"field": "rows", "row": 0, "name": "age"}),
+    ("application/x-ndjson", b'{"age": 10000000000000000}', {"field": "rows", "row": 0, "name": "age"}),
+    ("application/x-ndjson", b'{"age": true}', {"field": "rows", "row": 0, "name": "age"}),
+    ("text/csv", b"age,\n31,3\n", {"field": "rows", "row": 0, "column": 1}),
+    ("text/csv", b"age," + b"x" * 300 + b"\n31,3\n", {"field": "rows", "row": 0, "column": 1}),
+    ("application/json", b'{"rows": [{"age": 1}, {"plan": ["a"]}]}', {"pointer": "#/rows/1/plan", "name": "plan"}),
+    ("application/json", b'{"rows": [{"a/b": {}}]}', {"pointer": "#/rows/0/a~1b", "name": "a/b"}),
+    ("application/json", b'{"rows": [{}]}', {"pointer": "#/rows/0"}),
 ]
 
 
@@ -451,19 +463,50 @@ def test_columns_are_named_of_tables_alone(http: httpx.Client, make: Make) -> No
     assert (table.status_code, table.json()["field"]) == (422, "rows")
 
 
-def test_clients_send_data_frames(service: ServiceProcess, make: Make) -> None:
-    model = make(**SPEC)
-    frame = pd.DataFrame(ROWS)
-    frame["joined"] = pd.to_datetime(frame["joined"])
-    with Client(service.url) as client:
-        client.update(model, frame, Y)
-        found = client.predict(model, frame)["decision"]
-        assert found == client.predict(model, frame.to_dict("records"))["decision"]
-        assert found == pytest.approx(IncrementalSVC(C=3.0, columns="auto").fit(ROWS, Y).decision_function(ROWS))
-        assert client.what_if(model, PROBE, decay=0.5)["rows"]["before"]["decision"]
-        assert client.explain(model, PROBE[:1])["rows"]
-        with pytest.raises(ServiceProblem, match="'age'"):
-            client.predict(model, [{"age": "old"}])
+FRAMES: dict[str, Callable[[pd.DataFrame], Any]] = {
+    "pandas": lambda frame: frame,
+    "pandas with its own types": lambda frame: frame.convert_dtypes().astype({"plan": "category"}),
+    "polars": lambda frame: pl.from_pandas(frame),
+    "arrow": lambda frame: pa.Table.from_pandas(frame, preserve_index=False),
+    "records": lambda frame: frame.to_dict("records"),
+}
+
+
+@pytest.mark.parametrize("kind", FRAMES)
+@pytest.mark.parametrize("is_awaited", [False, True])
+def test_both_clients_send_every_kind_of_frame(
+    service: ServiceProcess, make: Make, kind: str, is_awaited: bool
+) -> None:
+    model, other = make(**SPEC), make(**SPEC)
+    given = pd.DataFrame(ROWS)
+    given["joined"] = pd.to_datetime(given["joined"])
+    frame = FRAMES[kind]
+    probe = frame(given[:7])
+    expected = IncrementalSVC(C=3.0, columns="auto").fit(ROWS, Y).decision_function(ROWS[:7])
+
+    async def asked() -> None:
+        async with AsyncExitStack() as stack:
+            client: Any = AsyncClient(service.url) if is_awaited else Client(service.url)
+            _ = await stack.enter_async_context(client) if is_awaited else stack.enter_context(client)
+
+            async def ask(call: str, *arguments: Any, **named: Any) -> Any:
+                answer = getattr(client, call)(*arguments, **named)
+                return await answer if is_awaited else answer
+
+            await ask("update", model, frame(given), Y)
+            assert (await ask("predict", model, probe))["decision"] == pytest.approx(expected, abs=1e-7)
+            foreseen = await ask("what_if", model, probe, X=probe, y=Y[:7], remove={"oldest": 7})
+            assert foreseen["rows"]["before"]["decision"] == pytest.approx(expected, abs=1e-7)
+            assert [row["decision"] for row in (await ask("explain", model, probe))["rows"]] == pytest.approx(expected)
+            job = await ask("regularization_path", model, 0.5, 2.0, validation=(probe, Y[:7]))
+            assert (await ask("wait", job["id"]))["state"] == "done"
+            if kind != "records":
+                named = frame(given.assign(left=Y))
+                (done,) = (await ask("update_many", {other: named}, target="left"))["updates"]
+                assert done["status"] == 200
+                assert (await ask("predict", other, probe))["decision"] == pytest.approx(expected, abs=1e-7)
+
+    asyncio.run(asked())
 
 
 def test_jobs_take_tables(service: ServiceProcess, make: Make) -> None:
@@ -478,8 +521,6 @@ def test_jobs_take_tables(service: ServiceProcess, make: Make) -> None:
             assert client.certificate(model)["relative_gap"] < 1e-8
         for job in (client.assess(model, folds=3), client.regularization_path(model, 0.1, 10.0)):
             assert client.wait(job["id"])["state"] == "done"
-        with pytest.raises(ServiceProblem, match="columns"):
-            client.regularization_path(model, validation=([[1.0, 2.0, 3.0, 4.0]], ["left"]))
         for example in client.examples(model)["examples"]:
             assert not str(example["x"]["plan"]).startswith("#")
 
@@ -585,6 +626,43 @@ def test_clients_send_frames_for_many_models(service: ServiceProcess, make: Make
             client.update_many({one: {"X": ROWS[:1], "y": Y[:1]}}, target="left")
 
 
+def test_clients_name_what_cannot_be_sent(service: ServiceProcess, make: Make) -> None:
+    model = make(columns=[{"name": "age"}], C=3.0)
+    twice = pd.concat([pd.DataFrame(ROWS[:2]), pd.DataFrame(ROWS[:2])[["age"]]], axis=1)
+    cells = [Decimal("1.5"), timedelta(minutes=1), np.float32(2.5), np.int64(3)]
+    cells += [float("nan"), pd.NA, None, Decimal("NaN")]
+    with Client(service.url) as client:
+        with pytest.raises(ValueError, match="'age' stands twice"):
+            client.update(model, twice, Y[:2])
+        with pytest.raises(TypeError, match="row 1, column 'age': a bytes cannot be sent"):
+            client.update(model, [{"age": 1}, {"age": b"2"}], Y[:2])
+        client.update(model, [{"age": cell} for cell in cells], ["left", "stays"] * 4)
+        learnt = [example["x"]["age"] for example in client.examples(model)["examples"]]
+        assert learnt == [1.5, 60.0, 2.5, 3.0, None, None, None, None]
+
+
+def test_decimals_durations_and_empty_columns_are_numbers(http: httpx.Client, make: Make) -> None:
+    columns = {
+        "plan": pa.array(["gold", "free", "gold"]).dictionary_encode(),
+        "price": pa.array([Decimal("1.25"), None, Decimal("-3")], pa.decimal128(9, 2)),
+        "nothing": pa.nulls(3),
+    }
+    table, parquet = pa.table({**columns, "y": ["left", "stays", "left"]}), io.BytesIO()
+    write_table(table, parquet)
+    for media, body in ((f"{ARROW}.stream", stream_of(table)), (PARQUET, parquet.getvalue())):
+        model, headers = make(**SPEC), {"content-type": media}
+        sent = http.post(f"/models/{model}/update?target=y", content=body, headers=headers)
+        assert sent.status_code == 200, sent.text
+        kept = [example["x"] for example in http.get(f"/models/{model}/examples").json()["examples"]]
+        assert [row["price"] for row in kept] == [1.25, None, -3.0]
+        assert [row["nothing"] for row in kept] == [None] * 3
+    model = make(**SPEC)
+    spans = pa.table({"took": pa.array([1500, None], pa.duration("ms")), "y": ["left", "stays"]})
+    headers = {"content-type": f"{ARROW}.stream"}
+    http.post(f"/models/{model}/update?target=y", content=stream_of(spans), headers=headers).raise_for_status()
+    assert http.get(f"/models/{model}/examples").json()["examples"][0]["x"] == {"took": 1.5}
+
+
 FAULTS: dict[str, tuple[Row, dict[str, Any]]] = {
     "a word among numbers": ({"age": "old"}, {"row": 1, "name": "age"}),
     "a new column": ({"colour": "red"}, {"row": 1, "name": "colour"}),
@@ -646,5 +724,3 @@ def test_tables_are_learnt_by_updates_and_not_from_datasets(service: ServiceProc
         for solver in ("usmo", "batch"):
             client.apply(client.wait(client.retrain(pu, solver)["id"])["id"])
             assert client.predict(pu, PROBE)["decision"] == pytest.approx(before, abs=1e-4)
-        with pytest.raises(ServiceProblem, match="validation/rows: is not one of X"):
-            client.regularization_path(model, validation=(ROWS, Y))  # type: ignore[arg-type]

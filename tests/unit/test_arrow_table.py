@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterator
-from datetime import date, datetime, timedelta, timezone
+from datetime import date, datetime, time, timedelta, timezone
 from decimal import Decimal
 from typing import Any
 
@@ -104,7 +104,7 @@ def test_texts_that_share_letters_count_each_time() -> None:
         pa.array([b"a"]),
         pa.array([[1.0]]),
         pa.array([{"a": 1}]),
-        pa.array([timedelta(1)]),
+        pa.array([time(1)]),
         pa.array([b"a"]).dictionary_encode(),
     ],
 )

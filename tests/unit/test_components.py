@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -96,16 +97,25 @@ ESTIMATORS: dict[str, Any] = {
     "weighted": lambda **more: IncrementalSVC(
         C=2.0, gamma=0.3, components=20, class_weight={True: 3.0}, fit_intercept=False, **more
     ),
+    "classes": lambda **more: IncrementalSVC(C=2.0, gamma=0.3, components=20, **more),
     "svr": lambda **more: IncrementalSVR(C=2.0, gamma=0.3, epsilon=0.2, components=20, **more),
     "pinball": lambda **more: IncrementalSVR(C=2.0, gamma=0.3, loss="pinball", quantile=0.8, components=20, **more),
 }
 
 
 @pytest.mark.usefixtures("from_features")
+@pytest.mark.parametrize("many", [by_features.MANY, 10])
 @pytest.mark.parametrize("kind", ESTIMATORS)
-def test_updates_from_features_end_where_training_anew_does(kind: str) -> None:
+def test_updates_from_features_end_where_training_anew_does(
+    kind: str, many: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(by_features, "MANY", many)
+    counted = mock.Mock(wraps=by_features._descend_among)
+    monkeypatch.setattr(by_features, "_descend_among", counted)
     X, numbers = made(420, seed=3)
     y: Any = numbers if kind in ("svr", "pinball") else numbers > 0
+    if kind == "classes":
+        y = np.digitize(numbers, [-0.7, 0.7])
     model = ESTIMATORS[kind]().fit(X[:200], y[:200])
     rng, at = np.random.default_rng(1), 200
     for k in range(8):
@@ -121,13 +131,18 @@ def test_updates_from_features_end_where_training_anew_does(kind: str) -> None:
         at += 25
         assert report.relative_gap <= SETTINGS.acceptable
         assert model.certificate().relative_gap <= SETTINGS.acceptable
+        assert counted.called == (many == 10)
+        if kind == "classes":
+            assert all(pair._state._rows.values.size == 0 for pair in model._window.pairs.values())
     mapped, window = model.feature_scale_.apply(model.window_features), model.window_y
     anew = type(model)(**{**model.get_params(), "kernel": "linear", "components": None, "C": model.C})
     anew.fit(mapped, window, sample_weight=model.window_sample_weight)
     fresh = model.feature_scale_.apply(X)
     decide, known = (getattr(one, "decision_function", one.predict) for one in (model, anew))
     np.testing.assert_allclose(decide(X), known(fresh), atol=1e-6)
-    assert model._window.state.n_free <= 21
+    assert model._window.state.n_free <= 21 * (3 if kind == "classes" else 1)
+    again = type(model).from_arrays(model.get_params(), model.to_arrays())
+    np.testing.assert_allclose(decide(X), getattr(again, decide.__name__)(X), atol=1e-9)
 
 
 @pytest.mark.usefixtures("from_features")
@@ -261,7 +276,7 @@ def test_crossing_over_moves_neither_w_nor_the_sum(kind: str, intercept: bool) -
     X, numbers = made(300, d=6)
     C = np.full(300, 0.5)
     losses = hinge(np.sign(numbers), C) if kind == "hinge" else epsilon_insensitive(numbers, 0.1, C)
-    beta, _ = coordinate_descent.descend(X, losses, 0.0, intercept, np.random.default_rng(0))
+    beta = coordinate_descent.descend(X, losses, 0.0, intercept).beta
     rng = np.random.default_rng(1)
     low, high = losses.levels[np.arange(300), losses.n_kinks], losses.levels[:, 0]
     inside = rng.random(300) < 0.3
@@ -284,20 +299,52 @@ def test_crossing_over_moves_neither_w_nor_the_sum(kind: str, intercept: bool) -
 
 
 ANALYSES: dict[str, Any] = {
-    "leave one out": lambda model, X: solvers.leave_one_out(model).decisions,
-    "folds": lambda model, X: solvers.k_fold(model, 4).decisions,
-    "influences": lambda model, X: solvers.influences(model, X[:3]).decisions,
-    "C": lambda model, X: model.regularization_path(0.2, 4.0).breakpoints.value,
+    "leave one out": lambda model, X, y: solvers.leave_one_out(model).decisions,
+    "folds": lambda model, X, y: solvers.k_fold(model, 4).decisions,
+    "influences": lambda model, X, y: solvers.influences(model, X[:3]).decisions,
+    "C": lambda model, X, y: model.regularization_path(0.2, 4.0).breakpoints.value,
+    "outliers": lambda model, X, y: model.outlier_path().at(0.5).decision_function(X),
+    "probabilities": lambda model, X, y: model.predict_proba(X),
+    "suspects": lambda model, X, y: solvers.suspected_labels(model).doubt,
+    "values": lambda model, X, y: solvers.data_values(model, X[:20], y[:20]).values,
+    "drift": lambda model, X, y: list(solvers.drift(model).errors.values()),
+    "conformal": lambda model, X, y: solvers.conformal(model).scores,
+    "coefficients": lambda model, X, y: model.window_coefficients,
+}
+KINDS: dict[str, Any] = {
+    "two classes": (lambda **more: IncrementalSVC(C=1.0, probability=True, **more), lambda numbers: numbers > 0),
+    "three classes": (
+        lambda **more: IncrementalSVC(C=1.0, probability=True, **more),
+        lambda numbers: np.digitize(numbers, [-0.7, 0.7]),
+    ),
+    "regression": (lambda **more: IncrementalSVR(C=1.0, epsilon=0.2, **more), lambda numbers: numbers),
+}
+ONLY = {
+    "outliers": ("two classes",),
+    "probabilities": ("two classes", "three classes"),
+    "suspects": ("two classes", "three classes"),
 }
 
 
-@pytest.mark.parametrize("name", ANALYSES)
-@pytest.mark.parametrize("classes", [2, 3])
-def test_an_analysis_is_that_of_the_linear_model_on_the_map(name: str, classes: int) -> None:
+@pytest.mark.parametrize(("name", "kind"), [(name, kind) for name in ANALYSES for kind in ONLY.get(name, KINDS)])
+def test_an_analysis_is_that_of_the_linear_model_on_the_map(name: str, kind: str) -> None:
     X, numbers = made(120)
-    y = numbers > 0 if classes == 2 else np.digitize(numbers, [-0.7, 0.7])
-    model = IncrementalSVC(C=1.0, gamma=0.3, components=15).fit(X, y)
+    make, targets = KINDS[kind]
+    y = targets(numbers)
+    model = make(gamma=0.3, components=15).fit(X, y)
     mapped = model.feature_scale_.apply(X)
-    linear = IncrementalSVC(C=1.0, kernel="linear").fit(mapped, y)
-    found = [np.asarray(ANALYSES[name](one, rows), np.float64) for one, rows in ((model, X), (linear, mapped))]
-    np.testing.assert_allclose(found[0], found[1], atol=1e-6)
+    linear = make(kernel="linear").fit(mapped, y)
+    found = [ANALYSES[name](one, rows, y) for one, rows in ((model, X), (linear, mapped))]
+    if isinstance(found[0], tuple):
+        found = [np.concatenate([np.ravel(part) for part in one]) for one in found]
+    of_map, of_linear = (np.asarray(one, np.float64) for one in found)
+    np.testing.assert_allclose(of_map, of_linear, atol=1e-8)
+
+
+@pytest.mark.parametrize("name", ["tune", "to_sklearn", "to_onnx"])
+def test_what_takes_no_map_says_so(name: str) -> None:
+    X, numbers = made(60)
+    model = ESTIMATORS["svc"]().fit(X, numbers > 0)
+    with pytest.raises(InvalidInput) as refused:
+        solvers.tune(model) if name == "tune" else getattr(model, name)()
+    assert refused.value.field == "components"

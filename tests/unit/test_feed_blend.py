@@ -13,10 +13,12 @@ from livesvm.service.feeds.blend import EXPERTS, lookback_of
 from livesvm.service.feeds.forecaster import Forecaster
 from livesvm.service.feeds.forecasts import NOBODY, Forecast, PendingForecasts
 from livesvm.service.feeds.forget import forget
+from livesvm.service.feeds.past_forecasts import PastForecastsQuery, look_back
 from livesvm.service.feeds.plausible import Bounds
 from livesvm.service.feeds.presenter import forecasts, with_experts
 from livesvm.service.feeds.snapshot import from_arrays, to_arrays
 from livesvm.service.feeds.spec import spec_of
+from livesvm.service.store import codec
 from livesvm.solvers.models import blend
 from livesvm.solvers.models.blend import CAUTION, DISCOUNT, KEPT, LATELY, PRIOR, RATE, SURPRISE, Lookback
 from tests.support.feeds import FEED, rows_of, series
@@ -202,6 +204,47 @@ def test_the_blend_knows_the_first_window(band: float | None) -> None:
     assert len({each.state[blend.HEAD] for each in one.blends} - {0.0}) == 2  # weights have moved
 
 
+def _made(feed: Forecaster) -> list[dict[str, Any]]:
+    return [made for row in look_back(feed, PastForecastsQuery(100))["rows"] for made in row["forecasts"]]
+
+
+def test_the_past_tells_of_what_each_forecast_was_made_also_after_a_restart() -> None:
+    one, told = Forecaster(spec_of(FEED | {"steps": [1, 6]})), dict[tuple[int, str], Any]()
+    y = series(160)
+    for begin in range(160):
+        one.observe(rows_of(y)[begin : begin + 1])
+        if one.models:
+            said = with_experts(forecasts(one.timeline, one.latest), one.latest)
+            told |= {(made["step"], made["time"]): made for made in said}
+    kept = to_arrays(one)
+    again = from_arrays(one.spec, codec.decode(codec.encode(kept)))
+    for feed in (one, again):
+        compared = 0
+        for row in look_back(feed, PastForecastsQuery(100))["rows"]:
+            for made in row["forecasts"]:
+                then = told[made["step"], row["time"]]
+                assert (made["served"], made["value"]) == (then["served"], then["value"]) == ("blend", then["value"])
+                for found, known in zip(made["experts"], then["experts"], strict=True):
+                    off = abs(known["value"] - then["value"])
+                    assert found["expert"] == known["expert"]
+                    assert found["value"] == pytest.approx(known["value"], abs=off / 4096 + 1e-12)
+                    assert found["weight"] == pytest.approx(known["weight"], abs=2 / 254)
+                assert made["model"] == then["experts"][0]["value"]
+                compared += 1
+        assert compared > 100
+    lately = one.scores[1].lately("value")
+    rows = one.scores[1].recent
+    assert lately["model_mae"] == pytest.approx(np.abs(rows[:, 10] - rows[:, 6]).mean())
+    older = {name: value[:, :12] if name.endswith("recent") else value for name, value in kept.items()}
+    past = _made(from_arrays(one.spec, older))
+    assert len(past) == compared
+    assert not any({"served", "experts"} & set(made) for made in past)  # a version before did not keep them
+    forget(again, [max(again.timeline.past)], beyond=False)
+    left = _made(again)
+    assert 0 < len(left) < compared
+    assert {made["served"] for made in left} == {"blend"}
+
+
 def test_the_week_is_a_season_of_the_record() -> None:
     random = np.random.default_rng(0)
     week = 10 * random.normal(size=168)
@@ -223,14 +266,14 @@ def test_forecasts_that_wait_are_kept_number_for_number_and_older_ones_are_read(
     waiting.restore(np.array([[0.0, 1, 10, 3, 2, 5, np.nan, 6, 1, 2, 3, 4, 7]]))
     (one,) = waiting[10]
     experts = (5.0, 3.0, 4.0, *NOBODY[3:])
-    assert one == (0, Forecast(1, 10, 3.0, 2.0, 5.0, None, 6.0, experts=experts), 1.0, 2.0, 7.0, 4.0)
+    assert one == (0, Forecast(1, 10, 3.0, 2.0, 5.0, None, 6.0, experts=experts), 1.0, 2.0, 7.0, 4.0, bytes(32))
     waiting = PendingForecasts()
     waiting.restore(np.array([[0.0, 1, 10, 3, 2, 5, np.nan, 6, 2, 0, 1, 2, 3, 4, 7, 8]]))
     (other,) = waiting[10]
     assert other.forecast[-4:] == ("seasonal-naive", False, (8.0, *experts[1:]), NOBODY)
     waiting.restore(np.array([[0.0, 1, 11, 3, 2, 5, np.nan, 6, 1, 1, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10]]))
     (six,) = waiting.take(11)
-    assert six == (0, six.forecast, 7.0, 8.0, 9.0, 10.0)
+    assert six == (0, six.forecast, 7.0, 8.0, 9.0, 10.0, bytes(32))
     assert six.forecast.experts == (1.0, 2.0, 3.0, 4.0, 5.0, 6.0, *NOBODY[6:])
     waiting.add(
         one._replace(forecast=one.forecast._replace(served="blend", known=False, experts=(0.1,) * len(EXPERTS)))

@@ -8,8 +8,10 @@ import pytest
 from livesvm.service.feeds.first_forecasts import naive_forecast
 from livesvm.service.feeds.forecaster import Forecaster
 from livesvm.service.feeds.forget import forget
+from livesvm.service.feeds.presenter import filling
 from livesvm.service.feeds.snapshot import from_arrays, to_arrays
 from livesvm.service.feeds.spec import spec_of
+from livesvm.service.store import codec
 from tests.support.feeds import FEED, rows_of, series
 
 
@@ -59,13 +61,70 @@ def test_a_feed_forecasts_from_its_second_reading_on() -> None:
         assert {told.served for told in feed.latest} == {"blend"}
 
 
-def test_where_the_interval_is_found_forecasts_begin_with_it_and_gaps_are_no_readings() -> None:
+def test_where_the_interval_is_found_gaps_are_no_readings() -> None:
     rows = rows_of(series(20))
     one = Forecaster(spec_of({name: value for name, value in FEED.items() if name != "every"}))
-    assert one.observe(rows[:7]).forecasts == []
+    assert len(one.observe(rows[:7]).forecasts) == 2
     assert len(one.observe(rows[7:8]).forecasts) == 2
     (first, _) = one.observe([rows[8], {**rows[11], "y": None}, rows[12]]).forecasts
     assert (first.slot, first.value) == (13, rows[12]["y"])
     for settings in ({"task": "direction"}, {"generation": 1}, {"quantiles": [0.1, 0.9]}):
         assert Forecaster(spec_of(FEED | settings)).observe(rows).forecasts == []
     assert Forecaster(spec_of(FEED | {"band": None})).observe(rows).forecasts[0].low is None
+
+
+def test_early_models_come_while_the_window_fills_and_leave_nothing_behind() -> None:
+    spec = spec_of(FEED | {"window": 200, "steps": [1, 12]})
+    y = series(220)
+    one, sent_at_once, served = Forecaster(spec), Forecaster(spec), dict[int, list[str]]()
+    windows = list[int]()
+    for n in range(1, 200):
+        one.observe(rows_of(y)[n - 1 : n])
+        served[n] = [told.served for told in one.latest]
+        windows.append(0 if one.early is None else one.early.spec.window)
+        coming = filling(one)
+        assert coming is not None
+        assert coming["readings"] == n
+        assert [stage["readings"] for stage in coming["coming"]] == [at for at in (2, 18, 40, 80, 200) if at > n]
+    assert windows == [0] * 39 + [40] * 40 + [80] * 120
+    assert {kind for n in range(2, 40) for kind in served[n]} <= {"last-value", "seasonal-naive"}
+    assert {served[n][0] for n in range(40, 200)} == {"blend"}
+    assert {served[n][1] for n in range(40, 80)} <= {"last-value", "seasonal-naive"}  # a quarter of 40 is 10
+    assert {served[n][1] for n in range(80, 200)} == {"blend"}
+    assert one.gap() == 0.0
+    assert one.early is not None
+    assert 0 < one.early.gap() < 1e-8 or one.early.gap() == 0.0
+    back = from_arrays(spec, codec.decode(codec.encode(to_arrays(one))))
+    assert back.latest == one.latest
+    one.cool()
+    assert one.is_cool
+    sent_at_once.observe(rows_of(y)[:199])
+    for feed in (one, back, sent_at_once):
+        feed.observe(rows_of(y)[199:202])
+        assert feed.early is None
+        assert filling(feed) is None
+    for feed in (back, sent_at_once):  # the window's own models do not know how it was filled
+        assert [told.value for told in feed.latest] == pytest.approx([told.value for told in one.latest], rel=1e-9)
+
+
+def test_erased_readings_leave_no_trace_in_early_models() -> None:
+    spec, y = spec_of(FEED | {"window": 200}), series(90)
+    one, untold = Forecaster(spec), Forecaster(spec)
+    for n in range(90):
+        one.observe(rows_of(y)[n : n + 1])
+    without = [row | ({"y": None} if n == 70 else {}) for n, row in enumerate(rows_of(y))]
+    untold.observe(without)
+    forget(one, [list(one.timeline.past)[70]])
+    assert [told.value for told in one.latest] == pytest.approx([told.value for told in untold.latest], rel=1e-9)
+    assert y[70] not in np.concatenate(
+        [np.ravel(value) for value in to_arrays(one).values() if isinstance(value, np.ndarray)]
+    )
+
+
+def test_two_readings_are_enough_where_their_distance_is_not_given() -> None:
+    one, y = Forecaster(spec_of(FEED | {"every": None})), series(20)
+    for n in range(20):
+        one.observe(rows_of(y)[n : n + 1])
+        assert len(one.latest) == (0 if n < 1 else 2)
+        assert [told.time for told in one.latest] == [one.latest[0].made_at + 3600 * told.step for told in one.latest]
+        assert all(told.low is not None and told.low < told.value for told in one.latest)

@@ -154,15 +154,17 @@ def check_records(feed: Forecaster, untold: Forecaster, never: Known) -> None:
     for name in ("shared", "own", "target"):
         np.testing.assert_allclose(getattr(feed.rows, name)[here], getattr(untold.rows, name)[there], rtol=1e-12)
     for mine, other, scored in zip(feed.scores, untold.scores, never, strict=True):
-        scored |= {(one.slot, one.made_at): one for one in map(ScoredForecast._make, other.recent.tolist())}
-        for one in map(ScoredForecast._make, mine.recent.tolist()):  # of forecasts, what stands next to them
+        scored |= {(one.slot, one.made_at): one for one in (ScoredForecast(*row) for row in other.recent.tolist())}
+        for one in (ScoredForecast(*row) for row in mine.recent.tolist()):  # of forecasts, what stands next to them
             known = scored[one.slot, one.made_at]
             assert np.allclose(one[6:10], known[6:10], rtol=1e-12, atol=0), (one, known)
     waiting = {(slot, one.step, one.forecast.made_at): one for slot, these in untold.pending.items() for one in these}
     for slot, these in feed.pending.items():
         for pending in these:
             known_pending = waiting[slot, pending.step, pending.forecast.made_at]
-            ours, theirs = (np.array([*one.forecast.experts[1:3], *one[4:]], float) for one in (pending, known_pending))
+            ours, theirs = (
+                np.array([*one.forecast.experts[1:3], *one[4:6]], float) for one in (pending, known_pending)
+            )
             assert np.allclose(ours, theirs, rtol=1e-12, atol=0, equal_nan=True)
 
 

@@ -150,6 +150,19 @@ def test_models_choose_when_there_are_enough_examples_and_again_within_their_bud
     assert chosen == []
 
 
+@pytest.mark.parametrize("change", [{"gamma": 0.2}, {"fit_intercept": False}, {}], ids=str)
+def test_a_model_that_is_solved_again_keeps_its_last_choice(change: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The next choice is a later one, within the budget, and not another first one."""
+    monkeypatch.setattr(self_tuning, "TUNE_SHARE", 0.0)
+    for model, y in ((svc(), INSIDE), (IncrementalSVR(C="auto", epsilon="auto", columns="auto"), VALUE)):
+        model.fit(ROWS[:60], y[:60])
+        last = model.choice_
+        _ = model.change(**change) if change else model.rescale()
+        assert model.choice_ is last
+        model.update((ROWS[60:], y[60:]))
+        assert model.choice_ is last
+
+
 def test_a_window_that_cannot_be_judged_by_stays_as_it_is() -> None:
     one = np.array(["in"] * 59 + ["out"])
     model = svc().fit(ROWS[:60], one)

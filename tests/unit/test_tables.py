@@ -11,8 +11,10 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pyarrow as pa
 import pytest
+from sklearn.base import clone
 
 from livesvm.solvers import (
     IncrementalOneClassSVM,
@@ -24,12 +26,14 @@ from livesvm.solvers import (
     data_values,
     drift,
     influences,
+    k_fold,
     leave_one_out,
     load_model,
     save_model,
+    suspected_labels,
     update_singly,
 )
-from livesvm.solvers.errors import InvalidInput
+from livesvm.solvers.errors import InvalidInput, InvalidType
 from livesvm.solvers.tables import encoding
 from livesvm.solvers.tables.cells import MARKS, code_of
 from livesvm.solvers.tables.columns import TableColumn, found_in, given
@@ -145,6 +149,18 @@ def test_normal_scores_have_the_order_and_go_on_beyond_what_was_seen() -> None:
         ([{"joined": "03/04/2024"}], "joined", 0),
         ([{"age": 1}, {"colour": "red"}], "colour", 1),
         ([{"plan": "x" * 2000}], "plan", 0),
+        ([{"plan": "gold"}, {"plan": ["gold"]}], "plan", 1),
+        ([{"plan": b"gold"}], "plan", 0),
+        ([{"plan": "\ud800"}], "plan", 0),
+        ([{"age": 10**400}], "age", 0),
+        ([{"age": Decimal("Infinity")}], "age", 0),
+        (ROWS[:3].assign(age=[31, 40, np.inf]), "age", 2),
+        (ROWS[:3].assign(age=[True, False, True]), "age", 0),
+        (ROWS[:3].assign(joined=["2024-01-02", "02/01/2024", None]), "joined", 1),
+        (ROWS[:3].assign(joined=[1, 2, 3]), "joined", 0),
+        (pd.concat([ROWS[:3], ROWS[["age"]][:3]], axis=1), "age", None),
+        (pl.from_pandas(ROWS[:3]).with_columns(pl.lit("old").alias("age")), "age", 0),
+        (pa.Table.from_pandas(ROWS[:3]).drop_columns("plan"), "plan", None),
         (ROWS.drop(columns="age"), "age", None),
         (ROWS.assign(more=1), "more", None),
     ],
@@ -180,7 +196,7 @@ def test_columns_that_cannot_be_are_named(columns: Any, row: int | None) -> None
 
 
 def test_kinds_are_found_in_the_cells() -> None:
-    table: dict[str, list[Any]] = {
+    table: dict[str, Any] = {
         "number as text": ["1.5", "?", "-2e3", "NA"],
         "yes or no": ["yes", "No", "", "TRUE"],
         "words and true": ["red", True, None, "blue"],
@@ -190,16 +206,50 @@ def test_kinds_are_found_in_the_cells() -> None:
         "two formats": ["2024-01-01", "02/01/2024", "2024-01-03", "2024-01-04"],
         "time as text": ["2024-01-01T10:00:00+01:00", "2024-01-02", "null", "2024-01-02 11:30"],
         "nothing": [None, None, float("nan"), ""],
+        "duration": [dt.timedelta(hours=2), None, pd.Timedelta("1s"), np.timedelta64(3, "m").item()],
+        "signalling": [Decimal("sNaN"), 1, 2, 3],
+        "categories": pd.Series([1, 2, None, 1], dtype="category"),
+        "an enum": pl.Series(["1", "2", None, "1"], dtype=pl.Enum(["1", "2", "3"])),
+        "a dictionary": pa.array(["1", "2", None, "1"]).dictionary_encode(),
     }
     kinds = {one.name: one.kind for one in found_in(table).each}
     assert list(kinds.values()) == [
-        *("number", "yes-no", "category", "category", "number", "time", "category", "time", "number")
+        *("number", "yes-no", "category", "category", "number", "time", "category", "time", "number"),
+        *("number", "number", "category", "category", "category"),
     ]
     columns, codes = found_in(table).read(table)
     assert columns.rows(codes)[1]["words and true"] == "true"
     assert columns.rows(codes)[0]["time as text"] == "2024-01-01T09:00:00Z"
+    assert [row["duration"] for row in columns.rows(codes)] == [7200.0, None, 1.0, 180.0]
+    assert columns.rows(codes)[0]["categories"] == "1"
     assert [row["numbers and words"] for row in columns.rows(codes)] == ["1", "one", "2", None]
     assert "?" in MARKS
+
+
+def test_names_of_columns_are_texts_of_any_kind() -> None:
+    for name in ("", "Größe 漢字", "x" * 300, "x0"):
+        model = IncrementalSVC(C=3.0, columns="auto").fit(ROWS.rename(columns={"age": name}), Y)
+        np.testing.assert_allclose(
+            model.decision_function(ROWS.rename(columns={"age": name})), live().decision_function(ROWS), atol=1e-7
+        )
+    for names in ([0, 1, 2, 3], pd.MultiIndex.from_tuples([("a", 1), ("a", 2), ("b", 1), ("b", 2)])):
+        with pytest.raises(InvalidType, match="names of columns are texts"):
+            live().predict(ROWS.set_axis(names, axis=1))
+    with pytest.raises(InvalidType, match="collect it"):
+        live().predict(pl.from_pandas(ROWS).lazy())
+
+
+def test_rows_without_a_cell_are_rows() -> None:
+    model = live()
+    empty: list[Any] = [{}, {}]
+    assert model.predict(empty).shape == (2,)
+    np.testing.assert_array_equal(model.decision_function(empty), model.decision_function([{"plan": None}] * 2))
+    model.update((empty, ["stay", "left"]))
+    assert model.window_X[-1] == dict.fromkeys(ROWS.columns)
+    assert model.predict(ROWS[:0]).size == 0
+    before = pickle.dumps(model.to_arrays())
+    model.update((ROWS[:0], []))
+    assert pickle.dumps(model.to_arrays()) == before
 
 
 def test_columns_of_which_nothing_can_be_learnt_do_no_harm() -> None:
@@ -288,7 +338,25 @@ def test_several_classes_are_learnt_from_tables() -> None:
     assert model.regularization_path(0.5, 2.0).best(ROWS, three).error < 0.2
 
 
+def corrected(model: Any, rows: Any) -> Any:
+    """Return the decisions and the window's order after changes of all kinds."""
+    model.update((rows, Y[:9]), remove=model.keys_[:5], keys=[f"new {at}" for at in range(9)])
+    model.update(relabel={"new 1": "left"}, reweight={7: 0.5}, decay=0.9)
+    model.update((rows[:2], ["stay", "left"]), keys=["new 0", "new 2"], on_repeat="replace")
+    return [model.keys_.index("new 0"), *model.decision_function(rows)]
+
+
+def suspects(model: Any, rows: Any) -> Any:
+    found = suspected_labels(model)
+    return [*found.keys, *found.margin]
+
+
 ANALYSES: dict[str, Callable[[Any, Any], Any]] = {
+    "updates": corrected,
+    "folds": lambda model, rows: k_fold(model, 4).decisions,
+    "suspected labels": suspects,
+    "robust": lambda model, rows: model.outlier_path("theta").validation_errors(rows, Y[:9])[1],
+    "errors along a path": lambda model, rows: model.regularization_path(0.5, 2.0).validation_error(rows, Y[:9]).left,
     "leave-one-out": lambda model, rows: leave_one_out(model).decisions,
     "influences": lambda model, rows: influences(model, rows).decisions,
     "data values": lambda model, rows: data_values(model, rows, Y[:9]).values,
@@ -311,6 +379,96 @@ def test_analyses_of_tables_are_those_of_their_features(name: str, C: Any) -> No
     plain = IncrementalSVC(C=model.C_, gamma=model.gamma_, probability=True).fit(X, Y)
     found, expected = (ANALYSES[name](one, rows[:9]) for one, rows in ((model, ROWS), (plain, X)))
     np.testing.assert_allclose(np.asarray(found, float), np.asarray(expected, float), atol=1e-6)
+
+
+def slid(model: Any, rows: Any, y: Any) -> Any:
+    model.update((rows, None if y is None else y[:9]), remove=model.keys_[:9])
+    return model.predictor().decision_function(rows)
+
+
+AGES = ROWS["age"].fillna(40.0).to_numpy()
+MARKED = ((Y == "stay") & (np.arange(N) % 3 > 0)).astype(int)
+THREE = np.where(AGES > 45, "high", np.where(AGES > 35, "middle", "low"))
+Analysis = Callable[[Any, Any, Any], Any]
+OF_TASKS: dict[str, tuple[Any, Any, dict[str, Analysis]]] = {
+    "regression": (
+        IncrementalSVR(C=3.0, epsilon=0.5),
+        AGES,
+        {
+            "leave-one-out": lambda model, rows, y: leave_one_out(model).decisions,
+            "influences": lambda model, rows, y: influences(model, rows).without,
+            "data values": lambda model, rows, y: data_values(model, rows, y[:9]).values,
+            "intervals": lambda model, rows, y: conformal(model).intervals(rows, 0.8),
+            "drift": lambda model, rows, y: drift(model).rolling,
+            "a path over epsilon": lambda model, rows, y: model.epsilon_path(0.1, 2.0).at(1.0).predict(rows),
+            "errors along a path": lambda model, rows, y: (
+                model.regularization_path(0.5, 2.0).validation_error(rows, y[:9]).left
+            ),
+            "robust": lambda model, rows, y: model.outlier_path("theta").validation_errors(rows, y[:9])[1],
+            "slid": slid,
+        },
+    ),
+    "one class": (
+        IncrementalOneClassSVM(nu=0.3),
+        None,
+        {
+            "folds": lambda model, rows, y: k_fold(model, 4).decisions,
+            "influences": lambda model, rows, y: influences(model, rows).without,
+            "a path over nu": lambda model, rows, y: (
+                model.regularization_path(0.1, 0.6).at(0.4).decision_function(rows)
+            ),
+            "slid": slid,
+        },
+    ),
+    "positive and unlabelled": (
+        IncrementalPUClassifier(prior=0.4, lam=0.01),
+        MARKED,
+        {
+            "thresholds": lambda model, rows, y: [*model.threshold(alerts=0.2), *model.threshold(precision=0.5)],
+            "flagged": lambda model, rows, y: model.predict(rows, alerts=0.2),
+            "influences": lambda model, rows, y: influences(model, rows).without,
+            "a path": lambda model, rows, y: model.regularization_path(0.005, 0.02).at(50.0).decision_function(rows),
+            "slid": slid,
+        },
+    ),
+    "several classes": (
+        IncrementalSVC(C=3.0, probability=True),
+        THREE,
+        {
+            "probabilities": lambda model, rows, y: model.predict_proba(rows),
+            "conformal sets": lambda model, rows, y: conformal(model).sets(rows, 0.8),
+            "leave-one-out": lambda model, rows, y: leave_one_out(model).decisions,
+            "influences": lambda model, rows, y: influences(model, rows).without,
+            "suspected labels": lambda model, rows, y: suspects(model, rows),
+            "an outlier path": lambda model, rows, y: model.outlier_path("theta").validation_errors(rows, y[:9])[1],
+            "slid": slid,
+        },
+    ),
+}
+
+
+@pytest.mark.parametrize("task", OF_TASKS)
+def test_analyses_of_tables_of_every_task_are_those_of_their_features(task: str) -> None:
+    estimator, y, analyses = OF_TASKS[task]
+    model = clone(estimator).set_params(columns="auto").fit(ROWS, y)
+    scale = model.feature_scale_
+    X = scale.apply(scale.read(ROWS))
+    plain = clone(estimator).set_params(gamma=model.gamma_).fit(X, y)
+    for name, ask in analyses.items():
+        found, expected = (np.asarray(ask(one, rows[:9], y), float) for one, rows in ((model, ROWS), (plain, X)))
+        np.testing.assert_allclose(found, expected, atol=1e-6, err_msg=name)
+
+
+@pytest.mark.parametrize("task", OF_TASKS)
+def test_columns_keep_their_kinds_when_a_model_is_solved_again(task: str) -> None:
+    estimator, y, _ = OF_TASKS[task]
+    rows = ROWS.assign(zone=["north", *(str(at % 5) for at in range(1, N))])
+    model = clone(estimator).set_params(columns="auto").fit(rows, y)
+    model.update(remove=model.keys_[:1])
+    for changed in (model.rescale, lambda: model.change(gamma=0.3)):
+        changed()
+        assert {one.name: one.kind for one in model.columns_.each}["zone"] == "category"
+        assert model.certificate().relative_gap < 1e-8
 
 
 def test_models_of_tables_are_kept_in_files(tmp_path: Path) -> None:

@@ -23,8 +23,8 @@ class ForecastTold(BaseModel):
     direction: Literal["up", "down"] | None = None
     served: Served | None = Field(
         default=None,
-        description="`blend`: of the model with naive forecasts and a linear model. A naive value is served while the "
-        "window fills, and `zero` where half of the readings are 0 and 0 had the smaller errors.",
+        description="`blend`: of the model with naive forecasts and a linear model. Naive values are served "
+        "before there are models, and `zero` where half of the readings are 0 and 0 had the smaller errors.",
     )
     known: Literal["announced", "held"] | None = Field(
         default=None, description="Whether the known columns of its time were announced, or hold their last values."
@@ -102,6 +102,21 @@ class FeedSource(BaseModel):
     refused: int = Field(default=0, description="Entries that went to the dead letters.")
 
 
+class ComingForecasts(BaseModel):
+    """What a feed will forecast from so many readings on."""
+
+    readings: int
+    forecasts: str
+
+
+class Filling(BaseModel):
+    """How far a window is filled, and which forecasts come when."""
+
+    readings: int
+    window: int
+    coming: list[ComingForecasts]
+
+
 class FeedDescription(BaseModel):
     """The present state of a feed."""
 
@@ -129,6 +144,7 @@ class FeedDescription(BaseModel):
     recent: list[dict[str, Any]] = Field(
         default_factory=list, description="The same over the newest window, with the evidence of the test for drift."
     )
+    filling: Filling | None = Field(default=None, description="Null once the window was full.")
     events: list[dict[str, Any]] = Field(default_factory=list, description="The newest events.")
     source: FeedSource | None = None
     durability: Literal["fsynced", "logged", "memory"] | None = None
@@ -151,7 +167,10 @@ class HistoryRow(BaseModel):
     time: str | float | None
     value: float | None
     held: bool = Field(description="True where there was no reading.")
-    forecasts: list[dict[str, Any]]
+    forecasts: list[dict[str, Any]] = Field(
+        description="With `served`, and the `experts` of a blend; weights are rounded to 1/254. Forecasts of older "
+        "versions have neither."
+    )
 
 
 class FeedHistory(BaseModel):

@@ -113,6 +113,7 @@ def description(feed: FeedHandle, service: Service, *, whole: bool = True) -> Fe
         found |= {
             "scores": awake.scores,
             "recent": awake.recent,
+            "filling": awake.filling,
             "every": chosen["every"],
             "season": chosen["season"],
             "settings": {name: value for name, value in awake.settings.items() if whole or name != "tried"},

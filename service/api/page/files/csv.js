@@ -37,10 +37,21 @@ export async function table(file, options = {}) {
   return { columns, rows: cut(text).slice(1) };
 }
 
-/** Examples for a model: `d` columns of numbers, then the target where the task has one. */
-export async function examplesFrom(file, d, task) {
+/** A row of cells as text by the names of a model's columns; an empty cell is missing. */
+export const named = (names, cells) => Object.fromEntries(names.map((name, j) => [name, cells[j] || null]));
+
+/** Examples for a model: its columns by name and one of targets, or numbers in order and then the target. */
+export async function examplesFrom(file, { columns: own, n_features: d, task }) {
   const { columns, rows } = await table(file);
   const hasTarget = task !== "oneclass", wanted = d + (hasTarget ? 1 : 0);
+  if (Array.isArray(own)) {
+    const names = own.map(({ name }) => name), at = names.map((name) => columns.findIndex(({ column }) => column === name));
+    const rest = columns.filter(({ column }) => !names.includes(column)), y = columns.indexOf(rest[0]);
+    if (at.includes(-1)) throw new Error(`The file has no column “${names[at.indexOf(-1)]}”, which the model has.`);
+    if (rest.length !== wanted - d) throw new Error(`The file has ${rest.length} columns that the model does not have; ${hasTarget ? "one holds the targets" : "none may be there"}.`);
+    const X = { rows: rows.map((row) => named(names, at.map((j) => row[j]))) };
+    return hasTarget ? { ...X, y: rows.map((row) => (rest[0].kind === "number" ? Number(row[y]) : row[y])) } : X;
+  }
   if (columns.length !== wanted) throw new Error(`The file has ${columns.length} columns; this model needs ${d} features${hasTarget ? " and then the target" : ""}.`);
   const words = task === "svc" ? columns[d] : null; // labels may be words
   const wrong = columns.find((column, j) => (column.kind !== "number" && column !== words) || rows.some((row) => row[j] === ""));

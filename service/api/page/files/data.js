@@ -1,9 +1,10 @@
 /** A file becomes a feed, a fleet or a model: the service says how it understands the file, and what it takes for what is corrected here. */
 
-import { button, call, change } from "./api.js";
+import { button, call, change, get } from "./api.js";
 import { inspect, sent, table as examples } from "./csv.js";
 import { count, facts, field, h, section, table } from "./dom.js";
 import { dropped } from "./drop.js";
+import { follow } from "./jobs.js";
 import { has } from "./service.js";
 
 const PIECE = 500_000; // characters of one call, far below what a body may have
@@ -128,6 +129,7 @@ function choices(file, found, options) {
     if (!rows.length) throw new Error("No row has a target.");
     await call("POST", "/models", { id: id.value, task, columns: "auto", ...(size && { window: { max_examples: size } }) });
     await learn(id.value, rows, once, size ?? Infinity, progress);
+    await chosen(id.value, rows.length, once, told);
     location.hash = `#/models/${id.value}`;
     return `Learnt ${count(rows.length)} rows.`;
   }, { class: isReadings ? "plain" : "" });
@@ -160,6 +162,16 @@ async function learnable(file, options, { target, key, names, task, size }) {
   const most = size ?? MOST, n = there.length;
   const kept = n <= most ? there : size ? there.slice(-size) : there.filter((_, i) => i === 0 || Math.floor(i * most / n) !== Math.floor((i - 1) * most / n));
   return kept.map((row) => ({ row: Object.fromEntries(names.map((name) => [name, cell(row, name)])), y: target && (task === "svc" && !isNumber.get(target.column) ? row[at.get(target.column)] : cell(row, target.column)), key: key && row[at.get(key.column)] }));
+}
+
+/** Let a model that tunes itself choose by all rows, as its first choice is by the first call's. */
+async function chosen(id, n, once, place) {
+  const { tuning } = await get(`/models/${id}`);
+  if (!tuning || n <= ROWS) return;
+  try {
+    const job = await follow(await call("POST", `/models/${id}/tune`, {}), place, []);
+    await change(`/jobs/${job.id}/apply`, {}, `${once}-chosen`);
+  } catch {} // rows that nothing can be chosen by, as of one class
 }
 
 /** Update after update, each under a name of its own, so that none counts twice. */

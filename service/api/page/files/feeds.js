@@ -130,8 +130,8 @@ function winner(score) {
 
 function record(now) {
   if (!now.recent.length) return h("p", { class: "quiet" }, "Nothing has been scored yet.");
-  return stepTable("Record over the newest window", ["Step", "Scored", "Mean error", "Last value's", "Seasonal value's", "Ahead", "Coverage of the band"],
-    now.recent.map((one) => [String(one.step), count(one.n), short(one.mae), short(one.last_value_mae), short(one.seasonal_mae), winner(one), one.coverage == null ? "–" : `${Math.round(100 * one.coverage)} %`]));
+  return stepTable("Record over the newest window", ["Step", "Scored", "Mean error", "Model's alone", "Last value's", "Seasonal value's", "Ahead", "Coverage of the band"],
+    now.recent.map((one) => [String(one.step), count(one.n), short(one.mae), short(one.model_mae), short(one.last_value_mae), short(one.seasonal_mae), winner(one), one.coverage == null ? "–" : `${Math.round(100 * one.coverage)} %`]));
 }
 
 function chosen({ settings }) {

@@ -29,7 +29,7 @@ export function labels(main, id) {
     about.replaceChildren(section(isClass ? "Find suspected labels" : "Find suspected targets",
       h("p", { class: "quiet" }, isClass ? "Each label is compared with the exact decision of a model that has not seen its example." : "Along the outlier path examples that contradict the others give way, the most suspicious first. A fifth of the window is held back to see whether it helps to let them go."),
       start || h("p", { class: "quiet" }, "This key can look at what was found, and not search."),
-      may("learn") && field("Held-back examples", file, "A CSV file that the model has not learnt: the features in order, then the target. With it, each correction says what it did to the error.")));
+      may("learn") && field("Held-back examples", file, "A CSV file that the model has not learnt: the features in order, then the target; of a table its columns by name. With it, each correction says what it did to the error.")));
 
     function show(job) {
       const doubted = job.result.n_doubted;
@@ -41,10 +41,10 @@ export function labels(main, id) {
 
     /** Carry out one decision, and return what it did. */
     async function decide(update, once) {
-      const held = file.files.length ? await examplesFrom(file.files[0], model.n_features, model.task) : null;
+      const held = file.files.length ? await examplesFrom(file.files[0], model) : null;
       const was = held && await errorOn(id, model.task, held);
       const done = await change(`/models/${id}/update`, update, once);
-      if (held) outcome.replaceChildren(h("p", { id: "effect" }, `${isClass ? "Share of wrong labels" : "Mean absolute error"} on the ${count(held.X.length)} examples of ${file.files[0].name}: ${short(was)} before, ${short(await errorOn(id, model.task, held))} after.`));
+      if (held) outcome.replaceChildren(h("p", { id: "effect" }, `${isClass ? "Share of wrong labels" : "Mean absolute error"} on the ${count(held.y.length)} examples of ${file.files[0].name}: ${short(was)} before, ${short(await errorOn(id, model.task, held))} after.`));
       return `version ${count(done.version)}`;
     }
 
@@ -56,8 +56,8 @@ export function labels(main, id) {
   return () => leaving.forEach((end) => end());
 }
 
-async function errorOn(id, task, { X, y }) {
-  const { prediction } = await call("POST", `/models/${id}/predict`, { X });
+async function errorOn(id, task, { y, ...features }) {
+  const { prediction } = await call("POST", `/models/${id}/predict`, features);
   const errors = prediction.map((value, i) => (task === "svr" ? Math.abs(value - y[i]) : Number(value !== y[i])));
   return errors.reduce((sum, one) => sum + one, 0) / errors.length;
 }

@@ -2,6 +2,7 @@
 
 import { asked, button, call, change, get } from "./api.js";
 import { chart } from "./chart.js";
+import { cut, named } from "./csv.js";
 import { drift } from "./drift.js";
 import { ago, clock, count, duration, facts, field, h, outside, section, short, table } from "./dom.js";
 import { may, onChange, service } from "./service.js";
@@ -177,25 +178,27 @@ function certificate(id) {
 function predictions(id) {
   const rows = h("textarea", { rows: "3", spellcheck: "false" });
   const told = h("div", { role: "status" });
-  const read = () => {
+  const read = async () => {
+    const { columns } = await get(`/models/${id}`);
+    if (Array.isArray(columns)) return { rows: cut(rows.value.trim()).map((cells) => named(columns.map(({ name }) => name), cells.map((cell) => cell.trim()))) };
     const X = rows.value.trim().split("\n").map((line) => line.split(/[\s,;]+/).filter(Boolean).map(Number));
     if (!X[0]?.length || X.flat().some(Number.isNaN)) throw new Error("Enter numbers, one row a line.");
-    return X;
+    return { X };
   };
   const predict = button("Predict", async () => {
-    const X = read();
+    const X = await read();
     const began = performance.now();
-    const found = await call("POST", `/models/${id}/predict`, { X });
+    const found = await call("POST", `/models/${id}/predict`, X);
     const took = (performance.now() - began) / 1000;
     told.replaceChildren(h("p", { class: "quiet" }, `Version ${count(found.version)}, ${duration(took)} with the way there and back${found.stale ? "; newer data may be unknown" : ""}.`),
       table("Predictions", ["Row", "Prediction", found.pairs ? "Decision of each pair" : "Decision value"], found.prediction.map((value, i) => [String(i + 1), written(value), decided(found, i)])));
   });
   const why = button("Say why", async () => {
-    const found = await call("POST", `/models/${id}/explain`, { X: read(), most: 5 });
+    const found = await call("POST", `/models/${id}/explain`, { ...(await read()), most: 5 });
     told.replaceChildren(h("p", { class: "quiet" }, `Version ${count(found.version)}. Behind each example stands by how much the decision would be another without it; above 0 the example raises the decision.`),
       table("Predictions", ["Row", "Prediction", "Decision value", "Because of"], found.rows.map((row, i) => [String(i + 1), written(row.prediction), `${short(row.decision)}${row.against === null ? "" : ` against ${row.against}`}`, row.because.map((one) => `${one.key} (${short(one.influence)})`).join(", ")])));
   });
-  return section("Try a prediction", field("Features", rows, "One row a line, numbers separated by commas or spaces."), predict, why, told);
+  return section("Try a prediction", field("Features", rows, "One row a line, numbers separated by commas or spaces; of a table its cells in the order of its columns, separated by commas."), predict, why, told);
 }
 
 /** A label or a number. */

@@ -61,15 +61,14 @@ function ask(id, show, progress, leaving) {
     if (low.value) body.minimum = low.valueAsNumber;
     if (high.value) body.maximum = high.valueAsNumber;
     if (file.files.length) {
-      const { n_features, task } = await get(`/models/${id}`);
-      body.validation = await examplesFrom(file.files[0], n_features, task);
+      body.validation = await examplesFrom(file.files[0], await get(`/models/${id}`));
     }
     const job = await call("POST", `/models/${id}/regularization-path`, body);
     show(await follow(job, progress, leaving));
     return "The path is walked.";
   });
   return section("Walk it", h("div", { class: "row" }, field("From", low), field("To", high),
-    field("Validation examples", file, "A CSV file: the features in order, then the target. Without it no value can be called best.")), start);
+    field("Validation examples", file, "A CSV file: the features in order, then the target; of a table its columns by name. Without it no value can be called best.")), start);
 }
 
 /** The intercept at a place of the slider; of several classes that of each pair, and which of the two it is for. */
