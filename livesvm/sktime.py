@@ -74,7 +74,7 @@ class FeedForecaster(BaseForecaster):
     def _predict(self, fh: Any, X: Any = None) -> Any:
         found = {one.step: one.value for one in self.feed_.latest}
         if not found:
-            raise ValueError(f"the window of {self.window} readings is not full yet; fit more readings")
+            raise ValueError("a forecast needs two readings; fit more")
         values = [found[int(step)] for step in fh.to_relative(self.cutoff)]
         return pd.Series(values, index=fh.to_absolute_index(self.cutoff), name=self.name_)
 

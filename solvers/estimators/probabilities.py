@@ -16,7 +16,8 @@ from livesvm.solvers.models.changing import ChangingEstimator
 from livesvm.solvers.runtime.docstrings import taking_rows
 from livesvm.solvers.runtime.types import Bools, Floats, Ints
 
-JUDGING, OF_EACH = 100, 10  #: examples, in all and of each class, to whose decisions a sigmoid is fitted
+JUDGING = 100  #: examples to whose decisions a sigmoid is fitted, at least
+OF_EACH, OF_MANY = 10, 20  #: of each of two classes; of each of several, to leave out which costs less
 STEPS, RIDGE = 100, 1e-12  #: of Newton's method, and what is added to the diagonal of its matrix
 METHODS = {True: "sigmoid", "platt": "sigmoid", "sigmoid": "sigmoid", "isotonic": "isotonic"}
 
@@ -24,8 +25,8 @@ PROBABILITY = """    probability : bool, "platt" or "isotonic", default False
         Whether there is ``predict_proba``, and how decisions become probabilities; True is "platt". That is fitted to
         exact decisions of the window's examples by models without their fold, of ten, in windows over 1,000 of five,
         when it is asked for the first time after an update; of a sigmoid as many folds are left out as hold 100
-        examples and 10 of each class. The class with the largest probability is not always the one that ``predict``
-        returns.
+        examples and 10 of each class, of several classes 20. The class with the largest probability is not always the
+        one that ``predict`` returns.
 """
 
 
@@ -119,8 +120,8 @@ def _judging(y: NDArray[Any], method: str) -> tuple[Ints, int]:
     """
     folds = folds_for(y.size)
     if method == "sigmoid":
-        rarest = int(np.unique(y, return_counts=True)[1].min())
-        share = max(JUDGING / y.size, OF_EACH / rarest)
+        counts = np.unique(y, return_counts=True)[1]
+        share = max(JUDGING / y.size, (OF_EACH if counts.size == 2 else OF_MANY) / counts.min())
         left_out = min(folds, math.ceil(folds * share))
         return np.flatnonzero(dealt(y, folds) < left_out), left_out
     return np.arange(y.size), folds

@@ -520,7 +520,8 @@ class LiveEstimator(Fitted):
             new_sides,
         )
         window.foretells = self.keeps_record
-        window.left = [*map(window._y.item, map(window.keys.__getitem__, leaving))]
+        if self.keeps_record:
+            window.left = [*map(window._y.item, map(window.keys.__getitem__, leaving))]
         try:
             trace = window.update(change, self._total_per_weight(), self._terms(robust, C) if robust else None)
         except NotOptimal as error:
@@ -980,6 +981,8 @@ class LiveEstimator(Fitted):
         """
         if hasattr(self, "_window"):
             self._window.cool()
+        if self._record is not None:
+            self._record.count()  # it keeps no notes
 
     @property
     def hot_bytes(self) -> int:

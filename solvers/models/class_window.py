@@ -240,22 +240,25 @@ class ClassWindow(KeyedWindow):
 
     def predictor(self) -> PairsPredictor:
         """Return the present decision functions, which later updates do not change."""
+        return self.predictor_of(self.beta, self.intercepts)
+
+    def predictor_of(self, coefficients: Floats, intercepts: Floats) -> PairsPredictor:
+        """Return decision functions with coefficients (n_pairs, n) and intercepts (n_pairs,) on the window."""
         if self.kernel.is_projected:  # one weight vector of each pair has the place of support vectors
             q, slots = len(self.pairs), self.slots
-            W = np.column_stack([weights_of(dense(self.shared.XT), slots, beta) for beta in self.beta])
+            W = np.column_stack([weights_of(dense(self.shared.XT), slots, beta) for beta in coefficients])
             each, ones = tuple(np.arange(q)[:, None]), (np.ones(1),) * q
-            return PairsPredictor(self.kernel, W, each, ones, self.intercepts, self.width, self.n_classes)
-        beta = self.beta
-        places = np.flatnonzero((beta != 0.0).any(axis=0))
+            return PairsPredictor(self.kernel, W, each, ones, intercepts, self.width, self.n_classes)
+        places = np.flatnonzero((coefficients != 0.0).any(axis=0))
         given = self.kernel.gram is not None
         support = places[None, :].astype(np.float64) if given else self.shared.columns(self.slots[places])
-        indices = tuple(np.flatnonzero(row[places]) for row in beta)
+        indices = tuple(np.flatnonzero(row[places]) for row in coefficients)
         return PairsPredictor(
             self.kernel,
             support,
             indices,
-            tuple(row[places[these]] for row, these in zip(beta, indices, strict=True)),
-            self.intercepts,
+            tuple(row[places[these]] for row, these in zip(coefficients, indices, strict=True)),
+            intercepts,
             self.width,
             self.n_classes,
         )

@@ -63,6 +63,9 @@ class KeyedWindow(ABC):
         self.left: list[float] = []  #: targets of the examples that left with the newest update
         self.room = NOTHING  #: a scale that fits, and is not smaller than that of the examples here
 
+    def __getstate__(self) -> dict[str, Any]:
+        return vars(self) | {"_ordered": ({}, NO_EXAMPLES)}  # which may still hold keys that have left
+
     @property
     @abstractmethod
     def _store(self) -> PathState | SharedFeatures:

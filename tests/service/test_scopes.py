@@ -187,7 +187,10 @@ def test_a_caller_that_may_not_list_examples_sees_no_key_in_results(
     guarded.post("/models/m/update", json={"add": {"X": X, "y": y, "keys": keys}}).raise_for_status()
     asked: dict[str, tuple[dict[str, Any], list[str]]] = {
         "assessment": ({"method": "leave-one-out"}, ["keys"]),
-        "suspected-labels": ({}, ["suspects.better", "suspects.key", "suspects.label", "suspects.why"]),
+        "suspected-labels": (
+            {},
+            ["confirmed.keys", "suspects.better", "suspects.key", "suspects.label", "suspects.why"],
+        ),
         "outlier-path": ({}, ["outliers_at_start.key", "suspected.key", "switches.key"]),
         "regularization-path": ({"minimum": 0.5, "maximum": 2.0}, ["breakpoints.key", "coefficients.key"]),
     }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import pairwise
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -13,10 +13,10 @@ from scipy.sparse import csr_array
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from livesvm.solvers import IncrementalOneClassSVM, IncrementalSVC, IncrementalSVR, k_fold, leave_one_out
-from livesvm.solvers.analyses.leave_one_out import by_path, models_without, tableau
+from livesvm.solvers.analyses.leave_one_out import assessment, by_path, models_without, tableau
 from livesvm.solvers.analyses.leave_one_out.assessment import dealt, held_out_by_class
 from livesvm.solvers.analyses.leave_one_out.by_pivots import leave_by_pivots
-from livesvm.solvers.errors import Cancelled, InvalidInput
+from livesvm.solvers.errors import Cancelled, InvalidInput, NotOptimal
 from tests.judge import build
 from tests.problems import FAMILIES, problem
 from tests.repeats import table
@@ -165,6 +165,89 @@ def test_folds_by_class_are_left_out_exactly_and_classes_keep_their_weight(
         rest = IncrementalSVC(C=0.05, kernel="linear", class_weight=frozen)
         rest.fit(Z[stay], y[stay], sample_weight=(weights * np.array(share)[y])[stay])
         np.testing.assert_allclose(found[out], rest.predictor().decision_function(Z[out]), atol=1e-7)
+
+
+def overlapping(sizes: list[int]) -> tuple[Floats, NDArray[np.int64]]:
+    """Return rows and labels of classes around different places."""
+    y = np.repeat(np.arange(len(sizes)), sizes)
+    order = np.random.default_rng(4).permutation(y.size)
+    return np.random.default_rng(5).normal(size=(y.size, 2)) + np.array([[0, 0], [1.5, 0], [0, 1.5]])[y[order]], y[
+        order
+    ]
+
+
+@pytest.mark.parametrize("helped", [False, True])
+def test_pairs_of_classes_leave_folds_out_as_they_stand(helped: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    X, y = overlapping([40, 43, 48])
+    model = IncrementalSVC(C=3.0, gamma=0.7).fit(X, y)
+    model.update(remove=[3, 70], add=(X[[3, 70]], y[[3, 70]]), keys=["three", "seventy"])
+    before, X, y = model.to_arrays(), model.window_X, model.window_y
+    monkeypatch.setattr(assessment, "decisions_by_updates", None)
+    if helped:
+        monkeypatch.setattr(by_path, "_leave_portion", lambda *_: 0)
+    found = held_out_by_class(model, keeps_weight=False)
+    assert all(np.array_equal(before[name], array) for name, array in model.to_arrays().items())
+    for name in range(10):
+        out = dealt(y, 10) == name
+        rest = IncrementalSVC(C=3.0, gamma=0.7).fit(X[~out], y[~out])
+        np.testing.assert_allclose(found[out], rest.predictor().decision_function(X[out]), rtol=0, atol=1e-7)
+    model.update(add=(X[:5] + 0.1, y[:5]), remove=["three"])
+    assert model.certificate().relative_gap <= 1e-9
+
+
+def test_groups_without_some_of_the_classes_leave_pairs_too() -> None:
+    X, y = overlapping([9, 30, 30])
+    model = IncrementalSVC(C=3.0, gamma=0.7).fit(X, y)
+    groups = [np.flatnonzero(y == label)[:6] for label in (1, 0)] + [np.flatnonzero(y > 0)[-4:]]
+    found = by_path.decisions_by_pairs(cast(Any, model._window), groups)
+    assert found is not None
+    for out in groups:
+        rest = IncrementalSVC(C=3.0, gamma=0.7).fit(np.delete(X, out, axis=0), np.delete(y, out))
+        np.testing.assert_allclose(found[out], rest.predictor().decision_function(X[out]), rtol=0, atol=1e-7)
+
+
+@pytest.mark.parametrize("kind", ["rows", "scaled", "sparse", "precomputed", "function", "texts", "components"])
+def test_pairs_of_any_kernel_leave_folds_out_as_updates_do(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    texts, X = strings(90)
+    y = np.arange(90) % 3
+    X[:, 0] += y
+    texts = ["a" * int(a) + text for a, text in zip(y, texts, strict=True)]
+    rows: dict[str, Any] = {"sparse": csr_array(X), "precomputed": X @ X.T, "texts": texts}
+    kernels: dict[str, Any] = {"precomputed": "precomputed", "function": lambda A, B: A @ B.T, "texts": same_letters}
+    more: dict[str, Any] = {"scaled": {"scale": "standard"}, "components": {"components": 9, "gamma": 0.1}}
+    model = IncrementalSVC(
+        C=0.05, kernel=kernels.get(kind, "rbf" if kind == "components" else "linear"), **more.get(kind, {})
+    )
+    model.fit(rows.get(kind, X), y)
+    monkeypatch.setattr(assessment, "decisions_by_pairs", lambda *_: None)
+    updated = held_out_by_class(model, keeps_weight=False)
+    groups = [np.flatnonzero(dealt(y, 10) == name) for name in range(10)]
+    found = by_path.decisions_by_pairs(cast(Any, model._window), groups)
+    assert (found is None) == (kind == "precomputed")
+    if found is not None:
+        np.testing.assert_allclose(found, updated, rtol=0, atol=1e-7)
+
+
+def test_folds_of_pairs_are_left_out_by_updates_where_weights_count_or_paths_fail(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fail(*_: Any) -> None:
+        raise NotOptimal("as a test says")
+
+    X, y = overlapping([40, 43, 48])
+    model = IncrementalSVC(C=3.0, gamma=0.7).fit(X, y)
+    expected = held_out_by_class(model, keeps_weight=False)
+    monkeypatch.setattr(by_path, "leave_by_paths", fail)
+    found = held_out_by_class(model, keeps_weight=False)
+    assert np.abs(found - expected).max() < 0.1  # weights of the smaller classes change a little
+    bound = IncrementalSVC(C=1e-3, gamma=0.7).fit(*overlapping([40, 40, 40]))
+    assert any(pair.n_free == 0 for pair in cast(Any, bound._window).pairs.values())
+    assert np.isfinite(held_out_by_class(bound, keeps_weight=False)).all()
+    monkeypatch.undo()
+    monkeypatch.setattr(assessment, "decisions_by_pairs", None)
+    assert np.isfinite(held_out_by_class(bound, keeps_weight=False)).all()
+    X, y = overlapping([5, 30, 30])
+    assert np.isfinite(held_out_by_class(IncrementalSVC(gamma=0.7).fit(X, y), keeps_weight=False)).all()
 
 
 def test_folds_by_class_are_the_same_examples_when_a_window_slides() -> None:

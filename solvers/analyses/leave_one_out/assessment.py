@@ -11,16 +11,17 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from livesvm.solvers import validation
-from livesvm.solvers.analyses.leave_one_out.by_path import decisions_by_updates
+from livesvm.solvers.analyses.leave_one_out.by_path import decisions_by_pairs, decisions_by_updates
 from livesvm.solvers.analyses.leave_one_out.models_without import checked, leave_each
 from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.models.base import LiveEstimator
+from livesvm.solvers.models.class_window import ClassWindow
 from livesvm.solvers.models.model_view import View
 from livesvm.solvers.runtime.html import html_of
 from livesvm.solvers.runtime.progress import Progress, steadily
@@ -29,6 +30,7 @@ from livesvm.solvers.validation import Key
 
 FOLDS, MORE = 5, 10  #: of each class; the second for a window of no more than
 FEW = 1000  #: examples, of which a fold is missed more, and costs little
+ALIKE = 0.1  #: by less than which a fold may change the balance of classes of which each pair has a free example
 LEAST_SHARE = 1e-12  #: of the weight of a class: what is less is left by rounding
 
 
@@ -170,7 +172,8 @@ def held_out_by_class(
     places : (m,) the examples that are held out, by place; None: all
     folds : how many folds; None: ``MORE``, in a large window ``FOLDS``
     keeps_weight : without it the largest class keeps the weights of its examples, and others get the same balance:
-        paths are shorter
+        paths are shorter. Of several classes all weights stay if they would change by less than a tenth, and each pair
+        has a free example, which sets its intercept
     tell : called with how many folds are done, and a total; what it raises ends the work
 
     Raises
@@ -178,8 +181,7 @@ def held_out_by_class(
     NotOptimal : a path could not be followed
     """
     view = checked(model)
-    copy = (view.copy(class_weight=view.class_weights) if view.shares_costs else view.copy()).model
-    y, weights, keys = view.window.y, view.window.weights, copy.keys_
+    y, weights = view.window.y, view.window.weights
     places = np.arange(y.size) if places is None else places
     folds = folds or folds_for(y.size)
     fold = dealt(y[places], folds)
@@ -188,17 +190,29 @@ def held_out_by_class(
     which = np.unique(y, return_inverse=True)[1]
     whole = np.bincount(which, weights)
 
-    def as_heavy(out: Ints) -> dict[Key, float]:
+    def shares(out: Ints) -> Floats:
         left = whole - np.bincount(which[out], weights[out], whole.size)
-        share = np.divide(whole, left, out=np.ones(whole.size), where=left > LEAST_SHARE * whole)
-        if not keeps_weight:
-            share /= share[whole.argmax()]
+        share: Floats = np.divide(whole, left, out=np.ones(whole.size), where=left > LEAST_SHARE * whole)
+        return share if keeps_weight else np.asarray(share / share[whole.argmax()])
+
+    groups = [places[fold == name] for name in np.unique(fold)]
+    if not keeps_weight and view.pairs and view.robustness is None:
+        off = max(float(np.abs(shares(out) - 1.0).max()) for out in groups)
+        window = cast(ClassWindow, view.window)
+        if off < ALIKE and all(pair.n_free for pair in window.pairs.values()):
+            found = decisions_by_pairs(window, groups)
+            if found is not None:
+                return found[places]
+    copy = (view.copy(class_weight=view.class_weights) if view.shares_costs else view.copy()).model
+    keys = copy.keys_
+
+    def as_heavy(out: Ints) -> dict[Key, float]:
+        share = shares(out)
         changed = np.flatnonzero((share[which] != 1.0) & (weights > 0.0))
         changed = np.setdiff1d(changed, out, assume_unique=True)
         found = (weights[changed] * share[which[changed]]).clip(max=validation.LARGEST)
         return dict(zip([keys[i] for i in changed.tolist()], found.tolist(), strict=True))
 
-    groups = [places[fold == name] for name in np.unique(fold)]
     return decisions_by_updates(copy, groups, tell, weights=as_heavy)[0][places]
 
 

@@ -13,15 +13,19 @@ import numpy as np
 from livesvm.solvers.active_set.degeneracy import clear
 from livesvm.solvers.active_set.exits import Exit
 from livesvm.solvers.active_set.workspace import ITERATION_EVENTS, Walk
+from livesvm.solvers.errors import MemoryLimit, NotOptimal
 from livesvm.solvers.homotopy.batch_update import UndoneOnError
 from livesvm.solvers.homotopy.edit import NO_BATCH, Batch, Work, copy_loss
 from livesvm.solvers.homotopy.follow import follow
-from livesvm.solvers.homotopy.refresh import BLOCK, need_rows
+from livesvm.solvers.homotopy.refresh import BLOCK, need_rows, refresh
 from livesvm.solvers.homotopy.run import NO_CHANGES, NO_EXAMPLES, Solve
 from livesvm.solvers.homotopy.solve import TRUSTED, Stage, solve
 from livesvm.solvers.kernels.kernel import times
 from livesvm.solvers.models.base import LiveEstimator
+from livesvm.solvers.models.class_window import ClassWindow
+from livesvm.solvers.models.pair import Pair
 from livesvm.solvers.models.report import UpdateReport
+from livesvm.solvers.problem.snapshot import compact_copy
 from livesvm.solvers.problem.state import PathState
 from livesvm.solvers.runtime.compile import compiled, compiled_allocating
 from livesvm.solvers.runtime.interrupt import raise_what_stopped
@@ -74,6 +78,47 @@ def decisions_by_updates(
     return decisions, events
 
 
+def decisions_by_pairs(window: ClassWindow, groups: list[Ints]) -> Floats | None:
+    """Return decisions (n, n_pairs) on the examples of ``groups`` by models without their group; others are empty.
+
+    Paths are followed pair by pair, on copies of the pairs' states; the examples that stay keep their losses. Returns
+    None if that is not possible: for large pairs, the kernel "precomputed", and where a path cannot be followed.
+    """
+    slots, pairs = window.slots, window.pairs.values()
+    if window.kernel.gram is not None or max(pair.state.n for pair in pairs) > SMALL_PAIR:
+        return None
+    name, found = np.full(slots.size, -1), []
+    for number, group in enumerate(groups):
+        name[group] = number
+    for pair in pairs:
+        members = np.flatnonzero(pair.holds(slots))
+        try:
+            found.append((members, _models_without(pair, slots[members], name[members], len(groups))))
+        except (NotOptimal, MemoryLimit):  # an update may solve from nothing instead
+            return None
+    decisions, X = np.empty((slots.size, len(pairs))), window.X
+    for number, group in enumerate(groups):
+        beta, b = np.zeros((len(pairs), slots.size)), np.empty(len(pairs))
+        for row, (members, models) in enumerate(found):
+            beta[row, members], b[row] = models[number, :-1], models[number, -1]
+        decisions[group] = window.predictor_of(beta, b).decision_function(X[group])
+    return decisions
+
+
+def _models_without(pair: Pair, numbers: Ints, name: Ints, count: int) -> Floats:
+    """Return a pair's models without each group: (count, n + 1) coefficients, then b; ``name`` (n,) are the groups."""
+    state = compact_copy(pair.state, pair.slot[numbers])
+    refresh(state)
+    models = np.tile(np.append(state.examples.beta[: name.size], state.b), (count, 1))
+    leaving = np.argsort(name, kind="stable")[np.count_nonzero(name < 0) :]
+    sizes = np.bincount(name[leaving], minlength=count)
+    there = np.flatnonzero(sizes)
+    without, starts = np.empty((there.size, name.size + 1)), np.append(0, np.cumsum(sizes[there]))
+    leave_by_paths(state, leaving, np.zeros(there.size), lambda *_: None, without, starts)
+    models[there] = without
+    return models
+
+
 @contextmanager
 def updated_without(
     copy: LiveEstimator, keys: list[Key], weights: Mapping[Key, float] | None = None
@@ -92,6 +137,7 @@ def updated_without(
 
 
 FEW = 8  # events that most leave with; for so few no example is left out of a walk
+SMALL_PAIR = 600  # examples of a pair of classes all of whose kernel rows take little memory
 SMALL = 2000  # if the window is not larger than this
 PORTION = 32  # examples that leave between two reports of progress
 
@@ -119,19 +165,21 @@ def leave_by_paths(
     totals: Floats,
     report: Callable[[int, int], None],
     models: Floats | None = None,
+    starts: Ints | None = None,
 ) -> tuple[Floats, int]:
     """Return f of each example of ``indices`` by the model without it, (m,), and the number of events of all paths.
 
-    Compiled code removes one example after the other; examples for which a kernel row is missing or a tie must be
-    spread are removed by ``decisions_without``.
+    Compiled code removes one group of examples after the other; groups for which a kernel row is missing or a tie must
+    be spread are removed by ``decisions_without``.
 
     Parameters
     ----------
     state : optimal, with an f that is fresh; it is put back
     indices : (m,) slots
-    totals : (m,) what the betas of the others sum up to
+    totals : (k,) what the betas of the others sum up to
     report : called with how many are done, and how many there are; what it raises ends the work
-    models : (m, n_slots + 1) gets the models without: coefficients by slot, then b
+    models : (k, n_slots + 1) gets the models without: coefficients by slot, then b
+    starts : (k + 1,) where the groups that leave together begin in ``indices``, none of them empty; None: each alone
 
     Raises
     ------
@@ -140,29 +188,28 @@ def leave_by_paths(
     if not indices.size:
         report(0, 0)
         return np.empty(0), 0
+    starts = np.arange(indices.size + 1) if starts is None else starts
     R = state.factor.R[: state.factor.size[0], : state.factor.size[0]].copy()
     state.make_room_for_free(state.n - state.n_free if state.n < 1000 else 4 * ITERATION_EVENTS)
     _cache_rows(state, indices)
     decisions, events = np.full(indices.size, np.nan), 0
-    models = np.empty((indices.size, 0)) if models is None else models
-    for first in range(0, indices.size, PORTION):
-        report(first, indices.size)
-        part = slice(first, first + PORTION)
+    models = np.empty((totals.size, 0)) if models is None else models
+    for first in range(0, totals.size, PORTION):
+        report(first, totals.size)
+        part, bounds = slice(first, first + PORTION), starts[first : first + PORTION + 1]
         solving = Solve(state)
-        solving.begin_with(state.n_slots, NO_EXAMPLES, indices[part][:1], NO_EXAMPLES, NO_CHANGES)
+        solving.begin_with(state.n_slots, NO_EXAMPLES, indices[: np.diff(bounds).max()], NO_EXAMPLES, NO_CHANGES)
         w, s = solving.opened()
         s.now[0].whole, s.now[0].trusted = FEW if state.n_slots <= SMALL else 0, TRUSTED
-        decisions[part], count = _leave_portion(w, s, NO_BATCH, R, indices[part], totals[part], models[part])
+        events += _leave_portion(w, s, NO_BATCH, R, indices, bounds, totals[part], models[part], decisions)
         raise_what_stopped()
+    for i in np.flatnonzero(np.isnan(decisions[starts[:-1]])):
+        report(totals.size - 1, totals.size)
+        group = slice(starts[i], starts[i + 1])
+        model = models[i] if models.size else None
+        decisions[group], count = decisions_without(state, indices[group], float(totals[i]), model)
         events += count
-    for i in np.flatnonzero(np.isnan(decisions)):
-        report(indices.size - 1, indices.size)
-        found, count = decisions_without(
-            state, indices[i : i + 1], float(totals[i]), models[i] if models.size else None
-        )
-        decisions[i] = found[0]
-        events += count
-    report(indices.size, indices.size)
+    report(totals.size, totals.size)
     return decisions, events
 
 
@@ -178,44 +225,57 @@ def _cache_rows(state: PathState, indices: Ints) -> None:
 
 @compiled_allocating
 def _leave_portion(
-    w: Walk, s: Work, batch: Batch, R: Floats, indices: Ints, totals: Floats, models: Floats
-) -> tuple[Floats, int]:
-    """Remove one example after the other from the same optimum; return f of each, or NaN if ``solve`` needs help.
+    w: Walk,
+    s: Work,
+    batch: Batch,
+    R: Floats,
+    indices: Ints,
+    starts: Ints,
+    totals: Floats,
+    models: Floats,
+    decisions: Floats,
+) -> int:
+    """Remove one group of examples after the other from the same optimum; return the number of events.
 
-    ``R`` is the factor at that optimum. ``models`` (m, n + 1) receives the models without one example each, unless it
-    is (m, 0).
+    ``decisions`` gets f of each, and stays NaN if ``solve`` needs help. ``R`` is the factor at that optimum. ``models``
+    (k, n + 1) receives the models without one group each, unless it is (k, 0).
     """
-    decisions, events, now = np.full(indices.size, np.nan), 0, s.now[0]
+    events, now, rows = 0, s.now[0], np.empty(s.leave.size, np.int64)
     b, kappa, since, heaviest, drift = now.b, now.kappa, now.since, now.heaviest, now.drift
-    for i in range(indices.size):
-        slot, row = indices[i], w.row_of[indices[i]]
-        if row < 0:
+    for i in range(totals.size):
+        group, here = indices[starts[i] : starts[i + 1]], True
+        for k in range(group.size):
+            s.leave[k], rows[k] = group[k], w.row_of[group[k]]
+            here = here and rows[k] >= 0
+        if not here:
             continue
-        s.leave[0], now.stage, now.total = slot, Stage.EDIT, totals[i]
+        now.n_leave, now.stage, now.total = group.size, Stage.EDIT, totals[i]
         now.b, now.kappa, now.since, now.heaviest, now.drift = b, kappa, since, heaviest, drift
         outcome = solve(w, s, batch)
         now.is_measured = 1  # all leave the same optimum
         events += w.at[0].events
         if outcome == Exit.DONE:
-            decisions[i] = w.examples.f[slot]
+            for k in range(group.size):
+                decisions[starts[i] + k] = w.examples.f[group[k]]
             if models.size > 0:
                 models[i, : w.n] = w.examples.beta[: w.n]
                 models[i, w.n] = w.at[0].b
-        # A solve that is done has dropped the row of the example that left.
-        w.row_of[slot], s.slot_of[row], s.used[row] = row, slot, now.clock
+        for k in range(group.size):  # a solve that is done has dropped the rows of the examples that left
+            w.row_of[group[k]], s.slot_of[rows[k]], s.used[rows[k]] = rows[k], group[k], now.clock
         _put_back(w, s, R)
         if outcome == Exit.CANCELLED:
             break
-    return decisions, events
+    return events
 
 
 @compiled
 def _put_back(w: Walk, s: Work, R: Floats) -> None:
     """Undo the changes that a solve made to the examples and to the factor."""
-    e, fac, old, slot = w.examples, w.factor, s.before, s.leave[0]
+    e, fac, old = w.examples, w.factor, s.before
     for j in range(w.n):
         e.segment[j], e.f[j], e.beta[j] = old.segment[j], old.f[j], old.beta[j]
-    copy_loss(old.kinks, old.levels, old.n_kinks, 0, e.kinks, e.levels, e.n_kinks, slot)
+    for i in range(s.now[0].n_leave):
+        copy_loss(old.kinks, old.levels, old.n_kinks, i, e.kinks, e.levels, e.n_kinks, s.leave[i])
     clear(fac)
     fac.size[0] = R.shape[0]
     for k in range(R.shape[0]):
