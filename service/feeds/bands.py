@@ -36,6 +36,8 @@ class Band(NamedTuple):
         """Return the band with both ends clipped to the bounds."""
         if self.low is None or self.high is None:
             return self
+        if bounds.low <= self.low and self.high <= bounds.high:
+            return self
         return Band(bounds.inside(self.low), bounds.inside(self.high))
 
     def holding(self, value: float) -> Band:
@@ -58,11 +60,6 @@ class Side:
         self.miss, self.level, self._most = miss, miss, most
         self.scores: Floats = np.empty(0)  #: the newest, oldest first
 
-    @property
-    def held_bytes(self) -> int:
-        """The memory of the scores in bytes."""
-        return self.scores.nbytes
-
     def offset(self) -> float | None:
         """Return the distance from the forecast to this end of the band; None before the first scores."""
         n = self.scores.size
@@ -82,7 +79,10 @@ class Side:
         if offset is not None:
             missed = score > offset
             self.level += RATE * (self.miss - missed)
-        self.take(np.array([score]))
+        kept = min(self.scores.size, self._most - 1)
+        after = np.empty(kept + 1)
+        after[:kept], after[kept] = self.scores[self.scores.size - kept :], score
+        self.scores = after
 
     def take(self, scores: Floats) -> None:
         """Add scores, oldest first, without changing the level."""
@@ -120,15 +120,15 @@ class ConformalBand:
     def held_bytes(self) -> int:
         """The memory of the scores of both sides in bytes."""
         below, above = self.sides
-        return below.held_bytes + above.held_bytes
+        return below.scores.nbytes + above.scores.nbytes
 
     def around(self, low: float, high: float) -> Band:
         """Return the band around a forecast, given as ``low`` equal to ``high``, or around its two outer quantiles."""
         below, above = self.sides[0].offset(), self.sides[1].offset()
         if below is None or above is None:
             return Band(None, None)
-        ends = low - below, high + above
-        return Band(min(ends), max(ends))
+        low, high = low - below, high + above
+        return Band(low, high) if low <= high else Band(high, low)
 
     def learn(self, actual: float, low: float, high: float, band: Band) -> None:
         """Learn from a reading, and from the forecast quantiles ``low`` and ``high`` and the ``band`` made for it."""

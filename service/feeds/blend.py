@@ -101,18 +101,18 @@ class Blend:
         self.seasons = seasons_of(spec, layout, every)
         self.look = lookback_of(self.seasons, step, max(spec.window, MOST_BACK), cycles_of(spec, layout, every))
         self.state = blend.new_state(self.look)
-        self.rare = np.zeros(2)  # errors of the blend and of zero, discounted
+        self.rare = 0.0, 0.0  # errors of the blend and of zero, discounted
         self.is_served = spec.has_blends
         seconds = every.approximate_seconds()
         means = [
             DAILY if n * seconds < 2 * DAY else WEEK if n * seconds < 30 * DAY else YEARLY for n in self.seasons[1:]
         ]
+        self._back = seasonal_back(self.seasons[-1], step) if self.seasons else None
         self._places = [MODEL, LAST, *([SEASONAL, MEAN] if self.seasons else []), *means, LINEAR, LOG]
 
     def longest_season(self, values: Floats) -> float | None:
         """Return the newest value with the step's phase in the longest season; None if there are too few ``values``."""
-        back = seasonal_back(self.seasons[-1], self.look.step) if self.seasons else len(values)
-        return float(values[len(values) - 1 - back]) if back < len(values) else None
+        return None if self._back is None or self._back >= values.size else values.item(-1 - self._back)
 
     def begin(self, values: Floats, newest: int, slots: Ints, actual: Floats, model: Floats) -> Floats:
         """Reset the state, and learn from past readings ``actual`` (n,) at ``slots`` (n,).
@@ -129,7 +129,7 @@ class Blend:
         at = len(values) - 1 - (newest - slots)
         given = np.concatenate([np.full(len(at) - len(model), np.nan), model])
         here = at >= self._least_known(at)
-        self.state, out, self.rare = blend.new_state(self.look), np.full(len(at), np.nan), np.zeros(2)
+        self.state, out, self.rare = blend.new_state(self.look), np.full(len(at), np.nan), (0.0, 0.0)
         out[here] = blend.replay(self.look, values, at[here], slots[here], actual[here], given[here], self.state)
         for value, true in zip(out.tolist(), actual.tolist(), strict=True):
             self._compare(value, true)
@@ -143,7 +143,8 @@ class Blend:
 
     def _compare(self, value: float, actual: float) -> None:
         if not isnan(value):
-            self.rare = blend.DISCOUNT * self.rare + (abs(actual - value), abs(actual))
+            wrong, zero = self.rare
+            self.rare = blend.DISCOUNT * wrong + abs(actual - value), blend.DISCOUNT * zero + abs(actual)
 
     def yields_to_zero(self, share: float) -> bool:
         """Say whether the blend's errors are at least ``share`` times the errors of always forecasting 0."""
@@ -157,7 +158,7 @@ class Blend:
         found, weights = blend.forecast(self.look, values, len(values) - 1, slot, model, self.state)
         (low, high, _), said, shares, value = bounds, list(ABSENT), list(ABSENT), 0.0
         for place, one, weight in zip(self._places, found.tolist(), weights.tolist(), strict=True):
-            if not isnan(one):
+            if one == one:
                 said[place] = one = low if one < low else high if one > high else one
             shares[place] = weight
             if weight > 0.0:
@@ -171,7 +172,7 @@ class Blend:
         if not self.is_served:
             return
         self._compare(value, actual)
-        found = np.array(said, np.float64)[self._places]
+        found = np.array([said[place] for place in self._places], np.float64)
         blend.learn(self.look, values, len(values) - 1, slot, actual, self.state)
         blend.weigh(self.look, found, value, actual, self.state)
 
@@ -182,13 +183,14 @@ class Blend:
     def doubt(self) -> None:
         """Reset the weights to their initial values."""
         blend.forget_record(self.look, self.state)
-        self.rare = np.zeros(2)
+        self.rare = 0.0, 0.0
 
     def to_arrays(self) -> dict[str, Any]:
         """Return the state as a dictionary."""
-        return {"state": self.state.copy(), "rare": self.rare}
+        return {"state": self.state.copy(), "rare": np.array(self.rare)}
 
     def restore(self, arrays: Mapping[str, Any]) -> None:
         """Restore the state from the dictionary that ``to_arrays`` returned."""
         self.state = np.array(arrays["state"], np.float64)
-        self.rare = np.array(arrays.get("rare", (0.0, 0.0)))  # feeds had nothing of it before
+        wrong, zero = arrays.get("rare", (0.0, 0.0))  # feeds had nothing of it before
+        self.rare = float(wrong), float(zero)

@@ -67,6 +67,11 @@ class RowLayout:
         return len(self.lags) + 1 + len(self.phases) + sum(name != "std" for name, _ in self.rolling)
 
     @cached_property
+    def ends(self) -> NDArray[np.int64]:
+        """The negative indices of lagged and seasonal values in the newest values, with -1 in the mean's place."""
+        return np.array([*(-lag for lag in self.lags), -1, *(-1 - back for back in self.phases)], np.int64)
+
+    @cached_property
     def shared(self) -> int:
         """How many features all steps share."""
         spreads = SPREADS if self.spread else 0
@@ -248,9 +253,8 @@ def shared_row(layout: RowLayout, newest: Floats, reading: Reading) -> Floats:
     The features are computed from the ``newest`` values, oldest first, at least ``layout.reach`` of them.
     """
     out = np.empty(layout.shared)
-    ends, n = level_ends(layout), len(layout.lags)
-    at = ends.size
-    out[:at] = newest[ends]
+    n, at = len(layout.lags), layout.ends.size
+    out[:at] = newest[layout.ends]
     out[n] = _mean(out[:n])
     for name, width in layout.rolling:
         out[at] = _STATISTICS[name](newest[-width:])
@@ -262,12 +266,6 @@ def shared_row(layout: RowLayout, newest: Floats, reading: Reading) -> Floats:
         at += SPREADS
     out[at:] = reading.values[1 : 1 + layout.others]
     return out
-
-
-@lru_cache(maxsize=64)
-def level_ends(layout: RowLayout) -> NDArray[np.int64]:
-    """Return the negative indices of lagged and seasonal values in the newest values, with -1 in the mean's place."""
-    return np.array([*(-lag for lag in layout.lags), -1, *(-1 - back for back in layout.phases)], np.int64)
 
 
 def _mean(x: Floats) -> float:
@@ -367,24 +365,26 @@ def own_rows(
     ``parts`` are the newest values, as :func:`shared_row` takes them, the newest reading and the columns known ahead.
     """
     newest, reading, ahead = parts
-    steps = spec.horizons
-    out = np.empty((len(steps), layout.own))
-    at = layout.own_levels
-    out[:, :at] = newest[seasonal_ends(layout, steps)]
-    if layout.calendar:
-        out[:, at : at + layout.calendar] = _calendar_at(layout, every, steps, zone, reading.time)
+    steps, at = spec.horizons, layout.own_levels
+    ends, shared = _at_time(layout, every, steps, zone, reading.time if layout.calendar else 0.0)
+    out = shared.copy()
+    out[:, :at] = newest[ends]
     if layout.known:
         out[:, at + layout.calendar :] = known_columns(layout, ahead.of(reading.slot, steps), np.array(ahead.newest))
     return out
 
 
 @lru_cache(maxsize=256)
-def _calendar_at(layout: RowLayout, every: Every, steps: tuple[int, ...], zone: tzinfo | None, time: float) -> Floats:
-    """Return the calendar features of the times ``steps`` after a time, (steps, calendar); feeds share the result."""
-    when = np.array([time, *(every.after(time, step) for step in steps)])
-    found = calendar_rows(layout, when, zone)
+def _at_time(
+    layout: RowLayout, every: Every, steps: tuple[int, ...], zone: tzinfo | None, time: float
+) -> tuple[NDArray[np.int64], Floats]:
+    """Return :func:`seasonal_ends`, and own features of which only the calendar is set; feeds share the result."""
+    found, at = np.zeros((len(steps), layout.own)), layout.own_levels
+    if layout.calendar:
+        when = np.array([time, *(every.after(time, step) for step in steps)])
+        found[:, at : at + layout.calendar] = calendar_rows(layout, when, zone)
     found.flags.writeable = False
-    return found
+    return seasonal_ends(layout, steps), found
 
 
 def known_columns(layout: RowLayout, known: Floats, now: Floats) -> Floats:

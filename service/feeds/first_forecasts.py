@@ -16,8 +16,6 @@ from livesvm.service.feeds.forecasts import Served
 
 Floats = NDArray[np.float64]
 
-LEAST_SHARE = 0.5  #: of a season, over which a seasonal value has to have been better
-
 
 class NaiveForecast(NamedTuple):
     """The forecast of one step, half the width of its band, the naive values, and the kind of value that is served."""
@@ -47,14 +45,15 @@ def naive_forecast(values: Floats, step: int, season: int, coverage: float | Non
     errors = errors * math.sqrt(step / reach)
     seasonal = _seasonal(values, step, season)
     served: Served = "last-value"
-    value, back = last, reach
+    value, back, usual = last, reach, errors.mean()
     if seasonal is not None:
         phase = season * -(-step // season)
         others = _changes(values, phase)
-        if others.size >= LEAST_SHARE * season and others.mean() < errors.mean():
-            value, errors, served, back = seasonal, others, "seasonal-naive", phase
+        if others.size and others.mean() < min(usual, errors[-others.size :].mean()):
+            value, served, back, usual = seasonal, "seasonal-naive", phase, others.mean()
+            errors = others if others.size >= season else np.concatenate([errors, others])  # few are too small by luck
     sizes = np.abs(values[back:])[real[back:]]
-    if zero and sizes.size and zero * sizes.mean() <= errors.mean():
+    if zero and sizes.size and zero * sizes.mean() <= usual:
         value, errors, served = 0.0, sizes, "zero"
     return NaiveForecast(value, None if coverage is None else _rank(errors, coverage), last, seasonal, served)
 

@@ -119,7 +119,7 @@ class Forecaster:
         self._events: list[FeedEvent] = []
         self._scored: list[tuple[int, ScoredForecast]] = []
         self.newest_taken: Reading | None = None
-        self._given: Preset | None = None
+        self.borrowed: Preset | None = None  #: what is not chosen once the window is full; of a fleet
         self._chooses = False
         self.choice_due = False  #: errors have grown, and what is ``auto`` is to be chosen before the next readings
         self._off_scale: list[int] = []  # steps with blends that are to see the window again, once it is scored
@@ -152,14 +152,16 @@ class Forecaster:
     def take(self, plan: Plan, given: Preset | None = None, *, chooses: bool = False) -> FeedOutcome:
         """Carry out the plan of the next call, and forecast from the newest reading; raises SolverError.
 
-        When the window becomes full, the feed uses ``given`` instead of choosing settings itself. A feed that has
-        models adopts ``given`` before it processes the readings. When errors grow, the feed chooses settings at once if
+        A feed that has models adopts ``given`` before it processes the readings. Another feed uses ``given`` from its
+        first models on, instead of choosing settings itself. When errors grow, the feed chooses settings at once if
         ``chooses``, and otherwise waits for the next call.
         """
         self._events, self._scored = [], []
         if given is not None and self.rows is not None:
             self._adopt(model_selection.tried_out(self.spec, self.rows, given.recipes, list(given.trials)), "chosen")
-        self.timeline, self._given, self._chooses = plan.timeline, given, chooses
+        elif given is not None:
+            self.borrowed, self.early = given, None  # those of other settings
+        self.timeline, self._chooses = plan.timeline, chooses
         for slot, values in plan.ahead:
             self.ahead.announce(slot, values)
         for slot, values in plan.along:
@@ -242,7 +244,7 @@ class Forecaster:
 
     def _start(self) -> None:
         """Start models when the window is full: find the season, compute rows, choose settings, train, and forecast."""
-        given = self._given or (None if self.spec.recipes is None else Preset(self.season or 0, self._recipes()))
+        given, self.borrowed = self._preset, None
         first = self._begin(None if given is None else given.season)
         assert self.rows is not None
         if given is None:
@@ -281,13 +283,29 @@ class Forecaster:
         natural = 0 if self.spec.time is None else natural_period(every)
         return find_season(values, natural, self.spec.longest_back)
 
-    def _recipes(self) -> list[Recipe]:
-        assert self.spec.recipes is not None
-        return [Recipe(one.represent, one.gamma, one.C) for one in self.spec.recipes]
+    @property
+    def _preset(self) -> Preset | None:
+        """The season and the recipes that are not chosen; None if they are."""
+        if self.spec.recipes is None:
+            return self.borrowed
+        return Preset(self.spec.season or 0, [Recipe(one.represent, one.gamma, one.C) for one in self.spec.recipes])
+
+    @property
+    def may_borrow(self) -> bool:
+        """Whether the feed has neither models of the whole window nor settings for these."""
+        return self.rows is None and self._preset is None
+
+    def season_at_first(self, every: Every | None) -> int:
+        """Return the period of the season while the window fills, in readings ``every`` apart; 0 if there is none."""
+        if self.spec.season is not None:
+            return self.spec.season
+        if self.borrowed is not None:
+            return self.borrowed.season
+        return 0 if self.spec.time is None or every is None else natural_period(every)
 
     def fills_with(self, plan: Plan) -> bool:
         """Say whether a call fills the window for the first time, so that the feed has to choose settings."""
-        if self.rows is not None or self.spec.recipes is not None:
+        if not self.may_borrow:
             return False
         readings = self._verdict(plan.readings).readings if self.spec.finds_outliers else plan.readings
         return self.readings + sum(not reading.held for reading in readings) >= self.spec.window
@@ -640,9 +658,13 @@ class Forecaster:
         """Begin models of a smaller window with all readings so far, if there are enough of them."""
         size, self.early = early_size(self.spec, self.readings), None
         if size:
-            self.early = EarlyForecaster(early_spec(self.spec, size))
+            self.early = self.early_of(size)
             self.early.ahead.restore(self.ahead.to_arrays())
             self._learn_early(self.early, Plan(self.first, [], [], 0, 0, self.timeline, [], at_once=False))
+
+    def early_of(self, size: int) -> EarlyForecaster:
+        """Return new models of a smaller window of ``size`` readings."""
+        return EarlyForecaster(self.spec, size, self._preset)
 
     def _learn_early(self, early: Forecaster, plan: Plan) -> None:
         try:
@@ -671,8 +693,7 @@ class Forecaster:
         newest = first[-1]
         values = np.array([np.nan if reading.held else reading.values[0] for reading in first])
         bounds = bounds_of(np.array([reading.values[0] for reading in first if not reading.held]), self.spec)
-        natural = 0 if self.spec.time is None else natural_period(every)
-        lead = self.ahead.lead(newest.slot, self.steps)
+        season, lead = self.season_at_first(every), self.ahead.lead(newest.slot, self.steps)
         for step in self.steps:
             known = step <= lead or not self.spec.known
             if not known and self.spec.unannounced == "refuse":
@@ -680,9 +701,7 @@ class Forecaster:
             if step in early:
                 self.latest.append(early[step])
                 continue
-            value, half, last, seasonal, served = naive_forecast(
-                values, step, natural if self.season is None else self.season, self.spec.coverage, bounds.zero
-            )
+            value, half, last, seasonal, served = naive_forecast(values, step, season, self.spec.coverage, bounds.zero)
             value = bounds.inside(value)
             band = Band(None, None) if half is None else Band(value - half, value + half).inside(bounds)
             slot, when = newest.slot + step, every.after(newest.time, step)
@@ -828,11 +847,37 @@ class Forecaster:
 
 
 class EarlyForecaster(Forecaster):
-    """The models of a smaller window while the window of a feed fills; they have the usual settings."""
+    """The models of a smaller window while the window of a feed fills; they choose nothing.
+
+    Parameters
+    ----------
+    whole : the settings of the feed
+    size : readings of the smaller window
+    preset : the settings of the feed's models, which are adapted to the smaller window; None: the usual ones
+    """
+
+    def __init__(self, whole: FeedSpec, size: int, preset: Preset | None) -> None:
+        super().__init__(early_spec(whole, size))
+        self._whole, self._lent = whole, preset
+
+    def _found_season(self) -> int:
+        if self._lent is not None and self._lent.season <= self.spec.window // 2:
+            return self._lent.season
+        return super()._found_season()
 
     def _choose(self, kind: str) -> None:
         assert self.rows is not None
-        recipes = [model_selection.usual(self.spec, self.rows.layout)] * len(self.steps)
+        layout, every = self.rows.layout, self.timeline.every
+        assert every is not None
+        if self._lent is None:
+            recipes = [model_selection.usual(self.spec, layout)] * len(self.steps)
+        else:
+            lent, of = self._lent.recipes, layout_of(self._whole, self._lent.season, every)
+            recipes = [
+                model_selection.adapted(recipe, (self._whole, of), (self.spec, layout))
+                for step, recipe in zip(self._whole.horizons, lent, strict=True)
+                if step in self.steps
+            ]
         self._adopt(model_selection.tried_out(self.spec, self.rows, recipes, []), kind)
 
 

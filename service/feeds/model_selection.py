@@ -73,7 +73,7 @@ def examples(
 def targets(spec: FeedSpec, rows: Rows, step: int, represent: Represent, ordinals: Sequence[int] | Ints) -> Floats:
     """Return the targets (m,) of rows for ``step``, an index, as :func:`examples` does, but not the features."""
     at, keys = 0 if spec.task == "direction" else reference_at(rows.layout, represent), np.asarray(ordinals, np.int64)
-    actual = rows.target[:, step][rows.places(keys)]
+    actual = rows.target[keys % rows.size, step]
     return _relative(spec, actual, rows.column(keys, step, at))
 
 
@@ -152,6 +152,14 @@ def usual(spec: FeedSpec, layout: RowLayout) -> Recipe:
     represent: Represent = "change" if spec.represent == "auto" else spec.represent
     gamma = START_GAMMA / _size(spec, layout) if spec.gamma == "auto" else spec.gamma
     return Recipe(represent, gamma, START_C if spec.C == "auto" else spec.C)
+
+
+def adapted(recipe: Recipe, of: tuple[FeedSpec, RowLayout], to: tuple[FeedSpec, RowLayout]) -> Recipe:
+    """Return a recipe for the features ``of`` a feed as one for fewer features, in which gamma counts as much."""
+    spec, layout = to
+    if recipe.represent == "seasonal-change" and not layout.seasons:
+        recipe = recipe._replace(represent="change")
+    return recipe if spec.gamma != "auto" else recipe._replace(gamma=recipe.gamma * _size(*of) / _size(*to))
 
 
 def _size(spec: FeedSpec, layout: RowLayout) -> float:

@@ -14,7 +14,7 @@ from weakref import WeakValueDictionary, ref
 import numpy as np
 from numpy.typing import NDArray
 
-from livesvm.service.feeds.features import RowLayout, level_ends, seasonal_ends
+from livesvm.service.feeds.features import RowLayout, seasonal_ends
 from livesvm.solvers.kernels.lines import Lines
 
 Floats = NDArray[np.float64]
@@ -81,9 +81,9 @@ class Packed(NamedTuple):
 def places_of(layout: RowLayout, steps: tuple[int, ...]) -> PackedPlaces:
     """Return the positions of features in packed rows."""
     own = layout.shared + np.arange(len(steps) * layout.own).reshape(len(steps), layout.own)
-    end, shared = layout.own_levels, np.delete(np.arange(level_ends(layout).size), len(layout.lags))
+    end, shared = layout.own_levels, np.delete(np.arange(layout.ends.size), len(layout.lags))
     levels = np.concatenate([shared, own[:, :end].ravel()])
-    ends = np.concatenate([level_ends(layout)[shared], seasonal_ends(layout, steps).ravel()])
+    ends = np.concatenate([layout.ends[shared], seasonal_ends(layout, steps).ravel()])
     longest = int(-1 - ends.min())
     calendar = own[:, end : end + layout.calendar]
     others = np.setdiff1d(np.arange(layout.shared + own.size), [*levels, *calendar.flat])

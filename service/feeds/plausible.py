@@ -57,7 +57,7 @@ class Bounds(NamedTuple):
 
     def inside(self, value: float) -> float:
         """Return the value, limited to the range."""
-        return min(max(value, self.low), self.high)
+        return self.low if value < self.low else self.high if value > self.high else value
 
 
 class Verdict(NamedTuple):
@@ -171,8 +171,7 @@ class Plausibility:
 
     def levelled(self, values: Floats, newest: int) -> Floats:
         """Return values (n,) up to slot ``newest``, with level shifts added to the values before each shift."""
-        known = [one for one in self.shifts if one.slot <= newest]
-        if not known:
+        if not (self.shifts and (known := [one for one in self.shifts if one.slot <= newest])):
             return values
         out = values.copy()
         for slot, change in known:
@@ -188,7 +187,7 @@ class Plausibility:
 
     def has_shifted(self, made: int, slot: int) -> bool:
         """Say whether the level has shifted between the earlier slot ``made`` and ``slot``."""
-        return any(made < one.slot <= slot for one in self.shifts)
+        return bool(self.shifts) and any(made < one.slot <= slot for one in self.shifts)
 
     def drop(self, slot: int) -> bool:
         """Remove the suspect at a slot with a corrected value; return whether there was one."""
@@ -232,16 +231,16 @@ def bounds_of(values: Floats, spec: FeedSpec) -> Bounds:
     The range is bounded by the limits in ``spec``, by 0 if no value is negative, and by the least and the largest value
     if most values repeat the one before. A forecast of 0 is possible only if at least half of the values are 0.
     """
-    least, most = spec.limits
+    (least, most), n = spec.limits, len(values)
     low, high = -math.inf if least is None else least, math.inf if most is None else most
-    if spec.task == "direction" or spec.minimum is None or not len(values):
+    if spec.task == "direction" or spec.minimum is None or not n:
         return Bounds(low, high)
     lowest = float(np.minimum.reduce(values))
-    others = len(values) if lowest > 0.0 else int(np.count_nonzero(values))
-    is_rare = low <= 0.0 <= high and len(values) >= LEAST and 2 * others <= len(values)
-    if spec.minimum == "auto" and lowest >= 0.0 and (is_rare or len(values) >= min(LEAST_ABOVE, spec.window)):
+    others = n if lowest > 0.0 else int(np.count_nonzero(values))
+    is_rare = low <= 0.0 <= high and n >= LEAST and 2 * others <= n
+    if spec.minimum == "auto" and lowest >= 0.0 and (is_rare or n >= min(LEAST_ABOVE, spec.window)):
         low = 0.0
-    if spec.finds_outliers and len(values) >= ENOUGH and _is_mostly_still(values):
+    if spec.finds_outliers and n >= ENOUGH and _is_mostly_still(values):
         low, high = max(low, lowest), min(high, float(np.maximum.reduce(values)))
     return Bounds(low, max(low, high), (CLEARLY if others < FEW else 1.0) if is_rare else 0.0)
 

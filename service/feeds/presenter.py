@@ -10,8 +10,6 @@ from typing import Any, Literal
 
 from livesvm.service.feeds import times
 from livesvm.service.feeds.blend import EXPERTS, MODEL
-from livesvm.service.feeds.features import natural_period
-from livesvm.service.feeds.first_forecasts import LEAST_SHARE
 from livesvm.service.feeds.forecaster import Forecaster
 from livesvm.service.feeds.forecasts import Forecast, Mix
 from livesvm.service.feeds.interval import moment
@@ -176,10 +174,9 @@ def filling(feed: Forecaster) -> Document | None:
     if feed.models:
         return None
     stages = [(2, "the last value, with a band")] if spec.has_blends else []
-    natural = natural_period(every) if every is not None and spec.time is not None else 0
-    season = natural if spec.season is None else spec.season
+    season = feed.season_at_first(every)
     if spec.has_blends and 0 < 3 * season < 2 * spec.window:
-        stages.append((season + math.ceil(LEAST_SHARE * season), "the seasonal value, where it had the smaller error"))
+        stages.append((season + 1, "the seasonal value, where it had the smaller error"))
     while early_size(spec, size) == size:
         stages.append((size, f"a blend with models of {size} readings"))
         size *= 2

@@ -13,12 +13,12 @@ from numpy.typing import NDArray
 from livesvm.service.feeds import drift
 from livesvm.service.feeds.blend import EXPERTS, Blend, history_size
 from livesvm.service.feeds.features import History, layout_of
-from livesvm.service.feeds.forecaster import EarlyForecaster, Forecaster
+from livesvm.service.feeds.forecaster import Forecaster, Preset
 from livesvm.service.feeds.forecasts import FORECAST, NOBODY, Experts, Forecast
 from livesvm.service.feeds.model_selection import Choice, Trial
 from livesvm.service.feeds.represent import StepFeatures
 from livesvm.service.feeds.rows import Rows
-from livesvm.service.feeds.spec import FeedSpec, early_spec
+from livesvm.service.feeds.spec import FeedSpec
 from livesvm.service.feeds.step_model import Recipe, StepModel
 from livesvm.service.feeds.timeline import Reading, Timeline
 
@@ -41,6 +41,8 @@ def to_arrays(feed: Forecaster) -> dict[str, Any]:
         out |= _under(f"scores.{i}", scores.to_arrays()) | _under(f"drift.{i}", feed.drifts[i].to_arrays())
         band = feed.bands[i]
         out |= {} if band is None else _under(f"band.{i}", band.to_arrays())
+    if feed.borrowed is not None:
+        out |= {"borrowed.season": feed.borrowed.season, "borrowed.recipes": [*map(list, feed.borrowed.recipes)]}
     if feed.early is not None:
         early = to_arrays(feed.early).items()
         out["early.window"] = feed.early.spec.window
@@ -78,9 +80,12 @@ def _restored(feed: F, arrays: Mapping[str, Any]) -> F:
         band = feed.bands[i]
         if band is not None:
             band.restore(of[f"band.{i}"])
+    if "borrowed.season" in arrays:
+        recipes = [Recipe(*recipe) for recipe in arrays["borrowed.recipes"]]
+        feed.borrowed = Preset(arrays["borrowed.season"], recipes)
     if "early.window" in arrays:
         early, timeline = of["early"], _under("timeline", of["timeline"])
-        feed.early = _restored(EarlyForecaster(early_spec(spec, early["window"])), early | timeline)
+        feed.early = _restored(feed.early_of(early["window"]), early | timeline)
         feed.early.timeline = feed.timeline
     if "rows.count" in arrays:
         _restore_models(feed, arrays, of)

@@ -293,8 +293,7 @@ class ReadingsTogether(Together[HostedFeed, Planned]):
         return one.plan_with(call, digest, is_stored=is_stored)
 
     def _ready(self, planned: dict[str, Planned]) -> dict[str, Planned]:
-        """Return the plans, and give the fleet's shared settings to feeds with a window that becomes full in this
-        batch.
+        """Return the plans, and give the fleet's shared settings to feeds that have no settings yet.
 
         If the fleet has no stored settings yet, use the settings of a feed of the fleet that has models already. A feed
         has models before the fleet has stored settings if a process died between the feed's choice and the storing.
@@ -307,7 +306,9 @@ class ReadingsTogether(Together[HostedFeed, Planned]):
             sample, filling = filling[:SAMPLE], filling[SAMPLE:]
             filling = self._choose(planned, sample) + filling
         given = self._given
-        return planned if given is None else planned | {id_: planned[id_].with_given(given) for id_ in filling}
+        if given is None:
+            return planned
+        return {id_: one.with_given(given) if self._feed(id_).may_borrow else one for id_, one in planned.items()}
 
     def _choose(self, planned: dict[str, Planned], sample: Sequence[str]) -> list[str]:
         """Choose a fleet's settings by the windows of some feeds; refuse feeds that fail, return the other plans."""

@@ -317,19 +317,24 @@ class HostedFeed(Replica[FeedState]):
             call = call.with_given(self._choice(solve))
         with self.held.growing(self._most_bytes):
             apply = partial(state.apply, call, plan)
-            done, reported, record, durability = self.perform(call, digest, apply, self._show, solve)
+            done, reported, record, durability = self.perform(call, digest, apply, self._answered, solve)
         self._follow(done, began, len(record))
         counts = {name: done[name] for name in ("accepted", "ignored", "corrected", "announced", "position")}
         changed(call.action, f"{self}", version=state.version, durability=durability.value, **counts)
         self.remember(call.request, reported)
         return Reply(reported)
 
-    def _show(self, done: dict[str, Any], durability: Durability) -> bytes:
+    def _answered(self, done: dict[str, Any], durability: Durability) -> bytes:
         """Publish the view that a call has led to, and return the call's answer."""
-        before, reported = self.view, answer(done, durability)
+        reported = answer(done, durability)
+        self._show(done)
+        return reported
+
+    def _show(self, done: dict[str, Any]) -> None:
+        """Publish the view that a call has led to."""
+        before = self.view
         same = done["state"] == before.state == "live" and not done["events"]
         self.shown = View.of(self.current, before if same else None, done["forecasts"])
-        return reported
 
     def _follow(self, done: dict[str, Any], began: float, size: int) -> None:
         """Count a call and announce its events; ``began`` is the CPU time at its start, ``size`` its record's bytes."""
@@ -382,7 +387,7 @@ class HostedFeed(Replica[FeedState]):
 
         def show(done: dict[str, Any]) -> bytes:
             """Publish the view that the call has led to, and return this feed's part of the answer to the batch."""
-            self._show(done, level)
+            self._show(done)
             return answer({name: done[name] for name in COUNTS}, level)
 
         with self.growing(self._most_bytes, logged.sequence):

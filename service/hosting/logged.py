@@ -11,7 +11,7 @@ import math
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from functools import partial
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
@@ -247,15 +247,9 @@ class Logged(ABC, Generic[S]):
         with self.following():
             self.journal.settle()
 
-    @contextmanager
-    def following(self) -> Iterator[None]:
+    def following(self) -> _Following:
         """Log the block's errors instead of raising them, because the call before the block has succeeded already."""
-        try:
-            yield
-        except StoreError:
-            pass  # the debts to the store are tried again before the next call
-        except Exception:
-            log.exception("%s: what follows a call failed in an unforeseen way; the call had its effect", self)
+        return _Following(self)
 
     def breaks(self) -> None:
         """Mark the state as broken, so that the state is rebuilt from the log before the next call."""
@@ -329,13 +323,17 @@ class Logged(ABC, Generic[S]):
     @contextmanager
     def growing(self, size: int, logged: int) -> Iterator[None]:
         """Reserve memory to apply a logged record; if there is too little memory, mark the record as aborted."""
-        with ExitStack() as held:
-            try:
-                held.enter_context(self.held.growing(size))
-            except BaseException:
-                self.withdraw(logged)
-                raise
+        held, before = self.held, self.held.size
+        try:
+            held.grow(size)
+        except BaseException:
+            self.withdraw(logged)
+            raise
+        try:
             yield
+        except BaseException:
+            held.resize(before)
+            raise
 
     def _take_back(self, sequence: int, error: BaseException) -> None:
         """Mark a record that failed halfway as aborted, and rebuild the state from the log before the next call."""
@@ -432,6 +430,29 @@ class Logged(ABC, Generic[S]):
             if self.journal.is_settled and self.checkpoints.is_due(self._state.version, self.due_at):
                 self._save(self.checkpoints.save_quietly)
                 self.due_at = self.checkpoints.deadline()
+
+
+class _Following:
+    """The context manager that ``following`` returns: it runs several times in a call, and so it is no generator."""
+
+    __slots__ = ("_owner",)
+
+    def __init__(self, owner: object) -> None:
+        self._owner = owner
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> bool:
+        if not isinstance(error, Exception):
+            return False
+        if not isinstance(error, StoreError):  # the debts to the store are tried again before the next call
+            log.error(
+                "%s: what follows a call failed in an unforeseen way; the call had its effect",
+                self._owner,
+                exc_info=error,
+            )
+        return True
 
 
 def first_summary(spec: Any, wakes: bool) -> bytes:

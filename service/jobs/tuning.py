@@ -65,8 +65,6 @@ def _ordered(request: TuneRequest, spec: ModelSpec, now: Description) -> Order:
     n = now.sizes.n_examples
     if n == 0:
         raise EmptyModel(f"model {spec.id} knows no example yet")
-    if now.parameters.get("components") is not None:
-        raise InvalidInput("a model with components is not tuned; ask for its regularization path", field="components")
     if request.judge is None:
         alone = now.tuning is not None and not request.model_fields_set - {"judge"}
         request.judge = "evidence" if alone else "k-fold"

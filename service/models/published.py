@@ -20,7 +20,6 @@ from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.models.calibration import Calibration, columns
 from livesvm.solvers.models.record import Record
 from livesvm.solvers.pu.held_out import HeldOut, Threshold
-from livesvm.solvers.tables.encoding import TableEncoding
 from livesvm.solvers.validation import plain_features
 
 
@@ -136,9 +135,10 @@ class Published(ModelRecord):
         self.check_known(spec)
         if X.shape[0] > limit:
             raise InvalidInput(f"has {X.shape[0]} rows, the limit is {limit}", field="X")
-        check_form(X, has_columns=isinstance(self.predictor.scale, TableEncoding))
+        scale = self.predictor.scale
+        check_form(X, has_columns=scale is not None and scale.columns is not None)
         if isinstance(X, TableRows):
-            return X.read_by(self.predictor.scale.columns)
+            return X.read_by(scale.columns)
         if X.shape[1] != self.n_features:
             reason = f"has {X.shape[1]} columns, this model has {self.n_features} features"
             raise InvalidInput(reason, field="X", row=0)

@@ -193,8 +193,8 @@ class ModelSpec(Request):
     )
     components: Components | None = Field(
         default=None,
-        description="`svc`, `svr`: the kernel has this rank, made of as many landmarks from the first examples; for "
-        "windows in which thousands of examples are on the margin. Absent: the whole kernel.",
+        description="The kernel has this rank, made of as many landmarks from the first examples; for windows in which "
+        "thousands of examples are on the margin; not for `l2svc`. Absent: the whole kernel.",
     )
     decision_function_shape: Literal["ovr", "ovo"] = Field(
         default="ovr",
@@ -240,10 +240,11 @@ class ModelSpec(Request):
         if "loss" in own:
             self.loss = self.loss or own["loss"]
             own = own | LOSS_PARAMETERS[self.loss]
-        if self.C is None and "gamma" not in self.kernel.model_fields_set and self._can_tune_itself:
+        is_open = "gamma" not in self.kernel.model_fields_set and self.components is None
+        if self.C is None and is_open and self._can_tune_itself:
             self.C = "auto"
         if self.C == "auto" and not self._can_tune_itself:
-            raise InvalidInput("is chosen for `svc` and `svr` with the kernel rbf, without components", field="C")
+            raise InvalidInput("is chosen for `svc` and `svr` with the kernel rbf", field="C")
         if "epsilon" in own and self.C == "auto":
             self.epsilon = "auto" if self.epsilon is None else self.epsilon
         elif self.epsilon == "auto":
@@ -264,8 +265,8 @@ class ModelSpec(Request):
             raise InvalidInput(f"is no parameter of {kind}", field="drift_alarms")
         if self.columns is not None and self.scale != "none":
             raise InvalidInput("scales numbers only; columns have encodings", field="scale")
-        if self.components is not None and (self.columns is not None or self.kernel.name == "sigmoid"):
-            raise InvalidInput("is for rows of numbers, and for kernels other than sigmoid", field="components")
+        if self.components is not None and self.kernel.name == "sigmoid":
+            raise InvalidInput("is for kernels other than sigmoid", field="components")
         if self.labels is not None:
             self._check_named(task.has_labels, kind)
         if not task.has_free_intercept and not self.fit_intercept:
@@ -284,7 +285,7 @@ class ModelSpec(Request):
     @property
     def _can_tune_itself(self) -> bool:
         """Whether the model can choose its own parameters by the examples in its window."""
-        return TASKS[self.task].tuned_by == "C" and self.kernel.name == "rbf" and self.components is None
+        return TASKS[self.task].tuned_by == "C" and self.kernel.name == "rbf"
 
     def first(self, name: Literal["C", "epsilon"]) -> float | None:
         """Return the value of C or epsilon that the model uses before it first chooses its parameters."""

@@ -369,14 +369,20 @@ class ModelState:
         given = ({} if edits.C is None else {"C": edits.C}) | edits.parameters
         changed = (self._given if afresh else self.changed) | self.estimator.fixed_by(given) | given
         window = window_after(self.estimator if self.is_fitted else None, command, edits)
-        first, scale = self._of_those(window) if afresh else self._of_first_data(edits)
+        if afresh and before.components is None:
+            first, scale = self._of_those(window)
+        else:  # landmarks are chosen from the window that is learnt
+            first, scale = ({}, None) if afresh else self._of_first_data(edits)
+            if afresh and before.columns is not None:
+                columns = self._columns_before_choice.only_in(window.X)
+                window = replace(window, X=Codes.of(window.X, columns))
         estimator = new_estimator(self.spec, self.cache_mb, **changed | first)
         if self.estimator.chosen_ and not afresh:
             estimator.chosen_ = self.estimator.chosen_
         came = window.X
-        if isinstance(scale, TableEncoding):
+        if isinstance(scale, TableEncoding | Nystroem) and scale.columns is not None:
             known = replace(scale.columns, words=(came.table or scale.columns).words)
-            scale = replace(scale, columns=known.only_in(came))
+            scale = scale.with_columns(known.only_in(came))
         if scale is not None:
             window = replace(window, X=scale.apply(came))
         if isinstance(self.estimator, ServedClassifier) and window.y is not None:
@@ -420,9 +426,6 @@ class ModelState:
             scale = encoding.fitted(self._columns_before_choice, X, weights)
         elif self._unscaled and not isinstance(X, SparseRows):
             scale = feature_scale.fitted(model.scale, X, weights)
-        if model.components is not None:
-            mapped = model._fitted_scale(X, weights)
-            return {"gamma": mapped.kernel.gamma, **self._unscaled}, mapped
         if scale is not None:
             X = scale.apply(X)
         return {"gamma": self._gamma_of(X, weights), **self._unscaled}, scale

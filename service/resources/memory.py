@@ -223,16 +223,20 @@ class HeldMemory:
     def growing(self, size: int) -> Iterator[None]:
         """Hold at least ``size`` bytes; raises OutOfMemory. If the block fails, the share stays as before."""
         before = self.size
-        after = max(before, size)
+        self.grow(size)
         try:
-            if after > before:
-                self._resize(after)
             yield
         except BaseException:
-            self._resize(before)
+            self.resize(before)
             raise
 
-    def _resize(self, size: int) -> None:
+    def grow(self, size: int) -> None:
+        """Hold at least ``size`` bytes; raises OutOfMemory, and the share stays as before."""
+        if size > self.size:
+            self.resize(size)
+
+    def resize(self, size: int) -> None:
+        """Hold ``size`` bytes; raises OutOfMemory, and the share stays as before."""
         try:
             self._budget.resize(self, size)
         except OutOfMemory:

@@ -29,7 +29,7 @@ class LiveOneClassSVM(ChangingEstimator):
     ----------
     nu : float, default 0.5
         Upper bound of the share of outliers, in (0, 1].
-    kernel, gamma, degree, coef0, cache_mb, scale, columns : as in ``IncrementalSVC``
+    kernel, gamma, degree, coef0, cache_mb, scale, columns, components : as in ``IncrementalSVC``
 
     Attributes
     ----------
@@ -53,6 +53,7 @@ class LiveOneClassSVM(ChangingEstimator):
         cache_mb: float = 512,
         scale: str = "none",
         columns: Any = None,
+        components: int | None = None,
         shrinking: bool = True,
         tol: float = 1e-3,
         cache_size: float = 200,

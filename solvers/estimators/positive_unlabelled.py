@@ -57,7 +57,7 @@ class LivePUClassifier(WithThresholds, ChangingEstimator):
         Weight of ``|w|^2``, above 0; None or "auto": chosen from the first examples of both kinds, by the risk on
         folds. ``IncrementalPUClassifier`` chooses it again, see ``choice_``: at 40 examples, when the window has twice
         as many as at the last choice, and when as many have come since as it has. ``change(lam=None)`` chooses it now.
-    kernel, gamma, degree, coef0, cache_mb, scale, columns : as in ``IncrementalSVC``
+    kernel, gamma, degree, coef0, cache_mb, scale, columns, components : as in ``IncrementalSVC``
 
     Attributes
     ----------
@@ -114,6 +114,7 @@ class LivePUClassifier(WithThresholds, ChangingEstimator):
         cache_mb: float = 512,
         scale: str = "none",
         columns: Any = None,
+        components: int | None = None,
     ) -> None:
         keep(self, locals())
 
@@ -257,7 +258,7 @@ class LivePUClassifier(WithThresholds, ChangingEstimator):
     @property
     def is_settled(self) -> bool:
         """Whether everything that the first examples determine once is set."""
-        return bool(vars(self).get("_begun", False))
+        return bool(vars(self).get("_begun", False)) and super().is_settled
 
     @property
     def flagged_warnings(self) -> list[ModelWarning]:
@@ -320,6 +321,9 @@ class LivePUClassifier(WithThresholds, ChangingEstimator):
             self._take_back(before)
             raise
         return solved._replace(added=report.added, removed=report.removed, changed=report.changed)
+
+    def _outgrew_landmarks(self) -> bool:
+        return self._begun and super()._outgrew_landmarks()
 
     def _make_ready(self, add: object, edits: object) -> None:
         if hasattr(self, "_window"):

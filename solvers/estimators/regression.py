@@ -132,7 +132,8 @@ class LiveSVR(WithPaths):
         self._record.window = sorted(self._window.y.tolist())
 
     def _judge(self, change: ExampleUpdate) -> None:
-        if self._record is None or self._record.prices != self._prices:
+        assert self._record is not None
+        if change.changing and self._record.prices != self._prices:
             self._record = None  # it is of another loss; the next update begins it again
             return
         self._record = self._record.judged(self._window.unlearnt, change.y.tolist(), self._window.left)

@@ -85,9 +85,8 @@ def update(
         is_far_left_out = needs_few_rows(state, slots.size)
         held = insert_batch(state, slots, is_far_left_out)
         e, rows, n = state.examples, state.rows, state.n_slots
-        if held.size == slots.size == 1:  # the path has yet to compute f of those that are held
-            state.unlearnt = [float(rows.values[rows.row_of[held[0]], :n].dot(e.beta[:n]) + state.b)]
-        else:
+        is_single = held.size == slots.size == 1  # the path computes its f
+        if slots.size and not is_single:
             f_of_held = rows.values[rows.row_of[held], :n] @ e.beta[:n] + state.b
             state.unlearnt = [*f_of_held.tolist(), *e.f[slots[held.size :]].tolist()]
         if is_far_left_out:
@@ -96,6 +95,8 @@ def update(
         solving.begin_with(undone.n, held, edit.leave, edit.changed, edit.losses)
         undone.solving = solving
         trace = follow(state, None, allowance * work_from_nothing(state.n, state.n_free), solving)
+        if is_single and solving.now is not None:
+            state.unlearnt = [float((solving.found or solving.now[0]).foretold)]
         state.events = max(float(trace.events), FADING * state.events)
         release(state, solving, edit.leave)
     return slots, trace

@@ -54,6 +54,7 @@ class Progress(Scalars):
     n_vacant: int  #: of a pair: slots that are not in use
     # found
     n_moving: int
+    foretold: float  #: f of the first new example, before anything moves
     is_kept: int  #: 1: the old places of all examples are kept
     n_places: int  #: places of the factor then
     moved: int  #: 1: an example was put on an end of its box by more than rounding
@@ -225,6 +226,8 @@ def make_edit(w: Walk, s: Work) -> None:
     """
     now, e, come = s.now[0], w.examples, s.come[: s.now[0].n_come]
     compute_f_of_new(e, w.rows, w.row_of, come, w.n, now.b, s.moving[1])
+    if come.size > 0:
+        now.foretold = e.f[come[0]]
     drop_losses(e, w.factor, s.leave[: now.n_leave])
     for i in range(now.n_changed):
         change_losses(w, s, i)

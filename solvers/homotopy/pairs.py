@@ -6,6 +6,7 @@ code assigns slots to new examples, frees the slots of removed examples, and kee
 
 from __future__ import annotations
 
+from itertools import chain
 from operator import is_
 from typing import Any
 
@@ -141,9 +142,8 @@ def call_each(
     that they predict, before they change, for each new example.
     """
     (w, s), sums = pairs[0].records, Progress.of()
-    places = np.array([one.places for one in pairs])
+    places, addresses = (_addresses(some) for some in (pairs, voters))
     n_classes = batch.come_from.size - 1
-    addresses = np.array([one.places for one in voters], np.int64).reshape(-1, 2)
     voting = addresses, np.empty((n_classes, n_classes), np.int64), foretold
     work = w, s, batch, places, np.full((len(places), 3), -1), sums, *voting
     call = entry_point(solve_each, *work, kind=(pairs[0].kind, kind))
@@ -160,3 +160,8 @@ def call_each(
     trace.add(found, found.walked)
     trace.rounds, trace.max_violation, trace.relative_gap = found.count, found.violation, found.relative_gap
     return work[4].tolist(), trace
+
+
+def _addresses(pairs: list[PairInMemory]) -> Ints:
+    """Return the addresses of the two records of each pair, (m, 2)."""
+    return np.fromiter(chain.from_iterable([one.places for one in pairs]), np.int64, 2 * len(pairs)).reshape(-1, 2)

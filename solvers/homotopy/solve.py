@@ -181,8 +181,8 @@ def winner_of(w: Walk, s: Work, values: Floats, voters: Ints, winners: Ints, a: 
         walk, work = at(voters[k, 0], w), at(voters[k, 1], s)
         f, beta = work.now[0].b, walk.examples.beta
         for j in range(walk.n):
-            if beta[j] != 0.0:
-                f += beta[j] * values[int(work.numbers[0, j])]
+            is_support = beta[j] != 0.0  # without a branch, which would be predicted badly
+            f += beta[j] * values[int(work.numbers[0, j]) if is_support else 0] if is_support else 0.0
         winners[a, c] = a if f < 0.0 else c
     return int(winners[a, c])
 

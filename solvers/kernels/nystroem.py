@@ -12,7 +12,7 @@ Pivots are never equal to each other, and choosing them needs no random numbers.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -70,6 +70,20 @@ class Nystroem:
     def is_settled(self) -> bool:
         """Whether the landmarks are final, as they were chosen from enough examples."""
         return self.fitted >= SETTLED * self.components
+
+    @property
+    def columns(self) -> Any:
+        """The columns of the table that rows are; None if they are numbers."""
+        return None if self.scale is None else self.scale.columns
+
+    def with_columns(self, columns: Any) -> Nystroem:
+        """Return this map with the words of ``columns``."""
+        return replace(self, scale=self.scale.with_columns(columns))
+
+    def read(self, X: Any) -> Floats:
+        """Return rows of a table as numbers, (m, p); raises InvalidInput, which names row and column."""
+        found: Floats = self.scale.read(X)
+        return found
 
     def scaled(self, X: Features) -> Floats:
         """Return the features (m, d) of rows (m, p) for the kernel that is approximated: scaled and dense."""

@@ -520,7 +520,8 @@ class LiveEstimator(Fitted):
             new_sides,
         )
         window.foretells = self.keeps_record
-        window.left = [*map(window._y.item, map(window.keys.__getitem__, leaving))]
+        if self.keeps_record:
+            window.left = [*map(window._y.item, map(window.keys.__getitem__, leaving))]
         try:
             trace = window.update(change, self._total_per_weight(), self._terms(robust, C) if robust else None)
         except NotOptimal as error:
@@ -752,9 +753,6 @@ class LiveEstimator(Fitted):
         if self.components is None:
             return scale
         most = validation.whole(self.components, "components")
-        if self.columns is not None or isinstance(vars(self).get("C"), str):
-            field = "columns" if self.columns is not None else "C"
-            raise InvalidInput("a model with components takes rows of numbers, and a C that is given", field=field)
         if self.kernel == "precomputed" or callable(self.kernel):
             raise InvalidInput("need a kernel of features, by name", field="components")
         if isinstance(rows, SparseRows):
@@ -983,6 +981,8 @@ class LiveEstimator(Fitted):
         """
         if hasattr(self, "_window"):
             self._window.cool()
+        if self._record is not None:
+            self._record.count()  # it keeps no notes
 
     @property
     def hot_bytes(self) -> int:
@@ -1038,7 +1038,7 @@ class LiveEstimator(Fitted):
             return arrays
         if self.columns is not None:
             self.columns_ = self.columns_.only_in(features)
-            self.feature_scale_ = scale = replace(scale, columns=self.columns_)
+            self.feature_scale_ = scale = scale.with_columns(self.columns_)
         kept: dict[str, Any] = scale.to_arrays()
         return arrays | kept
 
@@ -1095,7 +1095,7 @@ class LiveEstimator(Fitted):
             given = arrays["X"]
             rows = given.toarray() if isinstance(given, SparseRows) else validation.plain(given, np.float64)
             self._came = dict(zip(arrays["keys"], rows, strict=False))
-            if isinstance(scale, TableEncoding):
+            if scale.columns is not None:
                 self.columns_ = scale.columns
             arrays = {**arrays, "X": arrays["encoded"] if "encoded" in arrays else scale.apply(rows)}
         if "objects" in arrays:

@@ -29,6 +29,7 @@ class FeatureScale:
     kind: str
     offset: Floats  #: (d,) in units of the features; a factor is never 0
     factor: Floats  #: (d,) in units of the features; a factor is never 0
+    columns = None  #: rows are no table
 
     @property
     def width(self) -> int:

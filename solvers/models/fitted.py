@@ -19,7 +19,6 @@ from livesvm.solvers.runtime.interrupt import COPY, parts
 from livesvm.solvers.runtime.types import Floats
 from livesvm.solvers.sparse import Features, as_scipy, dense
 from livesvm.solvers.tables.columns import Codes, TableColumns
-from livesvm.solvers.tables.encoding import TableEncoding
 from livesvm.solvers.validation import Key
 
 
@@ -56,7 +55,7 @@ class Fitted:
 
     def _decision(self, X: ArrayLike) -> Floats:
         predictor = self._frozen()
-        is_table = isinstance(predictor.scale, TableEncoding)
+        is_table = predictor.scale is not None and predictor.scale.columns is not None
         if is_table or (isinstance(predictor.kernel, FunctionKernel) and predictor.kernel.objects is not None):
             return predictor.decision_function(X)
         gate, is_given = partial(self._check_features, reset=False), predictor.kernel.gram is not None
@@ -154,12 +153,12 @@ class Fitted:
             return self._learnt.X
         came: dict[Key, Floats] = self._came  # type: ignore[attr-defined]
         rows = np.array([came[key] for key in self._learnt.keys]).reshape(-1, self.feature_scale_.width)
-        return Codes.of(rows, self.columns_) if isinstance(self.feature_scale_, TableEncoding) else rows
+        return rows if self.feature_scale_.columns is None else Codes.of(rows, self.columns_)
 
     @property
     def window_X(self) -> Any:
         """Features of the window as an array, csr_array of scipy, list for a function kernel, or rows with names."""
-        if isinstance(self.feature_scale_, TableEncoding):
+        if self.feature_scale_ is not None and self.feature_scale_.columns is not None:
             return self.columns_.rows(dense(self.window_features))
         return self._as_given(self.window_features)
 

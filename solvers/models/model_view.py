@@ -21,7 +21,6 @@ from livesvm.solvers.problem.state import PathState
 from livesvm.solvers.robust.ramp_losses import CutoffRule
 from livesvm.solvers.robust.settings import Robustness, Terms
 from livesvm.solvers.runtime.types import Floats, Ints
-from livesvm.solvers.tables.encoding import TableEncoding
 
 
 def restored(
@@ -136,8 +135,9 @@ class View:
         model, window = self.model, self.model._learnt
         own, is_one = model._decided() | parameters, type(window) is Window
         arrays = model.to_warm_arrays() if is_one else model.to_arrays()
-        if isinstance(model.feature_scale_, TableEncoding):
-            arrays["encoding"] = model.feature_scale_  # never changed, so it need not be taken apart
+        scale = model.feature_scale_
+        if scale is not None and scale.columns is not None:
+            arrays["encoding"] = getattr(scale, "scale", scale)  # never changed, so it need not be taken apart
             arrays["encoded"] = window.X  # to encode a window takes as long as to copy everything else
         copied = type(model).from_arrays(own, arrays)
         if is_one and window.state.is_prepared and type(window.kernel) is Kernel and window.kernel.gram is None:

@@ -302,10 +302,11 @@ def update_each(
         called = {two: one for two, one in placed.items() if one is not None and one.kind is kind}
         voters = []
         if foretold.size:
-            memories = [pair._memory for pair in pairs.values()]
-            if not all(one is not None and one.limit is not None for one in memories):
-                memories = [pair.place(two, work, limits[two]) for two, pair in pairs.items()]
-            voters = [one for one in memories if one is not None and one.kind is kind]
+            there = [one for pair in pairs.values() if (one := pair._memory) is not None and one.limit is not None]
+            if len(there) < len(pairs):
+                placed_too = [pair.place(two, work, limits[two]) for two, pair in pairs.items()]
+                there = [one for one in placed_too if one is not None]
+            voters = [one for one in there if one.kind is kind]
             if len(voters) < len(pairs):
                 voters, foretold[:] = [], votes_of(pairs, work.batch.values, len(work.come)).argmax(axis=1)
         if not called:

@@ -84,7 +84,7 @@ class PairsPredictor:
 
     def validate(self, X: ArrayLike | SparseRows) -> Features:
         """Return ``X`` as finite float64 rows (m, d) or raise InvalidInput naming the row and column."""
-        if isinstance(self.scale, TableEncoding):
+        if self.scale is not None and self.scale.columns is not None:
             return self.scale.read(X)
         return checked_rows(X, self.n_features, self.gate, is_given=self.kernel.gram is not None)
 

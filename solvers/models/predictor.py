@@ -72,7 +72,7 @@ class Predictor:
     )
     def validate(self, X: ArrayLike | SparseRows) -> Features:
         """Check rows and return them."""
-        if isinstance(self.scale, TableEncoding):
+        if self.scale is not None and self.scale.columns is not None:
             return self.scale.read(X)
         return checked_rows(X, self.n_features, self.gate, is_given=self.kernel.gram is not None)
 

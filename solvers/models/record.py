@@ -7,23 +7,30 @@ With the pinball loss the naive prediction is the window's quantile.
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from copy import copy
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, Self
 
 from livesvm.solvers.runtime.html import table_of
 
 LATELY = 200  #: of the newer score, each example counts 1/200 less than the next one
 PARTS = 64  #: parts that the history has at least, once it is long; with twice as many, two become one
-MOST_NOTES = 64  #: updates that are noted before they are counted, as counting copies what it changes
+MOST_NOTES = 256  #: updates that are noted before they are counted, as counting copies what it changes
 _GROWTH = LATELY / (LATELY - 1.0)
 _HEAVY = 1e100  # weight of an example from which on all are divided by it
 
 Label = Any
-Note = tuple[Sequence[Any], Sequence[Any], Sequence[Any], Any]  #: predicted, given, gone, labels: see ``Record.judged``
-Judged = tuple[float, float, tuple[Label, Label] | None]  #: loss, loss of the naive prediction, label and prediction
+#: predicted, given, gone, labels, and the note before or None: see ``Record.judged``
+Note = tuple[Sequence[Any], Sequence[Any], Sequence[Any], Any, Any]
 Sums = tuple[float, float, float]  #: examples or their weights, losses, losses of the naive predictions
 _NOTHING: Sums = (0, 0.0, 0.0)
+
+
+class Judged(NamedTuple):
+    """The losses of consecutive examples, those of naive predictions, and label and prediction unless of numbers."""
+
+    losses: list[float]
+    naive_losses: list[float]
+    pairs: list[tuple[Label, Label]]
 
 
 class Score(NamedTuple):
@@ -63,80 +70,89 @@ class _Tally:
         #: of the window: the number of examples by label, or ascending targets; None: they are to be counted again
         self.window: Any = None
 
+    def copy(self) -> Self:
+        """Return a copy that has the same dicts and lists."""
+        out = object.__new__(type(self))
+        vars(out).update(vars(self))
+        return out
+
     def count(self, notes: Iterable[Note]) -> None:
         """Add predictions to the scores and the confusion counts."""
-        self._add(self._judged_labels(notes) if self.prices is None else self._judged_numbers(notes))
+        self._add(*(self._judged_labels(notes) if self.prices is None else self._judged_numbers(notes)))
 
-    def _judged_labels(self, notes: Iterable[Note]) -> Iterator[Judged]:
-        """Yield each example's losses, and (label, prediction); keep the numbers of the window's labels."""
-        window, naive, known = self.window, _most_frequent(self.window), None
-        named: Callable[[Any], Label] = {}.__getitem__
-        for predicted, given, gone, labels in notes:
-            if labels is not None:
-                if labels is not known:
-                    known, names = labels, labels.tolist()
-                    named = dict(enumerate(names) if len(names) > 2 else ((-1, names[0]), (1, names[-1]))).__getitem__
-                if labels.size < 3:
-                    predicted = [1 if f > 0.0 else -1 for f in predicted]
-                predicted, given, gone = [*map(named, predicted)], [*map(named, given)], [*map(named, gone)]
-            most = naive
-            for guess, label in zip(predicted, given, strict=True):
-                yield float(label != guess), float(label != most), (label, guess)
-            for label in given:
-                window[label] = count = window.get(label, 0) + 1
-                if label != naive and (naive is None or (-count, label) < (-window[naive], naive)):
-                    naive = label
-            for label in gone:
+    def _judged_labels(self, notes: Iterable[Note]) -> Judged:
+        """Return the losses of examples, and (label, prediction); keep the numbers of the window's labels."""
+        window, known, named = self.window, None, dict[Any, Label]()
+        naive, lead = _most_frequent(window)
+        losses, naive_losses, pairs = Judged([], [], [])
+        for predicted, given, gone, labels, _ in notes:
+            if labels is None:
+                named = {label: label for label in (*predicted, *given, *gone)}
+            elif labels is not known:
+                names = labels.tolist()
+                named = dict(enumerate(names) if len(names) > 2 else ((-1, names[0]), (1, names[-1])))
+            known, has_signs, most = labels, labels is not None and labels.size < 3, naive
+            for guess, one in zip(predicted, given, strict=False):
+                label, guess = named[one], named[guess if not has_signs else 1 if guess > 0.0 else -1]
+                losses.append(1.0 if label != guess else 0.0)
+                naive_losses.append(1.0 if label != most else 0.0)
+                pairs.append((label, guess))
+                window[label] = window.get(label, 0) + 1
+                lead += 1 if label == naive else -1
+            for one in gone:
+                label = named[one]
                 window[label] -= 1
-                if label == naive:
-                    naive = _most_frequent(window)
+                lead -= label == naive
+            if lead <= 0:
+                naive, lead = _most_frequent(window)
+        return Judged(losses, naive_losses, pairs)
 
-    def _judged_numbers(self, notes: Iterable[Note]) -> Iterator[Judged]:
-        """Yield each example's losses, and None; keep the window's ascending targets."""
+    def _judged_numbers(self, notes: Iterable[Note]) -> Judged:
+        """Return the losses of examples; keep the window's ascending targets."""
         window, (low, high) = self.window, self.prices or (1.0, 1.0)
-        for predicted, given, gone, _ in notes:
-            place = low / (low + high) * (len(window) - 1)
-            below = max(int(place), 0)
+        level, (losses, naive_losses, pairs) = low / (low + high), Judged([], [], [])
+        for predicted, given, gone, *_ in notes:
+            place = level * (len(window) - 1)
+            below = int(place)
             naive = window[below] if window else 0.0
-            if below + 1 < len(window):
+            if below < place:
                 naive += (place - below) * (window[below + 1] - naive)
-            for guess, value in zip(predicted, given, strict=True):
+            for guess, value in zip(predicted, given, strict=False):
                 off, naive_off = value - guess, value - naive
-                yield (
-                    low * off if off > 0.0 else -high * off,
-                    low * naive_off if naive_off > 0.0 else -high * naive_off,
-                    None,
-                )
-            for value in given:
+                losses.append(low * off if off > 0.0 else -high * off)
+                naive_losses.append(low * naive_off if naive_off > 0.0 else -high * naive_off)
                 insort(window, value)
             for value in gone:
                 del window[bisect_left(window, value)]
+        return Judged(losses, naive_losses, pairs)
 
-    def _add(self, judged: Iterable[Judged]) -> None:
-        """Add losses, and (label, prediction) unless it is None, of consecutive examples."""
-        pairs = self.pairs
-        n, losses, naive_losses = self.sums
-        lately, weight = self.lately, self.weight
-        part_n, part_losses, part_naive_losses = self.history.pop()
-        for loss, naive_loss, two in judged:
-            n, losses, naive_losses = n + 1, losses + loss, naive_losses + naive_loss
-            lately = lately[0] + weight, lately[1] + weight * loss, lately[2] + weight * naive_loss
-            if two is not None:
-                number, before = pairs.get(two, (0, 0.0))
-                pairs[two] = number + 1, before + weight
-            part_n, part_losses, part_naive_losses = part_n + 1, part_losses + loss, part_naive_losses + naive_loss
-            if part_n == self.part:
-                self.history.append((part_n, part_losses, part_naive_losses))
-                part_n, part_losses, part_naive_losses = _NOTHING
+    def _add(self, losses: list[float], naive_losses: list[float], pairs: list[tuple[Label, Label]]) -> None:
+        """Add losses, and (label, prediction) if labels are predicted, of consecutive examples."""
+        n, total, naive_total = self.sums
+        recent_n, recent, naive_recent = self.lately
+        part_n, part, naive_part = self.history.pop()
+        weight, until, left, known = self.weight, self.part, iter(pairs), self.pairs
+        for loss, naive_loss in zip(losses, naive_losses, strict=True):
+            n, total, naive_total = n + 1, total + loss, naive_total + naive_loss
+            recent_n, recent = recent_n + weight, recent + weight * loss
+            naive_recent += weight * naive_loss
+            if (two := next(left, None)) is not None:
+                number, before = known.get(two, (0, 0.0))
+                known[two] = number + 1, before + weight
+            part_n, part, naive_part = part_n + 1, part + loss, naive_part + naive_loss
+            if part_n == until:
+                self.history.append((part_n, part, naive_part))
+                part_n, part, naive_part = _NOTHING
                 if len(self.history) == 2 * PARTS:
                     self._merge_parts()
+                    until = self.part
             weight *= _GROWTH
             if weight > _HEAVY:
-                self.lately, self.weight = lately, weight
+                self.lately, self.weight = (recent_n, recent, naive_recent), weight
                 self._lighten()
-                lately, weight = self.lately, self.weight
-        self.sums, self.lately, self.weight = (n, losses, naive_losses), lately, weight
-        self.history.append((part_n, part_losses, part_naive_losses))
+                (recent_n, recent, naive_recent), weight = self.lately, self.weight
+        self.sums, self.lately, self.weight = (n, total, naive_total), (recent_n, recent, naive_recent), weight
+        self.history.append((part_n, part, naive_part))
 
     def _merge_parts(self) -> None:
         """Merge every two consecutive parts of the history into one part."""
@@ -180,7 +196,7 @@ class Record:
         counts, notes, number = self._held
         out = object.__new__(type(self))
         out._held = counts, (predicted, given, gone, labels, notes), number + 1
-        if number + 1 >= MOST_NOTES:
+        if number >= MOST_NOTES - 1:
             out.count()
         return out
 
@@ -190,9 +206,9 @@ class Record:
         if number:
             noted = []
             while notes is not None:
-                predicted, given, gone, labels, notes = notes
-                noted.append((predicted[: len(given)], given, gone, labels))
-            counts = copy(counts)
+                noted.append(notes)
+                notes = notes[4]
+            counts = counts.copy()
             counts.pairs, counts.history = counts.pairs.copy(), counts.history.copy()
             counts.window = counts.window.copy()
             counts.count(reversed(noted))
@@ -285,9 +301,13 @@ class Record:
 
     # -- keeping -------------------------------------------------------------------------------------------------------
 
+    def __getstate__(self) -> object:
+        self.count()  # notes are nested too deeply to be pickled or copied
+        return None, {"_held": self._held}
+
     def frozen(self) -> Self:
         """Return a copy that later updates do not change, and that has no reference to the window."""
-        counts = copy(self.count())  # counting replaces what it changes
+        counts = self.count().copy()  # counting replaces what it changes
         counts.window = None
         out = object.__new__(type(self))
         out._held = counts, None, 0
@@ -319,7 +339,10 @@ class Record:
         return found
 
 
-def _most_frequent(window: Mapping[Label, int]) -> Label | None:
-    """Return the label with the largest count, of labels with as many the first; None without labels."""
-    most = max(window.values(), default=0)
-    return min([label for label, count in window.items() if count == most], default=None)
+def _most_frequent(window: Mapping[Label, int]) -> tuple[Label | None, int]:
+    """Return the label with the largest count, of labels with as many the first, and by how much it leads."""
+    if not window:
+        return None, 0
+    most = max(window.values())
+    first, *others = sorted(label for label, count in window.items() if count == most)
+    return first, 0 if others else most - max((count for count in window.values() if count < most), default=0)

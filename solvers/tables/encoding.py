@@ -59,6 +59,10 @@ class TableEncoding:
     def _each(self) -> list[tuple[TableColumn, Fitted]]:
         return list(zip(self.columns.each, self.fitted, strict=True))
 
+    def with_columns(self, columns: TableColumns) -> TableEncoding:
+        """Return this encoding with the words of ``columns``."""
+        return replace(self, columns=columns)
+
     def read(self, X: Any) -> Floats:
         """Return rows as numbers, (m, p); raises InvalidInput, which names row and column."""
         return self.columns.read(X)[1]

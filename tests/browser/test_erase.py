@@ -71,6 +71,10 @@ def test_keys_are_erased_and_the_receipt_verifies(
     expect(page.get_by_text(f"{file.name} verifies: this service signed it.")).to_be_visible()
     picture(page, "erase-verified")
 
+    of_model = open_page(f"{service.url}/#/models/to-forget")
+    gone = "every one from 2 on can be had again. Older ones went when examples were erased, at"
+    expect(of_model.get_by_text(gone)).to_be_visible()
+
     changed = tmp_path / "changed.json"
     changed.write_text(file.read_text().replace('"count":2', '"count":1'))
     page.get_by_label("Drop a receipt here, or choose one").set_input_files(changed)

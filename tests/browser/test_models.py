@@ -148,3 +148,13 @@ def test_a_model_that_is_not_there_is_said(service: ServiceProcess, open_page: O
     expected.append("404 (Not Found)")
     page = open_page(f"{service.url}/#/models/nobody")
     expect(page.get_by_role("alert")).to_contain_text("there is no model")
+
+
+def test_a_model_that_tunes_itself_says_what_it_has_chosen(
+    service: ServiceProcess, http: httpx.Client, open_page: Open
+) -> None:
+    learnt(http, "own-choice", 60, C="auto")
+    page = open_page(f"{service.url}/#/models/own-choice")
+    expect(page.get_by_text(re.compile("^itself, at version [0-9]+ .*: C [0-9]"))).to_be_visible(timeout=60_000)
+    chosen = http.get("/models/own-choice").json()["tuning"]["chosen"]
+    expect(page.get_by_text(f"itself, at version {chosen['version']} ({chosen['reason']})")).to_be_visible()

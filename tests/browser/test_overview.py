@@ -10,6 +10,9 @@ from playwright.sync_api import expect
 
 from tests.browser.conftest import Open, Picture, Serve, learnt
 from tests.service.process import ServiceProcess
+from tests.service.test_fleets import FLEET
+from tests.service.test_webhooks import FEED
+from tests.support.receiver import Receiver
 
 pytestmark = pytest.mark.browser
 
@@ -154,17 +157,32 @@ def test_names_are_sorted_as_a_person_counts(
     expect(cell).to_have_text(re.compile("^20[0-9]{2}-[0-9]{2}-[0-9]{2}$"), timeout=20_000)
     assert cell.evaluate("cell => cell.scrollWidth <= cell.clientWidth")
     picture(page, "names")
+    for name in ("l10", "l1", "l2"):
+        http.post("/fleets", json={"id": name, **FLEET}).raise_for_status()
+        http.post("/feeds", json={"id": f"f{name}", **FEED}).raise_for_status()
+    page.goto(f"{service.url}/#/feeds")
+    for table, prefix in (("Fleets", ""), ("Feeds", "f")):
+        names = page.get_by_role("table", name=table).get_by_role("rowheader")
+        expect(names).to_have_text([f"{prefix}{name}" for name in ("l1", "l2", "l10")])
+    for name in ("l10", "l1", "l2"):
+        http.delete(f"/fleets/{name}").raise_for_status()
+        http.delete(f"/feeds/f{name}").raise_for_status()
 
 
 def test_webhooks_are_shown(serve: Serve, open_page: Open, picture: Picture) -> None:
-    service = serve(webhook_hosts="hooks.example")
+    service = serve(webhook_hosts="127.0.0.1,localhost", webhook_private="true")
     page = open_page(f"{service.url}/#/webhooks")
     expect(page.get_by_text("There is no webhook yet.")).to_be_visible()
-    asked = {"url": "https://hooks.example/hook", "events": ["drift"]}
-    with service.http() as http:
+    with Receiver() as receiver, service.http() as http:
+        learnt(http, "watched", 10)
+        asked = {"url": receiver.url, "events": ["drift", "job.finished"], "models": ["watched"]}
         hook = http.post("/webhooks", json=asked).raise_for_status().json()
-    page.reload()
-    row = page.get_by_role("region", name="Webhooks").locator("tbody tr")
-    expect(row).to_contain_text(hook["id"])
-    expect(row.get_by_role("cell")).to_have_text([str(asked["url"]), "drift", "all", "0", "0", "none yet"])
+        receiver.secret = hook["secret"]
+        page.reload()
+        row = page.get_by_role("region", name="Webhooks").locator("tbody tr")
+        expect(row).to_contain_text(hook["id"])
+        cells = [receiver.url, "drift, job.finished", "watched", "0", "0"]
+        expect(row.get_by_role("cell")).to_have_text([*cells, "none yet"])
+        http.post(f"/webhooks/{hook['id']}/ping").raise_for_status()
+        expect(row.get_by_role("cell")).to_have_text([*cells, re.compile("ago: 20[0-9]$")], timeout=20_000)
     picture(page, "webhooks")

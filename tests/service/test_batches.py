@@ -6,17 +6,22 @@ from collections.abc import Iterator
 from concurrent.futures import Future
 from typing import Any
 
+import numpy as np
 import pytest
 
 from livesvm.service.errors import IdempotencyConflict, QueueFull
-from livesvm.service.feeds import step_model
+from livesvm.service.feeds import model_selection, step_model
 from livesvm.service.feeds.batch import Batch
+from livesvm.service.feeds.commands import Observations, decode_call
+from livesvm.service.feeds.forecaster import Forecaster
 from livesvm.service.feeds.row_tables import table_of
-from livesvm.service.feeds.spec import FeedSpec, spec_of
+from livesvm.service.feeds.snapshot import from_arrays, to_arrays
+from livesvm.service.feeds.spec import FeedSpec, StepRecipe, spec_of
 from livesvm.service.feeds.state import FeedState
 from livesvm.service.history.journal import append_together
 from livesvm.service.hosting import batch as batches
 from livesvm.service.hosting.kinds import FEED, HostedFeeds
+from livesvm.service.store import codec
 from livesvm.service.store.base import StoreUnavailable
 from livesvm.solvers.errors import NotOptimal
 from tests.support.feeds import FEED as SETTINGS
@@ -77,6 +82,37 @@ def test_a_choice_that_was_not_kept_is_that_of_feeds_that_have_it(feeds: HostedF
     known = feeds.observe_many(batch(70, 71)).given
     assert known is not None
     assert known[:2] == chosen[:2]
+
+
+def test_a_new_series_beside_ten_full_ones_has_their_recipe_from_its_fortieth_reading_on(store: FailingStore) -> None:
+    spec, new = spec_of(SETTINGS | {"window": 100, "season": None}), "x/new"
+    tables = {f"x/{n}": table_of(rows_of(np.round(series(100, n)))) for n in range(10)}  # so that C is not the usual
+    feeds = HostedFeeds(FEED, context_of(store), lambda size: None)
+    given = feeds.observe_many(Batch(tables, None, 2e9, spec)).given
+    assert given is not None
+    assert given.season == 12
+    recipes = [recipe._asdict() for recipe in given.recipes]
+    assert {recipe["C"] for recipe in recipes} != {model_selection.START_C}
+    alone = Forecaster(spec.model_copy(update={"season": given.season, "recipes": [StepRecipe(**r) for r in recipes]}))
+    rows = rows_of(series(104, 11))
+    for n, row in enumerate(rows[:50], 1):
+        feeds.observe_many(Batch({new: table_of([row])}, None, 2e9, spec, given))
+        fleet, other = feeds.get(new).current.forecaster, alone.observe([row])
+        assert fleet.latest == other.forecasts
+        early = [] if fleet.early is None else fleet.early.chosen()
+        assert [step["C"] for step in early] == ([recipe["C"] for recipe in recipes] if n >= 40 else [])
+    logged = [decode_call(one.data) for one in store.log(f"feed.{new}", 0)]
+    assert [call.given is not None for call in logged if isinstance(call, Observations)] == [True] + [False] * 49
+    back, restored = Forecaster(spec), from_arrays(spec, to_arrays(fleet))
+    for call in logged:
+        call.apply(back, None)
+    for one in (back, restored):
+        assert codec.encode(to_arrays(one)) == codec.encode(to_arrays(fleet))
+    later = [one.observe(rows[50:]).forecasts for one in (alone, back, restored)]  # they choose nothing
+    assert later[0] == later[1] == later[2]
+    assert back.chosen() == alone.chosen()
+    for feed in feeds.all_handles():
+        feed.stop()
 
 
 def test_a_feed_that_cannot_learn_is_refused_and_the_others_are_in(

@@ -134,6 +134,10 @@ def test_a_record_over_rest_is_what_predict_said(http: httpx.Client, make: Make)
     pairs = {(one["label"], one["predicted"]): one["n"] for one in found["confusion"]}
     assert pairs == {two: n for two in pairs if (n := list(zip(given, told, strict=True)).count(two))}
     assert sum(part["n"] for part in found["history"]) == 40
+    metrics = dict(line.rsplit(" ", 1) for line in http.get("/metrics").text.splitlines() if line[:1] != "#")
+    lately = {"error": found["lately"]["error"], "naive_error": found["lately"]["naive_error"], "predicted": 40}
+    told_there = {name: float(metrics[f'livesvm_model_{name}_before_learning{{model="{model}"}}']) for name in lately}
+    assert told_there == pytest.approx(lately)
     other = make(**SPEC, record=False)
     http.post(f"/models/{other}/update", json={"add": {"X": rows, "y": y}}).raise_for_status()
     assert http.get(f"/models/{other}").json()["record"] is None

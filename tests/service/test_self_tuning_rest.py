@@ -229,11 +229,12 @@ def test_lam_is_chosen_again_survives_a_kill_and_is_chosen_without_what_is_erase
         assert client.model("m")["tuning"] is None
 
 
-def test_what_was_chosen_comes_back_and_holds_nothing_of_what_is_erased(kept: Any) -> None:
+@pytest.mark.parametrize("components", [None, 15])
+def test_what_was_chosen_comes_back_and_holds_nothing_of_what_is_erased(kept: Any, components: int | None) -> None:
     """Of a table: encodings, relevances, C and gamma come back after a kill, and are chosen without what is erased."""
     rows, y = customers(120)
     with kept[0] as service, Client(service.url) as client, service.http() as http:
-        client.create_model("m", columns="auto")
+        client.create_model("m", columns="auto", C="auto", components=components)
         client.update("m", rows, y, keys=[f"c{at}" for at in range(120)])
         before = tuned(http, "m")
         decision = client.predict("m", rows[:20])["decision"]
@@ -247,7 +248,8 @@ def test_what_was_chosen_comes_back_and_holds_nothing_of_what_is_erased(kept: An
         found = client.model("m")
         chosen = found["tuning"]["chosen"]
         page = client.examples("m")["examples"]
-        ours = choose(IncrementalSVC(columns="auto").fit([one["x"] for one in page], [one["y"] for one in page]))
+        fresh = IncrementalSVC(columns="auto", components=components)
+        ours = choose(fresh.fit([one["x"] for one in page], [one["y"] for one in page]))
         assert chosen["reason"] == "erased"
         assert chosen["parameters"] == {name: ours.parameters[name] for name in ("C", "gamma")}
         assert found["columns"] == ours.parameters["columns"]
@@ -418,7 +420,16 @@ def tuned_command(state: ModelState, **parameters: Any) -> Command:
     return state.plan(Update(edits=Edits(change={TUNED: found})), LIMITS, 8, 0.0, None)
 
 
-@pytest.mark.parametrize("spec", [OPEN, GIVEN_GAMMA, ModelSpec(id="m", columns="auto"), ModelSpec(id="m", task="svr")])
+OF_RANK: dict[str, Any] = {"id": "m", "C": "auto", "components": 15}
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        *(OPEN, GIVEN_GAMMA, ModelSpec(id="m", columns="auto"), ModelSpec(id="m", task="svr")),
+        *(ModelSpec(**(OF_RANK | more)) for more in ({}, {"columns": "auto"}, {"task": "svr", "components": 60})),
+    ],
+)
 def test_a_replayed_choice_leads_to_the_same_model(spec: ModelSpec) -> None:
     log = list[bytes]()
     rows, labels = customers(100)

@@ -100,9 +100,10 @@ def applied(spec: ModelSpec, given: Any, log: list[bytes] | None = None) -> Mode
     return state
 
 
+@pytest.mark.parametrize("components", [None, 12])
 @pytest.mark.parametrize("columns", ["auto", [*GIVEN, {"name": "vip", "kind": "yes-no"}]])
-def test_a_replayed_log_leads_to_the_same_model(columns: Any) -> None:
-    spec, log = ModelSpec(id="m", columns=columns, C=3.0), list[bytes]()
+def test_a_replayed_log_leads_to_the_same_model(columns: Any, components: int | None) -> None:
+    spec, log = ModelSpec(id="m", columns=columns, C=3.0, components=components), list[bytes]()
     live = applied(spec, updates(), log)
     replayed, cold = ModelState.empty(spec, 64), ModelState.empty(spec, 64)
     for record in log:
@@ -118,8 +119,9 @@ def test_a_replayed_log_leads_to_the_same_model(columns: Any) -> None:
         assert state.parameters == live.parameters
 
 
-def test_several_updates_together_bring_their_words() -> None:
-    spec, log = ModelSpec(id="m", **SPEC), list[bytes]()
+@pytest.mark.parametrize("components", [None, 12])
+def test_several_updates_together_bring_their_words(components: int | None) -> None:
+    spec, log = ModelSpec(id="m", **SPEC, components=components), list[bytes]()
     one_by_one = applied(spec, list(updates())[:4], log)
     commands = [Command.decode(record) for record in log]
     state = ModelState.empty(spec, 64)
@@ -147,14 +149,15 @@ def kept(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Any]:
         yield found
 
 
-def test_a_table_comes_back_and_of_what_is_erased_no_word_remains(kept: Any) -> None:
+@pytest.mark.parametrize("components", [None, 12])
+def test_a_table_comes_back_and_of_what_is_erased_no_word_remains(kept: Any, components: int | None) -> None:
     process, everything = kept
 
     def remains() -> bool:
         return any(SECRET.encode() in found for found in everything().values())
 
     with process as service, Client(service.url) as client:
-        client.create_model("m", **SPEC)
+        client.create_model("m", **SPEC, components=components)
         client.update("m", ROWS, Y, keys=[f"c{at}" for at in range(80)])
         client.update("m", [{"plan": SECRET, "age": 20}, {"plan": "gold"}], ["left", "stays"], keys=["one", "two"])
         client.update("m", *customers(10, 20), remove={"oldest": 10})
@@ -174,7 +177,7 @@ def test_a_table_comes_back_and_of_what_is_erased_no_word_remains(kept: Any) -> 
         client.erase("m", ["one"])
         assert not remains()
         page = client.examples("m")["examples"]
-        fresh = IncrementalSVC(C=3.0, columns=client.model("m")["columns"])
+        fresh = IncrementalSVC(C=3.0, columns=client.model("m")["columns"], components=components)
         fresh.fit([one["x"] for one in page], [one["y"] for one in page])
         found = client.predict("m", PROBE)
         np.testing.assert_allclose(found["decision"], fresh.decision_function(PROBE), atol=1e-6)
@@ -184,8 +187,9 @@ def test_a_table_comes_back_and_of_what_is_erased_no_word_remains(kept: Any) -> 
         assert client.certificate("m")["relative_gap"] < 1e-8
 
 
-def test_a_table_is_learnt_predicted_and_described(http: httpx.Client, make: Make) -> None:
-    model = make(**SPEC, drift_alarms=0.01)
+@pytest.mark.parametrize("components", [None, 12])
+def test_a_table_is_learnt_predicted_and_described(http: httpx.Client, make: Make, components: int | None) -> None:
+    model = make(**SPEC, drift_alarms=0.01, components=components)
     assert http.get(f"/models/{model}").json()["columns"] == "auto"
     add, name = {"rows": ROWS, "y": Y}, {"idempotency-key": "first"}
     first = http.post(f"/models/{model}/update", json={"add": add}, headers=name)
@@ -196,7 +200,7 @@ def test_a_table_is_learnt_predicted_and_described(http: httpx.Client, make: Mak
     assert http.post(f"/models/{model}/update", json=other, headers=name).status_code == 409
     http.post(f"/models/{model}/update", json={"add": {"rows": ROWS[:3], "y": Y[:3]}}).raise_for_status()
 
-    ours = IncrementalSVC(C=3.0, columns="auto").fit(ROWS, Y)
+    ours = IncrementalSVC(C=3.0, columns="auto", components=components).fit(ROWS, Y)
     ours.update((ROWS[:3], Y[:3]))
     described = http.get(f"/models/{model}").json()
     assert described["columns"] == ours.columns_.documents()
@@ -284,10 +288,11 @@ def test_a_text_with_many_names_is_refused_unless_they_are_of_rows(http: httpx.C
         assert (refused.status_code, refused.json()["field"]) == (422, "body")
 
 
+@pytest.mark.parametrize("components", [None, 12])
 @pytest.mark.parametrize("task", ["svr", "oneclass", "pu"])
-def test_other_tasks_learn_tables(http: httpx.Client, make: Make, task: str) -> None:
-    own = {"svr": {}, "oneclass": {"nu": 0.2}, "pu": {"prior": 0.4, "lam": 0.01}}[task]
-    model = make(task=task, columns="auto", **own)
+def test_other_tasks_learn_tables(http: httpx.Client, make: Make, task: str, components: int | None) -> None:
+    own: dict[str, Any] = {"svr": {}, "oneclass": {"nu": 0.2}, "pu": {"prior": 0.4, "lam": 0.01}}[task]
+    model = make(task=task, columns="auto", components=components, **own)
     known = [float(label == "stays" and at % 2) for at, label in enumerate(Y)]
     y = {} if task == "oneclass" else {"y": known}
     answer = http.post(f"/models/{model}/update", json={"add": {"rows": ROWS, **y}})

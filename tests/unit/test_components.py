@@ -11,7 +11,14 @@ import pytest
 from numpy.typing import NDArray
 
 from livesvm import solvers
-from livesvm.solvers import IncrementalOneClassSVM, IncrementalSVC, IncrementalSVR, load_model, save_model
+from livesvm.solvers import (
+    IncrementalOneClassSVM,
+    IncrementalPUClassifier,
+    IncrementalSVC,
+    IncrementalSVR,
+    load_model,
+    save_model,
+)
 from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.homotopy import by_features, coordinate_descent
 from livesvm.solvers.homotopy.tolerances import SETTINGS
@@ -100,6 +107,8 @@ ESTIMATORS: dict[str, Any] = {
     "classes": lambda **more: IncrementalSVC(C=2.0, gamma=0.3, components=20, **more),
     "svr": lambda **more: IncrementalSVR(C=2.0, gamma=0.3, epsilon=0.2, components=20, **more),
     "pinball": lambda **more: IncrementalSVR(C=2.0, gamma=0.3, loss="pinball", quantile=0.8, components=20, **more),
+    "one class": lambda **more: IncrementalOneClassSVM(nu=0.3, gamma=0.3, components=20, **more),
+    "pu": lambda **more: IncrementalPUClassifier(prior=0.4, lam=0.003, gamma=0.3, components=20, **more),
 }
 
 
@@ -116,6 +125,8 @@ def test_updates_from_features_end_where_training_anew_does(
     y: Any = numbers if kind in ("svr", "pinball") else numbers > 0
     if kind == "classes":
         y = np.digitize(numbers, [-0.7, 0.7])
+    if kind == "pu":
+        y = 1 * (np.abs(numbers - 1.3) < 0.8)
     model = ESTIMATORS[kind]().fit(X[:200], y[:200])
     rng, at = np.random.default_rng(1), 200
     for k in range(8):
@@ -124,9 +135,11 @@ def test_updates_from_features_end_where_training_anew_does(
         stay = [key for key in keys if key not in gone][:3]
         more: dict[str, Any] = {}
         if k % 3 == 1:
-            more = {"relabel": {stay[0]: y[at], stay[1]: y[at + 1]}, "reweight": {stay[2]: 2.5}}
+            labels = {} if kind == "one class" else {stay[0]: y[at], stay[1]: y[at + 1]}
+            more = {"relabel": labels, "reweight": {stay[2]: 2.5}}
         if k == 5:
-            more = {"C": 0.7, "decay": 0.99}
+            costs = {} if kind == "one class" else {"C": 90.0 if kind == "pu" else 0.7}
+            more = {**costs, "decay": 0.99}
         report = model.update(add=(X[at : at + 25], y[at : at + 25]), remove=gone, **more)
         at += 25
         assert report.relative_gap <= SETTINGS.acceptable
@@ -135,7 +148,7 @@ def test_updates_from_features_end_where_training_anew_does(
         if kind == "classes":
             assert all(pair._state._rows.values.size == 0 for pair in model._window.pairs.values())
     mapped, window = model.feature_scale_.apply(model.window_features), model.window_y
-    anew = type(model)(**{**model.get_params(), "kernel": "linear", "components": None, "C": model.C})
+    anew = type(model)(**{**model.get_params(), "kernel": "linear", "components": None})
     anew.fit(mapped, window, sample_weight=model.window_sample_weight)
     fresh = model.feature_scale_.apply(X)
     decide, known = (getattr(one, "decision_function", one.predict) for one in (model, anew))
@@ -218,6 +231,21 @@ def test_landmarks_grow_with_a_window_that_began_small_and_then_stay() -> None:
     assert abs(model.score(X, y) - anew.score(X, y)) < 0.05
 
 
+def test_a_model_that_waits_chooses_landmarks_when_both_kinds_have_come() -> None:
+    X, numbers = made(120)
+    model = IncrementalPUClassifier(gamma=0.3, components=10)
+    model.update(add=(X[:40], np.zeros(40)))
+    assert model.is_waiting_
+    assert not model.is_settled
+    y = 1 * (numbers[40:] > 0.5)
+    model.update(add=(X[40:], y))
+    assert model.is_settled
+    assert model.feature_scale_.fitted == 120
+    anew = IncrementalPUClassifier(gamma=0.3, components=10).fit(X, [0] * 40 + y.tolist())
+    assert (model.prior_, model.lam_) == (anew.prior_, anew.lam_)
+    np.testing.assert_allclose(model.decision_function(X), anew.decision_function(X), atol=1e-7)
+
+
 def test_files_and_checkpoints_keep_the_map(tmp_path: Path) -> None:
     X, numbers = made(200)
     model = IncrementalSVC(C=1.0, gamma="scale", components=20, scale="minmax").fit(X[:150], numbers[:150] > 0)
@@ -229,6 +257,31 @@ def test_files_and_checkpoints_keep_the_map(tmp_path: Path) -> None:
         np.testing.assert_allclose(other.decision_function(X), model.decision_function(X), atol=1e-12)
         other.update(add=(X[:5], numbers[:5] > 0))
         assert other.certificate().relative_gap <= SETTINGS.acceptable
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_cells_of_a_table_are_encoded_and_then_mapped(tmp_path: Path, classes: int) -> None:
+    X, numbers = made(200)
+    table = [{"a": float(row[0]), "b": "high" if row[1] > 0.4 else None, "c": float(row[2])} for row in X]
+    y = numbers > 0 if classes == 2 else np.digitize(numbers, [-0.7, 0.7])
+    model: Any = IncrementalSVC(C=1.0, gamma=0.3, components=15, columns="auto").fit(table[:120], y[:120])
+    model.update((table[120:], y[120:]), remove=range(60))
+    for step in ("update", "rescale"):
+        if step == "rescale":
+            model.rescale()
+        mapped = model.feature_scale_.apply(model.window_features)
+        linear = IncrementalSVC(C=1.0, kernel="linear").fit(mapped, y[60:])
+        np.testing.assert_allclose(model.decision_function(table[60:]), linear.decision_function(mapped), atol=1e-7)
+    own, known = (solvers.leave_one_out(one).decisions for one in (model, linear))
+    np.testing.assert_allclose(own, known, atol=1e-7)
+    save_model(model, tmp_path / "model.npz")
+    for other in (load_model(tmp_path / "model.npz"), type(model).from_arrays(model.get_params(), model.to_arrays())):
+        assert (other.decision_function(table) == model.decision_function(table)).all()
+        assert other.window_X == model.window_X
+        other.update((table[:5], y[:5]))
+    own = model.certificate()
+    assert (own.components, own.relative_gap < 1e-8) == (15, True)
+    assert own.left_out == pytest.approx(float(model.left_out(table[60:]).mean()), abs=1e-9)
 
 
 def test_a_map_knows_whether_its_landmarks_are_in_the_window() -> None:
@@ -248,8 +301,6 @@ def test_a_map_knows_whether_its_landmarks_are_in_the_window() -> None:
         ({"components": 1.5}, "components"),
         ({"components": 5, "kernel": "precomputed"}, "components"),
         ({"components": 5, "kernel": "sigmoid"}, "components"),
-        ({"components": 5, "C": "auto"}, "C"),
-        ({"components": 5, "columns": "auto"}, "columns"),
     ],
 )
 def test_what_has_no_components_is_refused(parameters: dict[str, Any], field: str) -> None:
@@ -302,7 +353,7 @@ ANALYSES: dict[str, Any] = {
     "leave one out": lambda model, X, y: solvers.leave_one_out(model).decisions,
     "folds": lambda model, X, y: solvers.k_fold(model, 4).decisions,
     "influences": lambda model, X, y: solvers.influences(model, X[:3]).decisions,
-    "C": lambda model, X, y: model.regularization_path(0.2, 4.0).breakpoints.value,
+    "path": lambda model, X, y: model.regularization_path(0.1, 0.9).breakpoints.value,
     "outliers": lambda model, X, y: model.outlier_path().at(0.5).decision_function(X),
     "probabilities": lambda model, X, y: model.predict_proba(X),
     "suspects": lambda model, X, y: solvers.suspected_labels(model).doubt,
@@ -318,11 +369,16 @@ KINDS: dict[str, Any] = {
         lambda numbers: np.digitize(numbers, [-0.7, 0.7]),
     ),
     "regression": (lambda **more: IncrementalSVR(C=1.0, epsilon=0.2, **more), lambda numbers: numbers),
+    "one class": (lambda **more: IncrementalOneClassSVM(nu=0.3, **more), lambda numbers: None),
+    "positive and unlabelled": (IncrementalPUClassifier, lambda numbers: 1 * (np.abs(numbers - 1.3) < 0.8)),
 }
 ONLY = {
     "outliers": ("two classes",),
     "probabilities": ("two classes", "three classes"),
     "suspects": ("two classes", "three classes"),
+    "values": [kind for kind in KINDS if kind != "one class"],
+    "drift": ("two classes", "three classes", "regression"),
+    "conformal": [kind for kind in KINDS if kind != "one class"],
 }
 
 
@@ -337,14 +393,14 @@ def test_an_analysis_is_that_of_the_linear_model_on_the_map(name: str, kind: str
     found = [ANALYSES[name](one, rows, y) for one, rows in ((model, X), (linear, mapped))]
     if isinstance(found[0], tuple):
         found = [np.concatenate([np.ravel(part) for part in one]) for one in found]
-    ours, theirs = (np.asarray(one, np.float64) for one in found)
-    np.testing.assert_allclose(ours, theirs, atol=1e-8)
+    of_map, of_linear = (np.asarray(one, np.float64) for one in found)
+    np.testing.assert_allclose(of_map, of_linear, atol=1e-8)
 
 
-@pytest.mark.parametrize("name", ["tune", "to_sklearn", "to_onnx"])
+@pytest.mark.parametrize("name", ["to_sklearn", "to_onnx"])
 def test_what_takes_no_map_says_so(name: str) -> None:
     X, numbers = made(60)
     model = ESTIMATORS["svc"]().fit(X, numbers > 0)
     with pytest.raises(InvalidInput) as refused:
-        solvers.tune(model) if name == "tune" else getattr(model, name)()
+        getattr(model, name)()
     assert refused.value.field == "components"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -31,12 +33,24 @@ def test_the_season_is_served_once_it_is_better() -> None:
     y = np.tile(10 * random.normal(size=12), 5) + 0.1 * random.normal(size=60)
     for n in range(2, 56):
         found = naive_forecast(y[:n], 4, 12, 0.9)
-        assert found.value == (y[n + 3 - 12] if n >= 18 else y[n - 1])
+        assert found.value == (y[n + 3 - 12] if n > 12 else y[n - 1])
         assert found.seasonal == (y[n + 3 - 12] if n > 8 else None)
         assert found.half is not None
     assert (naive_forecast(y[:n], 4, 12, 0.9).half or 1.0) < 0.5
     y[n - 9] = np.nan  # the one that would be repeated
     assert naive_forecast(y[:n], 4, 12, 0.9).value == y[n - 21]
+
+
+@pytest.mark.parametrize("n", [13, 15, 18, 30])
+def test_bands_of_few_seasonal_errors_are_not_too_narrow(n: int) -> None:
+    random = np.random.default_rng(n)
+    days = 2 * random.normal(size=(1500, 12))
+    y = np.tile(days, 3)[:, : n + 4] + random.normal(size=(1500, n + 4))
+    found = [naive_forecast(one[:n], 4, 12, 0.9) for one in y]
+    inside = [abs(one.value - now[n + 3]) <= (one.half or 0.0) for one, now in zip(found, y, strict=True)]
+    seasonal = [one.served == "seasonal-naive" for one in found]
+    assert sum(seasonal) > 500
+    assert np.mean(np.array(inside)[seasonal]) > 0.8
 
 
 def test_a_feed_forecasts_from_its_second_reading_on() -> None:
@@ -67,7 +81,7 @@ def test_where_the_interval_is_found_gaps_are_no_readings() -> None:
     assert len(one.observe(rows[:7]).forecasts) == 2
     assert len(one.observe(rows[7:8]).forecasts) == 2
     (first, _) = one.observe([rows[8], {**rows[11], "y": None}, rows[12]]).forecasts
-    assert (first.slot, first.value) == (13, rows[12]["y"])
+    assert (first.slot, first.experts[1]) == (13, rows[12]["y"])
     for settings in ({"task": "direction"}, {"generation": 1}, {"quantiles": [0.1, 0.9]}):
         assert Forecaster(spec_of(FEED | settings)).observe(rows).forecasts == []
     assert Forecaster(spec_of(FEED | {"band": None})).observe(rows).forecasts[0].low is None
@@ -85,7 +99,7 @@ def test_early_models_come_while_the_window_fills_and_leave_nothing_behind() -> 
         coming = filling(one)
         assert coming is not None
         assert coming["readings"] == n
-        assert [stage["readings"] for stage in coming["coming"]] == [at for at in (2, 18, 40, 80, 200) if at > n]
+        assert [stage["readings"] for stage in coming["coming"]] == [at for at in (2, 13, 40, 80, 200) if at > n]
     assert windows == [0] * 39 + [40] * 40 + [80] * 120
     assert {kind for n in range(2, 40) for kind in served[n]} <= {"last-value", "seasonal-naive"}
     assert {served[n][0] for n in range(40, 200)} == {"blend"}
@@ -107,13 +121,16 @@ def test_early_models_come_while_the_window_fills_and_leave_nothing_behind() -> 
         assert [told.value for told in feed.latest] == pytest.approx([told.value for told in one.latest], rel=1e-9)
 
 
-def test_erased_readings_leave_no_trace_in_early_models() -> None:
-    spec, y = spec_of(FEED | {"window": 200}), series(90)
+@pytest.mark.parametrize("recipes", [None, [{"represent": "seasonal-change", "gamma": 0.01, "C": 0.3}] * 2])
+def test_erased_readings_leave_no_trace_in_early_models(recipes: Any) -> None:
+    spec, y = spec_of(FEED | {"window": 200, "recipes": recipes}), series(90)
     one, untold = Forecaster(spec), Forecaster(spec)
     for n in range(90):
         one.observe(rows_of(y)[n : n + 1])
     without = [row | ({"y": None} if n == 70 else {}) for n, row in enumerate(rows_of(y))]
     untold.observe(without)
+    assert one.early is not None
+    assert {step["C"] for step in one.early.chosen()} == {0.3 if recipes else 1.0}
     forget(one, [list(one.timeline.past)[70]])
     assert [told.value for told in one.latest] == pytest.approx([told.value for told in untold.latest], rel=1e-9)
     assert y[70] not in np.concatenate(

@@ -143,7 +143,7 @@ def test_a_record_is_the_same_however_often_it_is_read(y: Any, monkeypatch: pyte
     rows = RNG.normal(size=(MOST_NOTES + 9, 3))
     for i, row in enumerate(rows):
         for model in models:
-            model.update(add=([row], y[i : i + 1]), remove=model.keys_[:1])
+            model.update(add=([row], y[[i % len(y)]]), remove=model.keys_[:1])
         assert record_of(models[0]).n == i + 1
     assert max(counted) == MOST_NOTES
     assert record_of(models[0]) == record_of(models[1])
@@ -195,3 +195,30 @@ def test_weights_of_a_long_record_stay_finite() -> None:
     assert record.lately.n == pytest.approx(LATELY)
     assert record.lately.error == pytest.approx(0.5, abs=0.01)
     assert sum(record.confusion_lately.values()) == pytest.approx(LATELY)
+
+
+@pytest.mark.parametrize("y", [FOUR, VALUES], ids=["four", "values"])
+def test_naive_predictions_follow_a_small_window_example_by_example(y: Any) -> None:
+    record, given, size = Record(None if y is FOUR else (1.0, 1.0)), y.tolist(), 7
+    record.window = dict(Counter(given[:size])) if y is FOUR else sorted(given[:size])
+    off = 0.0
+    for i in range(size, len(given)):
+        naive = naive_of(y[i - size : i])
+        off += float(naive != given[i]) if y is FOUR else abs(naive - given[i])
+        record = record.judged([given[i]], [given[i]], [given[i - size]])
+    assert record.overall.error == 0.0
+    assert record.overall.naive_error == pytest.approx(off / (len(given) - size))
+
+
+def test_copies_and_cold_models_have_no_notes() -> None:
+    record = Record(None)
+    record.window = {0: 1}
+    for _ in range(MOST_NOTES - 1):
+        record = record.judged([0], [0], [0])
+    assert copy.deepcopy(record) == record
+    model = IncrementalSVC(gamma=0.5).fit(X[:60], TWO[:60])
+    model.update(add=(X[60:61], TWO[60:61]))
+    assert model._record is not None
+    assert model._record._held[1:] != (None, 0)
+    model.cool()
+    assert model._record._held[1:] == (None, 0)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pickle
-from itertools import pairwise
+from itertools import combinations, pairwise
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ from sklearn.model_selection import cross_val_score
 from livesvm.solvers import IncrementalPUClassifier, IncrementalSVC, IncrementalSVR
 from livesvm.solvers.analyses.tuning import automatic, relevance
 from livesvm.solvers.analyses.tuning.automatic import LEAST, choose
+from livesvm.solvers.analyses.tuning.folds import splits
 from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.estimators import self_tuning
 
@@ -70,6 +71,40 @@ def test_several_classes_and_matrices_are_tuned() -> None:
     model = IncrementalSVC(C="auto", scale="standard").fit(ROWS[["a", "b", "noise"]].to_numpy(), three)
     assert model.choice_.loss <= min(model.choice_.present, model.choice_.defaults)
     assert model.gamma_ == model.choice_.parameters["gamma"]
+
+
+@pytest.mark.parametrize("gamma", [0.3, "auto"])
+@pytest.mark.parametrize("classes", [2, 3])
+def test_the_folds_of_a_model_with_components_are_of_its_map(classes: int, gamma: Any) -> None:
+    X = ROWS[["a", "b", "noise"]].to_numpy()[:150]
+    y = np.digitize(ROWS["a"][:150] + 0.7 * RNG.normal(size=150), [-0.5, 0.5][: classes - 1])
+    model = IncrementalSVC(C="auto", gamma=gamma, components=12).fit(X, y)
+    assert (model.C_, model.gamma_) == (model.choice_.parameters["C"], model.choice_.parameters["gamma"])
+    mapped, losses = model.feature_scale_.apply(X), []
+    fold = np.empty(150, np.int64)
+    for name, (_, held_out) in enumerate(splits(y, "k_fold", automatic.FOLDS, classes=True)):
+        fold[held_out] = name
+    for two in combinations(range(classes), 2):
+        mine = np.isin(y, two)
+        f = np.empty(150)
+        for name in range(automatic.FOLDS):
+            linear = IncrementalSVC(C=model.C_, kernel="linear").fit(*(of[mine & (fold != name)] for of in (mapped, y)))
+            f[fold == name] = linear.decision_function(mapped[fold == name])
+        truth = y[mine] == two[1]
+        losses.append(automatic._log_losses(f[None, mine], truth)[0] + 2.0 * ((f[mine] > 0) != truth).mean())
+    assert model.choice_.loss == pytest.approx(np.mean(losses), abs=1e-5)
+    assert model.choice_.loss <= min(model.choice_.present, model.choice_.defaults)
+
+
+def test_a_regressor_with_components_chooses_too() -> None:
+    X = ROWS[["a", "b"]].to_numpy()
+    model = IncrementalSVR(C="auto", epsilon="auto", components=40).fit(X[:200], np.sin(2 * X[:200, 0]))
+    assert model.choice_.loss <= min(model.choice_.present, model.choice_.defaults)
+    assert (model.C_, model.gamma_, model.epsilon_) == tuple(
+        model.choice_.parameters[k] for k in ("C", "gamma", "epsilon")
+    )
+    own: Any = model.certificate()
+    assert (own.components, own.relative_gap < 1e-8) == (40, True)
 
 
 @pytest.mark.parametrize("seed", range(6))

@@ -40,14 +40,17 @@ def judged(model: Any, X: np.ndarray, y: np.ndarray, parameters: dict[str, float
     return wrong / total
 
 
+@pytest.mark.parametrize("components", [None, 25])
 @pytest.mark.parametrize("judge", ["k_fold", "rolling_origin"])
 @pytest.mark.parametrize("kind", ["two classes", "three classes", "regression"])
-def test_the_error_is_that_of_models_fitted_for_it(judge: Any, kind: str) -> None:
+def test_the_error_is_that_of_models_fitted_for_it(judge: Any, kind: str, components: int | None) -> None:
     rng = np.random.default_rng(0)
     X, y = {"two classes": table(), "three classes": IRIS, "regression": load_diabetes(return_X_y=True)}[kind]
     rows = rng.permutation(len(X))[:120]
     X, y = X[rows], y[rows]
-    model = (IncrementalSVR(epsilon=5.0) if kind == "regression" else IncrementalSVC()).set_params(scale="standard")
+    model = (IncrementalSVR(epsilon=5.0) if kind == "regression" else IncrementalSVC()).set_params(
+        scale="standard", components=components
+    )
     model.fit(X, y)
     before = model.to_arrays()
     found = tune(model, judge=judge, folds=4, C=(0.05, 500.0))
@@ -82,11 +85,14 @@ def test_values_of_C_are_walked_to_as_models_are(intercept: bool) -> None:
             np.testing.assert_allclose(found, model.decision_function(X[40:]), atol=1e-5)
 
 
+@pytest.mark.parametrize("components", [None, 25])
 @pytest.mark.parametrize("several", [True, False])
-def test_what_is_walked_by_models_is_judged_alike(several: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_walked_by_models_is_judged_alike(
+    several: bool, components: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     X, y = IRIS if several else table(90)
     names = np.array(["a", "b", "c"])[y]
-    model = IncrementalSVC(scale="standard", class_weight={"b": 3.0}).fit(X, names)
+    model = IncrementalSVC(scale="standard", class_weight={"b": 3.0}, components=components).fit(X, names)
     asked: dict[str, Any] = {"gammas": [0.02, 0.5], "C": (0.1, 100.0), "folds": 3}
     found = tune(model, **asked)
     monkeypatch.setattr("livesvm.solvers.analyses.tuning.folds.callable", lambda kernel: True, raising=False)

@@ -162,13 +162,14 @@ class DriftTest:
         self.n += 1
         if self.n - self._since > self.run:
             self._begin_run()
-        ordered = self._sorted.setdefault(kind, array("f"))
+        ordered = self._sorted.get(kind)
+        if ordered is None:
+            ordered, self._scores[kind] = self._sorted.setdefault(kind, array("f")), array("f")
         first, last = bisect_left(ordered, score), bisect_right(ordered, score)
         p = (len(ordered) - last + _chance(self.n) * (last - first + 1)) / (len(ordered) + 1)
         ordered.insert(last, score)
-        self._scores.setdefault(kind, array("f")).append(score)
-        p = max(p, LEAST_P)
-        factors = _factors(p)
+        self._scores[kind].append(score)
+        factors = _factors(p if p > LEAST_P else LEAST_P)
         self._capital[_WHOLE].bet(factors, self.n)
         if kind is not None:
             self._capital.setdefault(kind, _Capital(self.run)).bet(factors, self.n)
@@ -183,6 +184,8 @@ class DriftTest:
         self._sorted = {kind: array("f", sorted(scores)) for kind, scores in kept.items()}
 
     def _alarm(self, kind: Any) -> Alarm | None:
+        if kind is None and self.evidence() < 1.0:
+            return None
         names = (_WHOLE,) if kind is None else (_WHOLE, kind)
         crossed = [name for name in names if self.evidence(name) >= 1.0]
         if not crossed:
@@ -222,7 +225,7 @@ class DriftTest:
     @property
     def strongest(self) -> float:
         """The largest :meth:`evidence` of all tests; at 1 there is an alarm."""
-        return max(capital.value * self._rate(place) for place, capital in enumerate(self._capital.values()))
+        return max([capital.value * self._rate(place) for place, capital in enumerate(self._capital.values())])
 
     def to_arrays(self) -> dict[str, Any]:
         """Return the state of the test.

@@ -289,7 +289,7 @@ def leave_own(view: View, tell: Tell) -> Floats:
     decisions, there, arrays = np.zeros((y.size, len(view.pairs))), view.both_there, dict[str, Any]()
     for number, two in enumerate(there):
         tell(number * y.size // len(there), y.size)
-        members = np.flatnonzero(np.isin(y, two))
+        members = np.flatnonzero((y == two[0]) | (y == two[1]))
         pair, part = window.pairs[two], _Part(np.empty(members.size), is_kept=False)
         slots = pair.slot[window.slots[members]]
         standing = _OfPair(view, arrays, two, pair.state, _Standing(slots, window.weights[members]))

@@ -118,7 +118,9 @@ class Tableau:
             part = support[start : start + TOGETHER]
             of_others += moved[part] @ self._kernel_rows(part)
         f[self.order[:q]] = of_others
-        rest = np.setdiff1d(np.arange(n), self.order)
+        is_rest = np.ones(n, np.bool_)
+        is_rest[self.order] = False
+        rest = np.flatnonzero(is_rest)
         if rest.size:
             f[rest] = times(state.kernel.matrix(state.features(rest), self._XT), moved)
         return f + state.b

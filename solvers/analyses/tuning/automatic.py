@@ -6,7 +6,7 @@ variances of f and of the noise, from which C and epsilon follow; C is that for 
 For a classifier, the encoding and C are chosen by cross-validation, along a path over C in each fold. The loss of
 held-out decisions is their log loss, after one sigmoid has turned them into probabilities [Platt 1999], plus twice the
 share of wrong labels. The log loss distinguishes settings that give the same labels; the share of wrong labels is what
-users want to be small.
+users want to be small. Of a model with components these folds are of its map, which is made for each gamma.
 Of positive and unlabelled examples only lam is chosen, by the estimated risk of held-out examples.
 """
 
@@ -25,6 +25,8 @@ from livesvm.solvers.analyses.tuning.folds import Split, splits
 from livesvm.solvers.analyses.tuning.relevance import Evidence, evidence, gaussian, outputs_of, spread_evenly
 from livesvm.solvers.analyses.tuning.stepwise import FoldWorkspace
 from livesvm.solvers.errors import InvalidInput
+from livesvm.solvers.kernels import nystroem
+from livesvm.solvers.kernels.kernel import Kernel
 from livesvm.solvers.models import feature_scale, scaling
 from livesvm.solvers.models.model_view import View
 from livesvm.solvers.pu.held_out import FEWEST, LAM, Folds
@@ -283,15 +285,17 @@ class _Folds:
         self.y = y_of
         self.workspace = FoldWorkspace(max(learnt.size for learnt, _ in parts))
         self.costs = window.weights[which] * model._class_weights(y)
-        self.intercept = bool(model.fit_intercept)
+        self.intercept, self.components = bool(model.fit_intercept), model.components
 
     def losses(self, Z: Floats, C: Floats) -> Floats:
         """Return the loss (p,) of held-out examples for each C (p,), with features ``Z`` scaled for a gamma of 1."""
         Z = Z[self.which]
         total = np.zeros(C.size)
+        if is_mapped := self.components is not None:
+            Z = nystroem.fitted(Kernel("rbf", 1.0), None, Z, self.components).apply(Z)
         for mine, edges in self.pairs:
             check()
-            K, held = gaussian(Z[mine]), []
+            K, held = Z[mine] @ Z[mine].T if is_mapped else gaussian(Z[mine]), []
             positive = self.y[mine] == self.y[mine].max()
             signs, costs = np.where(positive, 1.0, -1.0), self.costs[mine]
             for begin, end in pairwise(edges[: self.judging + 1].tolist()):

@@ -12,6 +12,8 @@ from livesvm.solvers import validation
 from livesvm.solvers.analyses.leave_one_out.assessment import dealt
 from livesvm.solvers.analyses.tuning.stepwise import FoldWorkspace
 from livesvm.solvers.errors import InvalidInput
+from livesvm.solvers.kernels import nystroem
+from livesvm.solvers.kernels.kernel import Kernel
 from livesvm.solvers.models.pairs_predictor import winners
 from livesvm.solvers.runtime.interrupt import check
 from livesvm.solvers.runtime.types import Bools, Floats, Ints
@@ -65,13 +67,18 @@ class Fold(NamedTuple):
     truth: Ints  #: (m,) of examples that judge; -1 where no example learnt belongs to that class
     costs: Floats  #: (n,) of an error at C = 1
     n_classes: int  #: of those learnt
+    mapped: tuple[Floats, int] | None  #: what a map is fitted to, (n, d) in order of time, and how many landmarks
 
     def wrong(self, kernel: Any, C: Floats, workspace: FoldWorkspace, *, intercept: bool) -> Bools | None:
         """Return a mask (p, m) of the wrongly labelled held-out examples for each C (p,), or None if a path fails."""
         n, m = self.y.size, self.truth.size
-        K = kernel.matrix(self.learnt, np.concatenate([self.learnt, self.judging]).T)
+        rows, every_row = self.learnt, np.concatenate([self.learnt, self.judging])
+        if self.mapped is not None:
+            found = nystroem.fitted(kernel, None, *self.mapped)
+            rows, every_row, kernel = found.apply(rows), found.apply(every_row), Kernel("linear")
+        K = kernel.matrix(rows, every_row.T)
         edges = np.searchsorted(self.y, np.arange(self.n_classes + 1))
-        found = []
+        decided = []
         for two in combinations(range(self.n_classes), 2):
             check()
             first, second = (slice(edges[place], edges[place + 1]) for place in two)
@@ -81,12 +88,12 @@ class Fold(NamedTuple):
                 mine = np.concatenate([rows[:, first], rows[:, second], rows[:, n:]], axis=1)
             signs = np.where(np.arange(len(mine)) < first.stop - first.start, -1.0, 1.0)
             costs = np.concatenate([self.costs[first], self.costs[second]])
-            found.append(workspace.decisions(mine, signs, costs, C, intercept=intercept))
-            if np.isnan(found[-1][-1]).any():
+            decided.append(workspace.decisions(mine, signs, costs, C, intercept=intercept))
+            if np.isnan(decided[-1][-1]).any():
                 return None
         if self.n_classes == 2:
-            return np.asarray((found[0] > 0) != self.truth)
-        votes = winners(-np.stack(found, axis=-1).reshape(C.size * m, -1), self.n_classes)
+            return np.asarray((decided[0] > 0) != self.truth)
+        votes = winners(-np.stack(decided, axis=-1).reshape(C.size * m, -1), self.n_classes)
         return np.asarray(votes.reshape(C.size, m) != self.truth)
 
 
@@ -112,10 +119,11 @@ def folds_of(model: Any, X: Features, y: Any, weights: Floats, parts: list[Split
 def _fold(model: Any, X: Floats, y: Any, weights: Floats, part: Split) -> Fold:
     learnt, judging = part
     rows, others = X[learnt], X[judging]
-    scale = model._fitted_scale(rows, weights[learnt])
+    scale = model._scale_alone(rows, weights[learnt])
     if scale is not None:
         rows, others = scale.apply(rows), scale.apply(others)
-    center = model._center_of(rows)
+    mapped = None if model.components is None else (rows, model.components)
+    center = model._center_of(rows) if mapped is None else None
     if center is not None:
         rows, others = rows - center, others - center
     classes = [label for label in model.classes_.tolist() if (y[learnt] == label).any()]
@@ -127,4 +135,4 @@ def _fold(model: Any, X: Floats, y: Any, weights: Floats, part: Split) -> Fold:
     known = np.array([place[label] for label in y[learnt].tolist()], np.int64)
     truth = np.array([place.get(label, -1) for label in y[judging].tolist()], np.int64)
     order = np.argsort(known, kind="stable")
-    return Fold(rows[order], others, known[order], truth, costs[order], len(classes))
+    return Fold(rows[order], others, known[order], truth, costs[order], len(classes), mapped)

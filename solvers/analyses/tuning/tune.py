@@ -138,8 +138,6 @@ def tune(
     view = View(model)
     if model.kernel == "precomputed":
         raise InvalidInput("a precomputed kernel has no parameters to choose", field="kernel")
-    if model.components is not None:
-        raise InvalidInput("a model with components is not tuned; walk its regularization path", field="components")
     if not hasattr(model, "change") or not hasattr(model, "C"):
         raise InvalidInput("only classifiers and regressors are tuned", field="model")
     low, high = (validation.positive(value, "C", validation.LARGEST) for value in C)
@@ -181,7 +179,7 @@ def _gammas(model: Any, given: Sequence[float] | None) -> list[float]:
         return out
     fresh = model._like(gamma="scale")
     rows, weights = model.window_features, model.window_sample_weight
-    scale = fresh._fitted_scale(rows, weights)
+    scale = fresh._scale_alone(rows, weights)
     middle = scaling.gamma(rows if scale is None else scale.apply(rows), weights, model.kernel)
     return [float(value) for value in middle * GAMMAS]
 

@@ -13,7 +13,7 @@ const link = (one) => h("a", { href: `#/feeds/${one.feed}` }, one.series);
 export async function fleets(place) {
   const { fleets: all } = await get("/fleets");
   place.replaceChildren(...(all.length ? [section("Fleets", table("Fleets", ["Fleet", "State", "Target", "Series", "Steps", "Created"],
-    all.map((fleet) => [h("a", { href: `#/fleets/${fleet.id}` }, fleet.id), fleet.state, fleet.settings.target, count(fleet.series), steps(fleet.settings), ago(fleet.created_at)])))] : []));
+    all.toSorted((a, b) => byName(a.id, b.id)).map((fleet) => [h("a", { href: `#/fleets/${fleet.id}` }, fleet.id), fleet.state, fleet.settings.target, count(fleet.series), steps(fleet.settings), ago(fleet.created_at)])))] : []));
 }
 
 const steps = ({ steps }) => (typeof steps === "number" ? (steps > 1 ? `1 to ${steps}` : "1") : runs(steps));
