@@ -15,12 +15,14 @@ from itertools import islice
 from livesvm.service.feeds import times
 from livesvm.solvers.errors import InvalidInput
 
+_BARE = ("%y%m%d", "%d%m%y", "%d%m%Y")
+"""Dates in digits alone, of which the column's name says that they are dates."""
 _DATES = (
     "%Y-%m-%d", "%Y/%m/%d", "%Y.%m.%d", "%Y %m %d",
     "%d.%m.%Y", "%d/%m/%Y", "%d-%m-%Y", "%m/%d/%Y", "%m-%d-%Y", "%m.%d.%Y",
     "%d.%m.%y", "%d/%m/%y", "%d-%m-%y", "%m/%d/%y", "%m-%d-%y", "%m.%d.%y", "%y/%m/%d", "%y-%m-%d", "%y.%m.%d",
     "%d %b %Y", "%d-%b-%Y", "%d-%b-%y", "%d/%b/%Y", "%d. %b %Y", "%b %d, %Y", "%b %d %Y", "%Y-%b-%d", "%Y %b %d",
-    "%d %b %y", "%d. %b %y", "%d.%b.%y", "%d.%b.%Y", "%b %d, %y",
+    "%d %b %y", "%d. %b %y", "%d.%b.%y", "%d.%b.%Y", "%b %d, %y", *_BARE,
     "%b %Y", "%b-%Y", "%b-%y", "%Y %b", "%Y-%b", "%Y%m%d", "%YM%m", "%Y %m", "%m/%Y", "%m.%Y", "%b %d %H:%M:%S %Y",
 )  # fmt: skip
 _CLOCKS = (
@@ -146,7 +148,7 @@ def find(cells: Sequence[str], name: str, *, alone: bool = False) -> list[TimeFo
     found = [one for one in (_as_it_is(cells, is_named), _serial(cells, is_named), as_weeks) if one is not None]
     if found or not (is_named or not all(map(_NUMBER.fullmatch, cells))):
         return found[:1]
-    return _written(cells)
+    return _written(cells, is_named)
 
 
 def parts_in(names: Sequence[str]) -> tuple[int, ...]:
@@ -194,7 +196,8 @@ def parts_unnamed(columns: Sequence[Sequence[str]]) -> Iterator[tuple[int, ...]]
             for place, (low, high) in zip(places, limits, strict=True)
         ]
         count = fits.index(False) if False in fits else len(fits)
-        if count > 2:
+        months = [12 * int(year) + int(month) for year, month in zip(*columns[:2], strict=True)] if count > 1 else []
+        if count > 2 or (len(months) > 2 and months == [*range(months[0], months[0] + len(months))]):
             yield places[:count]
 
 
@@ -216,17 +219,26 @@ def by_format(given: str) -> TimeFormat:
     return TimeFormat(given, _reader(given))
 
 
-def with_periods(day: TimeFormat, count: int) -> TimeFormat:
-    """Return the format of a day followed by the number of a period in it, from 1 to ``count``."""
-    minutes = 1440 // count
+def with_periods(day: TimeFormat, count: int, zone: str | None = None, *, ends: bool = False) -> TimeFormat:
+    """Return the format of a day followed by the number of a period in it, from 1 to ``count``.
+
+    Parameters
+    ----------
+    zone : IANA name of the zone of days, some of which have more or fewer periods; None for times without a zone
+    ends : whether a period has the time at which it ends
+    """
+    minutes, place = 1440 // count, None if zone is None else times.zone_of(zone)
     read_day = day.read or _of_digits
 
     def read(cell: str) -> str:
         """Return the time in a cell as ISO 8601; raises ValueError."""
         begin, _, number = cell.rpartition(" ")
-        return _iso(datetime.fromisoformat(read_day(begin)) + timedelta(minutes=minutes * (int(number) - 1)))
+        when, passed = datetime.fromisoformat(read_day(begin)), timedelta(minutes=minutes * (int(number) - (not ends)))
+        if place is None:
+            return _iso(when + passed)
+        return _iso((when.replace(tzinfo=place).astimezone(UTC) + passed).astimezone(place))
 
-    return TimeFormat(f"{day.name}, with periods of {minutes} minutes from 1", read, day.zoned)
+    return TimeFormat(f"{day.name}, with periods of {minutes} minutes from 1", read, day.zoned or zone is not None)
 
 
 def narrowed(formats: list[TimeFormat], cells: Iterable[str]) -> list[TimeFormat]:
@@ -312,12 +324,14 @@ def _of_period(cell: str) -> str:
     return _iso(datetime.fromisocalendar(year, number, 1))
 
 
-def _written(cells: list[str]) -> list[TimeFormat]:
+def _written(cells: list[str], is_named: bool) -> list[TimeFormat]:
     """Return the strptime formats that read all cells; of formats that give equal times, only the first."""
     first, found = _begin(cells[0]), dict[tuple[str, ...], TimeFormat]()
     zone = _ZONE.fullmatch(first)
     shapes = {_shape(first), *([] if zone is None else [_shape(zone[1])])}
     for text in (text for shape in shapes for text in _all_formats().get(shape, [])):
+        if not is_named and text.startswith(_BARE):
+            continue
         one, size = by_format(text), _packed(text)
         if not one.reads(cells) or (size and not any(re.search(rf"\d{{{size - 1}}}$", _begin(cell)) for cell in cells)):
             continue  # 5 may be 05:00, and 00:05 where others are 1230
@@ -384,9 +398,11 @@ def _reader(text: str) -> Callable[[str], str]:
     def part(cell: str, wanted: str) -> str:
         return _iso(datetime.strptime(cell, wanted))
 
-    size = _packed(text)
+    size, bare = _packed(text), 0 if not text.startswith(_BARE) else 8 if text.startswith(_BARE[-1]) else 6
 
     def whole(cell: str) -> str:
+        if bare and not (cell[:bare].isdigit() and not cell[bare : bare + 1].isdigit()):
+            raise ValueError(cell)
         if size and (digits := _LAST.search(cell)) is not None:
             if len(digits[1]) > size:
                 raise ValueError(cell)
