@@ -52,21 +52,21 @@ _MONTHS = (
     "feb february februar feber févr fevr février fevrier febrero febbraio februari fev fevereiro",
     "mar march mär mrz märz maerz mars marzo mrt maart março",
     "apr april avr avril abr abril aprile",
-    "may mai mayo mag maggio mei maio",
+    "may mai mayo mag maggio mei maio maj",
     "jun june juni juin junio giu giugno junho",
     "jul july juli juil juillet julio lug luglio julho",
-    "aug august août aout ago agosto augustus",
+    "aug august août aout ago agosto augustus augusti",
     "sep sept september septembre septiembre set settembre setembro",
     "oct october okt oktober octobre octubre ott ottobre out outubro",
     "nov november novembre noviembre novembro",
-    "dec december dez dezember déc décembre decembre dic diciembre dicembre dezembro",
+    "dec december dez dezember déc décembre decembre dic diciembre dicembre dezembro desember",
 )
-"""Names of months in English, German, French, Spanish, Italian, Dutch and Portuguese."""
+"""Names of months in English, German, French, Spanish, Italian, Dutch, Portuguese and Scandinavian languages."""
 _DAYS = (
     "mon monday tue tuesday wed wednesday thu thursday fri friday sat saturday sun sunday"
     " mo montag di dienstag mi mittwoch do donnerstag fr freitag sa samstag so sonntag"
     " lundi mardi mercredi jeudi vendredi samedi dimanche"
-    " lun lunes martes mié mie miércoles jue jueves vie viernes sáb sab sábado dom domingo de uhr à"
+    " lun lunes martes mié mie miércoles jue jueves vie viernes sáb sab sábado dom domingo de uhr à kl"
 )
 """Names of days, and other words that say nothing more."""
 _SHORT = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
@@ -76,6 +76,7 @@ _WORD = re.compile(r"([^\W\d_]{2,})[.,]?")
 _HALF = re.compile(r"(?i)\b([ap])\.?\s?m\.?$")
 _MIDNIGHT = re.compile(r"(.*\D)24((?::00|00){0,2})")
 _LAST = re.compile(r"(\d*)$")
+_ISO = re.compile(r"[-\d]+T\d\d")
 _SPAN = re.compile(r"(\d{1,2}(?::\d\d){0,2})\s?[-–]\s?\d{1,2}(:\d\d){0,2}")  # noqa: RUF001
 _PARTS = (
     ("year", "yr", "yyyy", "yy", "jahr", "année", "annee", "año", "ano", "anno"),
@@ -101,7 +102,7 @@ _EPOCHS = {9: "seconds", 10: "seconds", 13: "milliseconds", 16: "microseconds", 
 _DIGITS = "YYYYMMDDHHMMSS"
 AS_IT_IS = ("ISO 8601", "digits", "since 1970")
 NAMED = re.compile(
-    r"(?i).*(time|date|stamp|epoch|datum|zeit|fecha|heure|period|last_changed|\bts\b|\bds\b|\bday\b|\bmtu\b|\bdt\b|month|week|year)"
+    r"(?i).*(time|date|stamp|epoch|datum|zeit|fecha|heure|period|last_changed|\bts\b|\bds\b|\bday\b|\bmtu\b|\bdt\b|month|week|year|quarter)"
     r".*"
 )
 
@@ -351,6 +352,8 @@ def _packed(text: str) -> int:
 
 def joined(cells: Sequence[str]) -> str:
     """Join parts of a time with blanks; of a range of hours such as 00:00-01:00 keep only the beginning."""
+    if len(cells) > 1 and cells[-1][-1:] == "h":  # as in French
+        cells = [*cells[:-1], cells[-1][:-1]]
     if len(cells) > 1 and ("-" in cells[-1] or "\N{EN DASH}" in cells[-1]):
         cells = [span[1] if (span := _SPAN.fullmatch(cell.strip())) else cell for cell in cells]
     return " ".join(cells)
@@ -376,7 +379,7 @@ def _shape(text: str) -> str:
 def _begin(cell: str) -> str:
     """Return the first time of a range such as 01.01.2024 00:00 - 01.01.2024 01:00, with names of months in English."""
     begin, _, end = cell.partition("/")
-    if "T" in begin and "T" in end:  # in ISO 8601
+    if _ISO.match(begin) and _ISO.match(end):
         return begin
     first, dash, second = cell.strip().partition(" - ")
     first = first if dash and ":" in first and ":" in second else cell.strip()

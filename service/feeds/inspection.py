@@ -186,7 +186,9 @@ class _Reader:
         counts = [Counter(map(str.strip, self.columns[at])) for at in self._of_kind("number")]
         often = {one for cells in counts for one, count in cells.items() if count > 1 and one}
         self.words = set() if of_examples else {one for one in often if not any(map(str.isdigit, one))}
-        numbers = [{dialect.unmarked(one) for one in cells if self._kind(one) == "number"} for cells in counts]
+        numbers = [
+            {plain for one in cells if self._kind(plain := dialect.unmarked(one)) == "number"} for cells in counts
+        ]
         self.decimal, self.thousands = ".", ""
         self.has_signs = any(
             not {*cell}.isdisjoint(dialect.SIGNS) or dialect.unmarked(cell) != cell
@@ -243,9 +245,10 @@ class _Reader:
             if len(words) == 1 and file_times.is_zone(word := words.pop()):
                 self._take_zone(word, self.raw.names[at])
                 return parts, formats
-        name = " ".join(self.raw.names[at] for at in parts)
-        if zone := file_times.zone_in(name):
-            self._take_zone(zone, name)
+        for text in (" ".join(self.raw.names[at] for at in parts), *self._cells(parts)[:1]):
+            if zone := file_times.zone_in(text):
+                self._take_zone(zone, text)
+                break
         return parts, formats
 
     def _take_zone(self, zone: str, name: str) -> None:

@@ -631,6 +631,63 @@ SPRING += steps(20, 30, lambda t, at: f"US\t{t:%Y-%m-%d %H:%M}\tEDT\t{at}.25", d
         ),
         pytest.param(
             [
+                "Area,MTU,Gas",
+                *steps(40, 60, lambda t, at: f"FI,{t:%d.%m.%Y %H:%M} - {t:%d.%m.%Y %H:%M} (CET/CEST),{at}.5"),
+            ],
+            "Gas",
+            ("2024-03-01T00:00:00+01:00", "0.5"),
+            40,
+            {},
+            id="a span and its zone",
+        ),
+        pytest.param(
+            ["Quarter\tincome", *(f"{1970 + at / 4:.2f}\t{at % 7}.5" for at in range(40))],
+            "income",
+            ("1970-01-01T00:00:00", "0.5"),
+            40,
+            {"interval": "3mo"},
+            id="decimal quarters",
+        ),
+        pytest.param(
+            [
+                "Zeit,Haus",
+                *steps(
+                    40,
+                    10,
+                    lambda t, at: f'"{t:%d.%m.%Y, %H:%M} Uhr","{at % 7 + 1}.{at + 100},5 W"',
+                    datetime(2024, 3, 31),
+                ),
+            ],
+            "Haus",
+            ("2024-03-31T00:00:00", "1100.5"),
+            40,
+            {"decimal mark": "comma"},
+            id="units after decimal commas",
+        ),
+        pytest.param(
+            [
+                "Année;Mois;Jour;Heure;Débit",
+                *steps(60, 60, lambda t, at: f"{t.year};{t.month};{t.day};{t.hour}h;{at % 9},5"),
+            ],
+            "Débit",
+            ("2024-03-01T00:00:00", "0.5"),
+            60,
+            {"interval": "1h"},
+            id="hours with their letter",
+        ),
+        pytest.param(
+            [
+                "Time;Nivå",
+                *steps(40, 60, lambda t, at: f"{t.day} maj {t.year} kl. {t:%H.%M};{at % 9},5", datetime(2024, 5, 1)),
+            ],
+            "Nivå",
+            ("2024-05-01T00:00:00", "0.5"),
+            40,
+            {},
+            id="Swedish",
+        ),
+        pytest.param(
+            [
                 "Heathrow",
                 "   yyyy  mm   tmax    sun",
                 "              degC  hours",
