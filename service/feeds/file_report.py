@@ -108,7 +108,9 @@ def first_rows(found: InspectedTable) -> list[dict[str, str]]:
 
 def _commands(file: str, found: InspectedTable, given: FileOptions) -> list[str]:
     """Return the commands that create a feed, a fleet or a model from the file, as far as it suits them."""
-    name = re.sub(r"[^A-Za-z0-9_-]+", "-", Path(file).name.partition(".")[0]).strip("-") or "mine"
+    name = (
+        re.sub(r"[^a-z0-9_-]+", "-", Path(file).name.partition(".")[0].lower()).lstrip("-_")[:64].rstrip("-") or "mine"
+    )
     options = {option: value for option, value in asdict(given).items() if value not in (None, (), [], False)}
     if found.align is not None:
         options["align"] = found.align
@@ -119,8 +121,7 @@ def _commands(file: str, found: InspectedTable, given: FileOptions) -> list[str]
     rest = " ".join([shlex.quote(file), *(_written(option, value) for option, value in options.items())])
     target = shlex.quote(found.targets[0]) if found.targets else "TARGET"
     if found.series is not None:
-        create = f"livesvm fleet create {name} {target} --series {shlex.quote(found.series)} --from {rest}"
-        return [create, f"livesvm fleet run {name} {rest}"]
+        return [f"livesvm fleet create {name} {target} --from {rest}", f"livesvm fleet run {name} {rest}"]
     several: list[str] = []
     if found.time is not None:
         several = [f"livesvm feed create {name} {target} --from {rest}", f"livesvm feed run {name} {rest}"]

@@ -15,12 +15,14 @@ from itertools import islice
 from livesvm.service.feeds import times
 from livesvm.solvers.errors import InvalidInput
 
+_BARE = ("%y%m%d", "%d%m%y", "%d%m%Y")
+"""Dates in digits alone, of which the column's name says that they are dates."""
 _DATES = (
     "%Y-%m-%d", "%Y/%m/%d", "%Y.%m.%d", "%Y %m %d",
     "%d.%m.%Y", "%d/%m/%Y", "%d-%m-%Y", "%m/%d/%Y", "%m-%d-%Y", "%m.%d.%Y",
     "%d.%m.%y", "%d/%m/%y", "%d-%m-%y", "%m/%d/%y", "%m-%d-%y", "%m.%d.%y", "%y/%m/%d", "%y-%m-%d", "%y.%m.%d",
     "%d %b %Y", "%d-%b-%Y", "%d-%b-%y", "%d/%b/%Y", "%d. %b %Y", "%b %d, %Y", "%b %d %Y", "%Y-%b-%d", "%Y %b %d",
-    "%d %b %y", "%d. %b %y", "%d.%b.%y", "%d.%b.%Y", "%b %d, %y",
+    "%d %b %y", "%d. %b %y", "%d.%b.%y", "%d.%b.%Y", "%b %d, %y", *_BARE,
     "%b %Y", "%b-%Y", "%b-%y", "%Y %b", "%Y-%b", "%Y%m%d", "%YM%m", "%Y %m", "%m/%Y", "%m.%Y", "%b %d %H:%M:%S %Y",
 )  # fmt: skip
 _CLOCKS = (
@@ -50,21 +52,21 @@ _MONTHS = (
     "feb february februar feber févr fevr février fevrier febrero febbraio februari fev fevereiro",
     "mar march mär mrz märz maerz mars marzo mrt maart março",
     "apr april avr avril abr abril aprile",
-    "may mai mayo mag maggio mei maio",
+    "may mai mayo mag maggio mei maio maj",
     "jun june juni juin junio giu giugno junho",
     "jul july juli juil juillet julio lug luglio julho",
-    "aug august août aout ago agosto augustus",
+    "aug august août aout ago agosto augustus augusti",
     "sep sept september septembre septiembre set settembre setembro",
     "oct october okt oktober octobre octubre ott ottobre out outubro",
     "nov november novembre noviembre novembro",
-    "dec december dez dezember déc décembre decembre dic diciembre dicembre dezembro",
+    "dec december dez dezember déc décembre decembre dic diciembre dicembre dezembro desember",
 )
-"""Names of months in English, German, French, Spanish, Italian, Dutch and Portuguese."""
+"""Names of months in English, German, French, Spanish, Italian, Dutch, Portuguese and Scandinavian languages."""
 _DAYS = (
     "mon monday tue tuesday wed wednesday thu thursday fri friday sat saturday sun sunday"
     " mo montag di dienstag mi mittwoch do donnerstag fr freitag sa samstag so sonntag"
     " lundi mardi mercredi jeudi vendredi samedi dimanche"
-    " lun lunes martes mié mie miércoles jue jueves vie viernes sáb sab sábado dom domingo de uhr à"
+    " lun lunes martes mié mie miércoles jue jueves vie viernes sáb sab sábado dom domingo de uhr à kl"
 )
 """Names of days, and other words that say nothing more."""
 _SHORT = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
@@ -74,6 +76,7 @@ _WORD = re.compile(r"([^\W\d_]{2,})[.,]?")
 _HALF = re.compile(r"(?i)\b([ap])\.?\s?m\.?$")
 _MIDNIGHT = re.compile(r"(.*\D)24((?::00|00){0,2})")
 _LAST = re.compile(r"(\d*)$")
+_ISO = re.compile(r"[-\d]+T\d\d")
 _SPAN = re.compile(r"(\d{1,2}(?::\d\d){0,2})\s?[-–]\s?\d{1,2}(:\d\d){0,2}")  # noqa: RUF001
 _PARTS = (
     ("year", "yr", "yyyy", "yy", "jahr", "année", "annee", "año", "ano", "anno"),
@@ -99,7 +102,7 @@ _EPOCHS = {9: "seconds", 10: "seconds", 13: "milliseconds", 16: "microseconds", 
 _DIGITS = "YYYYMMDDHHMMSS"
 AS_IT_IS = ("ISO 8601", "digits", "since 1970")
 NAMED = re.compile(
-    r"(?i).*(time|date|stamp|epoch|datum|zeit|fecha|heure|period|last_changed|\bts\b|\bds\b|\bday\b|\bmtu\b|\bdt\b|month|week|year)"
+    r"(?i).*(time|date|stamp|epoch|datum|zeit|fecha|heure|period|last_changed|\bts\b|\bds\b|\bday\b|\bmtu\b|\bdt\b|month|week|year|quarter)"
     r".*"
 )
 
@@ -146,7 +149,7 @@ def find(cells: Sequence[str], name: str, *, alone: bool = False) -> list[TimeFo
     found = [one for one in (_as_it_is(cells, is_named), _serial(cells, is_named), as_weeks) if one is not None]
     if found or not (is_named or not all(map(_NUMBER.fullmatch, cells))):
         return found[:1]
-    return _written(cells)
+    return _written(cells, is_named)
 
 
 def parts_in(names: Sequence[str]) -> tuple[int, ...]:
@@ -194,7 +197,8 @@ def parts_unnamed(columns: Sequence[Sequence[str]]) -> Iterator[tuple[int, ...]]
             for place, (low, high) in zip(places, limits, strict=True)
         ]
         count = fits.index(False) if False in fits else len(fits)
-        if count > 2:
+        months = [12 * int(year) + int(month) for year, month in zip(*columns[:2], strict=True)] if count > 1 else []
+        if count > 2 or (len(months) > 2 and months == [*range(months[0], months[0] + len(months))]):
             yield places[:count]
 
 
@@ -216,17 +220,26 @@ def by_format(given: str) -> TimeFormat:
     return TimeFormat(given, _reader(given))
 
 
-def with_periods(day: TimeFormat, count: int) -> TimeFormat:
-    """Return the format of a day followed by the number of a period in it, from 1 to ``count``."""
-    minutes = 1440 // count
+def with_periods(day: TimeFormat, count: int, zone: str | None = None, *, ends: bool = False) -> TimeFormat:
+    """Return the format of a day followed by the number of a period in it, from 1 to ``count``.
+
+    Parameters
+    ----------
+    zone : IANA name of the zone of days, some of which have more or fewer periods; None for times without a zone
+    ends : whether a period has the time at which it ends
+    """
+    minutes, place = 1440 // count, None if zone is None else times.zone_of(zone)
     read_day = day.read or _of_digits
 
     def read(cell: str) -> str:
         """Return the time in a cell as ISO 8601; raises ValueError."""
         begin, _, number = cell.rpartition(" ")
-        return _iso(datetime.fromisoformat(read_day(begin)) + timedelta(minutes=minutes * (int(number) - 1)))
+        when, passed = datetime.fromisoformat(read_day(begin)), timedelta(minutes=minutes * (int(number) - (not ends)))
+        if place is None:
+            return _iso(when + passed)
+        return _iso((when.replace(tzinfo=place).astimezone(UTC) + passed).astimezone(place))
 
-    return TimeFormat(f"{day.name}, with periods of {minutes} minutes from 1", read, day.zoned)
+    return TimeFormat(f"{day.name}, with periods of {minutes} minutes from 1", read, day.zoned or zone is not None)
 
 
 def narrowed(formats: list[TimeFormat], cells: Iterable[str]) -> list[TimeFormat]:
@@ -312,12 +325,14 @@ def _of_period(cell: str) -> str:
     return _iso(datetime.fromisocalendar(year, number, 1))
 
 
-def _written(cells: list[str]) -> list[TimeFormat]:
+def _written(cells: list[str], is_named: bool) -> list[TimeFormat]:
     """Return the strptime formats that read all cells; of formats that give equal times, only the first."""
     first, found = _begin(cells[0]), dict[tuple[str, ...], TimeFormat]()
     zone = _ZONE.fullmatch(first)
     shapes = {_shape(first), *([] if zone is None else [_shape(zone[1])])}
     for text in (text for shape in shapes for text in _all_formats().get(shape, [])):
+        if not is_named and text.startswith(_BARE):
+            continue
         one, size = by_format(text), _packed(text)
         if not one.reads(cells) or (size and not any(re.search(rf"\d{{{size - 1}}}$", _begin(cell)) for cell in cells)):
             continue  # 5 may be 05:00, and 00:05 where others are 1230
@@ -337,6 +352,8 @@ def _packed(text: str) -> int:
 
 def joined(cells: Sequence[str]) -> str:
     """Join parts of a time with blanks; of a range of hours such as 00:00-01:00 keep only the beginning."""
+    if len(cells) > 1 and cells[-1][-1:] == "h":  # as in French
+        cells = [*cells[:-1], cells[-1][:-1]]
     if len(cells) > 1 and ("-" in cells[-1] or "\N{EN DASH}" in cells[-1]):
         cells = [span[1] if (span := _SPAN.fullmatch(cell.strip())) else cell for cell in cells]
     return " ".join(cells)
@@ -362,7 +379,7 @@ def _shape(text: str) -> str:
 def _begin(cell: str) -> str:
     """Return the first time of a range such as 01.01.2024 00:00 - 01.01.2024 01:00, with names of months in English."""
     begin, _, end = cell.partition("/")
-    if "T" in begin and "T" in end:  # in ISO 8601
+    if _ISO.match(begin) and _ISO.match(end):
         return begin
     first, dash, second = cell.strip().partition(" - ")
     first = first if dash and ":" in first and ":" in second else cell.strip()
@@ -384,9 +401,11 @@ def _reader(text: str) -> Callable[[str], str]:
     def part(cell: str, wanted: str) -> str:
         return _iso(datetime.strptime(cell, wanted))
 
-    size = _packed(text)
+    size, bare = _packed(text), 0 if not text.startswith(_BARE) else 8 if text.startswith(_BARE[-1]) else 6
 
     def whole(cell: str) -> str:
+        if bare and not (cell[:bare].isdigit() and not cell[bare : bare + 1].isdigit()):
+            raise ValueError(cell)
         if size and (digits := _LAST.search(cell)) is not None:
             if len(digits[1]) > size:
                 raise ValueError(cell)

@@ -43,8 +43,8 @@ SORTED = 200_000
 """Most rows that are put in order."""
 BACK = 2 * 3600.0
 """Seconds by which times fall back at most without being out of order: clocks do so in autumn."""
-SUMMARY = 5
-"""Rows at the end that may be summaries and notes."""
+SUMMARY, NOTES = 5, 20
+"""Most rows at the end that may be summaries, and notes with fewer or more cells than the table's rows."""
 _OF_SERIES = re.compile(r"(?i)(series|entity_id|(sensor|meter|station|device)([ _]?(id|name))?|symbol|metric|_field)")
 """Names of columns whose words are series, although no two rows have the same time."""
 _SERIES = re.compile(
@@ -61,6 +61,8 @@ _PLAIN = re.compile(r"[+-]?\d+\.?\d*([eE][+-]?\d+)?")
 _GROUPED = re.compile(r"[(+-]?[1-9]\d{0,2}\.\d{3}\)?")
 _NINES = re.compile(r"-?(?=(\D*9){3})9+([.,](9+|0*))?|-(99|[1-9]00+|3276[78])([.,]0*)?")
 _TARGET = re.compile(r"(?i)_?(value|y|target|state|load|demand)")
+_CALENDAR = re.compile(r"(?i)(day[ _]?of[ _]?)?week|week[ _]?day|wo(chen)?tag|dow|year|month|day|hour|unix|epoch")
+"""Names of columns of numbers that tell the time."""
 _NUMBERS = {"number", "missing"}
 _IN_EUROPE = {(6, 10, 1): "Europe/London", (6, 10, 2): "Europe/Berlin", (6, 10, 3): "Europe/Helsinki"}
 """Zones by weekday, month and hour of the hour that comes twice."""
@@ -184,7 +186,9 @@ class _Reader:
         counts = [Counter(map(str.strip, self.columns[at])) for at in self._of_kind("number")]
         often = {one for cells in counts for one, count in cells.items() if count > 1 and one}
         self.words = set() if of_examples else {one for one in often if not any(map(str.isdigit, one))}
-        numbers = [{dialect.unmarked(one) for one in cells if self._kind(one) == "number"} for cells in counts]
+        numbers = [
+            {plain for one in cells if self._kind(plain := dialect.unmarked(one)) == "number"} for cells in counts
+        ]
         self.decimal, self.thousands = ".", ""
         self.has_signs = any(
             not {*cell}.isdisjoint(dialect.SIGNS) or dialect.unmarked(cell) != cell
@@ -241,9 +245,10 @@ class _Reader:
             if len(words) == 1 and file_times.is_zone(word := words.pop()):
                 self._take_zone(word, self.raw.names[at])
                 return parts, formats
-        name = " ".join(self.raw.names[at] for at in parts)
-        if zone := file_times.zone_in(name):
-            self._take_zone(zone, name)
+        for text in (" ".join(self.raw.names[at] for at in parts), *self._cells(parts)[:1]):
+            if zone := file_times.zone_in(text):
+                self._take_zone(zone, text)
+                break
         return parts, formats
 
     def _take_zone(self, zone: str, name: str) -> None:
@@ -316,15 +321,30 @@ class _Reader:
 
     def _periods(self, parts: tuple[int, ...]) -> list[TimeFormat]:
         """Return the formats of days with 48 or 96 numbered periods, as in electricity settlement data; else none."""
-        numbers = {*self.columns[parts[1]]}
-        if not _PERIODS.fullmatch(self.raw.names[parts[1]]) or not all(one.isdigit() for one in numbers):
+        numbers, name = {*map(str.strip, self.columns[parts[1]])}, self.raw.names[parts[1]]
+        if not all(one.isdigit() for one in numbers):
+            return []
+        if name.lower() in _CLOCKS and {*map(int, numbers)} == {*range(1, 26)}:  # of the day on which clocks go back
+            return self._numbered(parts, 24, 25)
+        if not _PERIODS.fullmatch(name):
             return []
         count = next(
             (count for count, least, most in ((48, 46, 50), (96, 92, 100)) if least <= len(numbers) <= most), None
         )
         if count is None or min(map(int, numbers)) != 1:
             return []
-        return [file_times.with_periods(one, count) for one in self._formats(parts[:1], True)]
+        return self._numbered(parts, count, max(map(int, numbers)))
+
+    def _numbered(self, parts: tuple[int, ...], count: int, most: int) -> list[TimeFormat]:
+        """Return the formats of days with ``count`` periods, which have a zone if a day has more; raises InvalidInput.
+
+        Hours have the time at which they end, as in files without such a day, and other periods that of their begin.
+        """
+        if most > count and self.given.zone is None:
+            reason = f"has {most} periods of {1440 // count} minutes on a day, as clocks go back; say --zone"
+            raise InvalidInput(reason, field=self.raw.names[parts[1]])
+        days = self._formats(parts[:1], True)
+        return [file_times.with_periods(one, count, self.given.zone, ends=count == 24) for one in days]
 
     def _time(self, usual: str | None) -> tuple[tuple[int, ...], list[TimeFormat]]:
         """Return the columns that make up the time, with the formats that read them; prefer the column ``usual``."""
@@ -377,12 +397,17 @@ class _Reader:
         self.begin = 0 if self.of_examples else next((at for at, has in enumerate(has_time) if has), 0)
         while block := [*islice(stream, BLOCK)]:
             self._check_widths(tail, count - len(tail))
-            tail = block[-SUMMARY:]
-            self._check_widths(block[:-SUMMARY], count)
+            tail = block[-NOTES:]
+            self._check_widths(block[:-NOTES], count)
             if count >= KEPT:
                 self.later += block[: min(EACH, len(block) - len(tail))]
             count += len(block)
-        ends = next((at for at, row in enumerate(tail) if not self._is_reading(row, formats)), len(tail))
+        ends = len(tail)
+        while ends and not self._is_reading(row := tail[ends - 1], formats):
+            if len(row) == self.raw.width and ends <= len(tail) - SUMMARY:
+                break
+            ends -= 1
+        self._check_widths(tail[:ends], count - len(tail))
         left_out, self.end = tail[ends:], count - len(tail) + ends
         self.begin = min(self.begin, self.end)
         self.count = self.end - self.begin
@@ -407,7 +432,8 @@ class _Reader:
             return True
         cell = file_times.joined([row[at] for at in self.parts])
         if formats[0].read is None:
-            return any(map(str.isdigit, cell)) and dialect.kind_of(cell) in ("time", "number")
+            is_time = dialect.kind_of(cell) in ("time", "number") or formats[0].reads([cell])
+            return is_time and any(map(str.isdigit, cell))
         return any(one.reads([cell]) for one in formats)
 
     def _decided(self, parts: tuple[int, ...], formats: list[TimeFormat]) -> TimeFormat | None:
@@ -566,10 +592,10 @@ class _Reader:
         is_code = len({*column}) < 4 < len(column) or (steps == {1.0} and len(column) > 2)
         plain = [one for cell in column if _PLAIN.fullmatch(one := dialect.number(cell, self.decimal, self.pattern))]
         values = [*map(float, plain)]
-        is_counter = len(values) > 50 and values == sorted(values) and values[0] < values[-1]
+        is_counter = len(values) > 50 and values in (rising := sorted(values), rising[::-1]) and rising[0] < rising[-1]
         return (
             _TARGET.fullmatch(name) is None,
-            bool(_SERIES.fullmatch(name)) or is_code,
+            bool(_SERIES.fullmatch(name) or _CALENDAR.fullmatch(name)) or is_code,
             bool(_FORECAST.match(name)),
             is_counter,
         )
@@ -739,6 +765,10 @@ class _Reader:
             said["far from all other numbers"] = f"{', '.join(sorted(far))}, taken as missing; --missing takes others"
         odd = {one.strip() for at in self._of_kind("number") for one in self.columns[at] if one.startswith("-9")}
         odd = {one for one in odd if _NINES.fullmatch(one)} - far
+        for at in self._of_kind("number"):  # -1 in counts
+            cells = {one.strip() for one in self.columns[at]}
+            below = {one for one in cells if one.startswith("-") and self._kind(one) == "number"}
+            odd |= below if len(cells) > 10 and below <= {"-1", "-1.0"} else set()
         said["perhaps missing"] = f"{', '.join(sorted(odd))}; say --missing" if odd else None
         if self.of_examples:
             said["times"] = [f"{self.raw.names[at]}: {one.name}" for at, one in self.formats.items()]

@@ -105,6 +105,8 @@ class Dialect:
     units : texts under the header that are no readings
     lead : lines before the header
     renamed : names to which a number was added, as the header repeats them
+    surplus : names in the header of columns that no row has
+    ends_in_words : whether words after a row's last cell are left out; these are added to ``remarks`` by :func:`rows`
     """
 
     encoding: str
@@ -118,6 +120,9 @@ class Dialect:
     units: Line = field(default_factory=list)
     lead: list[str] = field(default_factory=list)
     renamed: Line = field(default_factory=list)
+    surplus: Line = field(default_factory=list)
+    ends_in_words: bool = False
+    remarks: Line = field(default_factory=list)
 
 
 class _Bounded(io.RawIOBase):
@@ -198,8 +203,13 @@ def rows(path: Path, dialect: Dialect) -> Iterator[Line]:
     used = None if dialect.used == (*range(dialect.width),) else dialect.used
     for cells in _cells(text, dialect.separator):
         if any(cells) and cells != dialect.header:
-            if len(cells) > dialect.width and not any(cells[dialect.width :]):  # some lines end with separators
-                del cells[dialect.width :]
+            if len(cells) > dialect.width:
+                rest = " ".join(cells[dialect.width :]).strip()
+                is_remark = dialect.ends_in_words and not any(map(str.isdigit, rest))
+                if is_remark and rest not in dialect.remarks:
+                    dialect.remarks.append(rest)
+                if is_remark or not rest:  # some lines end with separators
+                    del cells[dialect.width :]
             yield cells if used is None or len(cells) != dialect.width else [cells[at] for at in used]
 
 
@@ -336,6 +346,7 @@ def _layout(
         first = next((at for at in below if _reads(reader[at][1], kinds)), first)
     begin = reader[first][0] if first < len(reader) else len(bare)
     names: Line | None = None if header is None else reader[header][1]
+    surplus = Line()
     ends_empty = width > 1 and kinds[-1] == "missing" and not (names and "".join(names[width - 1 :]))
     ends_empty = ends_empty and not any(cells[-1] for cells in body)
     used = [*range(width - 1 if ends_empty else width)]
@@ -346,6 +357,8 @@ def _layout(
     elif len(names) == len(used) - 1 and header == first - 1:
         is_first = kinds[0] == "time" and _OF_TIMES.search(names[0]) is not None
         names = [*names, ""] if is_first else ["", *names]  # R names the rows, and not that column
+    elif header == first - 1 and width < len(names) and max(len(cells) for _, cells in reader[first:]) == width:
+        names, surplus = names[:width], names[width:]
     elif len(names) not in (width, len(used)):
         row = f"has {width} columns, the first line has {len(names)}"
         raise InvalidInput(f"{row}; say --separator, --skip or --no-header", field="rows", row=0)
@@ -366,6 +379,8 @@ def _layout(
         None if header is None else reader[header][1],
         units,
         [line.strip() for line in begun[: shown - (given.skip or 0)] if line.strip()],
+        surplus=surplus,
+        ends_in_words=separator == " " and 2 * sum(any(map(str.isdigit, cells[-1])) for cells in body) > len(body),
     )
 
 

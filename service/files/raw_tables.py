@@ -87,6 +87,8 @@ def _text(path: Path, given: FileOptions, said: dict[str, Any], held: Any = None
         "header": "none" if one.header is None else None,
         "lines under the header": one.units,
         "columns renamed": ", ".join(one.renamed) or None,
+        "names without a column": one.surplus,
+        "words after the last column left out": one.remarks,
     }
     if held is None:
         about = {"encoding": one.encoding, "separator": dialect.NAMES.get(one.separator, one.separator)} | about

@@ -74,7 +74,7 @@ def test_a_file_with_a_column_a_series_becomes_a_fleet(
     assert [one["series"] for one in ahead] == ["north", "south", "west"]
     reported("fleet", "delete", "wide", "--yes")
     create, run = (shlex.split(one)[1:] for one in reported("inspect", "influx.csv")["commands"])
-    assert create == ["fleet", "create", "influx", "_value", "--series", "_field", "--from", "influx.csv"]
+    assert create == ["fleet", "create", "influx", "_value", "--from", "influx.csv"]
     assert reported(*create, *OPTIONS)["accepted"] == 120
     assert reported(*run)["accepted"] == 0
     reported("fleet", "delete", "influx", "--yes")

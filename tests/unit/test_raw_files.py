@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gzip
+import re
+import shlex
 from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -11,8 +13,10 @@ from typing import Any
 
 import pytest
 
+from livesvm.service.feeds import file_report
 from livesvm.service.feeds.inspection import FileOptions, InspectedTable, examples, table
 from livesvm.service.files import dialect
+from livesvm.service.models.fields import MODEL_ID
 from tests.support.raw_exports import exports, green_button, workbook
 from tests.support.raw_files import FIRST, ISO, RawFile, comma, files, hours, text, zipped
 
@@ -614,6 +618,136 @@ SPRING += steps(20, 30, lambda t, at: f"US\t{t:%Y-%m-%d %H:%M}\tEDT\t{at}.25", d
             {"interval": "55h mostly; 46 of 59 are not"},
             id="events",
         ),
+        pytest.param(
+            [
+                '"MTU (CET/CEST)","Price","Currency","BZN|FI"',
+                *steps(40, 60, lambda t, at: f'"{t:%d.%m.%Y %H:%M} - {t:%d.%m.%Y %H:%M}","{at}.25","EUR"'),
+            ],
+            "Price",
+            ("2024-03-01T00:00:00+01:00", "0.25"),
+            40,
+            {"names without a column": ["BZN|FI"]},
+            id="a name too many",
+        ),
+        pytest.param(
+            [
+                "Area,MTU,Gas",
+                *steps(40, 60, lambda t, at: f"FI,{t:%d.%m.%Y %H:%M} - {t:%d.%m.%Y %H:%M} (CET/CEST),{at}.5"),
+            ],
+            "Gas",
+            ("2024-03-01T00:00:00+01:00", "0.5"),
+            40,
+            {},
+            id="a span and its zone",
+        ),
+        pytest.param(
+            ["Quarter\tincome", *(f"{1970 + at / 4:.2f}\t{at % 7}.5" for at in range(40))],
+            "income",
+            ("1970-01-01T00:00:00", "0.5"),
+            40,
+            {"interval": "3mo"},
+            id="decimal quarters",
+        ),
+        pytest.param(
+            [
+                "Zeit,Haus",
+                *steps(
+                    40,
+                    10,
+                    lambda t, at: f'"{t:%d.%m.%Y, %H:%M} Uhr","{at % 7 + 1}.{at + 100},5 W"',
+                    datetime(2024, 3, 31),
+                ),
+            ],
+            "Haus",
+            ("2024-03-31T00:00:00", "1100.5"),
+            40,
+            {"decimal mark": "comma"},
+            id="units after decimal commas",
+        ),
+        pytest.param(
+            [
+                "Année;Mois;Jour;Heure;Débit",
+                *steps(60, 60, lambda t, at: f"{t.year};{t.month};{t.day};{t.hour}h;{at % 9},5"),
+            ],
+            "Débit",
+            ("2024-03-01T00:00:00", "0.5"),
+            60,
+            {"interval": "1h"},
+            id="hours with their letter",
+        ),
+        pytest.param(
+            [
+                "Time;Nivå",
+                *steps(40, 60, lambda t, at: f"{t.day} maj {t.year} kl. {t:%H.%M};{at % 9},5", datetime(2024, 5, 1)),
+            ],
+            "Nivå",
+            ("2024-05-01T00:00:00", "0.5"),
+            40,
+            {},
+            id="Swedish",
+        ),
+        pytest.param(
+            [
+                "Heathrow",
+                "   yyyy  mm   tmax    sun",
+                "              degC  hours",
+                *(
+                    f"   {2000 + at // 12}  {at % 12 + 1:2}   {at}.5  {'1.5#  Provisional' if at > 50 else '2.5'}"
+                    for at in range(60)
+                ),
+            ],
+            "tmax",
+            ("2000-01-01T00:00:00", "0.5"),
+            60,
+            {"words after the last column left out": ["Provisional"]},
+            id="words after the last column",
+        ),
+        pytest.param(
+            [
+                "time,P",
+                *steps(40, 60, lambda t, at: f"{t:%Y%m%d:%H%M},{at}.5"),
+                "",
+                *(f"P: note {at}" for at in range(9)),
+            ],
+            "P",
+            ("20240301:0000", "0.5"),
+            40,
+            {"lines at the end left out": [f"P: note {at}" for at in range(9)]},
+            id="nine notes at the end",
+        ),
+        pytest.param(
+            [f"{1999 + at // 12};{at % 12 + 1:02d};{1999 + at / 12:.3f}; {at % 9}.5;-1.0" for at in range(60)],
+            "column4",
+            ("1999-01-01T00:00:00", "0.5"),
+            60,
+            {"time": "column1+column2: %Y %m, without a zone; --zone gives it one"},
+            id="years and months without names",
+        ),
+        pytest.param(
+            [
+                "Zst;Datum;Wotag;Stunde;KFZ",
+                *(
+                    f"5;{t:%y%m%d};{t:%u};{t.hour + 1:02d};{at * 7 % 40 if at != 99 else -1}"
+                    for at, t in enumerate(FIRST + timedelta(hours=at) for at in range(480))
+                ),
+            ],
+            "KFZ",
+            ("2024-01-01T01:00:00", "0"),
+            480,
+            {"perhaps missing": "-1; say --missing", "interval": "1h"},
+            id="dates of six digits",
+        ),
+        pytest.param(
+            [
+                "unix,date,close",
+                *steps(60, -1440, lambda t, at: f"{t.timestamp() * 1000:.0f},{t:%Y-%m-%d},{at % 7}.5"),
+            ],
+            "close",
+            ("2024-01-02", "3.5"),
+            60,
+            {"order": "newest first; it is sent oldest first"},
+            id="a second clock",
+        ),
     ],
 )
 def test_exports_of_odd_programs_are_read(
@@ -624,6 +758,47 @@ def test_exports_of_odd_programs_are_read(
     rows = [*zip(column(found, found.time), column(found, target), strict=True)]
     assert (found.targets[0], rows[0], found.count, len(rows)) == (target, first, count, count)
     assert {name: found.said[name] for name in said} == said
+
+
+def test_the_25th_hour_of_a_day_needs_a_zone(tmp_path: Path) -> None:
+    days = [datetime(2021, 10, 29) + timedelta(days=at) for at in range(5)]
+    lines = [
+        f"ES1;{day:%d/%m/%Y};{hour};0,{hour:03d}" for day in days for hour in range(1, 25 + (f"{day:%d%m}" == "3110"))
+    ]
+    content = "\n".join(["CUPS;Fecha;Hora;Consumo_kWh", *lines])
+    with pytest.raises(ValueError, match="Hora: has 25 periods of 60 minutes on a day, as clocks go back; say --zone"):
+        read(tmp_path / "x.csv", content)
+    stamps = column(read(tmp_path / "x.csv", content, zone="Europe/Madrid"), "time")
+    assert (stamps[0], stamps[-1]) == ("2021-10-29T01:00:00+02:00", "2021-11-03T00:00:00+01:00")
+    assert stamps[49:52] == [f"2021-10-31T0{one}" for one in ("2:00:00+02:00", "2:00:00+01:00", "3:00:00+01:00")]
+    assert len({datetime.fromisoformat(one).timestamp() for one in stamps}) == 121
+    halves = [f"2021-10-31,{at},{at}.5" for at in range(1, 51)]
+    content = "\n".join(["SETTLEMENT_DATE,SETTLEMENT_PERIOD,ND", *halves])
+    with pytest.raises(ValueError, match="say --zone"):
+        read(tmp_path / "x.csv", content)
+    assert column(read(tmp_path / "x.csv", content, zone="Europe/London"), "time")[-1] == "2021-10-31T23:30:00+00:00"
+
+
+def test_a_bad_row_among_the_last_is_not_left_out(tmp_path: Path) -> None:
+    lines = ["time,v", *steps(60, 60, lambda t, at: f"{t:{ISO}},{at}")]
+    lines[58] = "2024-03-03T09:00,5,6"
+    with pytest.raises(ValueError, match="row 58: has 3 columns, the first line has 2"):
+        read(tmp_path / "x.csv", "\n".join(lines))
+
+
+@pytest.mark.parametrize(
+    "name", ["BTC_USD Daten.csv", "_Über 2024.csv", f"{'A' * 80}-b.csv", "\N{CJK UNIFIED IDEOGRAPH-4E00}.csv"]
+)
+@pytest.mark.parametrize("head", ["time,,v", "time,Province,Country"])
+def test_commands_have_an_id_that_the_service_takes(name: str, head: str, tmp_path: Path) -> None:
+    lines = [f"2024-01-{1 + at // 4:02d},{'ab'[at % 2]},{'xy'[at // 2 % 2]},{at}" for at in range(80)]
+    lines = lines if "Country" in head else [f"2024-01-{1 + at:02d},,{at}" for at in range(20)]
+    (tmp_path / name).write_text("\n".join([head + ",value" * ("Country" in head), *lines]))
+    found = table(tmp_path / name)
+    create, run, *_ = (shlex.split(one) for one in file_report.report(found, FileOptions(), name)["commands"])
+    assert create[1] == run[1] == ("feed" if found.series is None else "fleet")
+    assert re.fullmatch(MODEL_ID, create[3])
+    assert (create[3], "--series" in create) == (run[3], False)
 
 
 def test_a_grid_is_that_of_most_readings(tmp_path: Path) -> None:
