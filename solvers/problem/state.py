@@ -141,7 +141,7 @@ class PathState:
         places = e.n_kinks[:n].astype(np.int8), e.segment[:n].astype(np.int8)
         arrays = [a[:n].copy() for a in (e.kinks, e.levels, e.f, e.beta)]
         XT = self.XT.resized(n).packed() if isinstance(self.XT, SparseRows) else self.XT[:, :n].copy()
-        kept |= {"XT": XT, "arrays": arrays, "places": places}
+        kept |= {"XT": XT, "arrays": arrays, "places": places, "unlearnt": []}
         return kept | {"free": self.free_slots(), "limit": self.cache_bytes}
 
     def __setstate__(self, kept: dict[str, Any]) -> None:
