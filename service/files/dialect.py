@@ -357,7 +357,12 @@ def _layout(
     elif len(names) == len(used) - 1 and header == first - 1:
         is_first = kinds[0] == "time" and _OF_TIMES.search(names[0]) is not None
         names = [*names, ""] if is_first else ["", *names]  # R names the rows, and not that column
-    elif header == first - 1 and width < len(names) and max(len(cells) for _, cells in reader[first:]) == width:
+    elif (
+        header == first - 1
+        and width < len(names)
+        and len(reader) > first + 2  # fewer rows may be short themselves
+        and max(len(cells) for _, cells in reader[first:]) == width
+    ):
         names, surplus = names[:width], names[width:]
     elif len(names) not in (width, len(used)):
         row = f"has {width} columns, the first line has {len(names)}"

@@ -247,9 +247,15 @@ class Logged(ABC, Generic[S]):
         with self.following():
             self.journal.settle()
 
-    def following(self) -> _Following:
+    @contextmanager
+    def following(self) -> Iterator[None]:
         """Log the block's errors instead of raising them, because the call before the block has succeeded already."""
-        return _Following(self)
+        try:
+            yield
+        except StoreError:
+            pass  # the debts to the store are tried again before the next call
+        except Exception:
+            log.exception("%s: what follows a call failed in an unforeseen way; the call had its effect", self)
 
     def breaks(self) -> None:
         """Mark the state as broken, so that the state is rebuilt from the log before the next call."""
@@ -430,29 +436,6 @@ class Logged(ABC, Generic[S]):
             if self.journal.is_settled and self.checkpoints.is_due(self._state.version, self.due_at):
                 self._save(self.checkpoints.save_quietly)
                 self.due_at = self.checkpoints.deadline()
-
-
-class _Following:
-    """The context manager that ``following`` returns: it runs several times in a call, and so it is no generator."""
-
-    __slots__ = ("_owner",)
-
-    def __init__(self, owner: object) -> None:
-        self._owner = owner
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> bool:
-        if not isinstance(error, Exception):
-            return False
-        if not isinstance(error, StoreError):  # the debts to the store are tried again before the next call
-            log.error(
-                "%s: what follows a call failed in an unforeseen way; the call had its effect",
-                self._owner,
-                exc_info=error,
-            )
-        return True
 
 
 def first_summary(spec: Any, wakes: bool) -> bytes:
