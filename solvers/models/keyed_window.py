@@ -64,7 +64,11 @@ class KeyedWindow(ABC):
         self.room = NOTHING  #: a scale that fits, and is not smaller than that of the examples here
 
     def __getstate__(self) -> dict[str, Any]:
-        of_the_last = {"_ordered": ({}, NO_EXAMPLES), "unlearnt": [], "left": []}  # and of what has left since
+        of_the_last: dict[str, Any] = {
+            "_ordered": ({}, NO_EXAMPLES),
+            "unlearnt": [],
+            "left": [],
+        }  # and of what has left since
         return vars(self) | of_the_last
 
     @property
