@@ -35,7 +35,7 @@ Expert = Literal[
     "yearly-mean",
 ]  # fmt: skip
 EXPERTS: tuple[Expert, ...] = get_args(Expert)
-ABSENT: Said = (None,) * len(EXPERTS)
+NO_EXPERTS: Said = (None,) * len(EXPERTS)
 MODEL, LAST, SEASONAL, MEAN, WEEK, LINEAR, LOG, DAILY, YEARLY = range(len(EXPERTS))
 SEASONS = 4  #: of which means are
 LAGS = (1, 2, 3)  #: readings before the newest that linear experts see
@@ -156,7 +156,7 @@ class Blend:
         Absent experts are None, and all forecasts are clipped to ``bounds``.
         """
         found, weights = blend.forecast(self.look, values, len(values) - 1, slot, model, self.state)
-        (low, high, _), said, shares, value = bounds, list(ABSENT), list(ABSENT), 0.0
+        (low, high, _), said, shares, value = bounds, list(NO_EXPERTS), list(NO_EXPERTS), 0.0
         for place, one, weight in zip(self._places, found.tolist(), weights.tolist(), strict=True):
             if one == one:
                 said[place] = one = low if one < low else high if one > high else one
@@ -164,7 +164,7 @@ class Blend:
             if weight > 0.0:
                 value += weight * one
         if not self.is_served:
-            value, shares = said[MODEL] or 0.0, [1.0, *ABSENT[1:]]
+            value, shares = said[MODEL] or 0.0, [1.0, *NO_EXPERTS[1:]]
         return bounds.inside(value), tuple(said), tuple(shares)
 
     def learn(self, values: Floats, slot: int, said: Said, value: float, actual: float) -> None:

@@ -20,10 +20,10 @@ from numpy.typing import NDArray
 
 from livesvm.service.feeds import drift, model_selection
 from livesvm.service.feeds.bands import Band, ConformalBand
-from livesvm.service.feeds.blend import SEASONAL, Blend, history_size
+from livesvm.service.feeds.blend import NO_EXPERTS, SEASONAL, Blend, history_size
 from livesvm.service.feeds.features import Ahead, History, layout_of, natural_period, own_rows, shared_row
 from livesvm.service.feeds.first_forecasts import naive_forecast
-from livesvm.service.feeds.forecasts import NOBODY, Forecast, Pending, PendingForecasts, Served
+from livesvm.service.feeds.forecasts import Forecast, Pending, PendingForecasts, Served
 from livesvm.service.feeds.interval import Every, found_in
 from livesvm.service.feeds.knowledge import Knowledge
 from livesvm.service.feeds.plausible import Plausibility, Shift, Verdict, bounds_of
@@ -705,7 +705,7 @@ class Forecaster:
             value = bounds.inside(value)
             band = Band(None, None) if half is None else Band(value - half, value + half).inside(bounds)
             slot, when = newest.slot + step, every.after(newest.time, step)
-            experts = (None, last, seasonal, *NOBODY[3:])
+            experts = (None, last, seasonal, *NO_EXPERTS[3:])
             self.latest.append(Forecast(step, slot, when, newest.time, value, *band, served, known, experts))
 
     def _from_now(self, reading: Reading, ahead: Ahead | None = None) -> tuple[Reading, Floats, Floats, Floats, int]:

@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from livesvm.service.feeds.blend import EXPERTS
+from livesvm.service.feeds.blend import EXPERTS, NO_EXPERTS
 from livesvm.service.feeds.scores import MIX_BYTES
 
 Floats = NDArray[np.float64]
@@ -18,7 +18,6 @@ Served = Literal["model", "last-value", "seasonal-naive", "blend", "zero"]
 SERVED: tuple[Served, ...] = get_args(Served)
 Experts = tuple[float | None, ...]
 
-NOBODY: Experts = (None,) * len(EXPERTS)
 KNOWN = 3  #: experts that scored forecasts keep as numbers: the model, the last value, the seasonal one
 ABSENT, ABSENT_BELOW = 255, 254  #: the share of an absent expert in a mix, and the share that is all
 _FAR = struct.Struct(f"<{len(EXPERTS) - KNOWN}d")
@@ -36,8 +35,8 @@ class Forecast(NamedTuple):
     high: float | None
     served: Served = "model"
     known: bool = True  #: whether the known columns of its time were known; of none they are
-    experts: Experts = NOBODY  #: the forecast of each of ``EXPERTS``; None for an absent one
-    weights: Experts = NOBODY  #: weights of the experts; of forecasts that wait, the mix has them
+    experts: Experts = NO_EXPERTS  #: the forecast of each of ``EXPERTS``; None for an absent one
+    weights: Experts = NO_EXPERTS  #: weights of the experts; a forecast that waits for its reading has them in its mix
 
     def numbers(self) -> tuple[float, ...]:
         """Return the forecast as numbers for a snapshot, without weights; an absent end of the band is NaN."""
@@ -60,11 +59,11 @@ class Forecast(NamedTuple):
         return bytes((1 + SERVED.index(self.served), *shares)) + far[5::8] + far[6::8] + far[7::8]
 
     @classmethod
-    def of(cls, numbers: tuple[float, ...] | list[float], weights: Experts = NOBODY) -> Forecast:
+    def of(cls, numbers: tuple[float, ...] | list[float], weights: Experts = NO_EXPERTS) -> Forecast:
         """Return the forecast that ``numbers`` describe; in snapshots of older versions experts are absent."""
         step, slot, time, made_at, value, low, high, served, known = (*numbers, 0.0, 1.0)[:_OLDEST]
         said = [None if isnan(one) else one for one in numbers[_OLDEST:]]
-        experts = (*said, *NOBODY)[: len(NOBODY)]  # feeds had fewer before
+        experts = (*said, *NO_EXPERTS)[: len(NO_EXPERTS)]  # feeds had fewer before
         ends = None if isnan(low) else low, None if isnan(high) else high
         which = SERVED[int(served)], bool(known)
         return cls(int(step), int(slot), time, made_at, value, *ends, *which, experts, weights)
@@ -186,5 +185,5 @@ def _pending(row: tuple[float, ...] | list[float]) -> Pending:
         return Pending(int(row[0]), Forecast.of(row[1:-4]), *row[-4:])
     end = 1 + _BEFORE[len(row)]
     forecast, (low, high, last, seasonal, change, *model) = Forecast.of(row[1:end]), row[end:]
-    experts = (*model, forecast.value)[0], last, seasonal, *NOBODY[3:]
+    experts = (*model, forecast.value)[0], last, seasonal, *NO_EXPERTS[3:]
     return Pending(int(row[0]), forecast._replace(experts=experts), low, high, change, seasonal)

@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from livesvm.service.feeds import drift
-from livesvm.service.feeds.blend import EXPERTS, Blend, history_size
+from livesvm.service.feeds.blend import EXPERTS, NO_EXPERTS, Blend, history_size
 from livesvm.service.feeds.features import History, layout_of
 from livesvm.service.feeds.forecaster import Forecaster, Preset
-from livesvm.service.feeds.forecasts import FORECAST, NOBODY, Experts, Forecast
+from livesvm.service.feeds.forecasts import FORECAST, Experts, Forecast
 from livesvm.service.feeds.model_selection import Choice, Trial
 from livesvm.service.feeds.represent import StepFeatures
 from livesvm.service.feeds.rows import Rows
@@ -72,7 +72,7 @@ def _restored(feed: F, arrays: Mapping[str, Any]) -> F:
     feed.plausibility.restore(of.get("plausibility", {}))
     feed.pending.restore(arrays["pending"])
     latest = arrays["latest"].tolist()
-    weights = [_said(row) for row in arrays["weights"].tolist()] if "weights" in arrays else [NOBODY] * len(latest)
+    weights = [_said(row) for row in arrays["weights"].tolist()] if "weights" in arrays else [NO_EXPERTS] * len(latest)
     feed.latest = [Forecast.of(*both) for both in zip(latest, weights, strict=True)]
     for i, scores in enumerate(feed.scores):
         scores.restore(of[f"scores.{i}"])
@@ -134,7 +134,7 @@ def _by_name(arrays: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
 
 
 def _said(numbers: list[float]) -> Experts:
-    return (*[None if isnan(one) else one for one in numbers], *NOBODY)[: len(NOBODY)]
+    return (*[None if isnan(one) else one for one in numbers], *NO_EXPERTS)[: len(NO_EXPERTS)]
 
 
 def _readings(readings: list[Reading], columns: int) -> Floats:

@@ -9,9 +9,9 @@ import pytest
 from numpy.typing import NDArray
 
 from livesvm.service.feeds import blend as of_feed
-from livesvm.service.feeds.blend import EXPERTS, lookback_of
+from livesvm.service.feeds.blend import EXPERTS, NO_EXPERTS, lookback_of
 from livesvm.service.feeds.forecaster import Forecaster
-from livesvm.service.feeds.forecasts import NOBODY, Forecast, PendingForecasts
+from livesvm.service.feeds.forecasts import Forecast, PendingForecasts
 from livesvm.service.feeds.forget import forget
 from livesvm.service.feeds.past_forecasts import PastForecastsQuery, look_back
 from livesvm.service.feeds.plausible import Bounds
@@ -182,7 +182,7 @@ def test_a_snapshot_of_before_begins_with_what_the_window_shows(had_fewer: bool)
     if had_fewer:
         assert back.history.newest(back.history.count).tolist() == one.history.newest(61).tolist()
     assert back.blends[0].state[blend.LEARNT] > 0
-    assert back.latest[0].weights == NOBODY
+    assert back.latest[0].weights == NO_EXPERTS
     weight = back.blends[0].forecast(back._values(back.entered), back.entered, 0.0, ANY)[2][0]
     assert weight is not None
     assert weight < 0.1  # of the model, by its record
@@ -265,16 +265,16 @@ def test_forecasts_that_wait_are_kept_number_for_number_and_older_ones_are_read(
     waiting = PendingForecasts()
     waiting.restore(np.array([[0.0, 1, 10, 3, 2, 5, np.nan, 6, 1, 2, 3, 4, 7]]))
     (one,) = waiting[10]
-    experts = (5.0, 3.0, 4.0, *NOBODY[3:])
+    experts = (5.0, 3.0, 4.0, *NO_EXPERTS[3:])
     assert one == (0, Forecast(1, 10, 3.0, 2.0, 5.0, None, 6.0, experts=experts), 1.0, 2.0, 7.0, 4.0, bytes(32))
     waiting = PendingForecasts()
     waiting.restore(np.array([[0.0, 1, 10, 3, 2, 5, np.nan, 6, 2, 0, 1, 2, 3, 4, 7, 8]]))
     (other,) = waiting[10]
-    assert other.forecast[-4:] == ("seasonal-naive", False, (8.0, *experts[1:]), NOBODY)
+    assert other.forecast[-4:] == ("seasonal-naive", False, (8.0, *experts[1:]), NO_EXPERTS)
     waiting.restore(np.array([[0.0, 1, 11, 3, 2, 5, np.nan, 6, 1, 1, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10]]))
     (six,) = waiting.take(11)
     assert six == (0, six.forecast, 7.0, 8.0, 9.0, 10.0, bytes(32))
-    assert six.forecast.experts == (1.0, 2.0, 3.0, 4.0, 5.0, 6.0, *NOBODY[6:])
+    assert six.forecast.experts == (1.0, 2.0, 3.0, 4.0, 5.0, 6.0, *NO_EXPERTS[6:])
     waiting.add(
         one._replace(forecast=one.forecast._replace(served="blend", known=False, experts=(0.1,) * len(EXPERTS)))
     )
