@@ -15,12 +15,15 @@ from copy import copy
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from livesvm.service.logs.calls import current
+from livesvm.service.logs.calls import AUDIT, current
 
 MOST_WAITING = 20_000
 """Most lines that wait to be written; more are counted and dropped, as nothing seems to read them."""
 LULL_SECONDS = 0.05
-"""Pause of the thread when no line waits, so that one wake-up writes all lines that come meanwhile."""
+"""Pause of the thread when no line waits, so that one wake-up writes all lines that come meanwhile.
+
+Warnings and the audit log end it: a process that is killed should have said them.
+"""
 SAME_SECONDS = 60.0
 """How long repetitions of a line are counted and not written."""
 MOST_KNOWN = 1000
@@ -49,6 +52,7 @@ class Outlet(logging.Handler):
         self._facts = facts
         self._waiting: queue.SimpleQueue[logging.LogRecord | None] = queue.SimpleQueue()
         self._dropped = 0
+        self._urgent = threading.Event()
         self._thread = threading.Thread(target=self._run, name="log", daemon=True)
         self._thread.start()
 
@@ -65,11 +69,14 @@ class Outlet(logging.Handler):
         if self._facts:
             record.facts = {**getattr(record, "facts", {}), **self._facts}
         self._waiting.put(record)
+        if record.levelno > logging.INFO or record.name == AUDIT:
+            self._urgent.set()
 
     def close(self) -> None:
         """Write the lines that wait, within ``LAST_SECONDS``."""
         if self._thread.is_alive():
             self._waiting.put(None)
+            self._urgent.set()
             self._thread.join(LAST_SECONDS)
         super().close()
 
@@ -94,7 +101,8 @@ class Outlet(logging.Handler):
             if self._dropped:
                 self._log_dropped(handler_of)
             if self._waiting.empty():
-                time.sleep(LULL_SECONDS)
+                self._urgent.wait(LULL_SECONDS)
+                self._urgent.clear()
 
     def _log_dropped(self, handler_of: Callable[[str], logging.Handler]) -> None:
         number, self._dropped = self._dropped, 0

@@ -135,6 +135,7 @@ def test_a_receipt_verifies_and_a_changed_byte_does_not(tmp_path: Path, capsys: 
             assert f"livesvm_erasures_total{line}" in metrics
         assert "livesvm_erasure_seconds_count 1.0" in metrics
         assert "livesvm_erasures_unfinished 0.0" in metrics
+        assert service.stop() == 0  # it has written its log
         log = service
     assert receipt["asked_by"] == "the-officer"
     assert (receipt["version_before"], receipt["version_after"], receipt["keys"]["in_window"]) == (1, 2, 2)

@@ -72,6 +72,7 @@ def test_a_message_is_signed_and_the_secret_is_shown_once(client: Client, servic
         found = client.webhook(made["id"])
         assert (found["last"]["status"], found["last"]["reason"], found["dead"]) == (204, None, 0)
         assert "secret" not in found
+        until(lambda: '"attempt": 1' in service.errors)
         assert made["secret"] not in json.dumps(client.webhooks()) + service.errors
         lines = [json.loads(line) for line in service.errors.splitlines()]
         assert {"webhook-created", "webhook-ping"} <= {
