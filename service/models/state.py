@@ -237,7 +237,7 @@ class ModelState:
             if afresh or self._until_look <= 0:
                 self._of_scale = list(getattr(model, "scale_warnings", ()))
                 self._until_look = len(self.window.arrivals)
-            flagged = model.flagged_warnings
+            flagged = [*model.flagged_warnings]
         found = [*self._of_scale, *flagged]
         self.warnings = [{"name": one.name, "message": one.message} for one in found] if found else []
         if isinstance(model, LiveL2SVC) and not model.is_trained:
@@ -754,7 +754,7 @@ class ModelState:
         model: Any = self.estimator
         predictor = model.predictor() if model.is_trained else None
         is_served = isinstance(model, Served)
-        robust = model.robustness()
+        robust = model.robust_ and model.robustness()
         outliers = robust and {"theta": robust.theta, "s": robust.s, "n_outliers": len(robust.outliers)}
         kernel = {"name": model.kernel, "gamma": model.gamma, "degree": model.degree, "coef0": model.coef0}
         return Published(

@@ -381,6 +381,7 @@ class LiveSVC(WithPaths):
         if own == 0:
             out.forget_classes(np.array([1]))
         out.rename(places, n_classes)
+        out.begin()  # what the update that brings the classes goes on with
         return out
 
     # -- what the engine is given --------------------------------------------------------------------------------------
@@ -413,8 +414,6 @@ class LiveSVC(WithPaths):
         return isinstance(self.class_weight, str) and self.class_weight == "balanced"
 
     def _weigh(self, window: Any, leaving: list[Key], new: tuple[Floats, Floats], changed: Edited) -> bool:
-        if not self._shares_costs:
-            return False
         stay, _ = window.examples_except([*leaving, *changed.keys])
         return self._balance(np.concatenate([stay, new[0], changed.y]))
 

@@ -261,7 +261,7 @@ class LivePUClassifier(WithThresholds, ChangingEstimator):
         return bool(vars(self).get("_begun", False)) and super().is_settled
 
     @property
-    def flagged_warnings(self) -> list[ModelWarning]:
+    def flagged_warnings(self) -> list[ModelWarning]:  # type: ignore[override]
         """Warnings about the predictions of the model on its window; quick."""
         if self.is_waiting_:
             return [ModelWarning("waits", self._lacking(self._window.y, self._window.weights))]

@@ -221,7 +221,7 @@ class ChangingEstimator(LiveEstimator):
     @property
     def warnings_(self) -> list[ModelWarning]:
         """Conditions that make the model useless, with remedies; computed from the window when asked for."""
-        return self.scale_warnings + self.flagged_warnings
+        return [*self.scale_warnings, *self.flagged_warnings]
 
     @property
     def scale_warnings(self) -> list[ModelWarning]:

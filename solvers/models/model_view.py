@@ -92,7 +92,7 @@ class View:
 
     def distances(self, places: Ints, others: Ints) -> Floats:
         """Return the distances (m, r) between the window's examples ``places`` and ``others`` in the kernel's space."""
-        store, slots = self.window._store, self.window.slots
+        store, slots = self.window.store, self.window.slots
         X, Z = store.features(slots[places]), store.features(slots[others])
         own, kernel = store.kernel.diagonal(X), store.kernel
         squares = own[:, None] + kernel.diagonal(Z) - 2.0 * kernel.matrix(X, store.columns(slots[others]))

@@ -71,6 +71,17 @@ class Motion(NamedTuple):
     work: Floats  #: (c,) work of the ratio test
 
 
+class Numbers(NamedTuple):
+    """The scalars of a state, which a checkpoint stores next to the arrays."""
+
+    b: float
+    kappa: float
+    total: float
+    events_since_refresh: int
+    heaviest: float
+    drift: float
+
+
 @compiled
 def is_free(segment: int) -> bool:
     """Say whether an example on this segment of its loss is free, at a kink; otherwise it is bound, on a piece."""
@@ -162,6 +173,15 @@ class PathState:
     def n(self) -> int:
         """Number of examples in the window."""
         return self.n_slots - len(self.vacant)
+
+    @property
+    def numbers(self) -> Numbers:
+        """The present scalars."""
+        return Numbers(self.b, self.kappa, self.total, self.events_since_refresh, self.heaviest, self.drift)
+
+    @numbers.setter
+    def numbers(self, numbers: Numbers) -> None:
+        self.b, self.kappa, self.total, self.events_since_refresh, self.heaviest, self.drift = numbers
 
     @property
     def diagonal(self) -> Floats:
@@ -302,7 +322,13 @@ class PathState:
             return np.empty(0, np.int64)
         if self.n_features != X.shape[1] or self.is_sparse != isinstance(X, SparseRows):
             self.expect(X)
-        slots = np.array(self.take_slots(m), np.int64)
+        fresh = max(0, m - len(self.vacant))
+        if self.n_slots + fresh > self.capacity:
+            self.resize(capacity_for(self.n_slots + fresh))
+        staying = len(self.vacant) - (m - fresh)
+        slots = np.array([*self.vacant[staying:][::-1], *range(self.n_slots, self.n_slots + fresh)], np.int64)
+        del self.vacant[staying:]
+        self.n_slots += fresh
         diagonal = self.kernel.diagonal(X)
         if isinstance(X, SparseRows):
             assert isinstance(self.XT, SparseRows)
@@ -317,18 +343,6 @@ class PathState:
         for part in parts(m, COPY * X.shape[1]):
             mine = losses.kinks[part], losses.levels[part], losses.n_kinks[part]
             _set_out(self.examples, XT, slots[part], X[part], diagonal[part], *mine)
-        return slots
-
-    def take_slots(self, m: int) -> list[int]:
-        """Reserve ``m`` slots for new examples and return them; enlarge the arrays if there are too few."""
-        fresh = max(0, m - len(self.vacant))
-        if self.n_slots + fresh > self.capacity:
-            self.resize(capacity_for(self.n_slots + fresh))
-        staying = len(self.vacant) - (m - fresh)
-        reused = self.vacant[staying:][::-1]
-        del self.vacant[staying:]
-        slots = [*reused, *range(self.n_slots, self.n_slots + fresh)]
-        self.n_slots += fresh
         return slots
 
     def make_vacant(self, m: int) -> bool:
@@ -479,6 +493,17 @@ class PathState:
         else:
             self.kernel.write(A, self.XT, n, cache.values, rows)
         cache.hold(slots, rows)
+
+    def cache_what_fits(self, slots: Ints, keep: Ints) -> tuple[Ints, Ints]:
+        """Cache as many kernel rows of ``slots`` as fit, without dropping the rows of the slots ``keep``.
+
+        Returns the slots that got a row, and the slots that did not.
+        """
+        count = slots.size
+        if count + keep.size > self.rows.max_rows:  # perhaps; not all examples to keep need have a row
+            count = min(count, self.rows.room_beside(keep))
+        self.cache_rows(slots[:count], keep)
+        return slots[:count], slots[count:]
 
 
 @compiled

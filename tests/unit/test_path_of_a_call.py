@@ -10,8 +10,8 @@ from collections import Counter
 import pytest
 
 MOST = {
-    "update": {"calls": 391, "functions": 309, "files": 56, "changes of file": 246},
-    "predict": {"calls": 123, "functions": 98, "files": 29, "changes of file": 71},
+    "update": {"calls": 365, "functions": 287, "files": 51, "changes of file": 229},
+    "predict": {"calls": 123, "functions": 98, "files": 28, "changes of file": 69},
 }
 """What was reached; these may only go down."""
 SPARE = 4
