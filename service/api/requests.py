@@ -231,7 +231,7 @@ class UpdateRequest(Request):
         return commands.Update(
             None if add is None else commands.batch_of(add.features, add.y, add.keys, add.weights, add.times, add.tags),
             None if remove is None else commands.Removal(remove.keys, remove.oldest, remove.older_than),
-            self._edits(),
+            self._edits() if self.model_fields_set - {"add", "remove"} else None,
             "refuse" if add is None else add.on_repeat,
         )
 

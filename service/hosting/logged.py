@@ -212,8 +212,8 @@ class Logged(ABC, Generic[S]):
         crash.point("before-log")
         stage("log")
         logged = self.appending(entry, digest)
-        durability = self.journal.append(self.current, logged.data, logged.idempotency)
         try:
+            durability = self.journal.append(self.current, logged.data, logged.idempotency)
             done, reported = self.applied(logged.sequence, apply, partial(show, durability=durability), solve)
         except BaseException:
             self.check_applied(logged.sequence)
@@ -331,7 +331,7 @@ class Logged(ABC, Generic[S]):
         """Reserve memory to apply a logged record; if there is too little memory, mark the record as aborted."""
         held, before = self.held, self.held.size
         try:
-            held.grow(size)
+            held.resize(max(size, before))
         except BaseException:
             self.withdraw(logged)
             raise
@@ -365,9 +365,13 @@ class Logged(ABC, Generic[S]):
         request: str | None,
         digest: Callable[[], bytes],
         call: Callable[[bytes, Solve], Reply],
-        solve: Solve | None,
+        solve: Solve | None = None,
     ) -> Reply:
-        """Run a call, or return the answer to an earlier identical request, and count the result in the metrics."""
+        """Run a call that changes the state, or return the answer to an earlier identical request; count the result.
+
+        ``digest`` returns the digest of the request's content. ``call`` gets that digest, which is empty without a
+        request, and the solve that limits the call's time.
+        """
         start, earlier = time.perf_counter(), None
         with self._counted():
             solve = self.begun(solve)

@@ -19,7 +19,7 @@ from pydantic import (
     model_validator,
 )
 
-from livesvm.service.models import arrays, labels, table_rows
+from livesvm.service.models import arrays, table_rows
 from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.tables import columns
 from livesvm.solvers.tables.cells import KINDS, LONGEST
@@ -41,7 +41,7 @@ def _array(items: dict[str, Any], **more: Any) -> dict[str, Any]:
 
 
 _NUMBERS = _array(_NUMBER)
-_WORD = {"type": "string", "minLength": 1, "maxLength": labels.LONGEST}
+_WORD = {"type": "string", "minLength": 1, "maxLength": arrays.LONGEST_LABEL}
 KEY_SCHEMA = {
     "anyOf": [
         {"type": "string", "minLength": 1, "maxLength": arrays.MAX_KEY_LENGTH},
@@ -110,7 +110,7 @@ Columns = Annotated[
 ]
 Targets = Annotated[
     Any,
-    PlainValidator(labels.targets),
+    PlainValidator(arrays.targets),
     WithJsonSchema(
         {
             "anyOf": [_NUMBERS, {"type": "array", "minItems": 1, "items": _WORD}],

@@ -15,8 +15,9 @@ from pydantic import (
 )
 
 from livesvm.service.errors import not_among
+from livesvm.service.models.arrays import LONGEST_LABEL
 from livesvm.service.models.fields import SHORT, Columns, Cost, Gamma, HalfWidth, Id, Request
-from livesvm.service.models.labels import LONGEST, MOST_NAMED, check_closed
+from livesvm.service.models.labels import MOST_NAMED, check_closed
 from livesvm.service.models.tasks import LOSS_PARAMETERS, TASKS
 from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.runtime.cached import cached_property
@@ -33,7 +34,7 @@ OPTIONS = {
 ClassWeight = Annotated[float, Field(ge=0, le=1e8, allow_inf_nan=False)]
 ClassWeights = (
     Literal["balanced"]
-    | Annotated[dict[Annotated[str, Field(max_length=LONGEST)], ClassWeight], Field(max_length=MOST_NAMED)]
+    | Annotated[dict[Annotated[str, Field(max_length=LONGEST_LABEL)], ClassWeight], Field(max_length=MOST_NAMED)]
 )
 Labels = Annotated[
     Any,
@@ -45,7 +46,7 @@ Labels = Annotated[
             "maxItems": MOST_NAMED,
             "uniqueItems": True,
             "anyOf": [
-                {"items": {"type": "string", "minLength": 1, "maxLength": LONGEST}},
+                {"items": {"type": "string", "minLength": 1, "maxLength": LONGEST_LABEL}},
                 {"items": {"type": "integer"}},
             ],
         }

@@ -25,18 +25,17 @@ from livesvm.service.models.commands import (
     Outcome,
     Sizes,
     Update,
+    follow,
 )
 from livesvm.service.models.learners import (
     CHANGEABLE,
     KERNEL_PARAMETERS,
     SOLVED_AGAIN,
     check_update,
-    follow,
     learnt,
     new_estimator,
     parameters,
     restored_estimator,
-    sizes_of,
     task_of,
     window_after,
 )
@@ -221,8 +220,7 @@ class ModelState:
             report = estimator.adopt(tuned["parameters"])
         else:
             report = estimator.rescale() if edits.rescale else estimator.change(**parameters)
-        more = {"gamma": self.gamma, "resolved": bool(report.retrained)}
-        return Outcome(sizes_of(report), int(report.events), float(report.seconds), int(report.changed), more)
+        return Outcome.of(report, gamma=self.gamma, resolved=bool(report.retrained))
 
     def look(self, *, afresh: bool = False) -> None:
         """Update this version's warnings, which are about predictions in the window and about the scale of features.
@@ -262,14 +260,19 @@ class ModelState:
         ------
         InvalidInput, DuplicateKey, UnknownKey
         """
-        check_update(self.spec, update)
-        add = update.add
+        add, model, is_known = update.add, self.estimator, False
+        if add is not None and update.edits is None and isinstance(model, ServedClassifier) and model.is_trained:
+            add = replace(add, targets=model.settled_targets(add.y, len(add.X)))
+            update, is_known = replace(update, add=add), add.targets is not None and model.classes_.size <= most_classes
+        if not is_known:
+            check_update(self.spec, update)
         if add is not None and (self.estimator.columns is not None or isinstance(add.X, TableRows)):
             update = replace(update, add=self._coded(add))
         if update.edits is not None:
             self._check_change(update.edits, limits.quota_examples)
             update = self._settled(update, update.edits)
-        self._check_labels(update, most_classes)
+        if not is_known:
+            self._check_labels(update, most_classes)
         if self.estimator.components is not None:
             limits = limits.of_bounded_rank
         return self._checked(self.window.plan(update, limits, now, request))
@@ -326,7 +329,7 @@ class ModelState:
         add, edits = command.add, command.edits or NO_EDITS
         C = None if command.edits is None else edits.new_C
         if add is not None and not edits.relabel and not isinstance(self.estimator, LiveL2SVC):
-            checked = self.estimator.checked(add.X, add.y, add.weights, edits.reweight, C)
+            checked = self.estimator.checked(add.X, add.y, add.targets, add.weights, edits.reweight, C)
             return replace(command, add=replace(add, checked=checked))
         X, weights = (None, None) if add is None else (add.X, add.weights)
         if not (add is None and C is None and not edits.reweight):
@@ -530,7 +533,7 @@ class ModelState:
             report = estimator.adopt(found["parameters"])
         except (SolverError, NotSolved):  # too few are left to choose by, or there is no time: it is done later
             return outcome
-        self.sizes = sizes_of(report)
+        self.sizes = Outcome.of(report).sizes
         self.tuning.take(found, self.version, self.updated_at)
         return replace(outcome, sizes=self.sizes, seconds=outcome.seconds + float(report.seconds))
 
@@ -753,7 +756,7 @@ class ModelState:
         self.look()
         model: Any = self.estimator
         predictor = model.predictor() if model.is_trained else None
-        is_served = isinstance(model, Served)
+        is_served, is_sum = isinstance(model, Served), predictor is not None and predictor.kernel.is_projected
         robust = model.robust_ and model.robustness()
         outliers = robust and {"theta": robust.theta, "s": robust.s, "n_outliers": len(robust.outliers)}
         kernel = {"name": model.kernel, "gamma": model.gamma, "degree": model.degree, "coef0": model.coef0}
@@ -763,7 +766,7 @@ class ModelState:
             n_features=self.window.n_features,
             row_bytes=self.row_bytes,
             is_sparse=bool(self.window.is_sparse),
-            n_support=0 if predictor is None else self._n_support(predictor),
+            n_support=self.sizes.n_free + self.sizes.n_bound if is_sum else getattr(predictor, "n_support", 0),
             C=self.C,
             kernel=kernel,
             robust=outliers,
@@ -780,11 +783,6 @@ class ModelState:
             classes=getattr(model, "classes_", None) if is_served else None,
             shape=self.spec.decision_function_shape,
         )
-
-    def _n_support(self, predictor: Any) -> int:
-        """Return the number of support vectors; a model with components keeps only a weighted sum of them."""
-        is_sum = predictor.kernel.is_projected
-        return self.sizes.n_free + self.sizes.n_bound if is_sum else int(predictor.n_support)
 
     @property
     def parameters(self) -> dict[str, Any]:

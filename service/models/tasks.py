@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from livesvm.service.models.arrays import Rows, Vector
+from livesvm.service.models.arrays import Rows, Targets, Vector
 from livesvm.service.models.classifier import ServedClassifier, ServedLargeClassifier
-from livesvm.service.models.labels import Targets, check_labels, check_numbers
+from livesvm.service.models.labels import check_labels, check_numbers
 from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.estimators.one_class import LiveOneClassSVM
 from livesvm.solvers.estimators.positive_unlabelled import LivePUClassifier, check_kinds

@@ -14,6 +14,7 @@ from livesvm.solvers.estimators.paths import WithPaths
 from livesvm.solvers.models.base import keep
 from livesvm.solvers.models.keyed_window import ExampleUpdate
 from livesvm.solvers.models.record import Record
+from livesvm.solvers.models.report import UpdateReport
 from livesvm.solvers.problem.piecewise_linear import Losses, epsilon_insensitive, pinball
 from livesvm.solvers.robust.ramp_losses import RESIDUALS, CutoffRule
 from livesvm.solvers.runtime.docstrings import taking_rows
@@ -131,12 +132,13 @@ class LiveSVR(WithPaths):
             self._record = Record(self._prices)
         self._record.window = sorted(self._window.y.tolist())
 
-    def _judge(self, change: ExampleUpdate) -> None:
-        assert self._record is not None
-        if change.changing and self._record.prices != self._prices:
+    def _note(self, report: UpdateReport, judged: ExampleUpdate | None) -> None:
+        if judged is None or self._record is None:
+            return
+        if judged.changing and self._record.prices != self._prices:
             self._record = None  # it is of another loss; the next update begins it again
             return
-        self._record = self._record.judged(self._window.unlearnt, change.y.tolist(), self._window.left)
+        self._record = self._record.judged(self._window.unlearnt, judged.y.tolist(), self._window.left)
 
     def _foretold(self, X: Any) -> list[Any]:
         found: list[Any] = self.predictor().decision_function(X).tolist()

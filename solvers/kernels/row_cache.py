@@ -164,15 +164,6 @@ def forget_row(row_of: Ints, slot_of: Ints, used: Ints, slot: int) -> None:
 
 
 @compiled
-def put_rows(values: Floats, rows: Ints, block: Floats) -> None:
-    """Copy a block (m, n) to the first n columns of the rows ``rows`` (m,)."""
-    for i in range(rows.size):
-        row, target = block[i], values[rows[i]]
-        for j in range(row.size):
-            target[j] = row[j]
-
-
-@compiled
 def _gather(values: Floats, rows: Ints, slots: Ints, out: Floats) -> None:
     """Copy the columns ``slots`` of the rows ``rows`` of ``values`` to ``out``."""
     m = slots.size

@@ -365,9 +365,7 @@ class LiveEstimator(Fitted):
             change, trace = self._change(add, sample_weight, keys, remove, edits)
             seconds = time.perf_counter() - started
             report = self._report(trace, change.adding, change.leaving, len(change.changing), seconds)
-            self._note(report)
-            if is_judged:
-                self._judge(change)
+            self._note(report, change if is_judged else None)
             if self.components is not None and self._outgrew_landmarks():
                 report = self._with_more_landmarks(report)
             if self._record is not None and (edits.relabel or not is_judged):
@@ -392,9 +390,6 @@ class LiveEstimator(Fitted):
     def _begin_record(self) -> None:
         """Count the labels or targets of the window, from which the record makes its naive predictions."""
         raise AssertionError("every live estimator that keeps a record says of what")
-
-    def _judge(self, change: ExampleUpdate) -> None:
-        """Add to the record the predictions that the model made for new examples before it learnt them."""
 
     def _foretold(self, X: Any) -> list[Any]:
         """Return predictions (m,) for examples that the model has not learnt, in the form that the record stores."""
@@ -456,8 +451,8 @@ class LiveEstimator(Fitted):
         """Replace all attributes of the model by those of ``before``."""
         have(self, before)
 
-    def _note(self, report: UpdateReport) -> None:
-        """Take note of the report of a finished update."""
+    def _note(self, report: UpdateReport, judged: ExampleUpdate | None) -> None:
+        """Take note of a finished update, and add to the record what the model foretold of the examples ``judged``."""
 
     def _make_ready(self, add: tuple[Any, ArrayLike | None] | None, edits: Edits) -> None:
         """Prepare the window for the classes and examples of an update, which may still be invalid."""
@@ -492,7 +487,9 @@ class LiveEstimator(Fitted):
             self._begin_window(window, rows, targets, weights)
         else:
             rows = rows if add is None or checked else self._scaled(rows)
-            window.state.allow(self._cache_bytes())
+            if self.cache_mb != window.cache_mb:
+                window.state.allow(self._cache_bytes())
+                window.cache_mb = self.cache_mb
             if self._reset_parameters():
                 edits = edits._replace(every_example=True)
         m, gone = len(targets), set(leaving)
@@ -569,6 +566,7 @@ class LiveEstimator(Fitted):
         self,
         X: Features,
         y: NDArray[Any] | None,
+        targets: Floats | None,
         sample_weight: Floats | None,
         reweight: Mapping[Key, float],
         C: float | None,
@@ -583,6 +581,8 @@ class LiveEstimator(Fitted):
             Finite features of new examples, dense or sparse and as wide as those of the window.
         y : ndarray, shape (m,), or None
             Targets of the task.
+        targets : ndarray, shape (m,), or None
+            What ``settled_targets`` has returned for them; None: it is called here.
         sample_weight : ndarray, shape (m,), or None
             Weights, in [0, 1e100]; None: ones.
         reweight : mapping
@@ -601,8 +601,10 @@ class LiveEstimator(Fitted):
             Names what is too large, with its row.
         """
         window = vars(self).get("_window")
-        targets = None if window is None or self._shares_costs else self._settled_targets(y, len(X))
-        if window is None or targets is None or self.columns is not None:
+        is_settled = window is not None and not self._shares_costs and self.columns is None
+        if targets is None and is_settled:
+            targets = self.settled_targets(y, len(X))
+        if window is None or targets is None or not is_settled:
             self.check_scale(X, sample_weight, reweight=reweight, C=C)
             return None
         came, scale = validation.plain_features(X), self.feature_scale_  # arrays from another process may be read-only
@@ -611,8 +613,21 @@ class LiveEstimator(Fitted):
         heaviest = max(float(weights.max()), *reweight.values(), 0.0)
         return Checked(came, rows, targets, weights, self._check_scale(window, rows, weights, heaviest, C))
 
-    def _settled_targets(self, y: NDArray[Any] | None, m: int) -> Floats | None:
-        """Return the targets as numbers (m,), or None if they may change the classes or settings of the model."""
+    def settled_targets(self, y: NDArray[Any] | None, m: int) -> Floats | None:
+        """Return the targets as numbers (m,), or None if they may change the classes or settings of the model.
+
+        Parameters
+        ----------
+        y : ndarray, shape (m,), or None
+            Targets of the task, of a model that has a window.
+        m : int
+            Number of examples.
+
+        Returns
+        -------
+        ndarray, shape (m,), or None
+            The targets as the losses take them.
+        """
         return self._targets(y, m)
 
     def check_scale(

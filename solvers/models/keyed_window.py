@@ -62,6 +62,7 @@ class KeyedWindow(ABC):
         #: of the newest examples, by the model before: f, or of several classes the place of the class, (m,)
         self.unlearnt: Sequence[float] = []
         self.left: list[float] = []  #: targets of the examples that left with the newest update
+        self.cache_mb: float | None = None  #: of kernel rows, as an update has allowed them last
         self.room = NOTHING  #: a scale that fits, and is not smaller than that of the examples here
 
     def __getstate__(self) -> dict[str, Any]:

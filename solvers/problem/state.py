@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from livesvm.solvers.errors import MemoryLimit
 from livesvm.solvers.kernels.kernel import Kernel
-from livesvm.solvers.kernels.row_cache import RowCache, put_rows
+from livesvm.solvers.kernels.row_cache import RowCache
 from livesvm.solvers.linalg.cholesky import Factor, delete, empty_factor, grown, with_room
 from livesvm.solvers.problem.piecewise_linear import MAX_KINKS, Losses, leaving
 from livesvm.solvers.runtime.by_reference import by_reference
@@ -459,7 +459,7 @@ class PathState:
         d = self.XT.shape[0]
         out = np.empty((slots.size, d))
         for part in parts(slots.size, COPY * d):
-            _take_features(self.XT, slots[part], out[part])
+            out[part] = np.take(self.XT, slots[part], axis=1, mode="clip").T
         return out
 
     def columns(self, slots: Ints) -> Features:
@@ -489,7 +489,7 @@ class PathState:
         if m > 1 and n < self.capacity and m * n <= AT_HAND and self.kernel.has_gamma:
             block = scratch()[: m * n].reshape(m, n)
             self.kernel.write(A, self.XT, n, block, np.arange(m))
-            put_rows(cache.values, rows, block)
+            cache.values[rows, :n] = block
         else:
             self.kernel.write(A, self.XT, n, cache.values, rows)
         cache.hold(slots, rows)
@@ -537,13 +537,6 @@ def _set_out(
     for k in range(X.shape[1]):
         for i, slot in enumerate(slots):
             XT[k, slot] = X[i, k]
-
-
-@compiled
-def _take_features(XT: Floats, slots: Ints, out: Floats) -> None:
-    for k in range(out.shape[1]):
-        for i in range(slots.size):
-            out[i, k] = XT[k, slots[i]]
 
 
 @compiled

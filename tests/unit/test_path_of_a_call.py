@@ -18,7 +18,8 @@ SPARE = 4
 """Calls that a run may make besides, by how its numbers are rounded: another free example, another function of that."""
 
 
-ONCE = {"matrix": 1, "check_labels": 1, "LiveEstimator._check_scale": 1, "_matrix": 0, "as_labels": 0, "column_of": 0}
+ONCE = {"matrix": 1, "LiveSVC.settled_targets": 1, "LiveEstimator._check_scale": 1}
+ONCE |= dict.fromkeys(["_matrix", "check_labels", "as_labels", "column_of", "known_keys", "new_keys"], 0)
 """How often an update checks its rows, its labels and its scale, and what would do it again."""
 
 
