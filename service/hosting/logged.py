@@ -207,13 +207,14 @@ class Logged(ABC, Generic[S]):
         Return the result of ``apply``, the answer that ``show`` makes, the record's bytes, and the durability of the
         record.
         """
+        state = self.current
         self.context.turns.check_open()
         solve.check()
         crash.point("before-log")
         stage("log")
         logged = self.appending(entry, digest)
         try:
-            durability = self.journal.append(self.current, logged.data, logged.idempotency)
+            durability = self.journal.append(state, logged.data, logged.idempotency)
             done, reported = self.applied(logged.sequence, apply, partial(show, durability=durability), solve)
         except BaseException:
             self.check_applied(logged.sequence)
@@ -437,7 +438,7 @@ class Logged(ABC, Generic[S]):
             return
         with self.following():
             self.hot, self.due_at = None, self.checkpoints.deadline()
-            if self.journal.is_settled and self.checkpoints.is_due(self._state.version, self.due_at):
+            if self.checkpoints.is_due(self._state.version, self.due_at) and self.journal.is_settled:
                 self._save(self.checkpoints.save_quietly)
                 self.due_at = self.checkpoints.deadline()
 

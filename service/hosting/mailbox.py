@@ -48,7 +48,6 @@ class Mailbox:
         """
         future: Future[T] = Future()
         context = copy_context()
-        stage("queue")
 
         def run() -> bool:
             """Run the call, unless its future was cancelled, and set the future's result."""
@@ -64,6 +63,7 @@ class Mailbox:
 
         with self._changed:
             self._check_takes(always)
+            stage("queue")
             self.depth += 1
             self._waiting.append(run)
             if not self._busy:

@@ -394,7 +394,7 @@ class HostedModel(Replica[ModelState]):
 
     def _reckon(self, state: ModelState, entry: LogEntry, seconds: float) -> None:
         """Add an update's CPU time to the sum that limits the time of choices of parameters; start a choice if due."""
-        tunes_itself = state.estimator.tunes_itself
+        tunes_itself = self._published is not None and self._published.tuning is not None
         if tunes_itself and isinstance(entry, Command) and not (entry.edits and entry.edits.tuned):
             state.tuning.updates += seconds
         if tunes_itself or (state.estimator.columns is not None and state.encoding_due):

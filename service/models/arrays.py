@@ -50,6 +50,12 @@ _CENTURIES = frozenset(("16", "17", "18", "19", "20", "21"))
 _CLOSE = frozenset(("19", "20"))  #: centuries of 10 digits, which may be Unix seconds of our time as well
 
 
+def or_empty(value: Any, check: Callable[[Any], Any]) -> Any:
+    """Return an empty list if the value is empty or sparse with no rows; check any other value."""
+    is_none = isinstance(value, dict) and value.get("indices") == [] == value.get("values")
+    return [] if is_none or (isinstance(value, list) and not value) else check(value)
+
+
 def rows(value: Any, field: str = "X") -> Rows:
     """Return dense rows from a list, or sparse rows from a dict of ``indices``, ``values`` and ``n_features``."""
     return _sparse(value, field) if isinstance(value, dict) else matrix(value, field)

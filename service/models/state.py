@@ -261,7 +261,7 @@ class ModelState:
         InvalidInput, DuplicateKey, UnknownKey
         """
         add, model, is_known = update.add, self.estimator, False
-        if add is not None and update.edits is None and isinstance(model, ServedClassifier) and model.is_trained:
+        if add is not None and update.edits is None and isinstance(model, ServedClassifier) and self.is_fitted:
             add = replace(add, targets=model.settled_targets(add.y, len(add.X)))
             update, is_known = replace(update, add=add), add.targets is not None and model.classes_.size <= most_classes
         if not is_known:
@@ -698,7 +698,7 @@ class ModelState:
             row_bytes, n = (row_bytes * n + add.X.nbytes) / (n + len(add.X)), n + len(add.X)
             n_free += len(add.X) * max(1, len(known) - 1)
         cache_mb = 0 if isinstance(self.estimator, LiveL2SVC) else self.cache_mb
-        return model_bytes(n, row_bytes, n_free, cache_mb, len(known)) + self.window.left_bytes
+        return self.window.left_bytes + model_bytes(n, row_bytes, n_free, cache_mb, len(known))
 
     def meets(self, command: Command) -> bool:
         """Return whether a command adds an example of a class that the model does not know yet."""
@@ -763,23 +763,23 @@ class ModelState:
         return Published(
             version=self.version,
             sizes=self.sizes,
-            n_features=self.window.n_features,
-            row_bytes=self.row_bytes,
-            is_sparse=bool(self.window.is_sparse),
-            n_support=self.sizes.n_free + self.sizes.n_bound if is_sum else getattr(predictor, "n_support", 0),
-            C=self.C,
-            kernel=kernel,
-            robust=outliers,
-            counts=model.counts if is_served else None,
-            gamma=self.gamma,
-            parameters=self.parameters,
             warnings=self.warnings,
             updated_at=self.updated_at,
-            drift=None if self.watch is None else self.watch.shown(),
+            n_features=self.window.n_features,
+            is_sparse=bool(self.window.is_sparse),
+            row_bytes=self.row_bytes,
+            gamma=self.gamma,
+            parameters=self.parameters,
+            C=self.C,
             tuning=self.tuning.shown() if self.estimator.tunes_itself else None,
+            drift=None if self.watch is None else self.watch.shown(),
+            kernel=kernel,
+            robust=outliers,
             record=model._record,
             can_predict=predictor is not None,
             predictor=predictor,
+            n_support=self.sizes.n_free + self.sizes.n_bound if is_sum else getattr(predictor, "n_support", 0),
+            counts=model.counts if is_served else None,
             classes=getattr(model, "classes_", None) if is_served else None,
             shape=self.spec.decision_function_shape,
         )

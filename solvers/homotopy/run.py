@@ -125,12 +125,6 @@ def workspace_of(state: PathState) -> PathWorkspace:
     return buffers
 
 
-def given_to_round(state: PathState, events: int, precision: float, dust: float, allowance: float) -> tuple[Any, ...]:
-    """Return a round's inputs in the order of the fields of ``Progress``; earlier rounds had ``events`` events."""
-    own = state.b, state.kappa, state.rows.clock, events, state.events_since_refresh
-    return (*own, precision, dust, allowance, state.heaviest, state.drift)
-
-
 class Solve:
     """One solve of a state, in several rounds if needed, each of which calls ``solve.solve``.
 
@@ -228,7 +222,8 @@ class Solve:
         if size == factor.R.shape[0]:
             state.make_room_for_free()
         dust = SETTINGS.dust if trace.rounds <= 1 else 0.0
-        round_ = given_to_round(state, trace.events, precision, dust, allowance)
+        own = state.b, state.kappa, self.rows.clock, trace.events, state.events_since_refresh
+        round_ = (*own, precision, dust, allowance, state.heaviest, state.drift)
         mean = mean_diagonal(state) if n_free <= self.sizes[1] + self.sizes[2] else 0.0
         if self.now is None:
             given = self.stage, *self.sizes, 0, 0, self.n_before, state.n, state.total, mean

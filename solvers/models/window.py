@@ -84,8 +84,8 @@ class Window(KeyedWindow):
         then switch sides of their cutoffs until each is on its true side.
         """
         undo = cast("list[Callable[[], object]]", self._undo)
-        gram, held = self.state.kernel.gram, self.state.kernel.held
-        if held is not None:
+        kernel, gram = self.state.kernel, self.state.kernel.gram
+        if not kernel.always_positive and (held := kernel.held) is not None:  # rounded values may have to be raised
             undo.append(partial(held.bring_back, held.standing()))
         if gram is not None:
             leaving = self._numbers_of(self._slots_of(change.leaving))
@@ -229,7 +229,7 @@ class Window(KeyedWindow):
 
     def predictor(self) -> Predictor:
         """Return the present decision function, which later updates do not change."""
-        slots = self.slots
+        slots, width = self.slots, self.width
         if self.state.kernel.is_projected:
             return self._of_weights(slots)
         at = np.flatnonzero(self.state.examples.beta[slots])
@@ -239,7 +239,7 @@ class Window(KeyedWindow):
             self.state.columns(support) if self.state.kernel.gram is None else at[None, :].astype(np.float64),
             self.state.examples.beta[support],
             self.state.b,
-            self.width,
+            width,
             ON_BOUNDARY * abs(self.state.b) if self.state.total else 0.0,
         )
 

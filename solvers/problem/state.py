@@ -500,7 +500,7 @@ class PathState:
         Returns the slots that got a row, and the slots that did not.
         """
         count = slots.size
-        if count + keep.size > self.rows.max_rows:  # perhaps; not all examples to keep need have a row
+        if count + keep.size > self.rows.slot_of.size:  # perhaps; not all examples to keep need have a row
             count = min(count, self.rows.room_beside(keep))
         self.cache_rows(slots[:count], keep)
         return slots[:count], slots[count:]

@@ -69,10 +69,10 @@ async def update(
     """
     live = service.models().get(id)
     body = await read_body(request, TABLE_MEDIA)
-    with service.workers.place():
-        if len(body.data) <= QUICK_BYTES and body.media == JSON and roles == NONE:
-            wanted = parse_json(body, UpdateRequest).command()
-        else:
+    if len(body.data) <= QUICK_BYTES and body.media == JSON and roles == NONE:
+        wanted = parse_json(body, UpdateRequest).command()
+    else:
+        with service.workers.place():
             wanted = await service.workers.run(parse_update, body, roles)
     with service.budget.holding("updates", wanted.memory()):
         reply = await awaited(request, live.update(wanted, key, solve), solve)
