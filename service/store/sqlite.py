@@ -45,7 +45,7 @@ from livesvm.service.store.seals import (
     solution_seal,
 )
 from livesvm.service.store.sqlite_database import PROBE_SECONDS, Database
-from livesvm.service.store.sqlite_file import overwriting, transaction
+from livesvm.service.store.sqlite_file import overwriting, sqlite_errors, transaction
 from livesvm.service.store.sqlite_marks import marked
 from livesvm.service.store.sqlite_rows import Row, checked, damaged, is_sealed, remembered, request_rows
 from livesvm.service.store.sqlite_schema import mend_requests, shows_requests
@@ -252,8 +252,9 @@ class SqliteStore(Store):
 
     def heads(self, models: Iterable[str]) -> dict[str, Head]:
         """Read each model's writer and newest record; return nothing if the database's file was replaced or removed."""
-        if self._database.is_elsewhere:
-            return {}
+        with sqlite_errors():
+            if self._database.is_elsewhere:
+                return {}
         found: dict[str, Head] = {}
         for batch in batches(models, PAGE):
             rows = self._read(f"SELECT id, epoch, writer, sequence FROM models WHERE id IN {_THESE}", json.dumps(batch))

@@ -94,12 +94,11 @@ class Database:
 
     @property
     def is_elsewhere(self) -> bool:
-        """Whether the file at the database's path was replaced or removed; raises StoreUnavailable."""
-        with sqlite_errors():
-            try:
-                return not os.path.samestat(self._path.stat(), self._opened)
-            except FileNotFoundError:
-                return True
+        """Whether the file at the database's path was replaced or removed; raises OSError."""
+        try:
+            return not os.path.samestat(self._path.stat(), self._opened)
+        except FileNotFoundError:
+            return True
 
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:

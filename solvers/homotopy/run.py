@@ -333,10 +333,9 @@ def walk_of(state: PathState, motion: Motion, units: Scales) -> workspace.Walk:
 def walk_on(state: PathState, motion: Motion, counters: workspace.Counters) -> workspace.Walk:
     """Return the arguments of the compiled loop; from now on an interrupt sets the stop flag in ``counters``."""
     own = state.n_slots, state.n_slots, state.intercept, state.examples, motion, state.factor
-    rows, row_of = state.rows.values, state.rows.row_of
+    rows, row_of, work = state.rows.values, state.rows.row_of, scratch()
     watch(counters[1], 0)
-    every_example = workspace.NO_FLAGS
-    return workspace.Walk(*own, rows, row_of, rows, every_example, NO_EXAMPLES, rows, row_of, scratch(), *counters)
+    return workspace.Walk(*own, rows, row_of, rows, workspace.NO_FLAGS, NO_EXAMPLES, rows, row_of, work, *counters)
 
 
 def walk_to_the_end(

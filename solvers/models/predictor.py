@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
+from operator import attrgetter
 from typing import Any, Protocol
 
 import numpy as np
@@ -58,10 +59,7 @@ class Predictor:
     scale: FeatureScale | TableEncoding | None = None
     gate: Gate | None = field(default=None, repr=False)
 
-    @property
-    def n_support(self) -> int:
-        """Number of support vectors."""
-        return self.coefficients.size
+    n_support = property(attrgetter("coefficients.size"), doc="Number of support vectors.")
 
     @taking_rows(
         "ndarray or SparseRows, shape (m, d)\n    Finite float64 rows.",

@@ -454,18 +454,15 @@ class PathState:
 
     def features(self, slots: Ints) -> Features:
         """Return the features of examples, (m, d)."""
-        if isinstance(self.XT, SparseRows):
-            return self.XT[slots]
-        d = self.XT.shape[0]
-        out = np.empty((slots.size, d))
-        for part in parts(slots.size, COPY * d):
-            out[part] = np.take(self.XT, slots[part], axis=1, mode="clip").T
-        return out
+        columns = self.columns(slots)
+        return columns if isinstance(columns, SparseRows) else columns.T.copy()
 
     def columns(self, slots: Ints) -> Features:
         """Return the features of examples in the form that kernels expect: transposed, (d, m), or sparse rows."""
         if isinstance(self.XT, SparseRows):
             return self.XT[slots]
+        if self.n_features * slots.size <= LITTLE:
+            return np.take(self.XT, slots, axis=1, mode="clip")
         out = np.empty((self.n_features, slots.size))
         for part in parts(self.n_features, COPY * slots.size):
             np.take(self.XT[part], slots, axis=1, out=out[part], mode="clip")  # the other modes copy twice
