@@ -98,6 +98,15 @@ class LiveEstimator(Fitted):
         """Return the ``m`` targets ``y`` as numbers, for examples that the model will not learn."""
         return self._targets(y, m)
 
+    @property
+    def target_scale_(self) -> str:
+        """The scale of decisions; "none": that of the targets."""
+        return "none"
+
+    def _on_scale(self, targets: Floats) -> Floats:
+        """Return targets in the units of decisions; see ``target_scale``."""
+        return targets
+
     def _losses(self, targets: Floats, weights: Floats, C: float | None = None) -> Losses:
         """Return the losses of examples with these targets and weights, for the model's C or a given ``C``."""
         raise AssertionError("every live estimator says what its losses are")
@@ -148,7 +157,7 @@ class LiveEstimator(Fitted):
         value = vars(self).get(self._tuned_by, 0.0)
         return value is None or isinstance(value, str)
 
-    def _chosen(self, name: str, first: float) -> Any:
+    def _chosen(self, name: str, first: Any) -> Any:
         """Return a parameter's value; for "auto" the value that was chosen, or ``first`` before any choice."""
         value = getattr(self, name)
         return vars(self).get("chosen_", {}).get(name, first) if isinstance(value, str) and value == "auto" else value
@@ -892,7 +901,7 @@ class LiveEstimator(Fitted):
         """Return the parameters by name, with the chosen values in place of "auto", so that copies choose nothing."""
         found = self.get_params(deep=False)
         if isinstance(found.get("C"), str):
-            names = [name for name in ("C", "gamma", "epsilon") if isinstance(found.get(name), str)]
+            names = [name for name in ("C", "gamma", "epsilon", "target_scale") if isinstance(found.get(name), str)]
             found |= {name: getattr(self, f"{name}_") for name in names if hasattr(self, f"{name}_")}
         return found
 

@@ -47,6 +47,8 @@ class Predictor:
         What features go through first.
     gate : callable or None, default None
         Compares the names of features with those that the model knows: called with what rows come in.
+    target_scale : str, default "none"
+        Of f, see ``models.target_scale``.
     """
 
     kernel: Kernel
@@ -57,6 +59,7 @@ class Predictor:
     boundary: float = 0.0
     scale: FeatureScale | TableEncoding | None = None
     gate: Gate | None = field(default=None, repr=False)
+    target_scale: str = "none"
 
     @property
     def n_support(self) -> int:

@@ -115,7 +115,7 @@ class Live:
 
     def __init__(self, of: Stream) -> None:
         if of.has_values:
-            self.model: Any = IncrementalSVR(C="auto", epsilon="auto", columns="auto")
+            self.model: Any = IncrementalSVR(C="auto", epsilon="auto", columns="auto", target_scale="auto")
         else:
             self.model = IncrementalSVC(C="auto", columns="auto", probability=True)
 
