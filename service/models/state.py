@@ -397,6 +397,7 @@ class ModelState:
             scale = scale.with_columns(known.only_in(came))
         if scale is not None:
             window = replace(window, X=scale.apply(came))
+            estimator.is_mapped = isinstance(scale, Nystroem)
         if isinstance(self.estimator, ServedClassifier) and window.y is not None:
             self.estimator.successor(estimator, window.y, afresh=afresh)
         if isinstance(estimator, LivePUClassifier) and not afresh:
