@@ -84,7 +84,7 @@ class LiveEstimator(Fitted):
     robust_: Robustness | None = None  #: parameters of robust losses; None: the losses are convex
     _made_of: dict[str, Any]  # the parameters that the window's kernel and losses have
     _came: dict[Key, Floats]  # of a model with a scale: features of the window as given
-    is_mapped = False  #: whether features are of a map to landmarks, which the whole model has and has no center for
+    is_mapped = False  #: whether rows have gone through a map to landmarks, which another model with components has
     keeps_record = False  #: whether examples are predicted before they are learnt; see :attr:`record`
     _record: Record | None = None
     _objects: dict[int, Any] | None = None  # examples that are not rows of numbers, by the number that is their feature
@@ -861,7 +861,8 @@ class LiveEstimator(Fitted):
 
     def _window_kernel(self, gamma: float) -> Kernel:
         """Return the kernel of the window's features: with components, the linear kernel of mapped features."""
-        return self._kernel(gamma) if self.components is None else ProjectedKernel("linear", gamma)
+        is_whole = self.components is None and not self.is_mapped
+        return self._kernel(gamma) if is_whole else ProjectedKernel("linear", gamma)
 
     def _new_window(self, X: Features, weights: Floats) -> Window:
         scale = self.feature_scale_
@@ -885,7 +886,7 @@ class LiveEstimator(Fitted):
         is_free = not self._total_per_weight() and is_movable(
             self._window_kernel(1.0), intercept=bool(self.fit_intercept)
         )
-        return center_of(X) if is_free and not self.is_mapped else None
+        return center_of(X) if is_free else None
 
     def _window_with(self, gamma: float, center: Floats | None = None) -> Window:
         kernel = replace(self._window_kernel(gamma), center=center)
