@@ -38,7 +38,7 @@ def add(http: httpx.Client, model: str, start: int, stop: int, **more: Any) -> d
 
 def like(n: int) -> tuple[IncrementalSVR, IncrementalSVR]:
     """Return a model of prices on a logarithmic scale, and one of logarithms."""
-    given = {"C": 3.0, "epsilon": 0.1, "gamma": 0.3}
+    given: dict[str, Any] = {"C": 3.0, "epsilon": 0.1, "gamma": 0.3}
     return (
         IncrementalSVR(target_scale="log", **given).fit(X[:n], PRICE[:n]),
         IncrementalSVR(**given).fit(X[:n], np.log(PRICE[:n])),
@@ -200,14 +200,7 @@ def test_a_replay_has_the_scale_and_its_end(spec: ModelSpec) -> None:
     gone = ModelState.decode(spec, 64, states[2])
     gone.forget([111])
     fresh = ModelState.empty(spec, 64)
-    fresh.apply(
-        fresh.plan(
-            Update(Batch(*(np.asarray(v) for v in (gone.estimator.window_X, gone.estimator.window_y)))),
-            LIMITS,
-            8,
-            0.0,
-            None,
-        )
-    )
+    left = Batch(np.asarray(gone.estimator.window_X), gone.estimator.window_y)
+    fresh.apply(fresh.plan(Update(left), LIMITS, 8, 0.0, None))
     assert gone.parameters["target_scale"] == choose(fresh.estimator).parameters.get("target_scale", "none")
     assert seen.decide(spec, rows)[1].tolist() == seen.decide(spec, rows)[0].tolist()
