@@ -493,6 +493,7 @@ def described_at_rest(spec: ModelSpec, found: Summary | None, settings: Settings
     reported = None if found is None else found.reported
     if reported is None:
         at_first: dict[str, Any] = {} if spec.epsilon is None else {"epsilon": spec.first("epsilon")}
+        at_first |= {"target_scale": "none"} if spec.target_scale == "auto" else {}
         known: dict[str, Any] = {"n_features": spec.n_features, "C": spec.first("C"), "parameters": at_first}
     else:
         known = ModelRecord.in_document(reported)

@@ -21,7 +21,7 @@ KERNEL_PARAMETERS = ("kernel", "gamma", "degree", "coef0")
 """Parameters that every estimator has."""
 CHANGEABLE = (
     *("epsilon", "quantile", "nu", "class_weight", "fit_intercept", "scale", "columns", "components"),
-    *("prior", "lam"),
+    *("prior", "lam", "target_scale"),
 )
 """Other parameters of a live model that can be changed, besides C."""
 SOLVED_AGAIN = (*KERNEL_PARAMETERS, "fit_intercept", "scale", "columns", "components")

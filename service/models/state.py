@@ -106,6 +106,13 @@ class ModelCopy:
         """The number of classes that the model knows; 0 for tasks without classes."""
         return len(self.arrays.get("classes", ()))
 
+    @property
+    def on_scale(self) -> dict[str, str]:
+        """The field ``target_scale`` of answers in units of decisions; empty if these are the units of targets."""
+        kind = self.changed.get("target_scale", self.spec.target_scale)
+        kind = self.arrays.get("chosen", {}).get("target_scale") if kind == "auto" else kind
+        return {} if kind in (None, "none") else {"target_scale": kind}
+
     def estimator(self) -> LiveEstimator:
         """Return a new estimator at the copied optimum; raises NotOptimal."""
         return restored_estimator(self.spec, self.cache_mb, self.arrays, **self.changed)
@@ -315,6 +322,11 @@ class ModelState:
             raise InvalidInput(reason, field="change.components")
         if has_columns and change.get("scale", "none") != "none":
             raise InvalidInput("scales numbers only; columns have encodings", field="change.scale")
+        if isinstance(estimator, LiveSVR):
+            if "target_scale" in change:
+                estimator.check_target_scale(change["target_scale"], "change.target_scale")
+            if edits.tuned is not None:
+                estimator.check_target_scale(edits.tuned["parameters"].get("target_scale", "none"), "job")
         if self._is_solved_again(edits) and self.is_fitted and not self.window.arrivals:
             raise InvalidInput("the window is empty: there is nothing to solve for", field="body")
         if edits.rescale and not self.is_fitted:
@@ -388,6 +400,7 @@ class ModelState:
             scale = scale.with_columns(known.only_in(came))
         if scale is not None:
             window = replace(window, X=scale.apply(came))
+            estimator.is_mapped = isinstance(scale, Nystroem)
         if isinstance(self.estimator, ServedClassifier) and window.y is not None:
             self.estimator.successor(estimator, window.y, afresh=afresh)
         if isinstance(estimator, LivePUClassifier) and not afresh:
@@ -679,7 +692,12 @@ class ModelState:
         return ModelCopy(self.spec, self.version, self.cache_mb, self.changed, arrays, window, self.sizes, watched)
 
     def _check_labels(self, update: Update, most: int) -> None:
-        """Raise InvalidInput if an update's labels are not of the known kind, or lead to more than ``most`` classes."""
+        """Raise InvalidInput if an update's labels are not of the known kind, or lead to more than ``most`` classes.
+
+        Corrected targets of a regression must be on its scale.
+        """
+        if isinstance(self.estimator, LiveSVR) and update.edits is not None and update.edits.relabel:
+            self.estimator.check_targets(np.array(list(update.edits.relabel.values())), "relabel.y")
         if not isinstance(self.estimator, Served):
             return
         relabelled = list(update.edits.relabel.values()) if update.edits is not None else []
@@ -789,8 +807,8 @@ class ModelState:
         """The present parameters of the task, except C and the kernel's."""
         model = self.estimator
         now = {name: getattr(model, name) for name in CHANGEABLE if name in self._made}
-        if isinstance(model, LiveSVR) and "epsilon" in now:
-            now["epsilon"] = model.epsilon_
+        if isinstance(model, LiveSVR):
+            now |= {name: getattr(model, f"{name}_") for name in ("epsilon", "target_scale") if name in now}
         if model.columns is not None and self.is_fitted:
             now["columns"] = model.columns_.documents()
         if not isinstance(model, LivePUClassifier):

@@ -85,6 +85,7 @@ class LiveEstimator(Fitted):
     _made_of: dict[str, Any]  # the parameters that the window's kernel and losses have
     _came: dict[Key, Floats]  # of a model with a scale: features of the window as given
     flagged_warnings: Sequence[ModelWarning] = ()  #: about the model on its window; quick enough for every update
+    is_mapped = False  #: whether rows have gone through a map to landmarks, which another model with components has
     keeps_record = False  #: whether examples are predicted before they are learnt; see :attr:`record`
     _record: Record | None = None
     _objects: dict[int, Any] | None = None  # examples that are not rows of numbers, by the number that is their feature
@@ -98,6 +99,15 @@ class LiveEstimator(Fitted):
     def _known_targets(self, y: ArrayLike | None, m: int) -> Floats:
         """Return the ``m`` targets ``y`` as numbers, for examples that the model will not learn."""
         return self._targets(y, m)
+
+    @property
+    def target_scale_(self) -> str:
+        """The scale of decisions; "none": that of the targets."""
+        return "none"
+
+    def _on_scale(self, targets: Floats) -> Floats:
+        """Return targets in the units of decisions; see ``target_scale``."""
+        return targets
 
     def _losses(self, targets: Floats, weights: Floats, C: float | None = None) -> Losses:
         """Return the losses of examples with these targets and weights, for the model's C or a given ``C``."""
@@ -149,7 +159,7 @@ class LiveEstimator(Fitted):
         value = vars(self).get(self._tuned_by, 0.0)
         return value is None or isinstance(value, str)
 
-    def _chosen(self, name: str, first: float) -> Any:
+    def _chosen(self, name: str, first: Any) -> Any:
         """Return a parameter's value; for "auto" the value that was chosen, or ``first`` before any choice."""
         value = getattr(self, name)
         return vars(self).get("chosen_", {}).get(name, first) if isinstance(value, str) and value == "auto" else value
@@ -875,7 +885,8 @@ class LiveEstimator(Fitted):
 
     def _window_kernel(self, gamma: float) -> Kernel:
         """Return the kernel of the window's features: with components, the linear kernel of mapped features."""
-        return self._kernel(gamma) if self.components is None else ProjectedKernel("linear", gamma)
+        is_whole = self.components is None and not self.is_mapped
+        return self._kernel(gamma) if is_whole else ProjectedKernel("linear", gamma)
 
     def _new_window(self, X: Features, weights: Floats) -> Window:
         scale = self.feature_scale_
@@ -914,7 +925,7 @@ class LiveEstimator(Fitted):
         """Return the parameters by name, with the chosen values in place of "auto", so that copies choose nothing."""
         found = self.get_params(deep=False)
         if isinstance(found.get("C"), str):
-            names = [name for name in ("C", "gamma", "epsilon") if isinstance(found.get(name), str)]
+            names = [name for name in ("C", "gamma", "epsilon", "target_scale") if isinstance(found.get(name), str)]
             found |= {name: getattr(self, f"{name}_") for name in names if hasattr(self, f"{name}_")}
         return found
 

@@ -48,6 +48,8 @@ class Predictor:
         What features go through first.
     gate : callable or None, default None
         Compares the names of features with those that the model knows: called with what rows come in.
+    target_scale : str, default "none"
+        Of f, see ``models.target_scale``.
     """
 
     kernel: Kernel
@@ -58,6 +60,7 @@ class Predictor:
     boundary: float = 0.0
     scale: FeatureScale | TableEncoding | None = None
     gate: Gate | None = field(default=None, repr=False)
+    target_scale: str = "none"
 
     n_support = property(attrgetter("coefficients.size"), doc="Number of support vectors.")
 
