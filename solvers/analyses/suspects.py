@@ -56,7 +56,9 @@ class SuspectedLabels:
         "leave_one_out" or "k_fold": which models the margins are by.
     age : ndarray of shape (n,)
         How many rankings ago the path without the example was followed. 0: the margin is exact. Otherwise decisions
-        are those of now, and what the example adds to its own decision is as old as that.
+        are those of now, and what the example adds to its own decision is as old as that. -1: no path was followed, as
+        the example has too little influence to be in doubt without it; its margin is at most the given one, and
+        positive.
     seconds : float
         Wall time.
     """
@@ -178,14 +180,14 @@ def suspected_labels(
     labels = np.asarray(cast(Any, model).classes_)
     why = [tuple([keys[j] for j in row if j >= 0]) for row in nearest[worst].tolist()]
     return SuspectedLabels(
-        tuple([keys[i] for i in order.tolist()]),
+        tuple(map(keys.__getitem__, order.tolist())),
         labels[places[order]],
         labels[better[order]],
         margin[order],
         _doubts(margin, view.window.weights)[order],
         (*why, *((),) * (order.size - worst.size)),
         method,
-        np.zeros(order.size, np.int64) if parts is None else parts.age.max(axis=1)[order],
+        np.zeros(order.size, np.int64) if parts is None else _ages(parts.age, margin)[order],
         time.perf_counter() - started,
         parts,
     )
@@ -233,6 +235,11 @@ def least(ahead: Floats, places: Ints) -> tuple[Floats, Ints]:
     """Return the least margin of each example, (n,), and the class that it is against."""
     best, at = ahead.argmin(axis=1), np.arange(places.size)
     return ahead[at, best], _others(places, ahead.shape[1] + 1)[at, best]
+
+
+def _ages(age: Ints, margin: Floats) -> Ints:
+    """Return the age of each example's margin, (n,), from those against each class, (n, n_classes - 1)."""
+    return np.where((age < 0).any(axis=1) & (margin > 0.0), -1, age.max(axis=1).clip(min=0))
 
 
 def _others(places: Ints, n_classes: int) -> Ints:

@@ -2,13 +2,15 @@
 
 The margin of an example is the decision for its label against another class. Without the example it is less, by its
 *own part*. After an update, the decisions are those of now, and own parts are kept: a path is followed only for an
-example that had no influence before. An own part shrinks with the coefficient, as both reach 0 together.
+example that has no own part yet, and enough influence to be in doubt without it. An own part shrinks with the
+coefficient, as both reach 0 together.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from itertools import repeat
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -39,11 +41,11 @@ class OwnParts:
     classes: NDArray[Any]
     keys: list[Key]
     places: Ints  #: (n,) class numbers
-    marks: Floats  #: (n,) a sum of the features, with random weights
+    marks: Floats  #: (n,) a sum of the features, with irregular weights
     costs: Floats  #: (n, n_classes - 1) largest coefficients
-    own: Floats  #: (n, n_classes - 1) by how much each example raises its margin; NaN: it never had influence
+    own: Floats  #: (n, n_classes - 1) by how much each example raises its margin; NaN: not known
     beta: Floats  #: (n, n_classes - 1) sizes of the coefficients at that time
-    age: Ints  #: (n, n_classes - 1) rankings since that time
+    age: Ints  #: (n, n_classes - 1) rankings since that time; -1: no path was followed, as none can put it in doubt
     better: Ints = field(default_factory=lambda: np.empty(0, np.int64))  #: (n,) classes of ``nearest``
     nearest: Ints = field(default_factory=lambda: np.empty((0, 0), np.int64))  #: (n, m) places, -1: none
     reach: Floats = field(default_factory=lambda: np.empty(0))  #: (n,) distance of the last of these
@@ -96,15 +98,18 @@ def held_margins(
     is_known = before is not None and view.robustness is None and before.kernel == kernel
     if marks is not None and before is not None and is_known and np.array_equal(before.classes, classes):
         place_of = before.place_of
-        was = np.fromiter((place_of.get(key, -1) for key in keys), np.int64, n)
+        was = np.array(list(map(place_of.get, keys, repeat(-1))), np.int64)
         was[(before.places[was] != places) | (np.abs(before.marks[was] - marks) > SAME * np.abs(marks))] = -1
         same = (was >= 0)[:, None] & (np.abs(before.costs[was] - costs) <= SAME * costs)
-        own[same], then[same], age[same] = before.own[was][same], before.beta[was][same], before.age[was][same] + 1
+        own, then = np.where(same, before.own[was], np.nan), np.where(same, before.beta[was], beta)
+        age = np.where(same, before.age[was] + 1, 0)
+    least = ahead - _most_own(view) * beta  # no path leads below that
+    needed = counts if before is None else counts & (least < 0.0)
     shrunk = own * np.minimum(1.0, np.divide(beta, then, out=np.ones(shape), where=then > 0.0))
     for number, (both, columns, signs, of) in enumerate(problems):
         tell(number * n // len(problems), n)
         at = both, columns
-        missing = np.flatnonzero(counts[at] & np.isnan(own[at]))
+        missing = np.flatnonzero(needed[at] & np.isnan(own[at]))
         if missing.size > RENEWED * np.count_nonzero(counts[at]):
             missing = np.flatnonzero(counts[at])
         if missing.size:
@@ -112,15 +117,28 @@ def held_margins(
             found = left_alone(of, missing, tell if len(problems) == 1 else lambda *_: None)
             shrunk[at] = own[at] = ahead[at] - signs[missing] * found
             then[at], age[at] = beta[at], 0
-    margins = ahead - np.where(counts, shrunk, 0.0)
+    is_open = counts & np.isnan(own)
+    margins, age = ahead - np.where(counts & ~is_open, shrunk, 0.0), np.where(counts, age, 0)
+    age[is_open] = -1
     if marks is None:
         return margins, None, was
-    return margins, OwnParts(kernel, classes, keys, places, marks, costs, own, then, np.where(counts, age, 0)), was
+    return margins, OwnParts(kernel, classes, keys, places, marks, costs, own, then, age), was
+
+
+def _most_own(view: View) -> float:
+    """Return the largest own part of an example, per unit of its coefficient.
+
+    That is a squared distance in the kernel's space to the free examples [Vapnik & Chapelle 2000], or without an
+    intercept to the origin.
+    """
+    if view.window.kernel.is_of_distances:
+        return 2.0
+    return 4.0 * float(view.window.diagonal.max())
 
 
 def _marks(view: View) -> Floats:
-    """Return a sum of each example's features with random weights, (n,), by which two examples are told apart."""
+    """Return a sum of each example's features with irregular weights, (n,), which tells two examples apart."""
     XT = view.window._store.columns(view.window.slots)
-    width = as_scipy(XT).shape[1] if isinstance(XT, SparseRows) else XT.shape[0]
-    weights = np.random.default_rng(0).normal(size=width)
+    width = view.window._store.n_features
+    weights = np.sin(np.arange(1.0, width + 1.0) ** 2)
     return np.asarray(as_scipy(XT) @ weights if isinstance(XT, SparseRows) else weights @ XT)
