@@ -24,7 +24,7 @@ from livesvm.solvers.models.base import LiveEstimator
 from livesvm.solvers.models.class_window import ClassWindow
 from livesvm.solvers.models.pair import Pair
 from livesvm.solvers.models.report import UpdateReport
-from livesvm.solvers.problem.snapshot import compact_copy
+from livesvm.solvers.problem.snapshot import compact_copy, sharing_copy
 from livesvm.solvers.problem.state import PathState
 from livesvm.solvers.runtime.compile import compiled, compiled_allocating
 from livesvm.solvers.runtime.interrupt import raise_what_stopped
@@ -138,6 +138,7 @@ def updated_without(
 FEW = 8  # events that most leave with; for so few no example is left out of a walk
 SMALL_PAIR = 600  # examples of a pair of classes all of whose kernel rows take little memory
 SMALL = 2000  # if the window is not larger than this
+SPARE = 64  # examples that may become free on a path that uses what is at hand
 PORTION = 32  # examples that leave between two reports of progress
 
 
@@ -210,6 +211,25 @@ def leave_by_paths(
         events += count
     report(totals.size, totals.size)
     return decisions, events
+
+
+def leave_at_hand(state: PathState, indices: Ints) -> Floats:
+    """Return f of each example of ``indices`` by the model without it, (m,), by paths from the optimum of a classifier.
+
+    The state is not changed, and no kernel row is computed. NaN stands for an example whose path needs another row.
+    """
+    own = sharing_copy(state, SPARE)
+    solving, size, n = Solve(own), int(state.factor.size[0]), state.n_slots
+    solving.begin_with(n, NO_EXAMPLES, indices[:1], NO_EXAMPLES, NO_CHANGES)
+    w, s = solving.opened()
+    s.now[0].whole, s.now[0].trusted = FEW if n <= SMALL else 0, TRUSTED
+    found, models, starts = np.full(indices.size, np.nan), np.empty((indices.size, n + 1)), np.arange(indices.size + 1)
+    R = state.factor.R[:size, :size]
+    _leave_portion(w, s, NO_BATCH, R, indices, starts, np.full(indices.size, state.total), models, found)
+    raise_what_stopped()
+    for i in np.flatnonzero(~np.isnan(found)):  # f has followed the path, and is computed once more
+        found[i] = state.rows.values[state.rows.row_of[indices[i]], :n] @ models[i, :n] + models[i, n]
+    return found
 
 
 def _cache_rows(state: PathState, indices: Ints) -> None:
