@@ -23,7 +23,7 @@ _DATES = (
     "%d.%m.%y", "%d/%m/%y", "%d-%m-%y", "%m/%d/%y", "%m-%d-%y", "%m.%d.%y", "%y/%m/%d", "%y-%m-%d", "%y.%m.%d",
     "%d %b %Y", "%d-%b-%Y", "%d-%b-%y", "%d/%b/%Y", "%d. %b %Y", "%b %d, %Y", "%b %d %Y", "%Y-%b-%d", "%Y %b %d",
     "%d %b %y", "%d. %b %y", "%d.%b.%y", "%d.%b.%Y", "%b %d, %y", *_BARE,
-    "%b %Y", "%b-%Y", "%b-%y", "%Y %b", "%Y-%b", "%Y%m%d", "%YM%m", "%Y %m", "%m/%Y", "%m.%Y", "%b %d %H:%M:%S %Y",
+    "%b %Y", "%b-%Y", "%b-%y", "%b/%y", "%b/%Y", "%Y %b", "%Y-%b", "%Y%m%d", "%YM%m", "%Y M%m", "%Y %m", "%m/%Y", "%m.%Y", "%b %d %H:%M:%S %Y",
 )  # fmt: skip
 _CLOCKS = (
     "%H:%M", "%H%M", "%H:%M:%S", "%H:%M:%S.%f", "%I:%M %p", "%I:%M:%S %p", "%I:%M%p", "%I %p", "%H", "%H %M", "%H.%M",
@@ -80,7 +80,7 @@ _ISO = re.compile(r"[-\d]+T\d\d")
 _SPAN = re.compile(r"(\d{1,2}(?::\d\d){0,2})\s?[-–]\s?\d{1,2}(:\d\d){0,2}")  # noqa: RUF001
 _PARTS = (
     ("year", "yr", "yyyy", "yy", "jahr", "année", "annee", "año", "ano", "anno"),
-    ("month", "mon", "mo", "mm", "monat", "mois", "mes", "mese"),
+    ("month", "mon", "mo", "mm", "monat", "mois", "mes", "mese", "period"),
     ("day", "dy", "dd", "tag", "jour", "día", "dia", "giorno"),
     ("hour", "hr", "hh", "stunde", "heure", "hora", "ora"),
     ("minute", "mn", "mm", "minuten"),
@@ -97,6 +97,7 @@ _PERIOD = (
 _WEEK = re.compile(r"(?i).*(week|woche|\bkw\b|semaine|semana).*")
 _NUMBER = re.compile(r"\d+[.,]\d+")
 _SERIAL = re.compile(r"[2-7]\d{4}([.,]\d+)?")  #: days from 1900, of the years 1954 to 2119
+_FLOAT_DATE = re.compile(r"\d\.\d+[eE]\+0?(7|9|11|13)")  #: 20240131 with up to six more digits, as Fortran writes it
 _DECIMAL_YEAR = re.compile(r"(1[5-9]|2[01])\d\d([.,]\d+)?")
 _EPOCHS = {9: "seconds", 10: "seconds", 13: "milliseconds", 16: "microseconds", 19: "nanoseconds"}
 _DIGITS = "YYYYMMDDHHMMSS"
@@ -142,9 +143,16 @@ def find(cells: Sequence[str], name: str, *, alone: bool = False) -> list[TimeFo
         return [weeks]
     if is_named:
         name = "years" if all(map(str.isdigit, cells)) else "years with decimals, in months"
-        years = TimeFormat(name, _of_decimal_year)
-        if years.reads(cells):
-            return [years]
+        for years in (TimeFormat(name, _of_decimal_year), TimeFormat(f"{name}' middles", _of_middle)):
+            if years.reads(cells):
+                return [years]
+    if all(map(_FLOAT_DATE.fullmatch, cells)):
+        whole = [f"{float(cell):.0f}" for cell in cells]
+        return [
+            replace(one, read=lambda cell, read=one.whole().read: (read or str)(f"{float(cell):.0f}"))
+            for one in find(whole, "date", alone=True)
+            if is_named or one.name.startswith("YYYY")
+        ]
     as_weeks = None if cells[0].isdigit() else _period(cells)
     found = [one for one in (_as_it_is(cells, is_named), _serial(cells, is_named), as_weeks) if one is not None]
     if found or not (is_named or not all(map(_NUMBER.fullmatch, cells))):
@@ -187,9 +195,9 @@ def _plain(name: str) -> str:
 
 
 def parts_unnamed(columns: Sequence[Sequence[str]]) -> Iterator[tuple[int, ...]]:
-    """Yield the first columns that may be year, month, day, hour and minute, perhaps with a day of the year."""
+    """Yield columns that may be year, month, day, hour and minute, perhaps with a day of the year, or after an id."""
     limits = ((1600, 2200), (1, 12), (1, 31), (0, 24), (0, 59))
-    for places in ((0, 1, 2, 3, 4), (0, 2, 3, 4, 5)):
+    for places in ((0, 1, 2, 3, 4), (0, 2, 3, 4, 5), (1, 2, 3, 4, 5), (2, 3, 4, 5, 6)):
         fits = [
             place < len(columns)
             and all(map(str.isdigit, columns[place]))
@@ -197,8 +205,8 @@ def parts_unnamed(columns: Sequence[Sequence[str]]) -> Iterator[tuple[int, ...]]
             for place, (low, high) in zip(places, limits, strict=True)
         ]
         count = fits.index(False) if False in fits else len(fits)
-        months = [12 * int(year) + int(month) for year, month in zip(*columns[:2], strict=True)] if count > 1 else []
-        if count > 2 or (len(months) > 2 and months == [*range(months[0], months[0] + len(months))]):
+        months = [12 * int(year) + int(month) for year, month in zip(*columns[:2], strict=True)] if count == 2 else []
+        if count > 2 or (not places[0] and len(months) > 2 and months == [*range(months[0], months[0] + len(months))]):
             yield places[:count]
 
 
@@ -237,9 +245,9 @@ def with_periods(day: TimeFormat, count: int, zone: str | None = None, *, ends: 
         when, passed = datetime.fromisoformat(read_day(begin)), timedelta(minutes=minutes * (int(number) - (not ends)))
         if place is None:
             return _iso(when + passed)
-        return _iso((when.replace(tzinfo=place).astimezone(UTC) + passed).astimezone(place))
+        return _iso((when.replace(tzinfo=place).astimezone(UTC) + passed).astimezone(place).replace(tzinfo=None))
 
-    return TimeFormat(f"{day.name}, with periods of {minutes} minutes from 1", read, day.zoned or zone is not None)
+    return TimeFormat(f"{day.name}, with periods of {minutes} minutes from 1", read, day.zoned)
 
 
 def narrowed(formats: list[TimeFormat], cells: Iterable[str]) -> list[TimeFormat]:
@@ -305,6 +313,13 @@ def _of_decimal_year(cell: str) -> str:
     return _iso(datetime(round(months) // 12, round(months) % 12 + 1, 1))
 
 
+def _of_middle(cell: str) -> str:
+    """Return the first day of the month of which a year with decimals is the middle; raises ValueError."""
+    if not _DECIMAL_YEAR.fullmatch(cell):
+        raise ValueError(cell)
+    return _of_decimal_year(f"{float(cell.replace(',', '.')) - 1 / 24:.6f}")
+
+
 def _period(cells: list[str]) -> TimeFormat | None:
     """Return the format of quarters or ISO weeks, which reads each as its first day; None for other cells."""
     try:
@@ -326,7 +341,7 @@ def _of_period(cell: str) -> str:
 
 
 def _written(cells: list[str], is_named: bool) -> list[TimeFormat]:
-    """Return the strptime formats that read all cells; of formats that give equal times, only the first."""
+    """Return the strptime formats that read all cells; of those in the same order that give equal times, the first."""
     first, found = _begin(cells[0]), dict[tuple[str, ...], TimeFormat]()
     zone = _ZONE.fullmatch(first)
     shapes = {_shape(first), *([] if zone is None else [_shape(zone[1])])}
@@ -341,7 +356,8 @@ def _written(cells: list[str], is_named: bool) -> list[TimeFormat]:
         if not 1500 < begin.year < 2200:
             continue
         zoned = begin.tzinfo is not None
-        found.setdefault(tuple(map(one.read, cells)), TimeFormat(one.name, one.read, zoned))
+        order = "".join(re.findall("%([dmy])", one.name.lower()))  # equal on the first of January alone
+        found.setdefault((order, *map(one.read, cells)), TimeFormat(one.name, one.read, zoned))
     return [*found.values()]
 
 

@@ -16,7 +16,7 @@ from itertools import islice, pairwise, repeat
 from pathlib import Path
 from typing import Any
 
-from livesvm.service.feeds import alignment, file_times, interval, times
+from livesvm.service.feeds import alignment, file_times, frequencies, interval, times
 from livesvm.service.feeds.align import Align
 from livesvm.service.feeds.file_times import TimeFormat
 from livesvm.service.files import dialect, documents, raw_tables
@@ -45,7 +45,9 @@ BACK = 2 * 3600.0
 """Seconds by which times fall back at most without being out of order: clocks do so in autumn."""
 SUMMARY, NOTES = 5, 20
 """Most rows at the end that may be summaries, and notes with fewer or more cells than the table's rows."""
-_OF_SERIES = re.compile(r"(?i)(series|entity_id|(sensor|meter|station|device)([ _]?(id|name))?|symbol|metric|_field)")
+_OF_SERIES = re.compile(
+    r"(?i)(series|entity_id|topic|(sensor|meter|station|device)([ _]?(id|name))?|symbol|metric|_field)"
+)
 """Names of columns whose words are series, although no two rows have the same time."""
 _SERIES = re.compile(
     r"(?i)(series|name|id|key|sensor|meter|station|entity_id|site|item|store|symbol|metric|_field|.*_id)"
@@ -59,7 +61,10 @@ _WHOLE = re.compile(r"-?\d{1,15}(\.0*)?")
 _ORDER = re.compile(r"(?i)\b([dtmyj])\1*[./-]([dtmyj])\2*[./-]([dtmyj])\3*\b")
 _PLAIN = re.compile(r"[+-]?\d+\.?\d*([eE][+-]?\d+)?")
 _GROUPED = re.compile(r"[(+-]?[1-9]\d{0,2}\.\d{3}\)?")
-_NINES = re.compile(r"-?(?=(\D*9){3})9+([.,](9+|0*))?|-(99|[1-9]00+|3276[78])([.,]0*)?")
+_NINES = re.compile(r"[+-]?(?=(\D*9){3})9+([.,](9+|0*))?|-(99|[1-9]00+|3276[78])([.,]0*)?")
+_TWO_NINES = re.compile(r"99([.,]0+)?")
+_CODED, _SURELY_CODED = re.compile(r"[+-]?\d{4,5},\w"), re.compile(r"[+-]0\d{3},\w")
+"""Numbers of a fixed width with a mark of their quality, such as +0123,1, as in the ISD of weather stations."""
 _TARGET = re.compile(r"(?i)_?(value|y|target|state|load|demand)")
 _CALENDAR = re.compile(r"(?i)(day[ _]?of[ _]?)?week|week[ _]?day|wo(chen)?tag|dow|year|month|day|hour|unix|epoch")
 """Names of columns of numbers that tell the time."""
@@ -168,9 +173,12 @@ class _Reader:
         self.every: interval.Every | None = None
         self.grid: tuple[Align, interval.Every] | None = None
         self.order = ""
-        self.kept = [*islice(raw.rows(), KEPT)]
-        good = [row for row in self.kept if len(row) == raw.width]
-        self.columns = [*zip(*good, strict=True)] if good else [()] * raw.width
+        self._begin()
+        if not of_examples and (found := frequencies.finest(raw.names, self.columns)) is not None:
+            self.raw = raw = replace(raw, rows=partial(frequencies.rows_of, raw.rows, raw.width, found))
+            self.said["periods of several lengths"] = found.said
+            self._begin()
+        self._without_codes()
         self.parts, formats = self._examples_time() if of_examples else self._with_zone(*self._time(time))
         self._look(formats)
         good = [row for row in self.kept[self.begin : self.end] if len(row) == raw.width] + self.later
@@ -205,7 +213,32 @@ class _Reader:
             self.decimal, self.thousands = ",", f"{self.thousands}."  # as in the countries of such dates
         self.says_point = may_be_thousands
         self.pattern = dialect.pattern_of(self.decimal)
-        self.far = {} if of_examples or given.missing else self._far()
+        self.far = {} if of_examples or given.missing else self._far(_NINES)
+
+    def _begin(self) -> None:
+        """Read the first rows, and their columns."""
+        self.kept = [*islice(self.raw.rows(), KEPT)]
+        good = [row for row in self.kept if len(row) == self.raw.width]
+        self.columns = [*zip(*good, strict=True)] if good else [()] * self.raw.width
+
+    def _without_codes(self) -> None:
+        """Take the numbers alone of columns with marks of quality after a comma."""
+        cells = [{*column} - {""} for column in self.columns]
+        if self.raw.separator != "," or not any(map(_SURELY_CODED.fullmatch, set().union(*cells))):
+            return
+        coded = [at for at, one in enumerate(cells) if one and all(map(_CODED.fullmatch, one))]
+
+        def rows(source: Callable[[], Iterator[Line]] = self.raw.rows) -> Iterator[Line]:
+            """Yield the rows."""
+            for row in source():
+                if len(row) == self.raw.width:
+                    for at in coded:
+                        row[at] = row[at].partition(",")[0]
+                yield row
+
+        self.raw = replace(self.raw, rows=rows)
+        self.said["marks of quality left out"] = ", ".join(self.raw.names[at] for at in coded)
+        self._begin()
 
     def _kind_of(self, column: Sequence[str]) -> str:
         """Return the most frequent kind of a column's cells; in examples, numbers mixed with text count as text."""
@@ -215,8 +248,8 @@ class _Reader:
             return "number"
         return "text" if self.of_examples and kind == "number" and not {*kinds.values()} <= _NUMBERS else kind
 
-    def _far(self) -> dict[int, set[str]]:
-        """Return the numbers such as -999, by column, that are farther from all others than these from each other."""
+    def _far(self, marks: re.Pattern[str]) -> dict[int, set[str]]:
+        """Return the marks such as -999, by column, that are farther from all others than these from each other."""
         found = dict[int, set[str]]()
         for at in self._of_kind("number"):
             values = {
@@ -224,11 +257,11 @@ class _Reader:
                 for cell in map(str.strip, {*self.columns[at]})
                 if _PLAIN.fullmatch(plain := dialect.number(cell, self.decimal, self.pattern))
             }
-            others = [value for cell, value in values.items() if not _NINES.fullmatch(cell)]
+            others = [value for cell, value in values.items() if not marks.fullmatch(cell)]
             if len(others) > 2 and len(others) < len(values):
                 low, high = min(others), max(others)
                 far = {cell for cell, value in values.items() if not 2 * low - high <= value <= 2 * high - low}
-                if far := {cell for cell in far if _NINES.fullmatch(cell)}:
+                if far := {cell for cell in far if marks.fullmatch(cell)}:
                     found[at] = far
         return found
 
@@ -354,7 +387,10 @@ class _Reader:
             return parts, self._formats(parts, True)
         parts = file_times.parts_in(self.raw.names)
         if usual not in self.raw.names and parts and (formats := self._formats(parts, True)):
-            return parts, formats
+            distinct = len({*self._cells(parts)})
+            finer = [at for at in range(len(names)) if len({*self.columns[at]}) > distinct and self._formats((at,))]
+            if not any(dialect.kind_of(self.columns[at][0]) == "time" for at in finer):
+                return parts, formats
         if usual in self.raw.names and (formats := self._formats((self.raw.names.index(usual),), True)):
             return (self.raw.names.index(usual),), formats
         found = {at: formats for at in range(len(names)) if (formats := self._formats((at,)))}
@@ -368,10 +404,13 @@ class _Reader:
         )
         if is_bare and (formats := self._formats((0,), True)):
             return (0,), formats
+        found = {at: formats for at, formats in found.items() if len({*self.columns[at]}) > 1} or found
         spoken = [at for at in found if dialect.kind_of(self.columns[at][0]) != "number" or names[at] in _TIMES]
         found = {at: found[at] for at in spoken or found}  # numbers are times where nothing else is
         clocks = [at for at, cells in enumerate(self.columns) if cells and _CLOCK.fullmatch(cells[0].strip())]
         clocks = clocks or [at for at, one in enumerate(names) if one.strip("<>") in _CLOCKS or _PERIODS.fullmatch(one)]
+        if not clocks and self.raw.said.get("header") == "none":
+            clocks = [at for at, cells in enumerate(self.columns) if _are_hours({*map(str.strip, cells)})]
         again = [at for at in found if len({*self.columns[at]}) < len(self.columns[at])]  # several times a day
         for at in [at for at in again if ":" not in self.columns[at][0]]:
             for clock in clocks:
@@ -453,6 +492,9 @@ class _Reader:
             formats = file_times.narrowed(
                 formats, (file_times.joined(row) for row in rows if not all(map(self._is_missing, row)))
             )
+        if len(formats) > 1:
+            cells = [*dict.fromkeys(self._cells(parts))]
+            formats = [*{(*map(one.read or str, cells),): one for one in reversed(formats)}.values()][::-1]
         if len(formats) > 1 and not self.of_examples and (named := self._named(parts, formats)) is not None:
             self.said[named[0]] = f"{named[1].name}; --time-format takes another"
             return named[1]
@@ -595,10 +637,41 @@ class _Reader:
         is_counter = len(values) > 50 and values in (rising := sorted(values), rising[::-1]) and rising[0] < rising[-1]
         return (
             _TARGET.fullmatch(name) is None,
-            bool(_SERIES.fullmatch(name) or _CALENDAR.fullmatch(name)) or is_code,
+            bool(_SERIES.fullmatch(name) or _CALENDAR.fullmatch(name)) or is_code or self._tells_the_time(name),
             bool(_FORECAST.match(name)),
             is_counter,
         )
+
+    def _tells_the_time(self, name: str) -> bool:
+        """Return whether the numbers of a column follow from the times, as an hour or a year with decimals does."""
+        if self.format is None:
+            return False
+        cells = self.columns[self.raw.names.index(name)][:200]
+        stamps = self._seconds(
+            [*map(file_times.joined, zip(*(self.columns[at][:200] for at in self.parts), strict=True))]
+        )
+        pairs = [
+            (float(cell), interval.moment(when))
+            for cell, when in zip(cells, stamps, strict=False)
+            if _PLAIN.fullmatch(cell.strip())
+        ]
+        whole = len(pairs) == len(cells) > 2 and all(value.is_integer() for value, _ in pairs)
+        rests = zip(
+            *(
+                (
+                    (value - when.hour) % 24,
+                    (value - when.weekday()) % 7,
+                    (value - when.month) % 12,
+                    value - when.day,
+                    value - when.timetuple().tm_yday,
+                    value - when.year,
+                )
+                for value, when in pairs
+            ),
+            strict=True,
+        )
+        years = [abs(value - when.year - when.timetuple().tm_yday / 366) < 0.1 for value, when in pairs]
+        return len(pairs) > 2 and ((whole and any(len({*rest}) == 1 for rest in rests)) or all(years))
 
     def _sent(self, kept: list[int]) -> Iterator[Line]:
         """Yield the converted rows; raises ValueError for a time that the format does not read."""
@@ -626,7 +699,7 @@ class _Reader:
 
     def _local(self, form: TimeFormat | None) -> Callable[[str, str], str] | None:
         """Return the function that adds the zone's UTC offset to times; None if times have one, or no zone is given."""
-        if form is None or form.zoned or self.given.zone is None:
+        if form is None or form.zoned or self.given.zone is None or self.given.is_local:
             return None
         return file_times.localized(self.given.zone, in_order=not self.of_examples)
 
@@ -765,6 +838,7 @@ class _Reader:
             said["far from all other numbers"] = f"{', '.join(sorted(far))}, taken as missing; --missing takes others"
         odd = {one.strip() for at in self._of_kind("number") for one in self.columns[at] if one.startswith("-9")}
         odd = {one for one in odd if _NINES.fullmatch(one)} - far
+        odd |= {one for cells in self._far(_TWO_NINES).values() for one in cells} - {*self.given.missing}
         for at in self._of_kind("number"):  # -1 in counts
             cells = {one.strip() for one in self.columns[at]}
             below = {one for one in cells if one.startswith("-") and self._kind(one) == "number"}
@@ -833,3 +907,9 @@ class _Reader:
                 self.order = self.order or ("none" if self.count <= SORTED else "")
             said = "; say --zone if the clock goes back there, as in autumn" if may_go_back else ""
             self.said["times that come twice"] = f"{sum(counts.values()) - len(counts)}{said}"
+
+
+def _are_hours(cells: set[str]) -> bool:
+    """Return whether cells are the hours of a day, from 0 to 23 or from 1 to 24."""
+    numbers = {int(cell) for cell in cells if cell.isdigit() and len(cell) < 3}
+    return len(numbers) == len(cells) and numbers in ({*range(24)}, {*range(1, 25)})

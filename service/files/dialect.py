@@ -47,7 +47,7 @@ _NUMBER = re.compile(
     r"(?: ?[%€$£])?"
 )
 _MARKED = re.compile(
-    r"[<>~≤≥]?\s?(?P<number>[+-]?\d[\d.,'\u2019\u00a0\u202f]*(?:[eE][+-]?\d+)?)(?:\s?(?P<mark>(?![KMBTkmb]?$)[^\s\d.,:;/-][^\d:]{0,7}))?"
+    r"[<>~≤≥]?\s?(?P<number>[+-]?\d[\d.,'\u2019\u00a0\u202f]*(?:[eE][+-]?\d+)?)(?:\s?(?P<mark>(?![KMBTkm]?$)(?!(?<!\s)b$)[^\s\d.,:;/-][^\d:]{0,7}))?"
 )
 _UNIT = re.compile(
     r"°[CFK]?|[kMGT]?Wh?|[mk]?VA?r?|m?A|[kmµ]?g|mg/dL|mmol/L|km/h|mph|m/s|hPa|mbar|[ck]?m|mm|in|ft|lx|lux|pp[mb]|dB|bpm|k?Hz"
@@ -74,6 +74,7 @@ class FileOptions:
     time : the column of times, or two or three columns with parts of a time, joined by ``+``
     time_format : format of times for strptime
     zone : IANA name of the zone of times without one
+    is_local : whether these are sent without their UTC offsets
     missing : additional marks of missing values
     series : the column that names series, or several columns joined by ``+``
     wide : whether every column is a series
@@ -88,6 +89,7 @@ class FileOptions:
     time: str | None = None
     time_format: str | None = None
     zone: str | None = None
+    is_local: bool = False
     missing: Sequence[str] = ()
     series: str | None = None
     wide: bool = False
@@ -123,6 +125,9 @@ class Dialect:
     surplus: Line = field(default_factory=list)
     ends_in_words: bool = False
     remarks: Line = field(default_factory=list)
+
+
+_QUOTED: dict[str, Any] = {"delimiter": " ", "skipinitialspace": True}
 
 
 class _Bounded(io.RawIOBase):
@@ -215,7 +220,7 @@ def rows(path: Path, dialect: Dialect) -> Iterator[Line]:
 
 def _cells(text: Iterable[str], separator: str) -> Iterator[Line]:
     if separator == " ":
-        yield from (line.split() for line in text)
+        yield from (line.split() if '"' not in line else next(csv.reader([line.strip()], **_QUOTED)) for line in text)
         return
     reader = csv.reader(text, delimiter=separator, skipinitialspace=separator != "\t")
     try:
@@ -354,9 +359,13 @@ def _layout(
         names = comment
     if names is None:
         names = [f"column{at + 1}" for at in used]
+    elif len(names) == len(used) - 1 and header == first - 1 and kinds[0] == "text" and len({c[0] for c in body}) == 1:
+        header, names = None, [f"column{at + 1}" for at in used]  # a title, as its first name has no row
     elif len(names) == len(used) - 1 and header == first - 1:
         is_first = kinds[0] == "time" and _OF_TIMES.search(names[0]) is not None
-        names = [*names, ""] if is_first else ["", *names]  # R names the rows, and not that column
+        clocks = (at for at in range(1, width) if kinds[at - 1 : at + 1] == ["time"] * 2 and ":" in body[0][at])
+        at = next((at for at in clocks if ":" not in body[0][at - 1]), len(names) if is_first else 0)
+        names = [*names[:at], "", *names[at:]]  # R names the rows, and not that column; a time may hold a blank
     elif (
         header == first - 1
         and width < len(names)
@@ -369,6 +378,8 @@ def _layout(
         raise InvalidInput(f"{row}; say --separator, --skip or --no-header", field="rows", row=0)
     if header is not None and header < first:
         names = _joined_names(names, [cells for _, cells in reader[:header] if len(cells) == len(names)])
+        below = [cells for _, cells in reader[header + 1 : first] if len(cells) == len(names)]
+        names = _joined_names(names, [cells for cells in below if "number" not in map(kind_of, cells)])
     used = [at for at in used if names[at] or any(cells[at] for cells in body)]
     names = [names[at] or ("index" if at == 0 else f"column{at + 1}") for at in used]
     units = [] if header is None else [", ".join(filter(None, cells)) for _, cells in reader[header + 1 : first]]
@@ -442,7 +453,8 @@ def _header(reader: list[tuple[int, Line]], first: int, width: int) -> int | Non
     named = [at for at in full if not {"number", "time"} & {*map(kind_of, reader[at][1])}] or full
     if named:
         return max(named, key=lambda at: (filled[at], -at))
-    return first - 1 if first and "number" not in map(kind_of, reader[first - 1][1]) else None
+    is_title = first and width > 2 and sum(map(bool, reader[first - 1][1])) == 1
+    return first - 1 if first and not is_title and "number" not in map(kind_of, reader[first - 1][1]) else None
 
 
 def _joined_names(names: Line, above: list[Line]) -> Line:
@@ -463,7 +475,8 @@ def _joined_names(names: Line, above: list[Line]) -> Line:
 def _named_by_comment(before: list[str], separator: str, width: int) -> Line | None:
     """Return the column names in one of the last two comments before the rows, if one has ``width`` names."""
     found: Line | None = None
-    for line in reversed([line for line in before if _is_comment(line)][-2:]):  # units may be below names
+    comments = [line for line in before if _is_comment(line) and line.strip('#%/! "\r\n')]
+    for line in reversed(comments[-2:]):  # units may be below names
         cells = [cell.strip() for cell in next(_cells([line.strip().lstrip('#%/! "')], separator), [])]
         if len(cells) != width or any(kind_of(cell) != "text" for cell in cells):
             break

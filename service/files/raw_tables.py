@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import islice, takewhile
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,10 @@ _PERIOD = re.compile(
 )
 _SPREAD = (("hour", _HOUR, 20), ("month", _MONTH, 12), ("period", _PERIOD, 8))
 """Parts of a time that may each have a column, the names of these columns, and the fewest of them."""
+_PART_OF_DAY = re.compile(r"(?i)((?:h|hh|hr|he|hour|interval|int|period|p|sp|t|time|v|val|value|kwh|q)?[ _]?)0*(\d+)")
+"""Names of columns with a value for each equal part of a day."""
+_DAY = re.compile(r"(?i)\d{8}|\d{1,4}([-/. ])(\d{1,2}|[a-z]{3,10})\1\d{1,4}([ T]0?0:00(:00)?)?")
+_PARTS_OF_DAY = (24, 48, 96, 288)
 BLOCK = 10_000
 """Number of rows of a Parquet file that are read at a time."""
 
@@ -72,6 +77,11 @@ def opened(path: Path, given: FileOptions) -> Raw:
         return Raw(
             names, partial(documents.lines_rows, path, names), {"format": "JSON lines"}, len(names), is_text=False
         )
+    for begins, reader in documents.STANDARDS:
+        if begins.match(first):
+            with dialect.unpacked(path) as file:
+                one = reader(file)
+            return Raw(one.names, lambda: iter(one.rows), one.said, len(one.names), is_text=False)
     if first.startswith((b"{", b"[{", b"[[", b"[\n", b"[\r", b"[ ", b"<?xml", b"<feed")):
         with dialect.unpacked(path) as file:
             one = documents.green_button(file) if first.startswith(b"<") else documents.as_json(file)
@@ -106,7 +116,33 @@ def _by_the_hour(raw: Raw) -> Raw:
         spread = [at for at, name in enumerate(raw.names) if pattern.fullmatch(name.partition(" [")[0])]
         if len(spread) >= fewest and [*range(spread[0], spread[-1] + 1)] == spread and len(spread) < raw.width:
             return _a_row_each(raw, part, spread)
-    return raw
+    if (spread := _parts_of_day(raw)) is None:
+        return raw
+    minutes = 1440 // len(spread)
+    raw.names = [*raw.names]
+    for number, at in enumerate(spread):
+        raw.names[at] = f"{number * minutes // 60:02d}:{number * minutes % 60:02d}"
+    found = _a_row_each(raw, "hour", spread)
+    found.said["columns that are hours"] = f"{len(spread)} for {minutes} minutes each, a row each with their begin"
+    return found
+
+
+def _parts_of_day(raw: Raw) -> list[int] | None:
+    """Return the columns after a day with a number for each equal part of it, which have numbers for names, or none."""
+    rows = [row for row in islice(raw.rows(), 40) if len(row) == raw.width]
+    columns = [*zip(*rows, strict=True)]
+    kinds = [dialect.commonest(map(dialect.kind_of, cells)) for cells in columns]
+    day = next((at for at, cells in enumerate(columns) if all(_DAY.fullmatch(cell.strip()) for cell in cells)), None)
+    if day is None or raw.said.get("header") != "none" and not any(map(_PART_OF_DAY.fullmatch, raw.names)):
+        return None
+    if raw.said.get("header") == "none":
+        spread = [*takewhile(lambda at: kinds[at] == "number", range(day + 1, raw.width))]
+        return spread if len(spread) in _PARTS_OF_DAY else None
+    found = [(at, one) for at, name in enumerate(raw.names) if (one := _PART_OF_DAY.fullmatch(name.partition(" [")[0]))]
+    begin = int(found[0][1][2])
+    is_run = all(one[1] == found[0][1][1] and int(one[2]) == begin + number for number, (_, one) in enumerate(found))
+    is_run = is_run and begin in (0, 1) and found[-1][0] - found[0][0] == len(found) - 1
+    return [at for at, _ in found] if is_run and len(found) in _PARTS_OF_DAY else None
 
 
 def _a_row_each(raw: Raw, part: str, spread: list[int]) -> Raw:
