@@ -46,7 +46,9 @@ _NAMED_ZONES = (
     (re.compile(r"(?i)(.*[^a-z])?(utc|gmt)([^a-z+-].*)?"), "UTC"),
 )
 """Zones by what the name of a column says."""
-_ZONE = re.compile(rf"(.*\d)\s*\(?({'|'.join(sorted(_OFFSETS, reverse=True))}|[+-]\d\d:?\d\d)\)?")
+_ZONE = re.compile(
+    rf"(.*\d)\s*\(?(?:[A-Z]{{2,5}} ?(?=[+-]))?({'|'.join(sorted(_OFFSETS, reverse=True))}|[+-]\d\d:?\d\d)\)?"
+)
 _MONTHS = (
     "jan january januar jän jänner janv janvier ene enero gen gennaio januari janeiro",
     "feb february februar feber févr fevr février fevrier febrero febbraio februari fev fevereiro",

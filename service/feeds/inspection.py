@@ -54,9 +54,11 @@ _SERIES = re.compile(
 )
 _CLOCK = re.compile(r"\d{1,2}[:.]\d\d([:.]\d\d(\.\d+)?)?( ?[AaPp][Mm]|\s?[-–]\s?\d{1,2}:\d\d.*)?|\d\d\s?[-–]\s?\d\d")  # noqa: RUF001
 _CLOCKS = ("hour", "hr", "he", "hour ending", "stunde", "uhrzeit", "time", "hhmm", "clock", "heure", "hora")
+_PACKED_CLOCK = re.compile(r"([01]\d|2[0-4])[0-5]\d")
 _PERIODS = re.compile(r"(?i)(settlement[ _]?)?period|sp|settlementperiod|intervall?|zeitintervall")
 _TIMES = ("time", "timestamp", "datetime", "date", "_time", "ts", "ds")  #: names that are taken first
 _FORECAST = re.compile(r"(?i).*(forecast|prognos|predict|planned|day-ahead total)")
+_CODE = re.compile(r"[1-9]\d{4,}|0\d+")
 _WHOLE = re.compile(r"-?\d{1,15}(\.0*)?")
 _ORDER = re.compile(r"(?i)\b([dtmyj])\1*[./-]([dtmyj])\2*[./-]([dtmyj])\3*\b")
 _PLAIN = re.compile(r"[+-]?\d+\.?\d*([eE][+-]?\d+)?")
@@ -389,7 +391,7 @@ class _Reader:
         if usual not in self.raw.names and parts and (formats := self._formats(parts, True)):
             distinct = len({*self._cells(parts)})
             finer = [at for at in range(len(names)) if len({*self.columns[at]}) > distinct and self._formats((at,))]
-            if not any(dialect.kind_of(self.columns[at][0]) == "time" for at in finer):
+            if not any(dialect.kind_of(next(iter(self.columns[at]), "")) == "time" for at in finer):
                 return parts, formats
         if usual in self.raw.names and (formats := self._formats((self.raw.names.index(usual),), True)):
             return (self.raw.names.index(usual),), formats
@@ -409,8 +411,9 @@ class _Reader:
         found = {at: found[at] for at in spoken or found}  # numbers are times where nothing else is
         clocks = [at for at, cells in enumerate(self.columns) if cells and _CLOCK.fullmatch(cells[0].strip())]
         clocks = clocks or [at for at, one in enumerate(names) if one.strip("<>") in _CLOCKS or _PERIODS.fullmatch(one)]
-        if not clocks and self.raw.said.get("header") == "none":
-            clocks = [at for at, cells in enumerate(self.columns) if _are_hours({*map(str.strip, cells)})]
+        if not clocks:
+            is_bare = self.raw.said.get("header") == "none"
+            clocks = [at for at, cells in enumerate(self.columns) if _are_hours({*map(str.strip, cells)}, is_bare)]
         again = [at for at in found if len({*self.columns[at]}) < len(self.columns[at])]  # several times a day
         for at in [at for at in again if ":" not in self.columns[at][0]]:
             for clock in clocks:
@@ -442,7 +445,15 @@ class _Reader:
                 self.later += block[: min(EACH, len(block) - len(tail))]
             count += len(block)
         ends = len(tail)
-        while ends and not self._is_reading(row := tail[ends - 1], formats):
+        begin = {self.kept[self.begin][at] for at in self.parts} if self.kept and count > ENOUGH else {""}
+        while ends and (
+            not self._is_reading(row := tail[ends - 1], formats)
+            or (
+                ends == len(tail)
+                and begin == {row[at] for at in self.parts}
+                and self._is_total(tail[-2][self.parts[0]], row)
+            )
+        ):
             if len(row) == self.raw.width and ends <= len(tail) - SUMMARY:
                 break
             ends -= 1
@@ -455,6 +466,12 @@ class _Reader:
             self.said["lines at the end left out"] = [self.raw.separator.join(row) for row in left_out]
         if count > KEPT:
             self.later += tail[:ends]
+
+    def _is_total(self, before: str, row: Line) -> bool:
+        """Return whether the last row, which has the first row's time, is that of a single series."""
+        whole = [cells for cells in self.kept if len(cells) == self.raw.width]
+        times_of = Counter(cells[self.parts[0]] for cells in whole)
+        return before != row[self.parts[0]] and times_of[row[self.parts[0]]] < 3 and len(times_of) > 0.98 * len(whole)
 
     def _check_widths(self, rows: list[Line], begin: int) -> None:
         if {*map(len, rows)} <= {self.raw.width}:
@@ -501,6 +518,9 @@ class _Reader:
         if len(formats) > 1 and not self.of_examples and (even := self._even(parts, formats)) is not None:
             self.said["chosen by even steps"] = f"{even.name}; --time-format takes another"
             return even
+        if len(formats) > 1 and len(dots := [one for one in formats if not one.name.startswith("%m.%d.")]) == 1:
+            self.said["chosen as the day is first between points"] = f"{dots[0].name}; --time-format takes another"
+            return dots[0]
         if len(formats) != 1:
             fit = " and ".join(repr(one.name) for one in formats[:3]) or "no format"
             raise InvalidInput(f"{fit} fit all times, such as {self._cells(parts)[0]!r}; say --time-format", field=name)
@@ -552,18 +572,42 @@ class _Reader:
             many = [
                 at for at, each in names if self.kinds[at] == "text" and len(each) > 1 and min(each.values()) >= FEW
             ]
-            return tuple(many[:1])
+            return tuple(many[:1] or self._below_each_other(stamps))
         named = [at for at, name in enumerate(self.raw.names) if _SERIES.fullmatch(name)]
         texts = [at for at, kind in enumerate(self.kinds) if kind == "text" and len({*self.columns[at]}) > 1]
-        for tried in (*((at,) for at in [*named, *texts] if at not in self.parts), tuple(texts)):
+        codes = [
+            at
+            for at, kind in enumerate(self.kinds)
+            if kind == "number" and all(map(_CODE.fullmatch, {*self.columns[at]}))
+        ]
+        for tried in (*((at,) for at in [*named, *texts, *codes] if at not in self.parts), tuple(texts)):
             names = [*zip(*(self.columns[at] for at in tried), strict=True)] if tried else []
             pairs = {*zip(stamps, names, strict=True)} if names else set()
             if len(pairs) >= 0.98 * len(stamps) and 1 < len({*names}) <= len(stamps) / 2:
                 return tried
-        if len({*stamps}) < 0.5 * len(stamps):
+        if len({*stamps}) < (0.8 if len(stamps) > FEW else 0.5) * len(stamps):
             reason = f"several rows have the time {stamps[0]!r}; say --series, or --time A+B for a time in two columns"
             raise InvalidInput(reason, field="rows")
         return ()
+
+    def _below_each_other(self, stamps: list[str]) -> list[int]:
+        """Return the first column that changes just where the times begin again, as one series is below the other."""
+        rows = [*range(0, min(len(stamps), KEPT), EACH), *range(KEPT, len(stamps))]
+        seconds = self._seconds([stamps[at] for at in rows]) if len(self.parts) == 1 else []
+        falls = [at for at in range(1, len(seconds)) if seconds[at] < seconds[at - 1] - DAY]
+        if not 0 < len(falls) <= len(seconds) // FEW:
+            return []
+        numbers = [self.columns[at] for at, kind in enumerate(self.kinds) if kind == "number"]
+        groups = [rows[begin:end] for begin, end in pairwise([0, *falls, len(rows)])]
+        filled = [[any(not self._is_missing(cells[row]) for row in group) for cells in numbers] for group in groups]
+        if any(one != filled[0] for one in filled):  # rows of another kind
+            return []
+        for at, cells in enumerate(self.columns):
+            names = [cells[row] for row in rows]
+            changes = [row for row in range(1, len(names)) if names[row] != names[row - 1]]
+            if at not in self.parts and changes == falls:
+                return [at]
+        return []
 
     @cached_property
     def targets(self) -> list[str]:
@@ -889,6 +933,10 @@ class _Reader:
             return
         there = [sorted({when for when, has in one if has}) for one in series]
         own = [(one, of_target if len(of_target) > 2 else one) for one, of_target in zip(rising, there, strict=True)]
+        own = [
+            (one, one) if _grid(of_target) == "mean" and _grid(one) is None else (one, of_target)
+            for one, of_target in own
+        ]
         of_each = [alignment.grid_of(one, of_target) for one, of_target in own if len(one) > 2]
         self.every, off, gaps = alignment.interval_of(*own[0])
         grids = [one for one in of_each if one is not None]
@@ -902,14 +950,24 @@ class _Reader:
         if twice := [interval.moment(when) for when, count in counts.items() if count > 1]:
             is_local = self.format is not None and not self.format.zoned and self.given.zone is None
             may_go_back = is_local and all(when.month in (4, 10, 11) and when.hour < 4 for when in twice)
-            if self.grid is None and not may_go_back and self.given.zone is None:
+            if self.grid is None and not may_go_back and self.given.zone in (None, "UTC"):
                 self.grid = "nearest", self.every
                 self.order = self.order or ("none" if self.count <= SORTED else "")
             said = "; say --zone if the clock goes back there, as in autumn" if may_go_back else ""
             self.said["times that come twice"] = f"{sum(counts.values()) - len(counts)}{said}"
 
 
-def _are_hours(cells: set[str]) -> bool:
-    """Return whether cells are the hours of a day, from 0 to 23 or from 1 to 24."""
+def _are_hours(cells: set[str], is_bare: bool) -> bool:
+    """Return whether cells are times of the day such as 0930, or, without a header, its hours from 0 or 1."""
+    if all(map(_PACKED_CLOCK.fullmatch, cells)):
+        return len(cells) > 23
+    if not is_bare:
+        return False
     numbers = {int(cell) for cell in cells if cell.isdigit() and len(cell) < 3}
     return len(numbers) == len(cells) and numbers in ({*range(24)}, {*range(1, 25)})
+
+
+def _grid(times: Sequence[float]) -> str | None:
+    """Return how times would be put on a grid; None if they keep to an interval."""
+    found = alignment.grid_of(times, times) if len(times) > 2 else None
+    return None if found is None else found[0]

@@ -345,7 +345,7 @@ def _layout(
     elif given.header:
         header, first = 0, max(1, first)
     else:
-        header = _header(reader, first, width)
+        header = _header(reader, first, width, sum(kind != "missing" for kind in kinds))
     if given.header is not False:  # the first rows may have no numbers
         below = range(0 if header is None else header + 1, first)
         first = next((at for at in below if _reads(reader[at][1], kinds)), first)
@@ -379,7 +379,9 @@ def _layout(
     if header is not None and header < first:
         names = _joined_names(names, [cells for _, cells in reader[:header] if len(cells) == len(names)])
         below = [cells for _, cells in reader[header + 1 : first] if len(cells) == len(names)]
-        names = _joined_names(names, [cells for cells in below if "number" not in map(kind_of, cells)])
+        names = _joined_names(
+            names, [c for c in below if 2 * sum(map(bool, c)) > len(c) and not any(map(_is_number, c))]
+        )
     used = [at for at in used if names[at] or any(cells[at] for cells in body)]
     names = [names[at] or ("index" if at == 0 else f"column{at + 1}") for at in used]
     units = [] if header is None else [", ".join(filter(None, cells)) for _, cells in reader[header + 1 : first]]
@@ -422,6 +424,10 @@ def commonest(kinds: Iterable[str]) -> str:
     return counts.most_common(1)[0][0] if counts else "missing"
 
 
+def _is_number(cell: str) -> bool:
+    return kind_of(cell) == "number"
+
+
 def _reads(cells: Line, kinds: Sequence[str]) -> bool:
     """Return whether, in columns of numbers or times, most cells of a row have the kind of their column."""
     if len(cells) != len(kinds) or _are_years(cells):
@@ -444,13 +450,14 @@ def _is_full(cells: Line, kinds: Sequence[str]) -> bool:
     return _reads(cells, kinds) and (not numbers or any(kind_of(cell) == "number" for cell in numbers))
 
 
-def _header(reader: list[tuple[int, Line]], first: int, width: int) -> int | None:
+def _header(reader: list[tuple[int, Line]], first: int, width: int, busy: int) -> int | None:
     """Return the index of the row with column names, above the first row of numbers; None if no row has names."""
     before = [at for at in range(first) if len(reader[at][1]) in (width, width - 1)]
     before = [at for at in before if len(reader[at][1]) == width] or before
     filled = {at: sum(map(bool, reader[at][1])) for at in before}
-    full = [at for at in before if filled[at] * 2 > width]
-    named = [at for at in full if not {"number", "time"} & {*map(kind_of, reader[at][1])}] or full
+    full = [at for at in before if filled[at] * 2 > busy]  # columns with cells
+    bare = [at for at in full if not {"number", "time"} & {*map(kind_of, reader[at][1])}]
+    named = [at for at in bare if {*range(at + 1, bare[-1])}.isdisjoint({*full} - {*bare})] or full  # names of titles
     if named:
         return max(named, key=lambda at: (filled[at], -at))
     is_title = first and width > 2 and sum(map(bool, reader[first - 1][1])) == 1
@@ -466,9 +473,12 @@ def _joined_names(names: Line, above: list[Line]) -> Line:
         upper = list[str]()
         for cell in cells:
             upper.append(cell or (upper[-1] if upper else ""))  # a merged cell
-        names = [
-            f"{cell} {name}".strip() if name in repeated else name for cell, name in zip(upper, names, strict=True)
-        ]
+        tells = {
+            name
+            for name in repeated
+            if len({one for one, other in zip(upper, names, strict=True) if other == name}) > 1
+        }
+        names = [f"{cell} {name}".strip() if name in tells else name for cell, name in zip(upper, names, strict=True)]
     return names
 
 

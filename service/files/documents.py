@@ -384,16 +384,21 @@ def nem12(file: IO[bytes]) -> Document:
             elif row and row[0] == "300":
                 count = 1440 // minutes
                 day = meter, datetime.strptime(row[1], "%Y%m%d")
-                days[day] = [""] * count if row[count + 2][:1] == "N" else row[2 : count + 2]
-                if any(one and dialect.kind_of(one) != "number" for one in days[day]):
-                    raise ValueError(f"line {rows.line_num}: {count} numbers are needed")
+                is_read = (
+                    row[2][:1].isdigit()
+                    and row[count + 2 : count + 3] not in ([], [""])
+                    and "N" not in row[count + 2][:1]
+                )
+                days[day] = row[2 : count + 2] if is_read else [""] * count
+                if row[2][:1].isdigit() and (len(row) < count + 2 or row[count + 2 : count + 3][0][:1].isdigit()):
+                    raise ValueError(f"{count} numbers are needed")
             elif row and row[0] == "400" and row[3][:1] == "N" and day is not None:
                 begin, end = int(row[1]) - 1, int(row[2])
                 days[day][begin:end] = [""] * (end - begin)
             elif row and row[0] == "250":
                 raise ValueError("it is NEM13, with readings of meters that no one reads at equal times")
     except (ValueError, IndexError, ZeroDivisionError) as error:
-        raise Malformed(f"is no NEM12 file: line {rows.line_num}: {error}", field="body") from error
+        raise Malformed(f"is no whole NEM12 file: line {rows.line_num}: {error}", field="body") from error
     if not days:
         raise Malformed("is a NEM12 file without rows 300", field="body")
     found = [
@@ -427,7 +432,7 @@ def _long(rows: list[Line], said: dict[str, Any]) -> Document:
 
 
 STANDARDS = (
-    (re.compile(rb"100,NEM1[23],|200,\w{10,11},"), nem12),
+    (re.compile(rb"100,NEM1[23],|200,[^,\n]*,[A-Z]\w*,"), nem12),
     (re.compile(rb"[A-Z]{2}[\w-]{9}[12]\d{5}[A-Z][A-Z0-9]{3}[ -]"), ghcn_daily),
 )
 """Patterns of the first bytes of files in named standards, and their readers."""

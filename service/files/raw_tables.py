@@ -16,7 +16,7 @@ from livesvm.service.files.dialect import FileOptions, Line
 
 MEMORY_MB = 512
 """Largest memory, in MB, for unpacking a Parquet file."""
-_HOUR = re.compile(r"\d{1,2}:\d\d(:\d\d)?|[Hh][Ee]?[ _]?\d{1,2}")
+_HOUR = re.compile(r"\d{1,2}:\d\d(:\d\d)?(\s?-\s?\d{1,2}:\d\d(:\d\d)?)?|[Hh][Ee]?[ _]?\d{1,2}")
 _MONTH = re.compile(
     r"(?i)(jan|jän|ene|gen|feb|f[eé]v|mar|mär|mrz|maa|mrt|apr|avr|abr|ma[iyjg]|jun|juin|giu|jul|juil|lug|aug|ao[uû]|ago|se[pt]|"
     r"o[ck]t|out|ott|nov|d[eé][cz]|dic)[^\W\d]*\.?"
