@@ -220,7 +220,12 @@ def numbered(name: str) -> TimeFormat | None:
 
     def read(cell: str) -> str:
         """Return the time in a cell as ISO 8601; raises ValueError."""
-        return _iso(datetime.strptime(f"{cell} 1" if form.endswith("%u") else cell, form))
+        if form.endswith("%u"):
+            return _iso(datetime.strptime(f"{cell} 1", form))
+        day, _, clock = cell.rpartition(" ") if cell.count(" ") == 2 else (cell, "", "0")
+        if not clock.isdigit() or int(clock) > 2400 or int(clock) % 100 > 59:
+            raise ValueError(cell)
+        return _iso(datetime.strptime(day, form) + timedelta(hours=int(clock) // 100, minutes=int(clock) % 100))
 
     return TimeFormat("year and ISO week" if form.endswith("%u") else "year and day of it", read)
 

@@ -339,7 +339,8 @@ class _Reader:
     def _formats(self, parts: tuple[int, ...], alone: bool = False) -> list[TimeFormat]:
         if len(parts) == 2 and (periods := self._periods(parts)):
             return periods
-        if len(parts) == 2 and (one := file_times.numbered(self.raw.names[parts[1]])) and one.reads(self._cells(parts)):
+        one = file_times.numbered(self.raw.names[parts[1]]) if len(parts) > 1 else None
+        if one is not None and one.reads(self._cells(parts)):
             return [one]
         cells, name = self._cells(parts), self.raw.names[parts[0]]
         few = [*cells[:50], *cells[len(cells) // 2 :][:20]]
@@ -389,7 +390,12 @@ class _Reader:
             return parts, self._formats(parts, True)
         parts = file_times.parts_in(self.raw.names)
         if usual not in self.raw.names and parts and (formats := self._formats(parts, True)):
-            distinct = len({*self._cells(parts)})
+            distinct, whole = len({*self._cells(parts)}), (*parts, parts[-1] + 1)
+            if len(parts) == 2 and parts[-1] + 1 < len(names) and file_times.numbered(names[parts[-1]]):
+                if distinct < len({*self._cells(whole)}) == len(self.columns[0]) and (
+                    hours := self._formats(whole, True)
+                ):
+                    return whole, hours  # 930 after the day of the year
             finer = [at for at in range(len(names)) if len({*self.columns[at]}) > distinct and self._formats((at,))]
             if not any(dialect.kind_of(next(iter(self.columns[at]), "")) == "time" for at in finer):
                 return parts, formats
@@ -445,7 +451,7 @@ class _Reader:
                 self.later += block[: min(EACH, len(block) - len(tail))]
             count += len(block)
         ends = len(tail)
-        begin = {self.kept[self.begin][at] for at in self.parts} if self.kept and count > ENOUGH else {""}
+        begin = {self.kept[self.begin][at] for at in self.parts} if self.parts and count > ENOUGH else {""}
         while ends and (
             not self._is_reading(row := tail[ends - 1], formats)
             or (
@@ -546,13 +552,19 @@ class _Reader:
 
     def _even(self, parts: tuple[int, ...], formats: list[TimeFormat]) -> TimeFormat | None:
         """Return the format by which times hardly ever fall or jump, and often come within a day, if others do not."""
-        breaks = list[tuple[int, bool]]()
+        breaks, monthly = list[tuple[int, bool]](), list[TimeFormat]()
         for one in formats:
             seconds = self._seconds([*dict.fromkeys(self._cells(parts)[:KEPT])], one)
+            dates = [*map(interval.moment, seconds)]
+            months = {abs(12 * (b.year - a.year) + b.month - a.month) for a, b in pairwise(dates)}
+            if len(dates) > FEW and len({when.day for when in dates}) == 1 and months in ({1}, {3}):
+                monthly.append(one)
             steps = [abs(other - first) for first, other in pairwise(seconds)]
             falls = sum(other < first for first, other in pairwise(seconds))
             turns = min(falls, len(steps) - falls)  # newest first, all fall
             breaks.append((turns + sum(step > 20 * DAY for step in steps), bool(steps) and 0 < min(steps) < DAY))
+        if len(monthly) == 1:
+            return monthly[0]
         best = min(range(len(formats)), key=lambda at: breaks[at][0])
         others = [count for at, (count, _) in enumerate(breaks) if at != best]
         is_clear = breaks[best][1] and min(others) >= max(3 * breaks[best][0], 1) and breaks[best][0] < KEPT // 1000

@@ -182,7 +182,15 @@ def encoding_of(head: bytes) -> str:
     try:
         codecs.getincrementaldecoder("utf-8")().decode(head)
     except UnicodeDecodeError:
-        return "cp1252" if any(0x80 <= byte < 0xA0 for byte in head) else "latin-1"
+        if not any(0x80 <= byte < 0xA0 for byte in head):
+            return "latin-1"
+        for name in ("cp1252", "cp932"):  # Western, Japanese
+            try:
+                codecs.getincrementaldecoder(name)().decode(head)
+                return name
+            except UnicodeDecodeError:
+                continue
+        return "cp1252"
     return "utf-8-sig" if head.startswith(codecs.BOM_UTF8) else "utf-8"
 
 

@@ -58,6 +58,17 @@ def as_json(file: IO[bytes]) -> Document:
         return Document([*LONG], rows, {"format": "Prometheus range query"})
     except (KeyError, TypeError, ValueError):
         pass
+    try:
+        series = found["value"]["timeSeries"]
+        rows = [
+            [point["dateTime"], one["name"], "" if _is_none(point["value"], one) else str(point["value"])]
+            for one in series
+            for block in one["values"]
+            for point in block["value"]
+        ]
+        return _long(rows, {"format": "WaterML"})
+    except (KeyError, TypeError, ValueError):
+        pass
     if isinstance(found, list) and found and all(isinstance(one, list) and one for one in found):
         states = [one for entity in found for one in _of_entity(entity)]
         if states and all("state" in one for one in states):
@@ -65,6 +76,11 @@ def as_json(file: IO[bytes]) -> Document:
     if split := [*_split_in(found)]:
         return _of_objects(split, {"format": "JSON with columns and values"})
     return _of_objects([row for one in _objects_in(found) for row in _points_of(one)], {"format": "JSON"})
+
+
+def _is_none(value: str, series: dict[str, Any]) -> bool:
+    """Return whether a value is the one that a series of WaterML gives for missing values."""
+    return float(value) == series.get("variable", {}).get("noDataValue")
 
 
 def _split_in(found: Any, depth: int = 4) -> Iterator[dict[str, Any]]:
