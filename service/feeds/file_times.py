@@ -23,7 +23,8 @@ _DATES = (
     "%d.%m.%y", "%d/%m/%y", "%d-%m-%y", "%m/%d/%y", "%m-%d-%y", "%m.%d.%y", "%y/%m/%d", "%y-%m-%d", "%y.%m.%d",
     "%d %b %Y", "%d-%b-%Y", "%d-%b-%y", "%d/%b/%Y", "%d. %b %Y", "%b %d, %Y", "%b %d %Y", "%Y-%b-%d", "%Y %b %d",
     "%d %b %y", "%d. %b %y", "%d.%b.%y", "%d.%b.%Y", "%b %d, %y", *_BARE,
-    "%b %Y", "%b-%Y", "%b-%y", "%b/%y", "%b/%Y", "%Y %b", "%Y-%b", "%Y%m%d", "%YM%m", "%Y M%m", "%Y %m", "%m/%Y", "%m.%Y", "%b %d %H:%M:%S %Y",
+    "%b %Y", "%b-%Y", "%b-%y", "%b/%y", "%b/%Y", "%Y %b", "%Y-%b", "%Y%m%d", "%YM%m", "%YMM%m", "%Y M%m", "%Y %m",
+    "%Y. %m. %d.", "%m/%Y", "%m.%Y", "%b %d %H:%M:%S %Y",
 )  # fmt: skip
 _CLOCKS = (
     "%H:%M", "%H%M", "%H:%M:%S", "%H:%M:%S.%f", "%I:%M %p", "%I:%M:%S %p", "%I:%M%p", "%I %p", "%H", "%H %M", "%H.%M",
@@ -50,20 +51,20 @@ _ZONE = re.compile(
     rf"(.*\d)\s*\(?(?:[A-Z]{{2,5}} ?(?=[+-]))?({'|'.join(sorted(_OFFSETS, reverse=True))}|[+-]\d\d:?\d\d)\)?"
 )
 _MONTHS = (
-    "jan january januar jän jänner janv janvier ene enero gen gennaio januari janeiro",
-    "feb february februar feber févr fevr février fevrier febrero febbraio februari fev fevereiro",
-    "mar march mär mrz märz maerz mars marzo mrt maart março",
-    "apr april avr avril abr abril aprile",
-    "may mai mayo mag maggio mei maio maj",
-    "jun june juni juin junio giu giugno junho",
-    "jul july juli juil juillet julio lug luglio julho",
-    "aug august août aout ago agosto augustus augusti",
-    "sep sept september septembre septiembre set settembre setembro",
-    "oct october okt oktober octobre octubre ott ottobre out outubro",
-    "nov november novembre noviembre novembro",
-    "dec december dez dezember déc décembre decembre dic diciembre dicembre dezembro desember",
+    "stycznia jan january januar jän jänner janv janvier ene enero gen gennaio januari janeiro",
+    "lutego feb february februar feber févr fevr février fevrier febrero febbraio februari fev fevereiro",
+    "marca mar march mär mrz märz maerz mars marzo mrt maart março",
+    "kwietnia apr april avr avril abr abril aprile",
+    "maja may mai mayo mag maggio mei maio maj",
+    "czerwca jun june juni juin junio giu giugno junho",
+    "lipca jul july juli juil juillet julio lug luglio julho",
+    "sierpnia aug august août aout ago agosto augustus augusti",
+    "września sep sept september septembre septiembre set settembre setembro",
+    "października oct october okt oktober octobre octubre ott ottobre out outubro",
+    "listopada nov november novembre noviembre novembro",
+    "grudnia dec december dez dezember déc décembre decembre dic diciembre dicembre dezembro desember",
 )
-"""Names of months in English, German, French, Spanish, Italian, Dutch, Portuguese and Scandinavian languages."""
+"""Names of months in English, German, French, Spanish, Italian, Dutch, Portuguese, Scandinavian and Polish."""
 _DAYS = (
     "mon monday tue tuesday wed wednesday thu thursday fri friday sat saturday sun sunday"
     " mo montag di dienstag mi mittwoch do donnerstag fr freitag sa samstag so sonntag"
@@ -76,14 +77,16 @@ _ENGLISH = {name: short for short, names in zip(_SHORT, _MONTHS, strict=True) fo
 _ENGLISH |= dict.fromkeys(_DAYS.split(), "")
 _WORD = re.compile(r"([^\W\d_]{2,})[.,]?")
 _HALF = re.compile(r"(?i)\b([ap])\.?\s?m\.?$")
+_AROUND = re.compile(r"^\[|\]$| \([^)\d]*\)$")
+_EAST_ASIAN = str.maketrans({"年": "-", "月": "-", "日": None})
 _MIDNIGHT = re.compile(r"(.*\D)24((?::00|00){0,2})")
 _LAST = re.compile(r"(\d*)$")
 _ISO = re.compile(r"[-\d]+T\d\d")
 _SPAN = re.compile(r"(\d{1,2}(?::\d\d){0,2})\s?[-–]\s?\d{1,2}(:\d\d){0,2}")  # noqa: RUF001
 _PARTS = (
-    ("year", "yr", "yyyy", "yy", "jahr", "année", "annee", "año", "ano", "anno"),
-    ("month", "mon", "mo", "mm", "monat", "mois", "mes", "mese", "period"),
-    ("day", "dy", "dd", "tag", "jour", "día", "dia", "giorno"),
+    ("year", "yr", "yyyy", "yy", "jahr", "année", "annee", "año", "ano", "anno", "jaar", "år", "vuosi", "rok"),
+    ("month", "mon", "mo", "mm", "m", "monat", "mois", "mes", "mês", "mese", "maand", "månad", "kuukausi", "period"),
+    ("day", "dy", "dd", "d", "tag", "jour", "día", "dia", "giorno", "dag", "päivä"),
     ("hour", "hr", "hh", "stunde", "heure", "hora", "ora"),
     ("minute", "mn", "mm", "minuten"),
 )
@@ -150,11 +153,8 @@ def find(cells: Sequence[str], name: str, *, alone: bool = False) -> list[TimeFo
                 return [years]
     if all(map(_FLOAT_DATE.fullmatch, cells)):
         whole = [f"{float(cell):.0f}" for cell in cells]
-        return [
-            replace(one, read=lambda cell, read=one.whole().read: (read or str)(f"{float(cell):.0f}"))
-            for one in find(whole, "date", alone=True)
-            if is_named or one.name.startswith("YYYY")
-        ]
+        found = find(whole, "date", alone=True)
+        return [_of_floats(one.whole()) for one in found if is_named or one.name.startswith("YYYY")]
     as_weeks = None if cells[0].isdigit() else _period(cells)
     found = [one for one in (_as_it_is(cells, is_named), _serial(cells, is_named), as_weeks) if one is not None]
     if found or not (is_named or not all(map(_NUMBER.fullmatch, cells))):
@@ -320,6 +320,17 @@ def _of_decimal_year(cell: str) -> str:
     return _iso(datetime(round(months) // 12, round(months) % 12 + 1, 1))
 
 
+def _of_floats(one: TimeFormat) -> TimeFormat:
+    """Return a format of digits that reads them as numbers with exponents."""
+
+    def read(cell: str) -> str:
+        """Return the time in a cell; raises ValueError."""
+        digits = f"{float(cell):.0f}"
+        return digits if one.read is None else one.read(digits)
+
+    return replace(one, read=read)
+
+
 def _of_middle(cell: str) -> str:
     """Return the first day of the month of which a year with decimals is the middle; raises ValueError."""
     if not _DECIMAL_YEAR.fullmatch(cell):
@@ -375,7 +386,7 @@ def _packed(text: str) -> int:
 
 def joined(cells: Sequence[str]) -> str:
     """Join parts of a time with blanks; of a range of hours such as 00:00-01:00 keep only the beginning."""
-    if len(cells) > 1 and cells[-1][-1:] == "h":  # as in French
+    if len(cells) > 1 and cells[-1][-1:] == "h" and cells[-1][-2:-1].isdigit():  # as in French
         cells = [*cells[:-1], cells[-1][:-1]]
     if len(cells) > 1 and ("-" in cells[-1] or "\N{EN DASH}" in cells[-1]):
         cells = [span[1] if (span := _SPAN.fullmatch(cell.strip())) else cell for cell in cells]
@@ -401,6 +412,8 @@ def _shape(text: str) -> str:
 
 def _begin(cell: str) -> str:
     """Return the first time of a range such as 01.01.2024 00:00 - 01.01.2024 01:00, with names of months in English."""
+    if cell[:1] == "[" or cell[-1:] in ")日":  # of logs, browsers, and East Asia
+        cell = _AROUND.sub("", cell).translate(_EAST_ASIAN)
     begin, _, end = cell.partition("/")
     if _ISO.match(begin) and _ISO.match(end):
         return begin

@@ -54,6 +54,7 @@ _SERIES = re.compile(
 )
 _CLOCK = re.compile(r"\d{1,2}[:.]\d\d([:.]\d\d(\.\d+)?)?( ?[AaPp][Mm]|\s?[-–]\s?\d{1,2}:\d\d.*)?|\d\d\s?[-–]\s?\d\d")  # noqa: RUF001
 _CLOCKS = ("hour", "hr", "he", "hour ending", "stunde", "uhrzeit", "time", "hhmm", "clock", "heure", "hora")
+_YEAR = re.compile(r"(1[6-9]|2[01])\d\d")
 _PACKED_CLOCK = re.compile(r"([01]\d|2[0-4])[0-5]\d")
 _PERIODS = re.compile(r"(?i)(settlement[ _]?)?period|sp|settlementperiod|intervall?|zeitintervall")
 _TIMES = ("time", "timestamp", "datetime", "date", "_time", "ts", "ds")  #: names that are taken first
@@ -167,6 +168,10 @@ def _of_file(path: Path) -> Iterator[None]:
 class _Reader:
     """The reader of one file: finds the meaning of the columns, and converts their cells."""
 
+    columns: list[Any]
+    begin: int
+    end: int
+
     def __init__(self, raw: Raw, given: FileOptions, time: str | None, *, of_examples: bool = False) -> None:
         if given.zone is not None:
             times.zone_of(given.zone)
@@ -175,11 +180,11 @@ class _Reader:
         self.every: interval.Every | None = None
         self.grid: tuple[Align, interval.Every] | None = None
         self.order = ""
-        self._begin()
+        self._read_first()
         if not of_examples and (found := frequencies.finest(raw.names, self.columns)) is not None:
             self.raw = raw = replace(raw, rows=partial(frequencies.rows_of, raw.rows, raw.width, found))
             self.said["periods of several lengths"] = found.said
-            self._begin()
+            self._read_first()
         self._without_codes()
         self.parts, formats = self._examples_time() if of_examples else self._with_zone(*self._time(time))
         self._look(formats)
@@ -217,7 +222,7 @@ class _Reader:
         self.pattern = dialect.pattern_of(self.decimal)
         self.far = {} if of_examples or given.missing else self._far(_NINES)
 
-    def _begin(self) -> None:
+    def _read_first(self) -> None:
         """Read the first rows, and their columns."""
         self.kept = [*islice(self.raw.rows(), KEPT)]
         good = [row for row in self.kept if len(row) == self.raw.width]
@@ -240,7 +245,7 @@ class _Reader:
 
         self.raw = replace(self.raw, rows=rows)
         self.said["marks of quality left out"] = ", ".join(self.raw.names[at] for at in coded)
-        self._begin()
+        self._read_first()
 
     def _kind_of(self, column: Sequence[str]) -> str:
         """Return the most frequent kind of a column's cells; in examples, numbers mixed with text count as text."""
@@ -269,7 +274,7 @@ class _Reader:
 
     def _with_zone(self, parts: tuple[int, ...], formats: list[TimeFormat]) -> tuple[tuple[int, ...], list[TimeFormat]]:
         """Add a column of zones to the parts of a time without one; a column or a name may give all times one zone."""
-        if not formats or formats[0].zoned or self.given.zone is not None or len(parts) > 2:
+        if not formats or formats[0].zoned or self.given.zone is not None or len(parts) > 5:
             return parts, formats
         for at, cells in enumerate(self.columns):
             words = {cell.strip() for cell in cells} - {""}
@@ -391,13 +396,16 @@ class _Reader:
         parts = file_times.parts_in(self.raw.names)
         if usual not in self.raw.names and parts and (formats := self._formats(parts, True)):
             distinct, whole = len({*self._cells(parts)}), (*parts, parts[-1] + 1)
-            if len(parts) == 2 and parts[-1] + 1 < len(names) and file_times.numbered(names[parts[-1]]):
-                if distinct < len({*self._cells(whole)}) == len(self.columns[0]) and (
-                    hours := self._formats(whole, True)
-                ):
-                    return whole, hours  # 930 after the day of the year
+            may_have_clock = len(parts) == 2 and whole[-1] < len(names) and file_times.numbered(names[parts[-1]])
+            may_have_clock = may_have_clock and distinct < len({*self._cells(whole)}) == len(self.columns[0])
+            if may_have_clock and (hours := self._formats(whole, True)):  # 930 after the day of the year
+                return whole, hours
             finer = [at for at in range(len(names)) if len({*self.columns[at]}) > distinct and self._formats((at,))]
             if not any(dialect.kind_of(next(iter(self.columns[at]), "")) == "time" for at in finer):
+                clocks = [at for at, cells in enumerate(self.columns) if cells and _CLOCK.fullmatch(cells[0].strip())]
+                for whole in ((*parts, at) for at in clocks if len(parts) == 3 and distinct < len(self.columns[0])):
+                    if hours := self._formats(whole, True):
+                        return whole, hours
                 return parts, formats
         if usual in self.raw.names and (formats := self._formats((self.raw.names.index(usual),), True)):
             return (self.raw.names.index(usual),), formats
@@ -417,14 +425,20 @@ class _Reader:
         found = {at: found[at] for at in spoken or found}  # numbers are times where nothing else is
         clocks = [at for at, cells in enumerate(self.columns) if cells and _CLOCK.fullmatch(cells[0].strip())]
         clocks = clocks or [at for at, one in enumerate(names) if one.strip("<>") in _CLOCKS or _PERIODS.fullmatch(one)]
-        if not clocks:
-            is_bare = self.raw.said.get("header") == "none"
-            clocks = [at for at, cells in enumerate(self.columns) if _are_hours({*map(str.strip, cells)}, is_bare)]
+        guessed = (
+            [] if clocks else [at for at, cells in enumerate(self.columns) if _are_hours({*map(str.strip, cells)})]
+        )
         again = [at for at in found if len({*self.columns[at]}) < len(self.columns[at])]  # several times a day
         for at in [at for at in again if ":" not in self.columns[at][0]]:
-            for clock in clocks:
-                if clock != at and (both := self._formats((at, clock))):
+            for clock in (one for one in clocks or guessed if one != at):
+                is_sure = clocks or len({*self._cells((at, clock))}) == len(self.columns[at])
+                if is_sure and (both := self._formats((at, clock), bool(guessed))):
                     return (at, clock), both
+        years = [at for at, cells in enumerate(self.columns) if cells and _YEAR.fullmatch(cells[0])]
+        for pair in [(at, at + 1) for at in years if not found and at + 1 < len(names)]:
+            is_name = dialect.kind_of(self.columns[pair[1]][0]) == "text"  # of a month
+            if is_name and (both := self._formats(pair, True)):
+                return pair, both
         if not found:
             if self.given.time_format is not None:
                 return (0,), [file_times.by_format(self.given.time_format)]
@@ -969,12 +983,10 @@ class _Reader:
             self.said["times that come twice"] = f"{sum(counts.values()) - len(counts)}{said}"
 
 
-def _are_hours(cells: set[str], is_bare: bool) -> bool:
-    """Return whether cells are times of the day such as 0930, or, without a header, its hours from 0 or 1."""
+def _are_hours(cells: set[str]) -> bool:
+    """Return whether cells are times of the day such as 0930, or its hours from 0 or 1."""
     if all(map(_PACKED_CLOCK.fullmatch, cells)):
         return len(cells) > 23
-    if not is_bare:
-        return False
     numbers = {int(cell) for cell in cells if cell.isdigit() and len(cell) < 3}
     return len(numbers) == len(cells) and numbers in ({*range(24)}, {*range(1, 25)})
 

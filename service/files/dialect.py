@@ -386,10 +386,9 @@ def _layout(
         raise InvalidInput(f"{row}; say --separator, --skip or --no-header", field="rows", row=0)
     if header is not None and header < first:
         names = _joined_names(names, [cells for _, cells in reader[:header] if len(cells) == len(names)])
-        below = [cells for _, cells in reader[header + 1 : first] if len(cells) == len(names)]
-        names = _joined_names(
-            names, [c for c in below if 2 * sum(map(bool, c)) > len(c) and not any(map(_is_number, c))]
-        )
+        under = [cells for _, cells in reader[header + 1 : first] if len(cells) == len(names)]
+        full = [cells for cells in under if 2 * sum(map(bool, cells)) > len(cells)]
+        names = _joined_names(names, [cells for cells in full if not any(map(_is_number, cells))])
     used = [at for at in used if names[at] or any(cells[at] for cells in body)]
     names = [names[at] or ("index" if at == 0 else f"column{at + 1}") for at in used]
     units = [] if header is None else [", ".join(filter(None, cells)) for _, cells in reader[header + 1 : first]]

@@ -7,7 +7,7 @@ import re
 import tempfile
 import zipfile
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from csv import reader as csv_reader
 from csv import writer
 from datetime import date, datetime, timedelta
@@ -80,7 +80,7 @@ def as_json(file: IO[bytes]) -> Document:
 
 def _is_none(value: str, series: dict[str, Any]) -> bool:
     """Return whether a value is the one that a series of WaterML gives for missing values."""
-    return float(value) == series.get("variable", {}).get("noDataValue")
+    return bool(float(value) == series.get("variable", {}).get("noDataValue"))
 
 
 def _split_in(found: Any, depth: int = 4) -> Iterator[dict[str, Any]]:
@@ -118,7 +118,7 @@ def _points_of(found: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def _is_epoch(cell: Any) -> bool:
-    return isinstance(cell, int | float) and cell > 1e8 or isinstance(cell, str) and dialect.kind_of(cell) == "time"
+    return (isinstance(cell, int | float) and cell > 1e8) or (isinstance(cell, str) and dialect.kind_of(cell) == "time")
 
 
 def _of_entity(entity: list[Any]) -> Iterator[dict[str, Any]]:
@@ -168,10 +168,8 @@ def _flat(found: dict[str, Any], before: str = "") -> dict[str, str]:
     cells: dict[str, str] = {}
     for name, cell in found.items():
         if isinstance(cell, str) and cell.startswith("{"):  # of messages
-            try:
+            with suppress(ValueError):
                 cell = json.loads(cell)
-            except ValueError:
-                pass
         if isinstance(cell, dict):
             cells |= _flat(cell, f"{before}{name}.")
         else:
@@ -388,7 +386,7 @@ def nem12(file: IO[bytes]) -> Document:
     """Return the readings of an Australian NEM12 file, by registers and times of their begin; raises Malformed.
 
     A row 200 names a meter and a register, each row 300 has a day of it, and rows 400 the quality of its parts. Times
-    are those of the market, which has no summer time. The last row of a day counts, and values of quality N are missing.
+    are those of the market, which has no summer time. The last row of a day counts. Values of quality N are missing.
     """
     days, meter, minutes, day, units = dict[tuple[str, datetime], Line](), "", 0, None, set[str]()
     rows = csv_reader(_whole(file).decode("utf-8-sig", "replace").splitlines())
