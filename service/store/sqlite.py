@@ -371,13 +371,13 @@ class SqliteStore(Store):
 
     def recall(self, model: str, key: str) -> Remembered | None:
         """Find the request by the index and read it from the table; a damaged answer is left out."""
+        if not self._read(_KNOWN, model, key):
+            return None
         rows = self._read(
             f"SELECT {_REQUEST} FROM requests WHERE {_ROW_OF.format('requests')} AND key = ?)", model, key
         )
         if not rows:
-            if self._read(_KNOWN, model, key):
-                raise StoreDamaged(f"what is remembered of request {key!r} of model {model} is missing")
-            return None
+            raise StoreDamaged(f"what is remembered of request {key!r} of model {model} is missing")
         found, is_damaged = remembered(model, key, rows[0])
         if is_damaged:
             log.warning("model %s: the answer to request %r does not match its checksum", model, key)

@@ -85,10 +85,10 @@ def update(
             state.unlearnt = [*f_of_held.tolist(), *e.f[slots[held.size :]].tolist()]
         if is_far_left_out:
             hold_near(state, slots)
-        solving = Solve(state)
+        allowed, solving = allowance * work_from_nothing(state.n, state.n_free), Solve(state)
         solving.begin(undone.n, held, edit.leave, edit.changed, edit.losses)
         undone.solving = solving
-        trace = follow(state, None, allowance * work_from_nothing(state.n, state.n_free), solving)
+        trace = follow(state, None, allowed, solving)
         if is_single and solving.now is not None:
             state.unlearnt = [float((solving.found or solving.now[0]).foretold)]
         state.events = max(float(trace.events), FADING * state.events)

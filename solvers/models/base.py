@@ -502,7 +502,7 @@ class LiveEstimator(Fitted):
                 window.cache_mb = self.cache_mb
             if self._reset_parameters():
                 edits = edits._replace(every_example=True)
-        m, gone = len(targets), set(leaving)
+        m, gone, total = len(targets), set(leaving), self._total_per_weight()
         adding = window.unused_keys(m) if keys is None else list(keys)
         if not (keys is None or checked):
             validation.new_keys(adding, m, window.keys, gone)
@@ -535,7 +535,7 @@ class LiveEstimator(Fitted):
         if self.keeps_record:
             window.left = [*map(window._y.item, map(window.keys.__getitem__, leaving))]
         try:
-            trace = window.update(change, self._total_per_weight(), self._terms(robust, C) if robust else None)
+            trace = window.update(change, total, self._terms(robust, C) if robust else None)
         except NotOptimal as error:
             raise NotOptimal(f"{error}{scaling.advice(window.state.examples, change.losses, size)}") from error
         if C is not None:
