@@ -146,7 +146,7 @@ def test_the_command_prints_the_worst_labels(
     printed = capsys.readouterr().out
     summary, heads, *rows = printed.splitlines()
     assert summary == "5 of 60 in doubt"
-    assert heads.split("\t") == ["key", "label", "better", "margin", "doubt", "why"]
+    assert heads.split("\t") == ["key", "label", "better", "margin", "doubt", "why", "as_of"]
     assert {row.split("\t")[0]: row.split("\t")[2] for row in rows} == right
 
     first, second, *others = right
