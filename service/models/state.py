@@ -782,8 +782,8 @@ class ModelState:
         )
 
     def _n_support(self, predictor: Any) -> int:
-        """Return the number of support vectors; a model with components keeps only a weighted sum of them."""
-        is_sum = predictor.kernel.is_projected
+        """Return the number of support vectors; of some linear models only their weighted sum is kept."""
+        is_sum = predictor.kernel.is_projected or predictor.n_support == 1
         return self.sizes.n_free + self.sizes.n_bound if is_sum else int(predictor.n_support)
 
     @property

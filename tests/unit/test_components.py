@@ -20,7 +20,7 @@ from livesvm.solvers import (
     save_model,
 )
 from livesvm.solvers.errors import InvalidInput
-from livesvm.solvers.homotopy import by_features, coordinate_descent
+from livesvm.solvers.homotopy import by_features, coordinate_descent, linear
 from livesvm.solvers.homotopy.tolerances import SETTINGS
 from livesvm.solvers.kernels.kernel import Kernel
 from livesvm.solvers.kernels.nystroem import fitted
@@ -40,7 +40,7 @@ def made(n: int, d: int = 4, seed: int = 0) -> tuple[Vector, Vector]:
 @pytest.fixture
 def from_features(monkeypatch: pytest.MonkeyPatch) -> None:
     """Solve small windows as large ones are solved."""
-    monkeypatch.setattr(by_features, "LEAST", 50)
+    monkeypatch.setattr(linear, "LEAST", 50)
     monkeypatch.setattr(by_features, "EACH", 2)
 
 
