@@ -327,7 +327,7 @@ def cross_over(X: Floats, e: Examples, intercept: bool) -> None:
 def _exchange(columns: Floats, inverse: Floats, basis: Ints, rest: Ints, free: Ints, e: Examples) -> int:
     """Move each of ``rest`` to an end of its box; if a basis example reaches an end first, it leaves the basis.
 
-    ``basis`` and ``rest`` are indices of ``columns`` and of the slots ``free``; ``inverse`` is that of the basis' columns.
+    ``basis`` and ``rest`` are indices of ``columns`` and of the slots ``free``; ``inverse`` is that of the basis.
     Returns how many of ``rest`` have been moved; after ``EXCHANGES`` changes of the basis the inverse is inexact.
     """
     m, changes, table = basis.size, 0, np.empty(basis.size)

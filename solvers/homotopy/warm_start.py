@@ -81,7 +81,7 @@ def resume(
 
 
 def near_state(state: PathState, X: Floats, losses: Losses, standing: tuple[Floats, Ints, Floats]) -> PathState:
-    """Return a new state, in slots 0 to m - 1, with examples of centered features ``X`` (m, d) of ``state`` and new ``losses``.
+    """Return a new state, in slots 0 to m - 1, with examples of centered features ``X`` (m, d) and new ``losses``.
 
     ``standing`` holds the coefficients, segments and f of these examples, which need not be optimal for the new losses.
     Free examples that depend linearly on other free ones become bound, at the nearer end of their box.
