@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from livesvm.solvers.kernels.table import Base
 from livesvm.solvers.runtime.compile import compiled, compiled_in_order
 from livesvm.solvers.runtime.types import Floats, Ints
 from livesvm.solvers.sparse import Features, Indices, SparseRows
@@ -25,8 +24,8 @@ def products(A: Features, X: SparseRows, n: int) -> int:
 
 
 def write(A: Features, X: Features, first: int, n: int, base: int, factor: float, out: Floats, rows: Ints) -> None:
-    """Write ``factor`` times the ``base`` of a_i and x_j, see ``table.Base``, to ``out[rows[i], j]`` for j < ``n``."""
-    if base == Base.PRODUCT:
+    """Write ``factor`` times the ``base`` of a_i and x_j, see ``kernel.Base``, to ``out[rows[i], j]`` for j < ``n``."""
+    if base == 0:
         assert isinstance(A, SparseRows)
         _write_products(*_parts(A), *_parts(X), first, n, factor, out, rows, np.zeros(A.width))
         return
@@ -75,7 +74,7 @@ def _write_distances(
     first: int, n: int, base: int, factor: float, out: Floats, rows: Ints,
 ) -> None:  # fmt: skip
     """Write distances as ``write`` does."""
-    squares = base == Base.SQUARES.value
+    squares = base == 1
     for i in range(a_start.size):
         row = out[rows[i]]
         for j in range(first, n):
