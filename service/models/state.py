@@ -774,7 +774,8 @@ class ModelState:
         self.look()
         model: Any = self.estimator
         predictor = model.predictor() if model.is_trained else None
-        is_served, is_sum = isinstance(model, Served), predictor is not None and predictor.kernel.is_projected
+        is_served = isinstance(model, Served)
+        is_sum = predictor is not None and (predictor.kernel.is_projected or predictor.n_support == 1)
         robust = model.robust_ and model.robustness()
         outliers = robust and {"theta": robust.theta, "s": robust.s, "n_outliers": len(robust.outliers)}
         kernel = {"name": model.kernel, "gamma": model.gamma, "degree": model.degree, "coef0": model.coef0}

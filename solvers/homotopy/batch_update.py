@@ -12,7 +12,8 @@ import numpy as np
 
 from livesvm.solvers.active_set.reactivation import LARGE
 from livesvm.solvers.errors import NotOptimal
-from livesvm.solvers.homotopy import by_features
+from livesvm.solvers.homotopy import by_features, linear
+from livesvm.solvers.homotopy.coordinate_descent import Rows, decide, descend_sparse, put_all, weighted
 from livesvm.solvers.homotopy.decomposition import descend
 from livesvm.solvers.homotopy.edit import compute_f_of_new, place
 from livesvm.solvers.homotopy.refresh import BLOCK, Checkpoint, roll_back, take_checkpoint
@@ -25,7 +26,7 @@ from livesvm.solvers.problem.state import Examples, PathState, is_free
 from livesvm.solvers.runtime.compile import compiled
 from livesvm.solvers.runtime.interrupt import check, undisturbed
 from livesvm.solvers.runtime.types import Floats, Ints
-from livesvm.solvers.sparse import Features, dense
+from livesvm.solvers.sparse import Features, SparseRows, dense
 
 FAR = 0.5  # part of the mean distance of bound support vectors from their kinks: further examples need no kernel row
 NEAR = 0.1  # part of the mean distance of examples without a coefficient: nearer ones do not count as far
@@ -69,7 +70,7 @@ def update(
     undone = undone or UndoneOnError(state, edit)
     with undone:
         n = state.n_slots + X.shape[0]
-        if n >= by_features.LEAST and by_features.is_for(state, X, n):
+        if n >= linear.LEAST and by_features.is_for(state, X, n):
             undone.keep()
             slots = state.insert(X, losses)
             state.total = edit.total
@@ -163,6 +164,8 @@ def fill(state: PathState, X: Features, losses: Losses, total: float, by_path: b
                 return by_features.fill(state, dense(X), losses, total)
         except NotOptimal:
             return _fill_by_pairs(state, X, losses, total)
+    if linear.is_of_features(state.kernel) and isinstance(X, SparseRows) and X.shape[0] >= linear.LEAST:
+        return _fill_by_pairs(state, X, losses, total)
     nothing_else = Edit(NO_EXAMPLES, NO_EXAMPLES, leaving(0), total)
     if by_path:
         try:
@@ -178,12 +181,21 @@ def fill(state: PathState, X: Features, losses: Losses, total: float, by_path: b
 
 
 def _fill_by_pairs(state: PathState, X: Features, losses: Losses, total: float) -> tuple[Ints, Trace]:
-    """Fill an empty state by ``decomposition``, and correct the result along a path."""
+    """Fill an empty state by ``decomposition``, and correct the result along a path.
+
+    Sparse examples of a linear kernel are descended from instead, which needs no kernel rows.
+    """
     trace = Trace(abandoned=1)
     with UndoneOnError(state):
         slots = state.insert(X, losses)
         state.total = total
-        descend(state)
+        if linear.is_of_features(state.kernel) and isinstance(X, SparseRows):
+            found = descend_sparse(X, losses, total, state.intercept)
+            state.b, rows = found.b, Rows.of(X)
+            put_all(state.examples, found.beta)
+            decide(rows, weighted(rows, found.beta, X.width), state.b, state.examples.f[: slots.size])
+        else:
+            descend(state)
         correct(state, trace)
     return slots, trace
 

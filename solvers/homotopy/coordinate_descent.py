@@ -21,14 +21,17 @@ from typing import NamedTuple
 import numpy as np
 
 from livesvm.solvers.homotopy.decomposition import put_in_box
+from livesvm.solvers.homotopy.run import NO_EXAMPLES
 from livesvm.solvers.problem.piecewise_linear import Losses
 from livesvm.solvers.problem.state import Examples, are_free
 from livesvm.solvers.runtime.compile import compiled, compiled_allocating
 from livesvm.solvers.runtime.interrupt import check
 from livesvm.solvers.runtime.scalars import One, Scalars
 from livesvm.solvers.runtime.types import Bools, Floats, Ints
+from livesvm.solvers.sparse import Features, Indices, SparseRows, dense
 
-TOLERANCE = 1e-2  #: part of the largest kink: a smaller violation is left to the path
+TOLERANCE = 1e-2  #: part of the largest kink: a smaller violation is left to the path,
+SPARSE_TOLERANCE, SPARSE_ROUNDS = 1e-4, 8  #: which takes long with sparse rows: these are also balanced in some rounds
 MOST_PASSES = 300  #: over the examples, after which the rest is left to the path
 FEW_PASSES, FEW_FEATURES = 60, 400  #: passes before Newton steps take over, of a model of no more features than that
 WIDTHS = tuple(0.25**k for k in range(8))  #: how far from its kink a loss is rounded off, as parts of the largest kink
@@ -61,29 +64,55 @@ class DescentPoint(NamedTuple):
     b: float  #: intercept
 
 
+class Rows(NamedTuple):
+    """Examples as a pass reads them: sparse ones if ``dense`` has no features."""
+
+    dense: Floats  #: (n, d), or (0, 0)
+    indices: Indices  #: as in ``SparseRows``, and all else
+    values: Floats
+    start: Ints
+    stop: Ints
+
+    @classmethod
+    def of(cls, X: Features) -> Rows:
+        """Return the rows of ``X``."""
+        if isinstance(X, SparseRows):
+            return cls(np.empty((0, 0)), X.indices, X.values, X.start, X.stop)
+        return cls(X, np.empty(0, np.int32), np.empty(0), NO_EXAMPLES, NO_EXAMPLES)
+
+
+def descend_sparse(X: SparseRows, losses: Losses, total: float, intercept: bool) -> DescentPoint:
+    """Return near-optimal coefficients for sparse examples ``X`` (n, d), which nearly sum up to ``total``."""
+    found = descend(X, losses, total, intercept)
+    for _ in range(SPARSE_ROUNDS if intercept else 0):
+        found = descend(X, losses, total, intercept, found)
+    return found
+
+
 def descend(
-    X: Floats, losses: Losses, total: float, intercept: bool, known: DescentPoint | None = None
+    X: Features, losses: Losses, total: float, intercept: bool, known: DescentPoint | None = None
 ) -> DescentPoint:
     """Return near-optimal coefficients for examples ``X`` (n, d), which are to sum up to ``total`` with all others.
 
     By default there are no others, and the coefficients begin at the levels nearest to 0.
     """
-    n, rng = len(X), np.random.default_rng(0)
-    own = np.einsum("ij,ij->i", X, X)
+    n, rng, is_sparse = len(X), np.random.default_rng(0), isinstance(X, SparseRows)
+    rows, own = Rows.of(X), np.empty(n)
+    squares(rows, own)
     unit = float(own.mean()) if intercept else 0.0
     if known is None:
         beta = np.empty(n)
         start(losses, beta)
-        known = DescentPoint(beta, beta @ X, float(beta.sum()), 0.0)
+        known = DescentPoint(beta, weighted(rows, beta, X.shape[1]), float(beta.sum()), 0.0)
     beta, w, total_beta, b = known
     finite = losses.kinks[np.isfinite(losses.kinks)]
-    tolerance = TOLERANCE * (float(np.abs(finite).max(initial=0.0)) or 1.0)
+    tolerance = (SPARSE_TOLERANCE if is_sparse else TOLERANCE) * (float(np.abs(finite).max(initial=0.0)) or 1.0)
     at = Pass.of(total - b / unit if unit else total, unit, np.inf, total_beta, n, 0.0)
-    order, is_narrow = np.arange(n), X.shape[1] <= FEW_FEATURES
+    order, is_narrow = np.arange(n), not is_sparse and X.shape[1] <= FEW_FEATURES
     for _ in range(FEW_PASSES if is_narrow else MOST_PASSES):
         check()
         rng.shuffle(order[: int(at[0].active)])
-        one_pass(X, own, *losses, beta, w, order, at)
+        one_pass(rows, own, *losses, beta, w, order, at)
         if at[0].violation <= tolerance:
             if at[0].active == n:
                 break
@@ -91,7 +120,7 @@ def descend(
         else:
             at[0].slack = float(at[0].violation)
     found = DescentPoint(beta, w, float(at[0].sum), unit * float(at[0].sum - at[0].total))
-    return newton(X, losses, total, intercept, found) if is_narrow and at[0].violation > tolerance else found
+    return newton(dense(X), losses, total, intercept, found) if is_narrow and at[0].violation > tolerance else found
 
 
 def newton(X: Floats, losses: Losses, total: float, intercept: bool, known: DescentPoint) -> DescentPoint:
@@ -189,18 +218,70 @@ def near_optima(
 
 
 @compiled
+def product(X: Rows, j: int, w: Floats, f: float) -> float:
+    """Return ``f`` plus the product of example j and ``w``."""
+    if X.dense.shape[1] == 0:
+        for k in range(X.start[j], X.stop[j]):
+            f += X.values[k] * w[X.indices[k]]
+        return f
+    x = X.dense[j]
+    for k in range(w.size):
+        f += x[k] * w[k]
+    return f
+
+
+@compiled
+def add(X: Rows, j: int, change: float, w: Floats) -> None:
+    """Add ``change`` times example j to ``w``."""
+    if X.dense.shape[1] == 0:
+        for k in range(X.start[j], X.stop[j]):
+            w[X.indices[k]] += change * X.values[k]
+        return
+    x = X.dense[j]
+    for k in range(w.size):
+        w[k] += change * x[k]
+
+
+@compiled
+def squares(X: Rows, out: Floats) -> None:
+    """Write the product of each example with itself to ``out`` (n,)."""
+    for j in range(out.size):
+        out[j] = 0.0
+        if X.dense.shape[1] == 0:
+            for k in range(X.start[j], X.stop[j]):
+                out[j] += X.values[k] * X.values[k]
+        else:
+            out[j] = product(X, j, X.dense[j], 0.0)
+
+
+@compiled
+def decide(X: Rows, w: Floats, b: float, out: Floats) -> None:
+    """Write the decision value of each example to ``out`` (n,)."""
+    for j in range(out.size):
+        out[j] = product(X, j, w, b)
+
+
+def weighted(X: Rows, beta: Floats, d: int) -> Floats:
+    """Return ``sum_j beta_j x_j`` (d,)."""
+    if X.dense.size:
+        return beta @ X.dense
+    w = np.zeros(d)
+    for j in np.flatnonzero(beta):
+        add(X, j, beta[j], w)
+    return w
+
+
+@compiled
 def one_pass(
-    X: Floats, own: Floats, kinks: Floats, levels: Floats, n_kinks: Ints, beta: Floats, w: Floats, order: Ints,
+    X: Rows, own: Floats, kinks: Floats, levels: Floats, n_kinks: Ints, beta: Floats, w: Floats, order: Ints,
     at: One[Pass],
 ) -> None:  # fmt: skip
     """Move the coefficient of each active example of ``order`` to its optimum with all others fixed."""
-    now, d = at[0], w.size
+    now = at[0]
     now.violation, slack, i = 0.0, now.slack, 0
     while i < now.active:
         j = order[i]
-        x, f = X[j], now.unit * (now.sum - now.total)
-        for k in range(d):
-            f += x[k] * w[k]
+        f = product(X, j, w, now.unit * (now.sum - now.total))
         curvature, before, p, off = own[j] + now.unit, beta[j], n_kinks[j], 0.0
         best, _ = _optimum(f, curvature, before, kinks[j], levels[j], p)
         if best == before:
@@ -217,8 +298,7 @@ def one_pass(
             change = best - before
             beta[j] = best
             now.sum += change
-            for k in range(d):
-                w[k] += change * x[k]
+            add(X, j, change, w)
         i += 1
 
 
@@ -247,7 +327,7 @@ def cross_over(X: Floats, e: Examples, intercept: bool) -> None:
 def _exchange(columns: Floats, inverse: Floats, basis: Ints, rest: Ints, free: Ints, e: Examples) -> int:
     """Move each of ``rest`` to an end of its box; if a basis example reaches an end first, it leaves the basis.
 
-    ``basis`` and ``rest`` are indices of ``columns`` and of the slots ``free``; ``inverse`` is that of the basis' columns.
+    ``basis`` and ``rest`` are indices of ``columns`` and of the slots ``free``; ``inverse`` is that of the basis.
     Returns how many of ``rest`` have been moved; after ``EXCHANGES`` changes of the basis the inverse is inexact.
     """
     m, changes, table = basis.size, 0, np.empty(basis.size)

@@ -261,7 +261,7 @@ class Pair:
         state, numbers = self.state, self.numbers
         slots = self.slot[numbers]
         beta = state.examples.beta[slots]
-        if self.shared.kernel.is_projected:
+        if linear.is_weighted(state):
             f = linear.decisions(state)[slots]
         else:
             there = numbers[beta != 0.0]

@@ -230,7 +230,7 @@ class Window(KeyedWindow):
     def predictor(self) -> Predictor:
         """Return the present decision function, which later updates do not change."""
         slots, width = self.slots, self.width
-        if self.state.kernel.is_projected:
+        if self.state.kernel.name == "linear" and linear.is_weighted(self.state):
             return self._of_weights(slots)
         at = np.flatnonzero(self.state.examples.beta[slots])
         support = slots[at]
@@ -244,9 +244,11 @@ class Window(KeyedWindow):
         )
 
     def _of_weights(self, slots: Ints) -> Predictor:
-        """Return the linear decision function of mapped features, with one vector of weights."""
+        """Return the linear decision function, with one vector of weights in the place of support vectors."""
         state = self.state
         w = weights_of(dense(state.XT), slots, state.examples.beta[slots])
+        if state.kernel.center is not None:
+            w += state.kernel.center * (1.0 - float(state.examples.beta[slots].sum()))
         edge = ON_BOUNDARY * abs(state.b) if state.total else 0.0
         return Predictor(state.kernel, w[:, None], np.ones(1), state.b, self.width, edge)
 
@@ -274,7 +276,7 @@ class Window(KeyedWindow):
 
     def _fresh_f(self) -> Floats:
         """Recompute the decisions for the window from features and coefficients, oldest first."""
-        if self.state.kernel.is_projected:
+        if linear.is_weighted(self.state):
             return linear.decisions(self.state)[self.slots] if self.keys else np.empty(0)
         predictor = replace(self.predictor(), boundary=0.0, n_features=None)
         return predictor.decision_function(self.X) if self.keys else np.empty(0)
