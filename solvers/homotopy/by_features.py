@@ -51,7 +51,7 @@ def update(state: PathState, slots: Ints, leave: Ints, changed: Ints, losses: Lo
 
     Raises
     ------
-    NotOptimal, NotPositiveSemidefinite, MemoryLimit : see ``homotopy.follow.follow``
+    NotOptimal, NotPositiveSemidefinite, MemoryLimit : see ``homotopy.run.follow``
     """
     e = state.examples
     state.forget_rows(np.flatnonzero(are_free(e.segment[: state.n_slots])))
@@ -74,7 +74,7 @@ def fill(state: PathState, X: Floats, losses: Losses, total: float) -> tuple[Int
 
     Raises
     ------
-    NotOptimal, NotPositiveSemidefinite, MemoryLimit : see ``homotopy.follow.follow``
+    NotOptimal, NotPositiveSemidefinite, MemoryLimit : see ``homotopy.run.follow``
     """
     state.forget_rows(NO_EXAMPLES)
     state.resize(padded(64 + len(X) + len(X) // SPARE))
