@@ -30,6 +30,12 @@ DATASET_MEDIA = {
     "parquet": "application/vnd.apache.parquet",
 }
 """Formats of datasets, as the service names them."""
+PACKED = 50_000  #: numbers of added rows from which an update is sent as npz: in JSON they would take a megabyte
+_OF_UPDATES = {"add": "", "remove": "remove_", "relabel": "relabel_", "reweight": "reweight_"}
+_IN_NPZ = {
+    *("X", "indptr", "indices", "values", "n_features", "y", "keys", "weights", "times", "tags", "on_repeat"),
+    *("decay", "C", "remove_keys", "remove_oldest", "relabel_keys", "relabel_y", "reweight_keys", "reweight_weights"),
+}
 JobKind = Literal["assessment", "regularization-path", "outlier-path", "suspected-labels"]
 
 
@@ -119,6 +125,8 @@ def update(
 ) -> Request[Document]:
     """Update a model's window along one path, completely or not at all.
 
+    Large updates are sent as npz, if it has a form for all that they hold, and else as JSON.
+
     Parameters
     ----------
     X, y, keys, weights : examples to add, (n, d), dense or of scipy.sparse, and each (n,); labels are words or whole
@@ -144,7 +152,7 @@ def update(
     add["on_repeat"] = on_repeat
     verbs: Document = {"remove": remove, "relabel": relabel, "reweight": reweight, "decay": decay, "C": C}
     body = _changes(**add, **verbs, convex=convex, change=change, rescale=rescale)
-    return once(f"/models/{id}/update", body, idempotency_key, max_seconds=max_seconds)
+    return once(f"/models/{id}/update", _packed(body) or body, idempotency_key, max_seconds=max_seconds)
 
 
 def update_many(
@@ -238,6 +246,32 @@ def _changes(
         named, values = _by_key(reweight)
         body["reweight"] = {"keys": named, "weights": _listed(values)}
     return body
+
+
+def _packed(body: Document) -> tuple[bytes, dict[str, str]] | None:
+    """Return an update as npz with its headers; None if it is small, or holds what npz has no form for."""
+    import numpy as np
+
+    found = {name: value for name, value in body.items() if name not in _OF_UPDATES}
+    for verb, prefix in _OF_UPDATES.items():
+        found |= {prefix + name: value for name, value in body.get(verb, {}).items()}
+    rows = found.pop("X", [])
+    if isinstance(rows, dict):
+        sizes = [len(row) for row in rows["indices"]]
+        found |= {name: [*itertools.chain.from_iterable(rows[name])] for name in ("indices", "values")}
+        found |= {"indptr": [0, *itertools.accumulate(sizes)], "n_features": rows["n_features"]}
+        size = sum(sizes)
+    else:
+        found["X"] = np.asarray(rows, np.float64)
+        size = found["X"].size
+    if size < PACKED or found.keys() - _IN_NPZ:
+        return None
+    stream, members = io.BytesIO(), {name: np.asarray(value) for name, value in found.items()}
+    for name, member in members.items():
+        if member.dtype.kind not in "fiuU" or (name != "X" and member.tolist() != found[name]):
+            return None  # such as numbers among words
+    np.savez(stream, **members)  # type: ignore[arg-type]
+    return stream.getvalue(), {"content-type": DATASET_MEDIA["npz"]}
 
 
 def predict(

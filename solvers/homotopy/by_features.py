@@ -19,13 +19,10 @@ from livesvm.solvers.errors import NotOptimal
 from livesvm.solvers.homotopy import linear
 from livesvm.solvers.homotopy.coordinate_descent import DescentPoint, cross_over, descend, put_all
 from livesvm.solvers.homotopy.edit import place
-from livesvm.solvers.homotopy.follow import follow
 from livesvm.solvers.homotopy.optimality import audited
-from livesvm.solvers.homotopy.run import NO_EXAMPLES, Trace
+from livesvm.solvers.homotopy.run import NO_EXAMPLES, Trace, follow
 from livesvm.solvers.homotopy.tolerances import SETTINGS
 from livesvm.solvers.homotopy.warm_start import near_state
-from livesvm.solvers.kernels.kernel import Kernel
-from livesvm.solvers.kernels.nystroem import ProjectedKernel
 from livesvm.solvers.problem.piecewise_linear import Losses, leaving
 from livesvm.solvers.problem.state import Examples, PathState, are_free, empty_examples, is_free
 from livesvm.solvers.runtime.compile import compiled, compiled_allocating
@@ -34,7 +31,6 @@ from livesvm.solvers.runtime.memory import padded
 from livesvm.solvers.runtime.types import Bools, Floats, Ints
 from livesvm.solvers.sparse import Features, SparseRows
 
-LEAST = 6000  #: examples: in smaller windows kernel rows take less time than choosing members
 EACH = 12  #: examples for each feature, below which kernel rows are no more work
 MEMBERS = 4  #: examples near a kink that are members, for each feature,
 MOST_NEAR = 0.25  #: but no more than this part of the window
@@ -46,9 +42,8 @@ ROUNDS = 40  #: how often examples that crossed a kink may be added
 def is_for(state: PathState, X: Features, n: int) -> bool:
     """Say whether to solve a window of ``n`` examples, with ``X`` (m, d) among them, from its features."""
     kernel = linear.kernel_of(state)
-    is_linear = kernel.name == "linear" and type(kernel) in (Kernel, ProjectedKernel) and kernel.center is None
     width = X.shape[1] if kernel is state.kernel else linear.width(state)
-    return is_linear and not isinstance(X, SparseRows) and n >= max(LEAST, EACH * width)
+    return linear.is_of_features(kernel) and not isinstance(X, SparseRows) and n >= max(linear.LEAST, EACH * width)
 
 
 def update(state: PathState, slots: Ints, leave: Ints, changed: Ints, losses: Losses) -> Trace:

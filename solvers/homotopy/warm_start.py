@@ -8,15 +8,16 @@ factor: both are computed only when an update needs them.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from livesvm.solvers.errors import MemoryLimit, NotOptimal
 from livesvm.solvers.homotopy import linear
-from livesvm.solvers.homotopy.follow import follow
 from livesvm.solvers.homotopy.optimality import audited
 from livesvm.solvers.homotopy.refactorize import refactorize
 from livesvm.solvers.homotopy.refresh import add_multiples, mean_diagonal
-from livesvm.solvers.homotopy.run import NO_EXAMPLES, Trace
+from livesvm.solvers.homotopy.run import NO_EXAMPLES, Trace, follow
 from livesvm.solvers.homotopy.tolerances import SETTINGS
 from livesvm.solvers.kernels.kernel import times
 from livesvm.solvers.linalg.cholesky import Factor
@@ -79,12 +80,13 @@ def resume(
 
 
 def near_state(state: PathState, X: Floats, losses: Losses, standing: tuple[Floats, Ints, Floats]) -> PathState:
-    """Return a new state, in slots 0 to m - 1, with examples of features ``X`` (m, d) of ``state`` and new ``losses``.
+    """Return a new state, in slots 0 to m - 1, with examples of centered features ``X`` (m, d) and new ``losses``.
 
     ``standing`` holds the coefficients, segments and f of these examples, which need not be optimal for the new losses.
     Free examples that depend linearly on other free ones become bound, at the nearer end of their box.
     """
-    near = PathState(linear.kernel_of(state), state.build, intercept=state.intercept, cache_bytes=state.cache_bytes)
+    kernel = replace(linear.kernel_of(state), center=None)
+    near = PathState(kernel, state.build, intercept=state.intercept, cache_bytes=state.cache_bytes)
     near.put_off(NO_EXAMPLES)
     near.resize(padded(len(X)))
     slots = near.insert(X, losses)
@@ -136,7 +138,7 @@ def compute_all_f(state: PathState) -> None:
     part's end.
     """
     e, n = state.examples, state.n_slots
-    if linear.kernel_of(state).is_projected:
+    if linear.is_weighted(state):
         e.f[:n], state.events_since_refresh = linear.decisions(state), 0
         return
     is_support = e.beta[:n] != 0.0

@@ -7,6 +7,7 @@
     python -m tests.benchmarks.growth --components 300 --n 10000    models of that rank, see ``components``
     python -m tests.benchmarks.growth --components 300 --real       the same on real data, ten tables in all
     python -m tests.benchmarks.growth --components 100 --n 200000 --service    a window of a real service, over HTTP
+    python -m tests.benchmarks.growth --linear                      dense rows and words, against LinearSVC
 
 RBF, d = 20, 100 in and 100 out, one thread each. Each size runs in a process of its own, so that its peak
 memory is its own, as Linux counts it; the baseline is the same process before it had any data. "bytes/event"
@@ -190,7 +191,18 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--components", type=int, help="landmarks of models that do not have the whole kernel")
     parser.add_argument("--real", type=Path, nargs="?", const=DATA, help="with --components: sets in this directory")
     parser.add_argument("--service", action="store_true", help="with --components: over HTTP")
+    parser.add_argument("--linear", action="store_true", help="linear kernels of dense and of sparse rows")
     options = parser.parse_args(arguments)
+    if options.linear:
+        print(machine())
+        more = components.SLIDES * components.BATCH + components.TEST // 2
+        with threadpool_limits(limits=1):
+            components.linear({"warm": stream(6000 + more, 10)})
+            components.linear({"warm, words": components.words(6000 + more)})
+            for kind in ("linear", "smooth", "clusters"):
+                components.linear({f"{kind}, 100,000 x 50": stream(100_000 + more, 50, kind)})
+            components.linear({"words, 10,000 x 8,000": components.words(10_000 + more)})
+        return 0
     if options.components and options.service:
         print(machine())
         for n in options.n or [200_000]:

@@ -10,8 +10,9 @@ from typing import Any
 import httpx
 import numpy as np
 import pytest
+from scipy.sparse import csr_array
 
-from livesvm.service.client import AsyncClient, Client, ServiceProblem
+from livesvm.service.client import AsyncClient, Client, ServiceProblem, requests
 from tests.service.conftest import Make
 from tests.service.process import ServiceProcess, blobs
 
@@ -68,6 +69,37 @@ def test_numbers_and_times_as_programs_have_them(service: ServiceProcess, make: 
             assert (caught.value.document["row"], caught.value.document["column"]) == (1, 0)
         with pytest.raises(TypeError, match="a set cannot be sent"):
             client.update(model, remove={"keys": {7}})
+
+
+@pytest.mark.parametrize("is_sparse", [False, True])
+def test_a_large_update_is_sent_in_few_bytes(
+    service: ServiceProcess, make: Make, is_sparse: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(requests, "PACKED", 20)
+    random = np.random.default_rng(0)
+    X: Any = random.normal(size=(40, 3))
+    if is_sparse:
+        X[X < 0.3] = 0.0
+        X = csr_array(X)
+    y = np.where(random.random(40) < 0.5, "no", "yes")
+    more: dict[str, Any] = {"keys": [f"k{i}" for i in range(40)], "weights": np.full(40, 2.0), "tags": ["t"] * 40}
+    more["times"] = np.arange(1e9, 1e9 + 40)
+    changes: dict[str, Any] = {"remove": {"keys": ["old"]}, "relabel": {"stays": "no"}, "reweight": {"stays": 3.0}}
+    first = {"X": X[:2], "y": ["yes", "no"], "keys": ["old", "stays"], "times": [9e8, 9.1e8]}
+    found = []
+    for packed in (20, 10_000):
+        monkeypatch.setattr(requests, "PACKED", packed)
+        sent = requests.update("m", X, y, **more, **changes, decay=0.9)
+        assert sent.headers["content-type"] == ("application/x-npz" if packed == 20 else "application/json")
+        with Client(service.url) as client:
+            id_ = make(C=2.0, kernel={"name": "linear"})
+            client.update(id_, **first)
+            client.update(id_, X, y, **more, **changes, decay=0.9)
+            found.append((client.predict(id_, X), client.examples(id_)))
+    assert found[0] == found[1]
+    monkeypatch.setattr(requests, "PACKED", 20)
+    for unlike in ({"keys": [*range(39), "a"]}, {"remove": {"older_than": 3.0}}, {"tags": [None] * 40}):
+        assert requests.update("m", X, y, **unlike).headers["content-type"] == "application/json"  # type: ignore[arg-type]
 
 
 def test_going_back(service: ServiceProcess, make: Make) -> None:

@@ -9,6 +9,7 @@ from unittest import mock
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from scipy import sparse
 
 from livesvm import solvers
 from livesvm.solvers import (
@@ -20,7 +21,7 @@ from livesvm.solvers import (
     save_model,
 )
 from livesvm.solvers.errors import InvalidInput
-from livesvm.solvers.homotopy import by_features, coordinate_descent
+from livesvm.solvers.homotopy import by_features, coordinate_descent, linear
 from livesvm.solvers.homotopy.tolerances import SETTINGS
 from livesvm.solvers.kernels.kernel import Kernel
 from livesvm.solvers.kernels.nystroem import fitted
@@ -40,7 +41,7 @@ def made(n: int, d: int = 4, seed: int = 0) -> tuple[Vector, Vector]:
 @pytest.fixture
 def from_features(monkeypatch: pytest.MonkeyPatch) -> None:
     """Solve small windows as large ones are solved."""
-    monkeypatch.setattr(by_features, "LEAST", 50)
+    monkeypatch.setattr(linear, "LEAST", 50)
     monkeypatch.setattr(by_features, "EACH", 2)
 
 
@@ -169,6 +170,59 @@ def test_linear_models_without_a_map_use_their_features_too(kind: str) -> None:
         model = IncrementalOneClassSVM(nu=0.2, kernel="linear").fit(X[:200] + 3.0)
         model.update(add=(X[200:] + 3.0, None), remove=range(60))
     assert model._window.state._rows.values.size == 0
+    assert model.certificate().relative_gap <= SETTINGS.acceptable
+
+
+@pytest.mark.usefixtures("from_features")
+@pytest.mark.parametrize("intercept", [True, False])
+@pytest.mark.parametrize("kind", ["svc", "svr", "weighted"])
+def test_newton_steps_fill_what_coordinate_descent_does_not(
+    kind: str, intercept: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(coordinate_descent, "FEW_PASSES", 1)
+    counted = mock.Mock(wraps=coordinate_descent.newton)
+    monkeypatch.setattr(coordinate_descent, "newton", counted)
+    X, numbers = made(400, seed=7)
+    X = np.c_[X, X[:, :2] + X[:, 2:], 30.0 * X[:, :1]]  # some features depend on others
+    if kind == "svr":
+        model: Any = IncrementalSVR(C=20.0, epsilon=0.1, kernel="linear", fit_intercept=intercept).fit(X, numbers)
+    else:
+        weights = None if kind == "svc" else np.linspace(0.1, 3.0, 400)
+        model = IncrementalSVC(C=20.0, kernel="linear", fit_intercept=intercept)
+        model.fit(X, numbers > 0, sample_weight=weights)
+    assert counted.called
+    assert model.certificate().relative_gap <= SETTINGS.acceptable
+    assert model._window.state.n_free <= 5
+
+
+@pytest.mark.usefixtures("from_features")
+@pytest.mark.parametrize("several", [False, True])
+def test_features_far_from_the_origin_are_centered_in_large_linear_windows(several: bool) -> None:
+    X, numbers = made(300, seed=8)
+    X, y = X + np.array([1e4, 0.0, -300.0, 5.0]), np.digitize(numbers, [-0.7, 0.7] if several else [0.0])
+    model = IncrementalSVC(C=0.5, kernel="linear").fit(X[:200], y[:200])
+    model.update(add=(X[200:], y[200:]), remove=range(60))
+    assert model.certificate().relative_gap <= SETTINGS.acceptable
+    anew = IncrementalSVC(C=0.5, kernel="linear")
+    with mock.patch.object(linear, "LEAST", 10_000):
+        anew.fit(X[60:], y[60:])
+        expected = anew.decision_function(X)
+    np.testing.assert_allclose(model.decision_function(X), expected, atol=1e-6)
+    again = IncrementalSVC.from_arrays(model.get_params(), model.to_arrays())
+    np.testing.assert_allclose(again.decision_function(X), model.decision_function(X), atol=1e-9)
+
+
+@pytest.mark.usefixtures("from_features")
+@pytest.mark.parametrize("kind", ["svc", "svr"])
+def test_linear_windows_of_sparse_rows_are_filled_without_kernel_rows_of_all(kind: str) -> None:
+    random = np.random.default_rng(9)
+    X = sparse.random(300, 80, 0.1, format="csr", random_state=9)
+    numbers = X @ random.normal(size=80) + 0.2 * random.normal(size=300)
+    model: Any = IncrementalSVC(C=2.0, kernel="linear") if kind == "svc" else IncrementalSVR(C=2.0, kernel="linear")
+    model.fit(X[:250], numbers[:250] > 0 if kind == "svc" else numbers[:250])
+    state = model._window.state
+    assert state.n_free <= np.count_nonzero(state.rows.slot_of >= 0) < state.n // 2
+    model.update(add=(X[250:], numbers[250:] > 0 if kind == "svc" else numbers[250:]), remove=range(40))
     assert model.certificate().relative_gap <= SETTINGS.acceptable
 
 

@@ -16,9 +16,8 @@ from livesvm.solvers.active_set.workspace import ITERATION_EVENTS, Walk
 from livesvm.solvers.errors import MemoryLimit, NotOptimal
 from livesvm.solvers.homotopy.batch_update import UndoneOnError
 from livesvm.solvers.homotopy.edit import NO_BATCH, Batch, Work, copy_loss
-from livesvm.solvers.homotopy.follow import follow
 from livesvm.solvers.homotopy.refresh import BLOCK, need_rows, refresh
-from livesvm.solvers.homotopy.run import NO_CHANGES, NO_EXAMPLES, Solve
+from livesvm.solvers.homotopy.run import NO_CHANGES, NO_EXAMPLES, Solve, follow
 from livesvm.solvers.homotopy.solve import TRUSTED, Stage, solve
 from livesvm.solvers.kernels.kernel import times
 from livesvm.solvers.models.base import LiveEstimator
@@ -199,7 +198,7 @@ def leave_by_paths(
         report(first, totals.size)
         part, bounds = slice(first, first + PORTION), starts[first : first + PORTION + 1]
         solving = Solve(state)
-        solving.begin_with(state.n_slots, NO_EXAMPLES, indices[: np.diff(bounds).max()], NO_EXAMPLES, NO_CHANGES)
+        solving.begin(state.n_slots, NO_EXAMPLES, indices[: np.diff(bounds).max()], NO_EXAMPLES, NO_CHANGES)
         w, s = solving.opened()
         s.now[0].whole, s.now[0].trusted = FEW if state.n_slots <= SMALL else 0, TRUSTED
         events += _leave_portion(w, s, NO_BATCH, R, indices, bounds, totals[part], models[part], decisions)
@@ -221,7 +220,7 @@ def leave_at_hand(state: PathState, indices: Ints) -> Floats:
     """
     own = sharing_copy(state, SPARE)
     solving, size, n = Solve(own), int(state.factor.size[0]), state.n_slots
-    solving.begin_with(n, NO_EXAMPLES, indices[:1], NO_EXAMPLES, NO_CHANGES)
+    solving.begin(n, NO_EXAMPLES, indices[:1], NO_EXAMPLES, NO_CHANGES)
     w, s = solving.opened()
     s.now[0].whole, s.now[0].trusted = FEW if n <= SMALL else 0, TRUSTED
     found, models, starts = np.full(indices.size, np.nan), np.empty((indices.size, n + 1)), np.arange(indices.size + 1)

@@ -141,7 +141,7 @@ def _most_own(view: View) -> float:
 
 def _marks(view: View) -> Floats:
     """Return a sum of each example's features with irregular weights, (n,), which tells two examples apart."""
-    XT = view.window._store.columns(view.window.slots)
-    width = view.window._store.n_features
+    XT = view.window.store.columns(view.window.slots)
+    width = view.window.store.n_features
     weights = np.sin(np.arange(1.0, width + 1.0) ** 2)
     return np.asarray(as_scipy(XT) @ weights if isinstance(XT, SparseRows) else weights @ XT)
