@@ -95,11 +95,14 @@ The result holds `suspects`, the worst label first. Each has its `key`, its `lab
 `margin` is by how much the given label is ahead; if it is negative, the other one fits better. `doubt` is the
 probability that the given label is the wrong one of the two. `why` lists the keys of the three nearest examples that
 have the better label; it is empty beyond the first 100 labels where `margin` is positive. `n_doubted` counts the
-negative margins. A ranking begins from the last one of the model, if no restart or erasure came in between: `as_of` is
-the version in which the path without the example was followed. The `margin` is exact if that is the version of the job.
-Otherwise the decision is new, and what the example adds to it is of that version. Without `as_of` the example has
-too little influence to be in doubt without it, and its margin is at most the given one. The labels of `confirmed` are not in the ranking; its result lists those that are in the window, for
-the next one.
+negative margins.
+
+A ranking begins from the last one of the model, if no restart or erasure came in between. `as_of` is the version in
+which the path without the example was followed; the `margin` is exact if that is the version of the job. Otherwise the
+decision is new, and only what the example adds to it is of that version. Where `as_of` is null, the example has too
+little influence to be in doubt without it, and its margin is at most the given one.
+
+The labels of `confirmed` are not in the ranking; its result lists those that are in the window, for the next one.
 
 `GET /models/{id}/suspected-labels` reads the newest result in pages. To correct labels, send `relabel` in an update.
 """,

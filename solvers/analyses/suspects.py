@@ -72,7 +72,7 @@ class SuspectedLabels:
     method: Literal["leave_one_out", "k_fold"]
     age: Ints
     seconds: float
-    _parts: OwnParts | None = field(default=None, repr=False, compare=False)
+    _parts: OwnParts | None = field(default=None, init=False, repr=False, compare=False)
 
     def head(self, n: int = 10) -> list[dict[str, Any]]:
         """Return the worst labels as rows, which a data frame takes.
@@ -180,7 +180,7 @@ def suspected_labels(
         parts = replace(parts, better=better, nearest=nearest, reach=reach)
     labels = np.asarray(cast(Any, model).classes_)
     why = [tuple([keys[j] for j in row if j >= 0]) for row in nearest[worst].tolist()]
-    return SuspectedLabels(
+    found = SuspectedLabels(
         tuple(map(keys.__getitem__, order.tolist())),
         labels[places[order]],
         labels[better[order]],
@@ -190,8 +190,9 @@ def suspected_labels(
         method,
         ages[order],
         time.perf_counter() - started,
-        parts,
     )
+    vars(found)["_parts"] = parts
+    return found
 
 
 def _is_worth_its_cost(view: View, before: SuspectedLabels | None) -> bool:

@@ -160,7 +160,9 @@ def test_ticked_suspects_are_corrected_in_one_update(
     picture(page, "labels-ticked")
     together.get_by_role("button", name="Relabel ticked").click()
     expect(together).to_contain_text("4 relabelled, version 2")
-    for row, key in zip(rows.all()[:6], [row.get_by_role("rowheader").inner_text() for row in rows.all()], strict=False):
+    for row, key in zip(
+        rows.all()[:6], [row.get_by_role("rowheader").inner_text() for row in rows.all()], strict=False
+    ):
         if key in keys[:4]:
             expect(row).to_contain_text(f"{right[keys.index(key)]}, version 2")
             expect(row.get_by_role("checkbox")).to_be_disabled()

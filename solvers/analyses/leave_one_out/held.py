@@ -22,7 +22,7 @@ from livesvm.solvers.kernels.kernel import Kernel
 from livesvm.solvers.models.model_view import View
 from livesvm.solvers.problem.state import are_free
 from livesvm.solvers.runtime.cached import cached_property
-from livesvm.solvers.runtime.types import Bools, Floats, Ints
+from livesvm.solvers.runtime.types import Floats, Ints
 from livesvm.solvers.sparse import SparseRows, as_scipy
 from livesvm.solvers.validation import Key
 
@@ -107,7 +107,7 @@ def held_margins(
         own, then = np.where(same, before.own[was], np.nan), np.where(same, before.beta[was], beta)
         age = np.where(same, before.age[was] + 1, 0)
     least = ahead - _most_own(view) * beta  # no path leads below that
-    needed = counts if before is None else counts & (least < 0.0)
+    needed = counts & (least < 0.0) if age.any() else counts
     shrunk = own * np.minimum(1.0, np.divide(beta, then, out=np.ones(shape), where=then > 0.0))
     for number, (both, columns, signs, of) in enumerate(problems):
         tell(number * n // len(problems), n)
@@ -123,7 +123,7 @@ def held_margins(
     is_open = counts & np.isnan(own)
     margins = ahead - np.where(counts & ~is_open, shrunk, 0.0)
     ages = np.where(counts & ~is_open, age, 0).max(axis=1)
-    ages[is_open.any(axis=1) & (margins.min(axis=1) > 0.0)] = -1
+    ages[is_open.any(axis=1) & (ages == 0) & (margins.min(axis=1) > 0.0)] = -1
     parts = None if marks is None else OwnParts(kernel, classes, keys, places, marks, costs, own, then, age)
     return margins, ages, parts, was
 
