@@ -22,7 +22,7 @@ from livesvm.solvers.kernels.kernel import Kernel
 from livesvm.solvers.models.model_view import View
 from livesvm.solvers.problem.state import are_free
 from livesvm.solvers.runtime.cached import cached_property
-from livesvm.solvers.runtime.types import Bools, Floats, Ints
+from livesvm.solvers.runtime.types import Floats, Ints
 from livesvm.solvers.sparse import SparseRows, as_scipy
 from livesvm.solvers.validation import Key
 

@@ -280,9 +280,7 @@ def of_pair(view: View, two: Two, members: Ints, arrays: dict[str, Any]) -> OfPa
     """Return a pair of classes of a view; ``members`` are its places in the window, and ``arrays`` common to pairs."""
     window = cast(Any, view.window)
     pair = window.pairs[two]
-    return OfPair(
-        view, arrays, two, pair.state, _Standing(pair.slot[window.slots[members]], window.weights[members])
-    )
+    return OfPair(view, arrays, two, pair.state, _Standing(pair.slot[window.slots[members]], window.weights[members]))
 
 
 def left_alone(view: View | OfPair, members: Ints, tell: Tell) -> Floats:
